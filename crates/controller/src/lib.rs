@@ -1,0 +1,1 @@
+//! The daemon: journal, engine thread, API, switches.

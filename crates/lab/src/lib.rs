@@ -1,0 +1,1 @@
+//! Virtual hosts in network namespaces with real Open vSwitch.

@@ -1,0 +1,1 @@
+//! Query plans as timely and differential dataflow: rows, interning, transactions.

@@ -1,0 +1,1 @@
+//! Typed nlog program to query plan.

@@ -1,0 +1,1 @@
+//! The naive evaluator of nlog programs: the oracle of every test.

@@ -1,0 +1,1 @@
+//! nlog: source text to typed program, with diagnostics. No I/O but reading source files, no dataflow.

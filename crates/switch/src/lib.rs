@@ -1,0 +1,1 @@
+//! One switch: connect, read what is there, push deltas, confirm.
