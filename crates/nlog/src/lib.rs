@@ -1,1 +1,6 @@
-//! nlog: source text to typed program, with diagnostics. No I/O but reading source files, no dataflow.
+//! nlog: source text to typed program, with diagnostics.
+#![forbid(unsafe_code)]
+
+pub mod program;
+
+pub use program::Program;

@@ -1,0 +1,1 @@
+//! The contents of input tables, and which transactions they accept.

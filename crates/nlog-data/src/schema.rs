@@ -1,0 +1,88 @@
+//! Tables: names, roles, columns, keys.
+
+use std::collections::BTreeMap;
+
+use crate::Type;
+
+/// The number of a table in its [`Schema`]; tables are numbered in name order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TableId(pub u32);
+
+/// Who fills a table, and who reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Filled by transactions.
+    Input,
+    /// Filled and read by rules alone.
+    Internal,
+    /// Filled by rules; its changes are the program's result.
+    Output,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, unique in the table.
+    pub name: String,
+    /// What its values are.
+    pub ty: Type,
+}
+
+/// A declared table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Its name, unique in the program.
+    pub name: String,
+    /// Who fills it.
+    pub role: Role,
+    /// Its columns, in order.
+    pub columns: Vec<Column>,
+    /// The columns that name a row, as indices: no two rows agree on all of them. `None`: the whole row does.
+    pub key: Option<Vec<usize>>,
+    /// The text of its `##` comment.
+    pub doc: String,
+}
+
+/// The tables of a program, in name order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Schema {
+    tables: Vec<Table>,
+    by_name: BTreeMap<String, TableId>,
+}
+
+impl Schema {
+    /// A schema of these tables, whose names differ. Numbers them in name order.
+    pub fn new(mut tables: Vec<Table>) -> Self {
+        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        let by_name = tables.iter().zip(0..).map(|(table, id)| (table.name.clone(), TableId(id))).collect();
+        Schema { tables, by_name }
+    }
+
+    /// The table of this number.
+    ///
+    /// # Panics
+    /// If the number is of another schema.
+    pub fn table(&self, id: TableId) -> &Table {
+        &self.tables[id.0 as usize]
+    }
+
+    /// The number of the table with this name.
+    pub fn find(&self, name: &str) -> Option<TableId> {
+        self.by_name.get(name).copied()
+    }
+
+    /// All tables, in name order.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (TableId, &Table)> {
+        self.tables.iter().zip(0..).map(|(table, id)| (TableId(id), table))
+    }
+
+    /// How many tables there are.
+    pub fn len(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// Whether there is no table.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+}

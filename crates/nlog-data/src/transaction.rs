@@ -1,0 +1,128 @@
+//! What goes into a program and what comes out.
+
+use std::collections::BTreeMap;
+
+use crate::{Schema, TableId, Value};
+
+/// One tuple: a value for each column.
+pub type Row = Vec<Value>;
+
+/// The number of a rule in its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RuleId(pub u32);
+
+/// Rows to take out of and put into input tables, whole or not at all. Deletes come first.
+///
+/// Rows fit their table's columns; [`crate::json`] and whoever else makes a transaction sees to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Transaction {
+    /// Rows to put in.
+    pub insert: BTreeMap<TableId, Vec<Row>>,
+    /// Rows to take out.
+    pub delete: BTreeMap<TableId, Vec<Row>>,
+}
+
+/// How tables changed: only those that did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Delta {
+    /// Changes by table.
+    pub tables: BTreeMap<TableId, TableDelta>,
+}
+
+/// How one table changed. Rows are ascending and in one of the lists alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableDelta {
+    /// Rows that were not there.
+    pub insert: Vec<Row>,
+    /// Rows that are no more.
+    pub delete: Vec<Row>,
+    /// For each inserted row the rule that it is attributed to; empty unless attribution was asked for.
+    /// Of several rules that derive a row, the one with the least fingerprint counts.
+    pub rules: Vec<RuleId>,
+    /// Rows that stay, but are attributed to another rule now; empty unless attribution was asked for.
+    pub reattributed: Vec<(Row, RuleId)>,
+}
+
+/// Why a transaction was refused, as scripts see it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ErrorCode {
+    /// The line is not a JSON object of the right form.
+    BadJson,
+    /// No table has this name.
+    UnknownTable,
+    /// The table is filled by rules.
+    NotAnInput,
+    /// A row has too few or too many values.
+    Arity,
+    /// A value is not of its column's type.
+    TypeMismatch,
+    /// A second row under a key of an input table.
+    DuplicateKey,
+    /// Two derived tuples with one key.
+    KeyConflict,
+    /// Integer arithmetic left 64 bits.
+    Overflow,
+    /// A value does not fit where it is used.
+    Range,
+}
+
+impl ErrorCode {
+    /// The code's name in output.
+    pub fn name(self) -> &'static str {
+        match self {
+            ErrorCode::BadJson => "bad-json",
+            ErrorCode::UnknownTable => "unknown-table",
+            ErrorCode::NotAnInput => "not-an-input",
+            ErrorCode::Arity => "arity",
+            ErrorCode::TypeMismatch => "type-mismatch",
+            ErrorCode::DuplicateKey => "duplicate-key",
+            ErrorCode::KeyConflict => "key-conflict",
+            ErrorCode::Overflow => "overflow",
+            ErrorCode::Range => "range",
+        }
+    }
+}
+
+/// A refusal: the state is as if the transaction had never come.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {message}", code.name())]
+pub struct TransactionError {
+    /// What kind of error.
+    pub code: ErrorCode,
+    /// What was wrong, where, and what to do about it.
+    pub message: String,
+}
+
+/// An accepted transaction's result.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Committed {
+    /// Changes of the tables asked for.
+    pub delta: Delta,
+    /// Inserts of rows that were there already.
+    pub redundant_inserts: u64,
+    /// Deletes of rows that were not there.
+    pub redundant_deletes: u64,
+}
+
+/// Why a transaction has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// The transaction is at fault; nothing changed and the next one may come.
+    #[error(transparent)]
+    Refused(#[from] TransactionError),
+    /// The evaluator is at fault and must not be used any more.
+    #[error("the engine failed: {0}")]
+    Engine(String),
+}
+
+/// What runs transactions through a program: the reference or the dataflow, with equal results.
+pub trait Evaluator {
+    /// The tables of the program.
+    fn schema(&self) -> &Schema;
+
+    /// Runs one transaction: atomically, after all earlier ones.
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError>;
+
+    /// The rows of a table now, ascending. Tables that were not asked for at construction may be absent.
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError>;
+}

@@ -1,0 +1,196 @@
+//! The typed program: what the front end hands to planners and evaluators.
+//!
+//! Names are resolved, types known, sugar gone: named constants are values, operators are functions, an expression
+//! among an atom's terms has become a variable and a condition. What a rule means is written at [`Rule`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use nlog_data::{Function, RuleId, Schema, TableId, Type, Value};
+
+/// A checked program.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Its tables.
+    pub schema: Arc<Schema>,
+    /// Its rules, in the order of their fingerprints, so that no order of files or rules shows in anything.
+    pub rules: Vec<Rule>,
+    /// The tables in an order in which every rule's body tables come before its head.
+    pub order: Vec<TableId>,
+}
+
+impl Program {
+    /// The rule of this number.
+    ///
+    /// # Panics
+    /// If the number is of another program.
+    pub fn rule(&self, id: RuleId) -> &Rule {
+        &self.rules[id.0 as usize]
+    }
+
+    /// The rules whose head is this table.
+    pub fn rules_of(&self, head: TableId) -> impl Iterator<Item = (RuleId, &Rule)> {
+        self.rules.iter().zip(0..).filter(move |(rule, _)| rule.head == head).map(|(rule, id)| (RuleId(id), rule))
+    }
+}
+
+/// Where something stands in the source.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// The file as the user named it.
+    pub file: Arc<str>,
+    /// Counted from 1.
+    pub line: u32,
+    /// Counted from 1, in Unicode scalar values.
+    pub column: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// A rule, or a fact if its body is empty.
+///
+/// A *binding* gives every variable a value: those in atoms from rows of the atoms' tables, the others from
+/// [`BodyItem::Let`] and [`BodyItem::Generate`]. The rule derives its head for each binding that satisfies the body.
+///
+/// *Failures.* An expression can fail (overflow, range). Whatever depends on a failed value is neither true nor
+/// false: it is undetermined. If some determined item of the body rejects the binding, it derives nothing and its
+/// failures do not count. Otherwise, if anything failed in body or head, the transaction is refused, and the
+/// failure with the least code and message is reported. So no order of evaluation shows.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The table it fills.
+    pub head: TableId,
+    /// One term for each column of the head.
+    pub terms: Vec<HeadTerm>,
+    /// Its variables; [`VariableId`] is the index.
+    pub variables: Vec<Variable>,
+    /// Atoms first, then the other items in an order in which each uses only variables bound before it.
+    pub body: Vec<BodyItem>,
+    /// A stable hash of the rule's tokens: the same in every file, place and layout. It becomes the cookie of flows.
+    pub fingerprint: u64,
+    /// Where its head stands.
+    pub place: Place,
+    /// Its source, from head to semicolon.
+    pub text: Arc<str>,
+}
+
+/// A column of a rule's head.
+#[derive(Debug, Clone)]
+pub enum HeadTerm {
+    /// A value; where the head has aggregates, a column to group by.
+    Value(Expr),
+    /// An aggregate over the group's distinct tuples of the head's variables.
+    Aggregate {
+        /// Which.
+        aggregate: Aggregate,
+        /// `count` none or more (they only name variables), `min`, `max`, `set`, `list` one, `sum` one or more (all
+        /// but the first only name variables), `arg_min`, `arg_max` two.
+        arguments: Vec<Expr>,
+    },
+}
+
+/// What can be computed over a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Aggregate {
+    /// How many tuples.
+    Count,
+    /// The least value.
+    Min,
+    /// The greatest value.
+    Max,
+    /// The sum of integers; overflow is a failure.
+    Sum,
+    /// All values as a set.
+    Set,
+    /// All values as an ascending list, one for each tuple.
+    List,
+    /// The second argument of the tuple with the least first one; ties by the second.
+    ArgMin,
+    /// The second argument of the tuple with the greatest first one; ties by the least second.
+    ArgMax,
+}
+
+/// The number of a variable in its rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VariableId(pub u32);
+
+/// A variable of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    /// Its name, or one made up for an expression among an atom's terms.
+    pub name: String,
+    /// What it holds.
+    pub ty: Type,
+}
+
+/// A part of a rule's body.
+#[derive(Debug, Clone)]
+pub enum BodyItem {
+    /// Rows of a table. Every variable in an atom is bound by the atoms.
+    Atom {
+        /// The table.
+        table: TableId,
+        /// One term for each column.
+        terms: Vec<Term>,
+        /// Where it stands.
+        place: Place,
+    },
+    /// Gives a value to a variable that nothing else binds. No value (a partial function): no tuple.
+    Let {
+        /// The variable.
+        variable: VariableId,
+        /// Its value.
+        expr: Expr,
+    },
+    /// Gives values to variables that nothing else binds: a tuple for each of the function's results.
+    Generate {
+        /// A function with any number of results.
+        function: &'static Function,
+        /// What it is applied to.
+        arguments: Vec<Expr>,
+        /// One for each result column; `None` ignores it.
+        results: Vec<Option<VariableId>>,
+    },
+    /// A condition of type `bool`.
+    Filter(Expr),
+}
+
+/// A column of an atom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Term {
+    /// A variable; the same one twice means equality.
+    Variable(VariableId),
+    /// A value.
+    Constant(Value),
+    /// `_`.
+    Any,
+}
+
+/// An expression; its type is known to the checker and fits where it stands.
+#[derive(Debug, Clone)]
+pub enum Expr {
+    /// A variable.
+    Variable(VariableId),
+    /// A value.
+    Constant(Value),
+    /// A function or operator with one result column and at most one result.
+    Call {
+        /// Which.
+        function: &'static Function,
+        /// What it is applied to.
+        arguments: Vec<Expr>,
+    },
+    /// `if c then a else b`: only the branch taken is evaluated.
+    If {
+        /// A `bool`.
+        condition: Box<Expr>,
+        /// The value if it holds.
+        then: Box<Expr>,
+        /// The value if it does not.
+        otherwise: Box<Expr>,
+    },
+}
