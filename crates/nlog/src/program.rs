@@ -110,7 +110,7 @@ pub enum Aggregate {
     List,
     /// The second argument of the tuple with the least first one; ties by the second.
     ArgMin,
-    /// The second argument of the tuple with the greatest first one; ties by the least second.
+    /// The second argument of the tuple with the greatest first one; ties by the greatest second.
     ArgMax,
 }
 
