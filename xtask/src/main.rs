@@ -1,2 +1,99 @@
-//! The project's commands.
-fn main() {}
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench`.
+//!
+//! Each prepares the machine itself ([`setup`]) and then runs what the workspace holds; nothing here knows how Weft
+//! works, so that it builds in seconds.
+
+mod setup;
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Weft's own commands; each does its set-up on a fresh machine")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Two hypervisors, two tenants with the same addresses, one migration, one dead controller, on real Open vSwitch
+    Demo {
+        /// Show the same networks' rules, rows and deltas without any switch
+        #[arg(long)]
+        rules_only: bool,
+        /// Leave the lab and the controller running, and print commands to try
+        #[arg(long, conflicts_with = "rules_only")]
+        keep: bool,
+    },
+    /// Everything that is tested: units, properties, golden files, and the lab on real Open vSwitch
+    Test {
+        /// Passed on to `cargo test`, such as `-p nlog` or a test's name
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Speed and memory, ours and the baselines side by side, in a release build
+    Bench {
+        /// Passed on to the benchmarks; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
+        Task::Demo { rules_only, keep } => {
+            if !rules_only {
+                setup::open_vswitch().context(
+                    "the demo needs real Open vSwitch; `cargo xtask demo --rules-only` does without",
+                )?;
+            }
+            cargo(&["build", "--package", "weft-cli"])?;
+            let mut demo = vec!["run", "--quiet", "--package", "weft-cli", "--", "demo"];
+            demo.extend(rules_only.then_some("--rules-only"));
+            demo.extend(keep.then_some("--keep"));
+            cargo(&demo)
+        }
+        Task::Test { arguments } => {
+            setup::open_vswitch()?;
+            let mut test = vec!["test"];
+            if !arguments.iter().any(|argument| argument == "-p" || argument == "--package") {
+                test.push("--workspace");
+            }
+            test.extend(arguments.iter().map(String::as_str));
+            cargo(&test)
+        }
+        Task::Bench { arguments } => {
+            setup::open_vswitch()?;
+            let mut bench = vec!["run", "--release", "--package", "weft-bench", "--"];
+            bench.extend(arguments.iter().map(String::as_str));
+            cargo(&bench)
+        }
+    }
+}
+
+/// Runs the cargo that runs us, with its output going where ours goes.
+fn cargo(arguments: &[&str]) -> Result<()> {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(program)
+        .args(arguments)
+        .env("PATH", setup::path_with_system_folders()?)
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("`cargo {}` failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
