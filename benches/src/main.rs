@@ -1,0 +1,116 @@
+//! Weft's benchmarks: `cargo xtask bench`.
+//!
+//! Each runs ours and a baseline in turns, every run a process of its own, and prints medians, ranges and ratios.
+
+mod figure6;
+mod handwritten;
+mod measure;
+mod push;
+mod workload;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::figure6::Figures;
+use crate::workload::Network;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask bench", about = "Speed and memory, ours and the baselines side by side")]
+struct Arguments {
+    #[command(subcommand)]
+    bench: Option<Bench>,
+    /// Runs of each side; the first pair is discarded, since memory is touched for the first time
+    #[arg(long, default_value_t = 5, global = true)]
+    runs: usize,
+    /// Every count of nvp-eval is divided by this
+    #[arg(long, default_value_t = 10, global = true)]
+    divisor: usize,
+    /// Workers of our engine
+    #[arg(long, default_value_t = 1, global = true)]
+    workers: usize,
+    /// Flows to push in one bundle
+    #[arg(long, default_value_t = 100_000, global = true)]
+    flows: usize,
+}
+
+#[derive(Subcommand, Clone, Copy)]
+enum Bench {
+    /// Figure 6 on nvp-eval: load, memory, moves of ten ports; against the same written by hand
+    Figure6,
+    /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
+    Push,
+    #[command(hide = true)]
+    Figure6Weft,
+    #[command(hide = true)]
+    Figure6Handwritten,
+}
+
+const MOVES: usize = 500;
+const PORTS_MOVED: usize = 10;
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let network = || Network::nvp_eval(arguments.divisor.max(1));
+    match arguments.bench {
+        None => {
+            compare_figure6(&arguments)?;
+            push::compare(arguments.flows, arguments.runs)
+        }
+        Some(Bench::Figure6) => compare_figure6(&arguments),
+        Some(Bench::Push) => push::compare(arguments.flows, arguments.runs),
+        Some(Bench::Figure6Weft) => print(&figure6::run(&network(), MOVES, PORTS_MOVED, arguments.workers)?),
+        Some(Bench::Figure6Handwritten) => print(&handwritten::run(&network(), MOVES, PORTS_MOVED)),
+    }
+}
+
+fn print(figures: &Figures) -> Result<()> {
+    println!("{}", serde_json::to_string(figures)?);
+    Ok(())
+}
+
+fn compare_figure6(arguments: &Arguments) -> Result<()> {
+    let network = Network::nvp_eval(arguments.divisor.max(1));
+    println!(
+        "\nFigure 6, {} hypervisors, {} switches, {} ports; {MOVES} transactions of {PORTS_MOVED} moved ports; \
+         {} runs, {} worker(s)\n",
+        network.hypervisors,
+        network.switches,
+        network.ports(),
+        arguments.runs,
+        arguments.workers,
+    );
+    let run = |name: &str| -> Result<Figures> {
+        let flags = [name, "--divisor", &arguments.divisor.to_string(), "--workers", &arguments.workers.to_string()];
+        measure::child(&flags.map(str::to_owned))
+    };
+    let (mut ours, mut baseline) = (Vec::new(), Vec::new());
+    for number in 0..=arguments.runs {
+        let pair = (run("figure6-weft")?, run("figure6-handwritten")?);
+        anyhow::ensure!(
+            pair.0.flows == pair.1.flows,
+            "the two disagree: {} flows and {}",
+            pair.0.flows,
+            pair.1.flows
+        );
+        if number > 0 {
+            ours.push(pair.0);
+            baseline.push(pair.1);
+        }
+    }
+    let column = |side: &[Figures], of: fn(&Figures) -> f64| side.iter().map(of).collect::<Vec<_>>();
+    println!("| | weft | hand-written | ratio |\n|---|---|---|---|");
+    let rows: [(&str, usize, fn(&Figures) -> f64); 4] = [
+        ("load, s", 3, |figures| figures.load_s),
+        ("10 moves, median ms", 3, |figures| figures.move_ms_median),
+        ("10 moves, p99 ms", 3, |figures| figures.move_ms_p99),
+        ("peak memory, MiB", 0, |figures| figures.peak_mib),
+    ];
+    for (name, digits, of) in rows {
+        measure::print_ratio(name, digits, &column(&ours, of), &column(&baseline, of));
+    }
+    println!("\n{} flows on both sides.", ours[0].flows);
+    Ok(())
+}
