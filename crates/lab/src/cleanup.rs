@@ -1,0 +1,143 @@
+//! Taking a lab away, also one of which only the leftovers are known.
+//!
+//! Nothing here trusts the state file to be complete: a crash may come between any two steps. What counts
+//! is what the kernel says: every namespace that carries the lab's prefix is the lab's, and so is every
+//! process in such a namespace. TAP devices, veth pairs and bridges end with their namespace, so daemons
+//! may simply be killed.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::command::{run_with_input, tool, wait_for};
+use crate::host::{kill, runs_in};
+use crate::registry::{self, Claim, lab_of};
+use crate::state::State;
+use crate::{Error, Host};
+
+/// How long killed processes may take to go.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Removes every lab whose owner died, and namespaces of labs of which nothing else is left. Labs of live
+/// processes and labs kept on purpose stay. Gives the names of those removed.
+pub fn sweep() -> Result<Vec<String>, Error> {
+    let mut names: BTreeSet<String> = registry::names()?.into_iter().collect();
+    names.extend(registry::namespaces()?.iter().filter_map(|namespace| lab_of(namespace)).map(str::to_owned));
+    let mut removed = Vec::new();
+    for name in names {
+        // A stray file in the registry is not a lab's.
+        if registry::check_name("lab name", &name).is_err() {
+            continue;
+        }
+        let claim = match Claim::take(&name) {
+            Err(Error::InUse { .. }) => continue,
+            other => other?,
+        };
+        if State::load(&name).is_ok_and(|state| state.kept) {
+            continue;
+        }
+        remove_all(&name, claim)?;
+        removed.push(name);
+    }
+    Ok(removed)
+}
+
+/// Removes the lab and, last, the folder that stands for it.
+pub(crate) fn remove_all(name: &str, claim: Claim) -> Result<(), Error> {
+    remove_parts(name)?;
+    let folder = registry::folder(name);
+    std::fs::remove_dir_all(&folder).map_err(Error::io("remove", folder))?;
+    // Held until here, so that nobody builds where this one still removes.
+    drop(claim);
+    Ok(())
+}
+
+/// Removes processes, namespaces and folders of a lab, all that is left of it; the claim's folder stays.
+pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
+    let hosts = State::load(name).map(|state| state.hosts).unwrap_or_default();
+    let mut namespaces = registry::namespaces()?;
+    namespaces.retain(|namespace| lab_of(namespace) == Some(name));
+    end_processes(name, &hosts, &namespaces)?;
+    delete_namespaces(name, &namespaces)?;
+    for host in &hosts {
+        remove_folder(&host.run_dir)?;
+        // A folder of the caller's choice goes only once nothing is in it.
+        if let Some(run_dir) = host.run_dir.parent().filter(|run_dir| *run_dir != registry::folder(name)) {
+            let _ = std::fs::remove_dir(run_dir);
+        }
+    }
+    remove_folder_entries(&registry::folder(name))
+}
+
+fn end_processes(name: &str, hosts: &[Host], namespaces: &[String]) -> Result<(), Error> {
+    let inodes: BTreeSet<(u64, u64)> = namespaces
+        .iter()
+        .filter_map(|namespace| std::fs::metadata(registry::namespace_file(namespace)).ok())
+        .map(|meta| (meta.dev(), meta.ino()))
+        .collect();
+    let ours = |pid: u32| {
+        let inside = std::fs::metadata(format!("/proc/{pid}/ns/net"))
+            .is_ok_and(|meta| inodes.contains(&(meta.dev(), meta.ino())));
+        let daemon = || {
+            let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            ["ovs-vswitchd", "ovsdb-server"].contains(&program.trim())
+                && hosts.iter().any(|host| runs_in(pid, &host.run_dir))
+        };
+        pid != std::process::id() && alive(pid) && (inside || daemon())
+    };
+    wait_for(&format!("lab {name}"), "the end of its processes", DEADLINE, || {
+        let left: Vec<u32> = processes()?.into_iter().filter(|pid| ours(*pid)).collect();
+        left.iter().for_each(|pid| kill(*pid));
+        Ok(left.is_empty().then_some(()))
+    })
+}
+
+fn processes() -> Result<Vec<u32>, Error> {
+    let entries = std::fs::read_dir("/proc").map_err(Error::io("read", "/proc"))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
+}
+
+/// Neither gone nor a zombie that waits for a parent to take note.
+fn alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The program's name stands in parentheses and may itself hold any character.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
+
+fn delete_namespaces(name: &str, namespaces: &[String]) -> Result<(), Error> {
+    if namespaces.is_empty() {
+        return Ok(());
+    }
+    let mut command = tool("ip");
+    command.args(["-force", "-batch", "-"]);
+    let lines: String = namespaces.iter().map(|namespace| format!("netns del {namespace}\n")).collect();
+    let result = run_with_input(&format!("lab {name}"), command, Some(&lines));
+    // One that somebody else deleted meanwhile is no failure; one that is still there is.
+    if namespaces.iter().any(|namespace| registry::namespace_file(namespace).exists()) {
+        result.map(drop)
+    } else {
+        Ok(())
+    }
+}
+
+fn remove_folder(folder: &Path) -> Result<(), Error> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Empties the lab's folder but for the file that the claim's lock is on.
+fn remove_folder_entries(folder: &Path) -> Result<(), Error> {
+    let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.is_dir() {
+            remove_folder(&path)?;
+        } else if path.file_name().is_some_and(|name| name != "owner.lock") {
+            std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}

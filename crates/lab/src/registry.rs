@@ -1,0 +1,230 @@
+//! The labs of this machine: their names, the folder that stands for each, and who owns it.
+//!
+//! A lab's namespaces belong to the whole machine, so its name is a claim on the whole machine:
+//! `/run/weft-lab/NAME` exists before the first namespace does and goes after the last. The owner holds a
+//! file lock in it for as long as it lives; the kernel drops the lock however the process ends, which is
+//! how a crash is told from a busy lab without trusting process numbers.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::state::State;
+
+/// Every lab has a folder here. On a tmpfs, so that a reboot, which ends all labs, also forgets them.
+pub(crate) const REGISTRY: &str = "/run/weft-lab";
+
+/// First part of every namespace name.
+const PREFIX: &str = "weft";
+
+/// Longest name of a lab or host; a unix socket's path has room for 107 bytes in all.
+const LONGEST_NAME: usize = 24;
+
+/// Where `ip netns` keeps the names.
+const NAMESPACES: &str = "/run/netns";
+
+/// How long a lock may look taken because somebody else only looks at it.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// Who is responsible for taking a lab down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ownership {
+    /// The process with this number, which is alive.
+    Process(u32),
+    /// Nobody: it was left running on purpose ([`crate::Lab::keep`]).
+    Kept,
+    /// Its owner died; [`crate::sweep`] takes it away.
+    Abandoned,
+}
+
+/// One line of [`list`].
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// The lab's name.
+    pub name: String,
+    /// Who is responsible for it.
+    pub ownership: Ownership,
+    /// Its hosts, in order of creation.
+    pub hosts: Vec<String>,
+    /// Its virtual machines, by name.
+    pub vms: Vec<String>,
+}
+
+/// The labs of this machine, by name. One that is being made or removed may show without hosts.
+pub fn list() -> Result<Vec<Summary>, Error> {
+    let mut labs = Vec::new();
+    for name in names()? {
+        let state = State::load(&name).ok();
+        labs.push(Summary {
+            ownership: ownership(&name, state.as_ref())?,
+            hosts: state.iter().flat_map(|s| s.hosts.iter().map(|h| h.name.clone())).collect(),
+            vms: state.iter().flat_map(|s| s.vms.keys().cloned()).collect(),
+            name,
+        });
+    }
+    Ok(labs)
+}
+
+pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, Error> {
+    let path = lock_path(name);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ownership::Abandoned),
+        Err(error) => return Err(Error::io("read", path)(error)),
+    };
+    match file.try_lock() {
+        Ok(()) if state.is_some_and(|s| s.kept) => Ok(Ownership::Kept),
+        Ok(()) => Ok(Ownership::Abandoned),
+        Err(TryLockError::WouldBlock) => Ok(Ownership::Process(written_pid(&path))),
+        Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
+    }
+}
+
+/// Names of the folders in the registry.
+pub(crate) fn names() -> Result<Vec<String>, Error> {
+    entries(Path::new(REGISTRY)).map_err(Error::io("read", REGISTRY))
+}
+
+/// All namespaces of the machine that carry a lab's prefix.
+pub(crate) fn namespaces() -> Result<Vec<String>, Error> {
+    let mut all = entries(Path::new(NAMESPACES)).map_err(Error::io("read", NAMESPACES))?;
+    all.retain(|name| lab_of(name).is_some());
+    Ok(all)
+}
+
+fn entries(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+        Ok(entries) => entries
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .collect::<std::io::Result<_>>()?,
+    };
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(crate) fn namespace_file(namespace: &str) -> PathBuf {
+    Path::new(NAMESPACES).join(namespace)
+}
+
+/// The namespace of a part of lab `lab`. Names have no dots, so no lab's prefix is the prefix of another's.
+pub(crate) fn namespace(lab: &str, kind: Kind, name: &str) -> String {
+    match kind {
+        Kind::Underlay => format!("{PREFIX}.{lab}.underlay"),
+        Kind::Host => format!("{PREFIX}.{lab}.host.{name}"),
+        Kind::Vm => format!("{PREFIX}.{lab}.vm.{name}"),
+    }
+}
+
+/// The lab to which a namespace belongs.
+pub(crate) fn lab_of(namespace: &str) -> Option<&str> {
+    let mut parts = namespace.split('.');
+    (parts.next() == Some(PREFIX)).then(|| parts.next()).flatten()
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Kind {
+    Underlay,
+    Host,
+    Vm,
+}
+
+/// Refuses names that would not fit a namespace, a file and, with others, a socket's path.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('-') || !name.chars().all(plain) {
+        let reason = format!("use 1 to {LONGEST_NAME} of a-z, 0-9, _ and -, not starting with -");
+        return Err(Error::invalid(what, name, reason));
+    }
+    Ok(())
+}
+
+pub(crate) fn folder(name: &str) -> PathBuf {
+    Path::new(REGISTRY).join(name)
+}
+
+pub(crate) fn lock_path(name: &str) -> PathBuf {
+    folder(name).join("owner.lock")
+}
+
+/// The right to build or remove one lab; held until dropped.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    _lock: File,
+}
+
+impl Claim {
+    /// Claims `name`, making its folder if there is none. Says who has it otherwise.
+    pub(crate) fn take(name: &str) -> Result<Claim, Error> {
+        let path = lock_path(name);
+        let start = Instant::now();
+        loop {
+            std::fs::create_dir_all(folder(name)).map_err(Error::io("create", folder(name)))?;
+            let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+            let mut file = match opened {
+                // Removed between the two steps by one who takes the lab down.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                other => other.map_err(Error::io("create", &path))?,
+            };
+            match file.try_lock() {
+                // The lock counts only if its file is still the one that others will open.
+                Ok(()) if same_file(&file, &path) => {
+                    let write = |file: &mut File| {
+                        file.rewind()?;
+                        file.set_len(0)?;
+                        write!(file, "{}", std::process::id())
+                    };
+                    write(&mut file).map_err(Error::io("write", &path))?;
+                    return Ok(Claim { _lock: file });
+                }
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) if start.elapsed() > GLANCE => {
+                    return Err(Error::InUse { lab: name.to_owned(), pid: written_pid(&path) });
+                }
+                Err(TryLockError::WouldBlock) => std::thread::sleep(Duration::from_millis(10)),
+                Err(TryLockError::Error(error)) => return Err(Error::io("lock", path)(error)),
+            }
+        }
+    }
+}
+
+fn same_file(open: &File, path: &Path) -> bool {
+    match (open.metadata(), std::fs::metadata(path)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        _ => false,
+    }
+}
+
+fn written_pid(path: &Path) -> u32 {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|mut file| file.read_to_string(&mut text));
+    read.ok().and_then(|_| text.trim().parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_labs_prefix_covers_another_lab() {
+        assert_eq!(lab_of(&namespace("a", Kind::Host, "hv1")), Some("a"));
+        assert_eq!(lab_of(&namespace("a-b", Kind::Vm, "x")), Some("a-b"));
+        assert_eq!(lab_of("weft.a.underlay"), Some("a"));
+        assert_eq!(lab_of("weftish.a.underlay"), None);
+        assert_eq!(lab_of("hv1"), None);
+    }
+
+    #[test]
+    fn names_that_break_paths_are_refused() {
+        for bad in ["", "-a", "a.b", "a/b", "A", "a b", "abcdefghijklmnopqrstuvwxyz"] {
+            assert!(check_name("lab name", bad).is_err(), "{bad:?}");
+        }
+        for good in ["a", "demo", "hv-1", "t_1", "abcdefghijklmnopqrstuvwx"] {
+            assert!(check_name("lab name", good).is_ok(), "{good:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! A lab's life: names, owners, visitors, crashes, and that nothing is left.
+
+mod common;
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use common::{leftovers, two_hosts, unique_name, web};
+use lab::{Error, HostSpec, Lab, Options, Ownership};
+
+/// Set for a copy of this test program that plays the process that is killed.
+const CHILD: &str = "LAB_TEST_CHILD_NAME";
+
+fn nothing() -> Vec<String> {
+    Vec::new()
+}
+
+#[test]
+fn a_panic_takes_the_lab_down() {
+    let name = unique_name();
+    let in_thread = name.clone();
+    let result = std::thread::spawn(move || {
+        let lab = Lab::create(Options::new(in_thread).hosts(1).with_integration_bridge()).unwrap();
+        lab.add_vm(&web()).unwrap();
+        assert_ne!(leftovers(lab.name()), nothing());
+        panic!("as a failing test does");
+    })
+    .join();
+    assert!(result.is_err());
+    assert_eq!(leftovers(&name), nothing());
+}
+
+/// Not a test of its own: the body of the child that the next tests kill.
+#[test]
+fn child_that_holds_a_lab() {
+    let Ok(name) = std::env::var(CHILD) else { return };
+    let lab = Lab::create(Options::new(name).hosts(2).with_integration_bridge()).unwrap();
+    lab.add_vm(&web()).unwrap();
+    let _ping = lab.spawn_ping("web", [10, 0, 0, 9].into(), Duration::from_millis(100)).unwrap();
+    std::fs::write(lab.state().unwrap().run_dir.join("ready"), "").unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Runs the child until its lab is complete, then kills it without warning.
+fn crash(name: &str) {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_that_holds_a_lab"])
+        .env(CHILD, name)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let ready = format!("/run/weft-lab/{name}/ready");
+    let start = Instant::now();
+    while !std::path::Path::new(&ready).exists() {
+        assert!(start.elapsed() < Duration::from_secs(20), "the child's lab did not come up");
+        assert!(child.try_wait().unwrap().is_none(), "the child ended early");
+        std::thread::yield_now();
+    }
+    // While it lives, nobody else may have the name.
+    match Lab::create(Options::new(name).hosts(1)) {
+        Err(Error::InUse { pid, .. }) => assert_eq!(pid, child.id()),
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(Lab::destroy(name), Err(Error::InUse { .. })));
+    // A visitor works on the running lab, and is no owner.
+    let visitor = Lab::open(name).unwrap();
+    assert_eq!(visitor.hosts().unwrap().len(), 2);
+    drop(visitor);
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    let left = leftovers(name);
+    assert!(
+        left.iter().any(|part| part.contains("ovs-vswitchd")),
+        "the crash must leave something: {left:?}"
+    );
+    assert!(matches!(Lab::open(name), Err(Error::Abandoned(_))));
+}
+
+#[test]
+fn kill_9_leaves_nothing_after_a_sweep() {
+    let (dead, alive) = (unique_name(), Lab::create(Options::new(unique_name()).hosts(1)).unwrap());
+    crash(&dead);
+    // Other tests may sweep it before us; what counts is that it is gone and the living are not.
+    lab::sweep().unwrap();
+    assert_eq!(leftovers(&dead), nothing());
+    assert!(alive.hosts().unwrap()[0].vswitchd_pid().is_some(), "a live lab was swept");
+    assert_eq!(alive.check().unwrap(), nothing());
+}
+
+#[test]
+fn create_removes_what_a_dead_owner_left_under_the_name() {
+    let name = unique_name();
+    crash(&name);
+    let lab = Lab::create(Options::new(&name).hosts(1)).unwrap();
+    assert_eq!(lab.vms().unwrap().len(), 0);
+    assert_eq!(lab.check().unwrap(), nothing());
+    drop(lab);
+    assert_eq!(leftovers(&name), nothing());
+}
+
+#[test]
+fn namespaces_without_a_folder_are_taken_by_destroy() {
+    let name = unique_name();
+    let namespace = format!("weft.{name}.host.hv1");
+    assert!(Command::new("ip").args(["netns", "add", &namespace]).status().unwrap().success());
+    assert_eq!(leftovers(&name), [namespace]);
+    assert!(Lab::destroy(&name).unwrap());
+    assert_eq!(leftovers(&name), nothing());
+    assert!(!Lab::destroy(&name).unwrap());
+}
+
+#[test]
+fn a_kept_lab_goes_on_until_destroyed_by_name() {
+    let name = unique_name();
+    let visitor =
+        Lab::create(Options::new(&name).hosts(1).with_integration_bridge()).unwrap().keep().unwrap();
+    drop(visitor);
+    let shown = lab::list().unwrap().into_iter().find(|lab| lab.name == name).unwrap();
+    assert_eq!((shown.ownership, shown.hosts.as_slice()), (Ownership::Kept, &["hv1".to_owned()][..]));
+    assert!(!lab::sweep().unwrap().contains(&name));
+    assert!(matches!(Lab::create(Options::new(&name)), Err(Error::Kept(_))));
+    // Two visitors see each other's changes.
+    let (one, two) = (Lab::open(&name).unwrap(), Lab::open(&name).unwrap());
+    one.add_vm(&web()).unwrap();
+    assert_eq!(two.vm("web").unwrap().host, "hv1");
+    two.add_host(&HostSpec::new("hv2", [172, 31, 0, 2])).unwrap();
+    assert_eq!(one.hosts().unwrap().len(), 2);
+    assert!(Lab::destroy(&name).unwrap());
+    assert_eq!(leftovers(&name), nothing());
+    assert!(matches!(Lab::open(&name), Err(Error::NoLab(_))));
+}
+
+#[test]
+fn two_labs_side_by_side_do_not_touch() {
+    let (one, two) = (two_hosts(), two_hosts());
+    let name = one.name().to_owned();
+    assert!(
+        matches!(Lab::create(Options::new(&name)), Err(Error::InUse { .. })),
+        "the name is taken in this process too"
+    );
+    drop(one);
+    assert_eq!(leftovers(&name), nothing());
+    assert_eq!(two.check().unwrap(), nothing());
+    assert_eq!(two.vms().unwrap().len(), 2);
+}
+
+#[test]
+fn faults_are_refused_before_or_undone_after() {
+    let name = unique_name();
+    let twice = Options::new(&name)
+        .host(HostSpec::new("a", [172, 31, 0, 1]))
+        .host(HostSpec::new("a", [172, 31, 0, 2]));
+    assert!(matches!(Lab::create(twice), Err(Error::Exists { .. })));
+    assert_eq!(leftovers(&name), nothing());
+    let same = Options::new(&name)
+        .host(HostSpec::new("a", [172, 31, 0, 1]))
+        .host(HostSpec::new("b", [172, 31, 0, 1]));
+    assert!(matches!(Lab::create(same), Err(Error::Invalid { .. })));
+    assert!(matches!(Lab::create(Options::new("No.Such")), Err(Error::Invalid { .. })));
+
+    // Without br-int a machine cannot be plugged in: the error is ovs-vsctl's, and the machine is undone.
+    let lab = Lab::create(Options::new(&name).hosts(1)).unwrap();
+    let error = lab.add_vm(&web()).unwrap_err().to_string();
+    assert!(error.starts_with("hv1: `ovs-vsctl ") && error.contains("br-int"), "{error}");
+    assert_eq!(lab.vms().unwrap(), []);
+    lab.host("hv1").unwrap().make_integration_bridge().unwrap();
+    lab.add_vm(&web()).unwrap();
+    assert!(matches!(lab.add_vm(&web()), Err(Error::Exists { .. })));
+    let error = lab.vm("nobody").unwrap_err().to_string();
+    assert_eq!(error, format!("lab {name}: there is no virtual machine \"nobody\"; there are: web"));
+}
+
+#[test]
+fn the_run_folder_can_be_elsewhere_and_is_left_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine"), "").unwrap();
+    let mut options = Options::new(unique_name()).hosts(1);
+    options.run_dir = Some(folder.path().to_owned());
+    let lab = Lab::create(options).unwrap();
+    assert!(folder.path().join("hv1/db.sock").exists());
+    drop(lab);
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine"]);
+}
+
+#[test]
+fn this_machine_can_carry_a_lab() {
+    lab::preflight().unwrap();
+}
