@@ -1,1 +1,53 @@
-//! OVSDB client (RFC 7047 and Open vSwitch extensions): monitor, transact, reconnect.
+//! OVSDB client (RFC 7047 and the extensions of Open vSwitch, `ovsdb-server(7)`): monitor, transact, reconnect.
+//!
+//! Promise: the replica is what the database holds, every change of it is reported exactly once and in order,
+//! across lost connections too, and no wait is without end.
+//!
+//! ```
+//! use ovsdb_client::{Client, Condition, Endpoint, Event, MonitorSpec, Operation, Options};
+//!
+//! async fn print_interfaces(endpoint: Endpoint) -> Result<(), Box<dyn std::error::Error>> {
+//!     let monitor = MonitorSpec::nothing().table("Interface", &["name", "ofport"]);
+//!     let (client, mut events) = Client::spawn(endpoint, "Open_vSwitch", monitor, Options::default());
+//!     let select = Operation::select("Bridge", vec![Condition::equal("name", "br-int")], &["_uuid"]);
+//!     println!("{:?}", client.transact(&[select]).await?.rows(0));
+//!     while let Some(event) = events.recv().await {
+//!         if let Event::Changes(changes) = event {
+//!             for row in changes.iter().filter_map(|change| change.new.as_ref()) {
+//!                 println!("{} {:?}", row.get::<String>("name")?, row.get::<Option<i64>>("ofport")?);
+//!             }
+//!         }
+//!     }
+//!     Ok(())
+//! }
+//! # let endpoint: Endpoint = "unix:/run/openvswitch/db.sock".parse().unwrap();
+//! # drop(print_interfaces(endpoint));
+//! ```
+//!
+//! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
+//! [`endpoint`], `connection` (JSON-RPC, echo); [`transact`] (operations and their results), [`replica`]
+//! (monitored rows and their changes), [`session`] (the task that stays connected); above all these
+//! [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
+//!
+//! Left out on purpose: conditions on monitored rows, more than one database per client, serving the protocol.
+//! TLS (`ssl:`) is not there yet.
+#![forbid(unsafe_code)]
+
+pub mod connection;
+pub mod endpoint;
+pub mod framing;
+pub mod open_vswitch;
+pub mod replica;
+pub mod row;
+pub mod schema;
+pub mod session;
+pub mod transact;
+pub mod value;
+
+pub use connection::{ConnectionError, Options};
+pub use endpoint::{Endpoint, EndpointError};
+pub use replica::{Change, MonitorSpec, Replica};
+pub use row::{ColumnError, Row};
+pub use session::{Client, Event};
+pub use transact::{Condition, Mutation, Mutator, Operation, Outcome, Outcomes, TransactError};
+pub use value::{Atom, Datum};

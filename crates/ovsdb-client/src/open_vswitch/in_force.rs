@@ -1,0 +1,84 @@
+//! Waiting until `ovs-vswitchd` has taken a transaction up.
+//!
+//! A transaction increments `next_cfg`; `ovs-vswitchd` copies it to `cur_cfg` when what it found with it is in
+//! force. The waiting is the server's (`wait` with `until` `!=`), so nothing polls and nothing need be monitored.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Error, OpenVswitch};
+use crate::row::Row;
+use crate::session::Client;
+use crate::transact::{Mutation, Mutator, Operation, Outcomes, TransactError};
+
+/// The pause before asking again when there is no connection.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs a transaction and waits until it is in force. [`Error::NotInForce`] means that it was committed all the
+/// same. The outcomes are those of `operations`.
+pub async fn transact_in_force(
+    client: &Client,
+    mut operations: Vec<Operation>,
+    patience: Duration,
+) -> Result<Outcomes, Error> {
+    let own = operations.len();
+    let increment = Mutation::new("next_cfg", Mutator::Add, 1);
+    operations.push(Operation::mutate(OpenVswitch::TABLE, vec![], vec![increment]));
+    operations.push(Operation::select(OpenVswitch::TABLE, vec![], &["next_cfg"]));
+    let mut outcomes = client.transact(&operations).await?;
+    let next_cfg = outcomes.rows(own + 1).first().ok_or(Error::NotInitialised)?.get("next_cfg")?;
+    wait_in_force(client, next_cfg, patience).await?;
+    outcomes.0.truncate(own);
+    Ok(outcomes)
+}
+
+/// Waits until `cur_cfg` is at least `next_cfg`. A lost connection in between does not matter if there is another
+/// one in time.
+pub async fn wait_in_force(client: &Client, next_cfg: i64, patience: Duration) -> Result<(), Error> {
+    let reached = Cell::new(None);
+    let waited = tokio::time::timeout(patience, until_reached(client, next_cfg, patience, &reached)).await;
+    waited.unwrap_or_else(|_| {
+        Err(Error::NotInForce { wanted: next_cfg, reached: reached.get(), seconds: patience.as_secs_f64() })
+    })
+}
+
+async fn until_reached(
+    client: &Client,
+    next_cfg: i64,
+    patience: Duration,
+    reached: &Cell<Option<i64>>,
+) -> Result<(), Error> {
+    let end = Instant::now() + patience;
+    loop {
+        let mut operations = vec![Operation::select(OpenVswitch::TABLE, vec![], &["cur_cfg"])];
+        if let Some(seen) = reached.get() {
+            let wait = Operation::Wait {
+                table: OpenVswitch::TABLE.to_owned(),
+                conditions: vec![],
+                columns: vec!["cur_cfg".to_owned()],
+                until_equal: false,
+                rows: vec![Row::new(OpenVswitch::TABLE).with("cur_cfg", seen)],
+                timeout: Some(end.saturating_duration_since(Instant::now())),
+            };
+            operations.insert(0, wait);
+        }
+        match client.transact(&operations).await {
+            Ok(outcomes) => {
+                let row = outcomes.rows(operations.len() - 1).first().ok_or(Error::NotInitialised)?;
+                let cur_cfg: i64 = row.get("cur_cfg")?;
+                if cur_cfg >= next_cfg {
+                    return Ok(());
+                }
+                reached.set(Some(cur_cfg));
+            }
+            // The caller's time is up at the same moment.
+            Err(error) if error.is_timed_out() => std::future::pending().await,
+            Err(TransactError::NotConnected { .. } | TransactError::FateUnknown { .. }) => {
+                tokio::time::sleep(RETRY_PAUSE).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

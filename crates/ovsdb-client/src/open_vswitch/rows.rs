@@ -1,0 +1,225 @@
+//! Rows of the tables that describe bridges and their ports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use crate::replica::MonitorSpec;
+use crate::row::{ColumnError, Row};
+
+/// A row of table `Interface`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// Identity.
+    pub uuid: Uuid,
+    /// Unique name; for a device of the system, its name there.
+    pub name: String,
+    /// `""` or `system`, `internal`, `geneve`, `vxlan`, …
+    pub interface_type: String,
+    /// The `OpenFlow` port number; -1 if the interface could not be made, none before `ovs-vswitchd` tried.
+    pub ofport: Option<i64>,
+    /// Why it could not be made.
+    pub error: Option<String>,
+    /// Among others `iface-id`.
+    pub external_ids: BTreeMap<String, String>,
+    /// Depend on the type.
+    pub options: BTreeMap<String, String>,
+    /// The Ethernet address in use, as text.
+    pub mac_in_use: Option<String>,
+}
+
+/// Whether an interface has its `OpenFlow` port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PortStatus {
+    /// This is its number.
+    Assigned(u32),
+    /// `ovs-vswitchd` could not make it (`ofport` -1).
+    Failed {
+        /// Column `error`.
+        error: String,
+    },
+    /// `ovs-vswitchd` has not looked at it yet.
+    Pending,
+}
+
+impl Interface {
+    /// The table.
+    pub const TABLE: &str = "Interface";
+    /// The columns that [`from_row`](Self::from_row) reads.
+    pub const COLUMNS: &[&str] =
+        &["name", "type", "ofport", "error", "external_ids", "options", "mac_in_use"];
+
+    /// Reads a row with (at least) these columns.
+    pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
+        Ok(Interface {
+            uuid,
+            name: row.get("name")?,
+            interface_type: row.get("type")?,
+            ofport: row.get("ofport")?,
+            error: row.get("error")?,
+            external_ids: row.get("external_ids")?,
+            options: row.get("options")?,
+            mac_in_use: row.get("mac_in_use")?,
+        })
+    }
+
+    /// `ofport` and `error` taken together.
+    pub fn status(&self) -> PortStatus {
+        match (self.ofport.map(u32::try_from), &self.error) {
+            (Some(Ok(ofport)), _) => PortStatus::Assigned(ofport),
+            (_, Some(error)) => PortStatus::Failed { error: error.clone() },
+            (Some(Err(_)), None) => {
+                PortStatus::Failed { error: "no reason given; see the log of ovs-vswitchd".to_owned() }
+            }
+            (None, None) => PortStatus::Pending,
+        }
+    }
+}
+
+/// A row of table `Port`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Port {
+    /// Identity.
+    pub uuid: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// One interface, or several if the port is a bond.
+    pub interfaces: BTreeSet<Uuid>,
+    /// For other programs.
+    pub external_ids: BTreeMap<String, String>,
+}
+
+impl Port {
+    /// The table.
+    pub const TABLE: &str = "Port";
+    /// The columns that [`from_row`](Self::from_row) reads.
+    pub const COLUMNS: &[&str] = &["name", "interfaces", "external_ids"];
+
+    /// Reads a row with (at least) these columns.
+    pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
+        Ok(Port {
+            uuid,
+            name: row.get("name")?,
+            interfaces: row.get("interfaces")?,
+            external_ids: row.get("external_ids")?,
+        })
+    }
+}
+
+/// A row of table `Bridge`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bridge {
+    /// Identity.
+    pub uuid: Uuid,
+    /// Unique name.
+    pub name: String,
+    /// `""` or `system`: the kernel's datapath; `netdev`: the one in `ovs-vswitchd`.
+    pub datapath_type: String,
+    /// `secure` or `standalone`; none means standalone.
+    pub fail_mode: Option<String>,
+    /// The `OpenFlow` versions spoken; none means all.
+    pub protocols: BTreeSet<String>,
+    /// Its ports.
+    pub ports: BTreeSet<Uuid>,
+    /// For other programs.
+    pub external_ids: BTreeMap<String, String>,
+}
+
+impl Bridge {
+    /// The table.
+    pub const TABLE: &str = "Bridge";
+    /// The columns that [`from_row`](Self::from_row) reads.
+    pub const COLUMNS: &[&str] =
+        &["name", "datapath_type", "fail_mode", "protocols", "ports", "external_ids"];
+
+    /// Reads a row with (at least) these columns.
+    pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
+        Ok(Bridge {
+            uuid,
+            name: row.get("name")?,
+            datapath_type: row.get("datapath_type")?,
+            fail_mode: row.get("fail_mode")?,
+            protocols: row.get("protocols")?,
+            ports: row.get("ports")?,
+            external_ids: row.get("external_ids")?,
+        })
+    }
+}
+
+/// The one row of table `Open_vSwitch`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OpenVswitch {
+    /// Identity.
+    pub uuid: Uuid,
+    /// Incremented by clients that want to know when their change is in force.
+    pub next_cfg: i64,
+    /// The `next_cfg` that `ovs-vswitchd` has taken up.
+    pub cur_cfg: i64,
+    /// Among others `system-id`.
+    pub external_ids: BTreeMap<String, String>,
+    /// Datapath types that the switch has.
+    pub datapath_types: BTreeSet<String>,
+    /// Interface types that the switch has; that one is listed does not prove that it works.
+    pub iface_types: BTreeSet<String>,
+    /// The version of Open vSwitch.
+    pub ovs_version: Option<String>,
+}
+
+impl OpenVswitch {
+    /// The table.
+    pub const TABLE: &str = "Open_vSwitch";
+    /// The columns that [`from_row`](Self::from_row) reads.
+    pub const COLUMNS: &[&str] =
+        &["next_cfg", "cur_cfg", "external_ids", "datapath_types", "iface_types", "ovs_version"];
+
+    /// Reads a row with (at least) these columns.
+    pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
+        Ok(OpenVswitch {
+            uuid,
+            next_cfg: row.get("next_cfg")?,
+            cur_cfg: row.get("cur_cfg")?,
+            external_ids: row.get("external_ids")?,
+            datapath_types: row.get("datapath_types")?,
+            iface_types: row.get("iface_types")?,
+            ovs_version: row.get("ovs_version")?,
+        })
+    }
+
+    /// `external_ids:system-id`, the switch's own name.
+    pub fn system_id(&self) -> Option<&str> {
+        self.external_ids.get("system-id").map(String::as_str)
+    }
+}
+
+/// Everything that the structs of this module read.
+pub fn monitor() -> MonitorSpec {
+    MonitorSpec::nothing()
+        .table(Interface::TABLE, Interface::COLUMNS)
+        .table(Port::TABLE, Port::COLUMNS)
+        .table(Bridge::TABLE, Bridge::COLUMNS)
+        .table(OpenVswitch::TABLE, OpenVswitch::COLUMNS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Datum;
+
+    #[test]
+    fn status_of_an_interface() {
+        let row = |ofport: Option<i64>, error: Option<&str>| {
+            let empty = || Datum::map::<&str, &str>([]);
+            let row = Row::new("Interface")
+                .with("name", "g")
+                .with("type", "geneve")
+                .with("mac_in_use", None::<i64>);
+            let row = row.with("external_ids", empty()).with("options", empty());
+            let row = row.with("ofport", ofport).with("error", error);
+            Interface::from_row(Uuid::nil(), &row).expect("all columns").status()
+        };
+        assert_eq!(row(Some(7), None), PortStatus::Assigned(7));
+        assert_eq!(row(Some(-1), Some("why")), PortStatus::Failed { error: "why".to_owned() });
+        assert!(matches!(row(Some(-1), None), PortStatus::Failed { .. }));
+        assert_eq!(row(None, None), PortStatus::Pending);
+    }
+}

@@ -1,0 +1,430 @@
+//! A copy of the monitored columns, and the changes that lead from one state to the next.
+//!
+//! Invariant: after every batch of changes, what the batches add up to is exactly the replica. An update that
+//! cannot be understood changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::row::{ColumnError, Row};
+use crate::schema::{ColumnType, Schema};
+use crate::value::{ValueError, shorten};
+
+/// Which tables and columns to monitor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MonitorSpec {
+    tables: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl MonitorSpec {
+    /// Nothing; a client for transactions alone.
+    pub fn nothing() -> Self {
+        MonitorSpec::default()
+    }
+
+    /// These columns of a table as well; no columns at all means every column of the schema.
+    pub fn table(mut self, table: impl Into<String>, columns: &[&str]) -> Self {
+        self.tables.insert(table.into(), columns.iter().map(|column| (*column).to_owned()).collect());
+        self
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+}
+
+/// A row that came, went or changed. `old` and `new` hold all monitored columns, defaults included, and differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// The table.
+    pub table: Arc<str>,
+    /// The row's identity.
+    pub uuid: Uuid,
+    /// Before; `None` if the row is new.
+    pub old: Option<Row>,
+    /// After; `None` if the row is gone.
+    pub new: Option<Row>,
+}
+
+/// Why what a server reports does not fit the schema or the replica.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReplicaError {
+    /// A table or column to monitor is not in the schema.
+    #[error("the database's schema {version} has no {what}, which is to be monitored")]
+    NotInSchema {
+        /// The schema's version.
+        version: String,
+        /// `table T` or `column C in table T`.
+        what: String,
+    },
+    /// A column's value is not of its type, or the column was not asked for.
+    #[error(transparent)]
+    Column(#[from] ColumnError),
+    /// An update about a row that the replica has not got.
+    #[error("{table}: row {uuid} is reported as {how}, but it is unknown")]
+    UnknownRow {
+        /// The table.
+        table: String,
+        /// The row.
+        uuid: Uuid,
+        /// `modified` or `deleted`.
+        how: &'static str,
+    },
+    /// Not the form of RFC 7047 or `ovsdb-server(7)`.
+    #[error("an update has the wrong form: wanted {wanted}, got {got}")]
+    Form {
+        /// The form wanted.
+        wanted: &'static str,
+        /// What is there, shortened.
+        got: String,
+    },
+}
+
+/// The notation of updates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// RFC 7047: `old` and `new` rows, whole.
+    Update1,
+    /// `ovsdb-server(7)`: `initial`, `insert`, `modify`, `delete`; also that of `update3`.
+    Update2,
+}
+
+/// The columns to monitor with their types: the specification resolved against a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Layout(BTreeMap<Arc<str>, BTreeMap<Arc<str>, ColumnType>>);
+
+impl Layout {
+    pub(crate) fn resolve(spec: &MonitorSpec, schema: &Schema) -> Result<Self, ReplicaError> {
+        let missing = |what| ReplicaError::NotInSchema { version: schema.version.clone(), what };
+        let mut layout = BTreeMap::new();
+        for (table, wanted) in &spec.tables {
+            let (name, all) = schema
+                .tables
+                .get_key_value(table.as_str())
+                .ok_or_else(|| missing(format!("table {table}")))?;
+            if let Some(column) = wanted.iter().find(|column| !all.contains_key(column.as_str())) {
+                return Err(missing(format!("column {column} in table {table}")));
+            }
+            let columns = all
+                .iter()
+                .filter(|(column, _)| wanted.is_empty() || wanted.contains(&***column))
+                .map(|(column, column_type)| (column.clone(), *column_type));
+            layout.insert(name.clone(), columns.collect());
+        }
+        Ok(Layout(layout))
+    }
+
+    /// The `<monitor-requests>` object.
+    pub(crate) fn to_json(&self) -> Value {
+        let tables = self.0.iter().map(|(table, columns)| {
+            let columns: Vec<&str> = columns.keys().map(|column| &**column).collect();
+            (table.to_string(), serde_json::json!([{ "columns": columns }]))
+        });
+        Value::Object(tables.collect())
+    }
+}
+
+/// The monitored rows: table, identity, row.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Replica {
+    tables: BTreeMap<Arc<str>, BTreeMap<Uuid, Row>>,
+}
+
+impl Replica {
+    /// The rows of a table; none if the table is empty or not monitored.
+    pub fn rows(&self, table: &str) -> impl Iterator<Item = (Uuid, &Row)> {
+        self.tables.get(table).into_iter().flatten().map(|(uuid, row)| (*uuid, row))
+    }
+
+    /// One row.
+    pub fn row(&self, table: &str, uuid: Uuid) -> Option<&Row> {
+        self.tables.get(table)?.get(&uuid)
+    }
+
+    /// Applies changes: what a receiver of batches does to have a replica of its own.
+    pub fn apply(&mut self, changes: &[Change]) {
+        for change in changes {
+            let rows = self.tables.entry(change.table.clone()).or_default();
+            match &change.new {
+                Some(row) => rows.insert(change.uuid, row.clone()),
+                None => rows.remove(&change.uuid),
+            };
+        }
+        self.tables.retain(|_, rows| !rows.is_empty());
+    }
+
+    /// The changes from here to `later`.
+    pub fn difference(&self, later: &Replica) -> Vec<Change> {
+        let tables: BTreeSet<&Arc<str>> = self.tables.keys().chain(later.tables.keys()).collect();
+        let mut changes = Vec::new();
+        for table in tables {
+            let (old, new) = (self.tables.get(table), later.tables.get(table));
+            let uuids: BTreeSet<&Uuid> = old.into_iter().chain(new).flat_map(BTreeMap::keys).collect();
+            for uuid in uuids {
+                let old = old.and_then(|rows| rows.get(uuid)).cloned();
+                let new = new.and_then(|rows| rows.get(uuid)).cloned();
+                if old != new {
+                    changes.push(Change { table: table.clone(), uuid: *uuid, old, new });
+                }
+            }
+        }
+        changes
+    }
+
+    /// What an update changes; the replica itself is left alone.
+    pub(crate) fn decode(
+        &self,
+        layout: &Layout,
+        updates: &Value,
+        format: Format,
+    ) -> Result<Vec<Change>, ReplicaError> {
+        let mut changes = Vec::new();
+        for (table, rows) in object(updates)? {
+            let (table, columns) = layout.0.get_key_value(table.as_str()).ok_or_else(|| {
+                let problem = ValueError::new("a monitored table", rows);
+                ColumnError::new(table, "(row)", problem)
+            })?;
+            for (uuid, update) in object(rows)? {
+                let uuid: Uuid = uuid.parse().map_err(|_| form("a uuid", uuid))?;
+                let old = self.row(table, uuid).cloned();
+                let reader = RowReader { table, columns, uuid };
+                let new = match format {
+                    Format::Update1 => reader.update1(update)?,
+                    Format::Update2 => reader.update2(old.as_ref(), update)?,
+                };
+                if old != new {
+                    changes.push(Change { table: table.clone(), uuid, old, new });
+                }
+            }
+        }
+        Ok(changes)
+    }
+}
+
+/// Merges a later batch into an earlier one: for each row the first `old` and the last `new`.
+pub(crate) fn merge(earlier: &mut Vec<Change>, later: Vec<Change>) {
+    let mut merged: BTreeMap<(Arc<str>, Uuid), Change> = BTreeMap::new();
+    for change in std::mem::take(earlier).into_iter().chain(later) {
+        merged
+            .entry((change.table.clone(), change.uuid))
+            .and_modify(|first| first.new.clone_from(&change.new))
+            .or_insert(change);
+    }
+    *earlier = merged.into_values().filter(|change| change.old != change.new).collect();
+}
+
+struct RowReader<'a> {
+    table: &'a Arc<str>,
+    columns: &'a BTreeMap<Arc<str>, ColumnType>,
+    uuid: Uuid,
+}
+
+impl RowReader<'_> {
+    fn update1(&self, update: &Value) -> Result<Option<Row>, ReplicaError> {
+        match object(update)?.get("new") {
+            None | Some(Value::Null) => Ok(None),
+            Some(new) => self.whole(new).map(Some),
+        }
+    }
+
+    fn update2(&self, old: Option<&Row>, update: &Value) -> Result<Option<Row>, ReplicaError> {
+        let unknown = |how| ReplicaError::UnknownRow { table: self.table.to_string(), uuid: self.uuid, how };
+        let update_object = object(update)?;
+        let Some((kind, columns)) = update_object.iter().next().filter(|_| update_object.len() == 1) else {
+            return Err(form("one of initial, insert, modify, delete", &update.to_string()));
+        };
+        match kind.as_str() {
+            "initial" | "insert" => self.whole(columns).map(Some),
+            "modify" => self.modified(old.ok_or_else(|| unknown("modified"))?, columns).map(Some),
+            "delete" => old.map(|_| None).ok_or_else(|| unknown("deleted")),
+            _ => Err(form("one of initial, insert, modify, delete", &update.to_string())),
+        }
+    }
+
+    /// A whole row: what is not mentioned has its default.
+    fn whole(&self, columns: &Value) -> Result<Row, ReplicaError> {
+        let mut row = Row::new(self.table.clone());
+        for (column, column_type) in self.columns {
+            row.set(column.clone(), column_type.default_datum());
+        }
+        for (column, notation) in object(columns)? {
+            let (name, column_type) = self.column(column, notation)?;
+            row.set(name, self.decode(column, column_type, notation)?);
+        }
+        Ok(row)
+    }
+
+    fn modified(&self, old: &Row, columns: &Value) -> Result<Row, ReplicaError> {
+        let mut row = old.clone();
+        for (column, notation) in object(columns)? {
+            let (name, column_type) = self.column(column, notation)?;
+            if column_type.is_composite() {
+                // A difference may have up to twice the elements that the column may have.
+                let difference = ColumnType { max: usize::MAX, ..column_type };
+                let difference = self.decode(column, difference, notation)?;
+                let mut datum = old.datum(column).cloned().unwrap_or_else(|| column_type.default_datum());
+                datum.apply_difference(difference);
+                row.set(name, datum);
+            } else {
+                row.set(name, self.decode(column, column_type, notation)?);
+            }
+        }
+        Ok(row)
+    }
+
+    fn column(&self, column: &str, notation: &Value) -> Result<(Arc<str>, ColumnType), ColumnError> {
+        match self.columns.get_key_value(column) {
+            Some((name, column_type)) => Ok((name.clone(), *column_type)),
+            None => {
+                Err(ColumnError::new(self.table, column, ValueError::new("a monitored column", notation)))
+            }
+        }
+    }
+
+    fn decode(
+        &self,
+        column: &str,
+        column_type: ColumnType,
+        notation: &Value,
+    ) -> Result<crate::Datum, ColumnError> {
+        column_type.decode(notation).map_err(|problem| ColumnError::new(self.table, column, problem))
+    }
+}
+
+fn object(value: &Value) -> Result<&serde_json::Map<String, Value>, ReplicaError> {
+    value.as_object().ok_or_else(|| form("an object", &value.to_string()))
+}
+
+fn form(wanted: &'static str, got: &str) -> ReplicaError {
+    ReplicaError::Form { wanted, got: shorten(got) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Datum;
+    use serde_json::json;
+
+    const ID: &str = "550e8400-e29b-41d4-a716-446655440000";
+
+    fn layout() -> Layout {
+        let columns = json!({
+            "name": {"type": "string"},
+            "tag": {"type": {"key": "string", "min": 0}},
+            "few": {"type": {"key": "string", "min": 0, "max": 2}},
+            "ids": {"type": {"key": "string", "value": "string", "min": 0, "max": "unlimited"}},
+            "other": {"type": "integer"},
+        });
+        let schema = json!({"name": "D", "version": "1.0.0", "tables": {"T": {"columns": columns}}});
+        let schema = Schema::from_json(&schema).expect("a schema");
+        let spec = MonitorSpec::nothing().table("T", &["name", "tag", "few", "ids"]);
+        Layout::resolve(&spec, &schema).expect("in the schema")
+    }
+
+    fn update(replica: &mut Replica, kind: &str, row: &Value) -> Result<Vec<Change>, ReplicaError> {
+        let changes = replica.decode(&layout(), &json!({"T": {ID: {kind: row}}}), Format::Update2)?;
+        replica.apply(&changes);
+        Ok(changes)
+    }
+
+    fn row(replica: &Replica) -> &Row {
+        replica.rows("T").next().expect("a row").1
+    }
+
+    #[test]
+    fn modify_of_an_optional_column_replaces_and_of_a_set_toggles() {
+        let mut replica = Replica::default();
+        update(
+            &mut replica,
+            "initial",
+            &json!({"tag": "a", "few": "a", "ids": ["map", [["k", "1"], ["l", "2"]]]}),
+        )
+        .expect("fits");
+        assert_eq!(row(&replica).get::<String>("name"), Ok(String::new()), "a default that was left out");
+        let changes = update(&mut replica, "modify", &json!({"tag": "b", "few": "b"})).expect("fits");
+        assert_eq!(row(&replica).datum("tag"), Some(&Datum::from("b")));
+        assert_eq!(row(&replica).datum("few"), Some(&Datum::set(["a", "b"])));
+        assert_eq!(changes[0].old.as_ref().and_then(|old| old.datum("few")), Some(&Datum::from("a")));
+        // All elements replaced: four in the difference, although the column holds two at most.
+        update(&mut replica, "modify", &json!({"few": ["set", ["a", "b", "c", "d"]]})).expect("fits");
+        assert_eq!(row(&replica).datum("few"), Some(&Datum::set(["c", "d"])));
+        update(&mut replica, "modify", &json!({"ids": ["map", [["k", "1"], ["l", "3"], ["m", "4"]]]}))
+            .expect("fits");
+        assert_eq!(row(&replica).datum("ids"), Some(&Datum::map([("l", "3"), ("m", "4")])));
+        let changes = update(&mut replica, "delete", &json!(null)).expect("fits");
+        assert_eq!((changes.len(), &changes[0].new), (1, &None));
+        assert_eq!(replica, Replica::default());
+    }
+
+    #[test]
+    fn a_bad_update_is_told_and_changes_nothing() {
+        let mut replica = Replica::default();
+        update(&mut replica, "insert", &json!({"name": "x"})).expect("fits");
+        let before = replica.clone();
+        for (updates, says) in [
+            (json!({"U": {ID: {"delete": null}}}), "U.(row): wanted a monitored table"),
+            (json!({"T": {ID: {"modify": {"other": 1}}}}), "T.other: wanted a monitored column"),
+            (json!({"T": {ID: {"modify": {"name": 1}}}}), "T.name: wanted string, got 1"),
+            (json!({"T": {ID: {"modify": {"tag": ["set", ["a", "b"]]}}}}), "T.tag: wanted at most 1"),
+            (json!({"T": {ID: {"modify": {"ids": "a"}}}}), "T.ids: wanted a map"),
+            (json!({"T": {Uuid::nil().to_string(): {"modify": {}}}}), "modified, but it is unknown"),
+            (json!({"T": {Uuid::nil().to_string(): {"delete": null}}}), "deleted, but it is unknown"),
+            (json!({"T": {"x": {"delete": null}}}), "wanted a uuid"),
+            (json!({"T": {ID: {"replace": {}}}}), "wanted one of initial"),
+            (json!({"T": {ID: {}}}), "wanted one of initial"),
+            (json!({"T": []}), "wanted an object"),
+        ] {
+            let error = replica.decode(&layout(), &updates, Format::Update2).expect_err(says).to_string();
+            assert!(error.contains(says), "{error} / {says}");
+        }
+        assert_eq!(replica, before);
+    }
+
+    #[test]
+    fn updates_of_rfc_7047_carry_whole_rows() {
+        let mut replica = Replica::default();
+        for (update, rows) in [
+            (json!({"T": {ID: {"new": {"name": "x", "few": ["set", ["a", "b"]]}}}}), 1),
+            (json!({"T": {ID: {"old": {"few": ["set", ["a", "b"]]}, "new": {"name": "x", "few": "c"}}}}), 1),
+            (json!({"T": {ID: {"old": {"name": "x", "few": "c"}}}}), 0),
+        ] {
+            let changes = replica.decode(&layout(), &update, Format::Update1).expect("fits");
+            replica.apply(&changes);
+            assert_eq!(replica.rows("T").count(), rows);
+            if update["T"][ID]["old"].is_object() && rows == 1 {
+                assert_eq!(row(&replica).datum("few"), Some(&Datum::from("c")));
+            }
+        }
+    }
+
+    #[test]
+    fn merged_batches_lead_to_the_same_state() {
+        let uuid = |n| Uuid::from_u128(n);
+        let row = |name: &str| Some(Row::new("T").with("name", name));
+        let change = |n, old, new| Change { table: "T".into(), uuid: uuid(n), old, new };
+        let mut batch =
+            vec![change(1, None, row("a")), change(2, row("b"), row("c")), change(3, None, row("d"))];
+        merge(
+            &mut batch,
+            vec![change(1, row("a"), row("e")), change(2, row("c"), row("b")), change(3, row("d"), None)],
+        );
+        assert_eq!(batch, [change(1, None, row("e"))]);
+    }
+
+    #[test]
+    fn what_is_not_in_the_schema_cannot_be_monitored() {
+        let schema =
+            Schema::from_json(&json!({"name": "D", "version": "2.0.0", "tables": {"T": {"columns": {}}}}));
+        let schema = schema.expect("a schema");
+        for (spec, what) in [
+            (MonitorSpec::nothing().table("U", &[]), "table U"),
+            (MonitorSpec::nothing().table("T", &["c"]), "column c in table T"),
+        ] {
+            let error = Layout::resolve(&spec, &schema).expect_err(what).to_string();
+            assert_eq!(error, format!("the database's schema 2.0.0 has no {what}, which is to be monitored"));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Rows: columns by name, read as Rust types with errors that name table and column.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use crate::schema::Schema;
+use crate::value::{Datum, FromDatum, ValueError, shorten};
+
+/// A row of a table, or some of its columns. A clone is cheap: it shares the columns.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Row {
+    table: Arc<str>,
+    columns: Arc<BTreeMap<Arc<str>, Datum>>,
+}
+
+/// A column that cannot be read as wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{table}.{column}: wanted {wanted}, got {got}")]
+pub struct ColumnError {
+    /// The row's table.
+    pub table: String,
+    /// The column.
+    pub column: String,
+    /// The type wanted.
+    pub wanted: String,
+    /// The value there, as JSON, shortened; or that the row has no such column.
+    pub got: String,
+}
+
+impl ColumnError {
+    pub(crate) fn new(table: &str, column: &str, problem: ValueError) -> Self {
+        ColumnError {
+            table: table.to_owned(),
+            column: column.to_owned(),
+            wanted: problem.wanted,
+            got: problem.got,
+        }
+    }
+}
+
+impl Row {
+    /// A row without columns.
+    pub fn new(table: impl Into<Arc<str>>) -> Self {
+        Row { table: table.into(), columns: Arc::default() }
+    }
+
+    /// This row with a column set.
+    pub fn with(mut self, column: impl Into<Arc<str>>, value: impl Into<Datum>) -> Self {
+        self.set(column.into(), value.into());
+        self
+    }
+
+    /// The table's name.
+    pub fn table(&self) -> &str {
+        &self.table
+    }
+
+    /// The columns there are, in name order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Datum)> {
+        self.columns.iter().map(|(column, datum)| (&**column, datum))
+    }
+
+    /// No columns at all.
+    pub fn is_empty(&self) -> bool {
+        self.columns.is_empty()
+    }
+
+    /// A column's value, if the row has the column.
+    pub fn datum(&self, column: &str) -> Option<&Datum> {
+        self.columns.get(column)
+    }
+
+    /// A column's value as a Rust type: see [`FromDatum`].
+    pub fn get<T: FromDatum>(&self, column: &str) -> Result<T, ColumnError> {
+        let error = |got: String| ColumnError {
+            table: self.table.to_string(),
+            column: column.to_owned(),
+            wanted: T::wanted(),
+            got,
+        };
+        let datum = self.datum(column).ok_or_else(|| error("a row without this column".to_owned()))?;
+        T::from_datum(datum).ok_or_else(|| error(shorten(&datum.to_json().to_string())))
+    }
+
+    /// The `_uuid` column, which a select returns if asked for (or if not told which columns).
+    pub fn uuid(&self) -> Result<Uuid, ColumnError> {
+        self.get("_uuid")
+    }
+
+    pub(crate) fn set(&mut self, column: Arc<str>, datum: Datum) {
+        Arc::make_mut(&mut self.columns).insert(column, datum);
+    }
+
+    /// The columns as a JSON object.
+    pub fn to_json(&self) -> Value {
+        Value::Object(
+            self.columns
+                .iter()
+                .map(|(column, datum)| (column.to_string(), datum.to_json()))
+                .collect::<Map<_, _>>(),
+        )
+    }
+
+    /// Reads a row that a select returned.
+    pub(crate) fn from_json(table: &str, value: &Value, schema: &Schema) -> Result<Self, ColumnError> {
+        let object = value
+            .as_object()
+            .ok_or_else(|| ColumnError::new(table, "(row)", ValueError::new("an object", value)))?;
+        let mut row = Row::new(table);
+        for (column, notation) in object {
+            let column_type = schema.column(table, column).ok_or_else(|| {
+                ColumnError::new(table, column, ValueError::new("a column of the schema", notation))
+            })?;
+            let datum =
+                column_type.decode(notation).map_err(|problem| ColumnError::new(table, column, problem))?;
+            row.set(Arc::from(column.as_str()), datum);
+        }
+        Ok(row)
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.table, self.to_json())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn errors_name_table_column_wanted_and_got() {
+        let row =
+            Row::new("Interface").with("ofport", "seven").with("options", Datum::map([("key", "flow")]));
+        assert_eq!(
+            row.get::<Option<i64>>("ofport").expect_err("a string").to_string(),
+            "Interface.ofport: wanted at most one integer, got \"seven\""
+        );
+        assert_eq!(
+            row.get::<String>("name").expect_err("absent").to_string(),
+            "Interface.name: wanted one string, got a row without this column"
+        );
+        let options: BTreeMap<String, String> = row.get("options").expect("a map");
+        assert_eq!(options["key"], "flow");
+    }
+
+    #[test]
+    fn a_clone_is_not_changed_with_its_origin() {
+        let row = Row::new("T").with("a", 1);
+        let other = row.clone().with("a", 2);
+        assert_eq!((row.get("a"), other.get("a")), (Ok(1), Ok(2)));
+    }
+}

@@ -1,0 +1,427 @@
+//! A client: a task that stays connected, keeps a replica, reports changes and carries requests.
+//!
+//! The task is a loop of three states: connecting (schema, monitor, snapshot), serving, and pausing. Requests made
+//! while it connects wait for it; while it pauses they fail at once. The task never waits for the receiver of
+//! events while it serves (a receiver that itself waits for a transaction would never get its reply): what the
+//! channel does not take is kept, and merged batch with batch beyond a limit, so that it cannot outgrow the
+//! database's own size. It does wait for the receiver before it connects again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::connection::{Connection, ConnectionError, Incoming, Options, protocol, unasked};
+use crate::endpoint::Endpoint;
+use crate::replica::{Change, Format, Layout, MonitorSpec, Replica, merge};
+use crate::schema::Schema;
+use crate::transact::{self, Operation, Outcomes, TransactError, error_parts};
+
+/// What a client reports, in order, over one bounded channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// Connected. One `Changes` follows at once, perhaps empty, with all that is new since the last connection.
+    Connected,
+    /// What one update of the database changed, or (if the receiver is slow) several updates together.
+    Changes(Vec<Change>),
+    /// The connection was lost; or it could not be made, for another reason than was reported last.
+    Disconnected {
+        /// The reason.
+        why: String,
+    },
+}
+
+/// A handle to the client's task. Clones share it; the task ends when the last one is dropped.
+#[derive(Debug, Clone)]
+pub struct Client {
+    database: Arc<str>,
+    commands: mpsc::Sender<Command>,
+    replica: Arc<RwLock<Replica>>,
+    version: watch::Receiver<u64>,
+}
+
+#[derive(Debug)]
+struct Command {
+    method: String,
+    params: Value,
+    reply: oneshot::Sender<Result<Reply, TransactError>>,
+}
+
+#[derive(Debug)]
+struct Reply {
+    result: Value,
+    error: Value,
+    schema: Arc<Schema>,
+}
+
+/// Requests that wait for the task; more wait in their callers.
+const COMMANDS_MAX: usize = 64;
+/// No request is taken while this many bytes are still to be sent.
+const UNSENT_BYTES_MAX: usize = 1 << 20;
+const MONITOR_ID: &str = "replica";
+
+impl Client {
+    /// Starts a client of one database and returns it with the receiver of its events. Must be called within a
+    /// tokio runtime. If the receiver is dropped, the client goes on without reporting.
+    pub fn spawn(
+        endpoint: Endpoint,
+        database: impl Into<Arc<str>>,
+        monitor: MonitorSpec,
+        options: Options,
+    ) -> (Client, mpsc::Receiver<Event>) {
+        let database = database.into();
+        let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
+        let (events, event_receiver) = mpsc::channel(options.events_max.max(1));
+        let (version_sender, version) = watch::channel(0);
+        let replica = Arc::new(RwLock::new(Replica::default()));
+        let session = Session {
+            endpoint,
+            database: database.clone(),
+            monitor,
+            commands: command_receiver,
+            outbox: Outbox { channel: events, kept: VecDeque::new(), kept_max: options.events_max.max(1) },
+            options,
+            replica: replica.clone(),
+            version: version_sender,
+            last: None,
+        };
+        tokio::spawn(session.run());
+        (Client { database, commands, replica, version }, event_receiver)
+    }
+
+    /// Runs a transaction. Dropping the future does not undo it.
+    pub async fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
+        let reply = self.request("transact", transact::request(&self.database, operations)).await?;
+        transact::outcomes(operations, &reply.result, &reply.schema)
+    }
+
+    /// Any other request (`list_dbs`, `lock`, `steal`, …), with its result as it came.
+    pub async fn call(&self, method: &str, params: Value) -> Result<Value, TransactError> {
+        self.request(method, params).await.map(|reply| reply.result)
+    }
+
+    /// Reads the replica as it is now. It is the one of the last connection while there is none. The task waits
+    /// for `read` to end, so it should be short.
+    pub fn with_replica<T>(&self, read: impl FnOnce(&Replica) -> T) -> T {
+        read(&self.replica.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Waits until `read` finds what it looks for in the replica; `None` if it has not within `patience`.
+    pub async fn wait_for<T>(
+        &self,
+        patience: Duration,
+        mut read: impl FnMut(&Replica) -> Option<T>,
+    ) -> Option<T> {
+        let mut version = self.version.clone();
+        let look = async {
+            loop {
+                version.borrow_and_update();
+                if let Some(found) = self.with_replica(&mut read) {
+                    return Some(found);
+                }
+                version.changed().await.ok()?;
+            }
+        };
+        tokio::time::timeout(patience, look).await.ok().flatten()
+    }
+
+    async fn request(&self, method: &str, params: Value) -> Result<Reply, TransactError> {
+        let ended = || TransactError::NotConnected { why: "the client's task has ended".to_owned() };
+        let (reply, receiver) = oneshot::channel();
+        let command = Command { method: method.to_owned(), params, reply };
+        self.commands.send(command).await.map_err(|_| ended())?;
+        let reply = receiver.await.map_err(|_| ended())??;
+        if reply.error.is_null() {
+            Ok(reply)
+        } else {
+            let (error, details) = error_parts(&reply.error);
+            Err(TransactError::Request { error, details })
+        }
+    }
+}
+
+/// Events on their way to the receiver.
+struct Outbox {
+    channel: mpsc::Sender<Event>,
+    kept: VecDeque<Event>,
+    kept_max: usize,
+}
+
+impl Outbox {
+    fn push(&mut self, event: Event) {
+        let event = if self.kept.is_empty() {
+            match self.channel.try_send(event) {
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
+                Err(mpsc::error::TrySendError::Full(event)) => event,
+            }
+        } else {
+            event
+        };
+        let full = self.kept.len() >= self.kept_max;
+        match (self.kept.back_mut(), event) {
+            (Some(Event::Changes(earlier)), Event::Changes(later)) if full => merge(earlier, later),
+            (_, event) => self.kept.push_back(event),
+        }
+    }
+
+    /// Hands one kept event over; waits for ever if there is none. Dropping the future loses nothing.
+    async fn hand_over(&mut self) {
+        if self.kept.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        match self.channel.reserve().await {
+            Ok(permit) => {
+                if let Some(event) = self.kept.pop_front() {
+                    permit.send(event);
+                }
+            }
+            Err(_) => self.kept.clear(),
+        }
+    }
+}
+
+struct Session {
+    endpoint: Endpoint,
+    database: Arc<str>,
+    monitor: MonitorSpec,
+    options: Options,
+    commands: mpsc::Receiver<Command>,
+    outbox: Outbox,
+    replica: Arc<RwLock<Replica>>,
+    version: watch::Sender<u64>,
+    /// The last transaction seen and the schema it was seen under: where a clustered database can resume.
+    last: Option<(Uuid, Arc<Schema>)>,
+}
+
+/// What serving needs to know about the connection.
+struct Served {
+    connection: Connection,
+    schema: Arc<Schema>,
+    layout: Layout,
+    pending: HashMap<u64, oneshot::Sender<Result<Reply, TransactError>>>,
+}
+
+/// Every handle was dropped.
+struct Ended;
+
+impl Session {
+    async fn run(mut self) {
+        let mut backoff = self.options.backoff_min;
+        let mut reported = None;
+        loop {
+            let why = match self.connect_in_time().await {
+                Ok(served) => {
+                    reported = None;
+                    tracing::info!(endpoint = %self.endpoint, "connected");
+                    let since = Instant::now();
+                    let Ok(why) = self.serve(served).await else { return };
+                    // A server that accepts and breaks off again and again is not called more often for it.
+                    if since.elapsed() >= self.options.backoff_max {
+                        backoff = self.options.backoff_min;
+                    }
+                    why
+                }
+                Err(error) => error.to_string(),
+            };
+            if reported.as_ref() != Some(&why) {
+                tracing::warn!(endpoint = %self.endpoint, why, "not connected");
+                self.outbox.push(Event::Disconnected { why: why.clone() });
+                reported = Some(why.clone());
+            }
+            if self.pause(jittered(backoff), &why).await.is_err() {
+                return;
+            }
+            backoff = (backoff * 2).min(self.options.backoff_max);
+        }
+    }
+
+    async fn connect_in_time(&mut self) -> Result<Served, ConnectionError> {
+        let limit = self.options.handshake_timeout;
+        match tokio::time::timeout(limit, self.connect()).await {
+            Ok(result) => result,
+            Err(_) => Err(ConnectionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
+        }
+    }
+
+    /// Connects and brings the replica up to date.
+    async fn connect(&mut self) -> Result<Served, ConnectionError> {
+        let mut connection = Connection::open(&self.endpoint, &self.options).await?;
+        let schema = match connection.call("get_schema", json!([*self.database])).await? {
+            (schema, Value::Null) => Arc::new(Schema::from_json(&schema)?),
+            (_, error) => return Err(refused("get_schema", &error)),
+        };
+        let layout = Layout::resolve(&self.monitor, &schema)?;
+        let changes = if self.monitor.is_empty() {
+            Vec::new()
+        } else {
+            self.snapshot(&mut connection, &schema, &layout).await?
+        };
+        self.outbox.push(Event::Connected);
+        self.apply(changes);
+        Ok(Served { connection, schema, layout, pending: HashMap::new() })
+    }
+
+    /// Starts the monitor, in the best way that the server knows, and returns what is new.
+    async fn snapshot(
+        &mut self,
+        connection: &mut Connection,
+        schema: &Arc<Schema>,
+        layout: &Layout,
+    ) -> Result<Vec<Change>, ConnectionError> {
+        // Under another schema the old rows are no base for differences.
+        let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
+        let requests = layout.to_json();
+        let params = json!([*self.database, MONITOR_ID, requests, since.to_string()]);
+        let (mut result, error) = connection.call("monitor_cond_since", params).await?;
+        if error.is_null() {
+            let last = transaction_id(&result[1])?;
+            let changes = match result[0].as_bool() {
+                Some(true) => self.decode(layout, &result[2], Format::Update2)?,
+                Some(false) => self.replaced(layout, &result[2].take(), Format::Update2)?,
+                None => return Err(protocol("the reply to monitor_cond_since has no found flag".to_owned())),
+            };
+            self.last = Some((last, schema.clone()));
+            return Ok(changes);
+        }
+        if error_parts(&error).0 != "unknown method" {
+            return Err(refused("monitor_cond_since", &error));
+        }
+        for (method, format) in [("monitor_cond", Format::Update2), ("monitor", Format::Update1)] {
+            let params = json!([*self.database, MONITOR_ID, requests]);
+            match connection.call(method, params).await? {
+                (rows, Value::Null) => return self.replaced(layout, &rows, format),
+                (_, error) if method == "monitor_cond" && error_parts(&error).0 == "unknown method" => {}
+                (_, error) => return Err(refused(method, &error)),
+            }
+        }
+        Err(protocol("no way to monitor".to_owned()))
+    }
+
+    /// Serves until the connection is lost, and says why.
+    async fn serve(&mut self, mut served: Served) -> Result<String, Ended> {
+        let why = loop {
+            tokio::select! {
+                incoming = served.connection.receive() => {
+                    if let Err(error) = incoming.and_then(|incoming| self.take_in(&mut served, incoming)) {
+                        break error;
+                    }
+                }
+                command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
+                    let Some(command) = command else { return Err(Ended) };
+                    let id = served.connection.request(&command.method, &command.params);
+                    served.pending.insert(id, command.reply);
+                }
+                () = self.outbox.hand_over() => {}
+            }
+        };
+        if matches!(why, ConnectionError::Replica(_)) {
+            // The next snapshot must be whole.
+            self.last = None;
+        }
+        let why = why.to_string();
+        for (_, reply) in served.pending.drain() {
+            let _ = reply.send(Err(TransactError::FateUnknown { why: why.clone() }));
+        }
+        Ok(why)
+    }
+
+    fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), ConnectionError> {
+        match incoming {
+            Incoming::Reply { id, result, error } => {
+                let reply = served.pending.remove(&id).ok_or_else(|| unasked(&json!(id)))?;
+                // The caller may have given up; then nobody wants the reply.
+                let _ = reply.send(Ok(Reply { result, error, schema: served.schema.clone() }));
+                Ok(())
+            }
+            Incoming::Notification { method, params } => self.notified(served, &method, &params),
+        }
+    }
+
+    fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), ConnectionError> {
+        let (updates, format) = match method {
+            "update3" => {
+                self.last = Some((transaction_id(&params[1])?, served.schema.clone()));
+                (&params[2], Format::Update2)
+            }
+            "update2" => (&params[1], Format::Update2),
+            "update" => (&params[1], Format::Update1),
+            "monitor_canceled" if params[0] == MONITOR_ID => return Err(ConnectionError::MonitorCancelled),
+            _ => {
+                tracing::info!(endpoint = %self.endpoint, method, "ignored a notification");
+                return Ok(());
+            }
+        };
+        if params[0] != MONITOR_ID {
+            return Err(protocol(format!("an {method} for a monitor that is not ours")));
+        }
+        let changes = self.decode(&served.layout, updates, format)?;
+        if !changes.is_empty() {
+            self.apply(changes);
+        }
+        Ok(())
+    }
+
+    fn decode(
+        &self,
+        layout: &Layout,
+        updates: &Value,
+        format: Format,
+    ) -> Result<Vec<Change>, ConnectionError> {
+        let replica = self.replica.read().unwrap_or_else(PoisonError::into_inner);
+        Ok(replica.decode(layout, updates, format)?)
+    }
+
+    /// The changes from the replica to a snapshot.
+    fn replaced(
+        &self,
+        layout: &Layout,
+        snapshot: &Value,
+        format: Format,
+    ) -> Result<Vec<Change>, ConnectionError> {
+        let mut later = Replica::default();
+        later.apply(&later.decode(layout, snapshot, format)?);
+        Ok(self.replica.read().unwrap_or_else(PoisonError::into_inner).difference(&later))
+    }
+
+    fn apply(&mut self, changes: Vec<Change>) {
+        self.replica.write().unwrap_or_else(PoisonError::into_inner).apply(&changes);
+        self.version.send_modify(|version| *version += 1);
+        self.outbox.push(Event::Changes(changes));
+    }
+
+    /// Waits, and for the receiver to have taken every event; refuses requests meanwhile.
+    async fn pause(&mut self, pause: Duration, why: &str) -> Result<(), Ended> {
+        let end = Instant::now() + pause;
+        loop {
+            let delivered = self.outbox.kept.is_empty();
+            tokio::select! {
+                () = tokio::time::sleep_until(end), if delivered => return Ok(()),
+                () = self.outbox.hand_over() => {}
+                command = self.commands.recv() => {
+                    let Some(command) = command else { return Err(Ended) };
+                    let _ = command.reply.send(Err(TransactError::NotConnected { why: why.to_owned() }));
+                }
+            }
+        }
+    }
+}
+
+fn refused(method: &str, error: &Value) -> ConnectionError {
+    let (error, details) = error_parts(error);
+    ConnectionError::Refused { method: method.to_owned(), error, details }
+}
+
+fn transaction_id(value: &Value) -> Result<Uuid, ConnectionError> {
+    let id = value.as_str().and_then(|text| text.parse().ok());
+    id.ok_or_else(|| protocol(format!("a transaction id is {value}")))
+}
+
+/// A pause between a half and the whole of `pause`, so that many clients do not come back at once.
+fn jittered(pause: Duration) -> Duration {
+    let share = (Uuid::new_v4().as_u128() & 0xffff) as u32;
+    pause / 2 + pause / 2 * share / 0xffff
+}

@@ -1,0 +1,576 @@
+//! Transactions (RFC 7047, sections 4.1.3 and 5.2): operations, and the wholly checked result.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::row::{ColumnError, Row};
+use crate::schema::Schema;
+use crate::value::{Datum, shorten};
+
+/// One operation of a transaction. All take effect together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation {
+    /// Adds a row; columns not given have their defaults.
+    Insert {
+        /// Table and columns.
+        row: Row,
+        /// A name by which other operations refer to the row ([`Datum::named_uuid`]).
+        uuid_name: Option<String>,
+    },
+    /// Returns the rows that satisfy all conditions.
+    Select {
+        /// The table.
+        table: String,
+        /// All must hold; none means every row.
+        conditions: Vec<Condition>,
+        /// The columns to return; `None` means all, `_uuid` and `_version` included.
+        columns: Option<Vec<String>>,
+    },
+    /// Sets the columns of `row` in every row that satisfies all conditions.
+    Update {
+        /// All must hold.
+        conditions: Vec<Condition>,
+        /// Table and new values.
+        row: Row,
+    },
+    /// Changes columns relative to what they hold.
+    Mutate {
+        /// The table.
+        table: String,
+        /// All must hold.
+        conditions: Vec<Condition>,
+        /// Applied in order.
+        mutations: Vec<Mutation>,
+    },
+    /// Deletes the rows that satisfy all conditions.
+    Delete {
+        /// The table.
+        table: String,
+        /// All must hold.
+        conditions: Vec<Condition>,
+    },
+    /// Holds the transaction back until the rows that satisfy the conditions are (or are not) `rows`.
+    Wait {
+        /// The table.
+        table: String,
+        /// All must hold.
+        conditions: Vec<Condition>,
+        /// The columns compared.
+        columns: Vec<String>,
+        /// True: until equal; false: until not equal.
+        until_equal: bool,
+        /// The rows to compare with; their table is not looked at.
+        rows: Vec<Row>,
+        /// The transaction fails with `timed out` after this (whole milliseconds; zero makes a guard); `None`:
+        /// never.
+        timeout: Option<Duration>,
+    },
+    /// Text for the database's log.
+    Comment(String),
+    /// Makes the transaction fail with `aborted`.
+    Abort,
+    /// Makes the transaction fail with `not owner` unless this connection holds the lock.
+    Assert {
+        /// The lock's name.
+        lock: String,
+    },
+}
+
+/// `column function value`, as in `["name", "==", "br-int"]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    /// The column, `_uuid` included.
+    pub column: String,
+    /// How to compare.
+    pub function: Function,
+    /// What to compare with.
+    pub value: Datum,
+}
+
+/// The comparisons of a [`Condition`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it; RFC 7047, section 5.1, <function>")]
+pub enum Function {
+    Less,
+    LessOrEqual,
+    Equal,
+    NotEqual,
+    GreaterOrEqual,
+    Greater,
+    /// The column contains every element of the value.
+    Includes,
+    /// The column contains no element of the value.
+    Excludes,
+}
+
+/// `column mutator value`, as in `["ports", "insert", [...]]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mutation {
+    /// The column.
+    pub column: String,
+    /// What to do.
+    pub mutator: Mutator,
+    /// With what.
+    pub value: Datum,
+}
+
+/// The operators of a [`Mutation`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it; RFC 7047, section 5.1, <mutator>")]
+pub enum Mutator {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    /// Adds elements; a map's keys that are there keep their value.
+    Insert,
+    /// Removes elements, or a map's pairs; given a set, the map's keys.
+    Delete,
+}
+
+impl Condition {
+    /// `column == value`.
+    pub fn equal(column: impl Into<String>, value: impl Into<Datum>) -> Self {
+        Condition { column: column.into(), function: Function::Equal, value: value.into() }
+    }
+
+    /// `column includes value`.
+    pub fn includes(column: impl Into<String>, value: impl Into<Datum>) -> Self {
+        Condition { column: column.into(), function: Function::Includes, value: value.into() }
+    }
+
+    /// The row with this identity.
+    pub fn uuid(uuid: Uuid) -> Self {
+        Condition::equal("_uuid", uuid)
+    }
+
+    fn to_json(&self) -> Value {
+        let function = match self.function {
+            Function::Less => "<",
+            Function::LessOrEqual => "<=",
+            Function::Equal => "==",
+            Function::NotEqual => "!=",
+            Function::GreaterOrEqual => ">=",
+            Function::Greater => ">",
+            Function::Includes => "includes",
+            Function::Excludes => "excludes",
+        };
+        json!([self.column, function, self.value.to_json()])
+    }
+}
+
+impl Mutation {
+    /// A mutation of any kind.
+    pub fn new(column: impl Into<String>, mutator: Mutator, value: impl Into<Datum>) -> Self {
+        Mutation { column: column.into(), mutator, value: value.into() }
+    }
+
+    fn to_json(&self) -> Value {
+        let mutator = match self.mutator {
+            Mutator::Add => "+=",
+            Mutator::Subtract => "-=",
+            Mutator::Multiply => "*=",
+            Mutator::Divide => "/=",
+            Mutator::Remainder => "%=",
+            Mutator::Insert => "insert",
+            Mutator::Delete => "delete",
+        };
+        json!([self.column, mutator, self.value.to_json()])
+    }
+}
+
+impl Operation {
+    /// An insert without a name.
+    pub fn insert(row: Row) -> Self {
+        Operation::Insert { row, uuid_name: None }
+    }
+
+    /// An insert that other operations refer to by `uuid_name`.
+    pub fn insert_named(uuid_name: impl Into<String>, row: Row) -> Self {
+        Operation::Insert { row, uuid_name: Some(uuid_name.into()) }
+    }
+
+    /// A select of some columns.
+    pub fn select(table: impl Into<String>, conditions: Vec<Condition>, columns: &[&str]) -> Self {
+        let columns = Some(columns.iter().map(|column| (*column).to_owned()).collect());
+        Operation::Select { table: table.into(), conditions, columns }
+    }
+
+    /// An update.
+    pub fn update(row: Row, conditions: Vec<Condition>) -> Self {
+        Operation::Update { conditions, row }
+    }
+
+    /// A mutate.
+    pub fn mutate(table: impl Into<String>, conditions: Vec<Condition>, mutations: Vec<Mutation>) -> Self {
+        Operation::Mutate { table: table.into(), conditions, mutations }
+    }
+
+    /// A delete.
+    pub fn delete(table: impl Into<String>, conditions: Vec<Condition>) -> Self {
+        Operation::Delete { table: table.into(), conditions }
+    }
+
+    /// A guard: the transaction fails with `timed out` at once unless the row `uuid` has these columns.
+    pub fn guard(uuid: Uuid, row: Row) -> Self {
+        Operation::Wait {
+            table: row.table().to_owned(),
+            conditions: vec![Condition::uuid(uuid)],
+            columns: row.columns().map(|(column, _)| column.to_owned()).collect(),
+            until_equal: true,
+            rows: vec![row],
+            timeout: Some(Duration::ZERO),
+        }
+    }
+
+    /// The JSON notation.
+    pub fn to_json(&self) -> Value {
+        let conditions =
+            |conditions: &[Condition]| conditions.iter().map(Condition::to_json).collect::<Value>();
+        match self {
+            Operation::Insert { row, uuid_name } => {
+                let mut object = json!({"op": "insert", "table": row.table(), "row": row.to_json()});
+                if let Some(name) = uuid_name {
+                    object["uuid-name"] = json!(name);
+                }
+                object
+            }
+            Operation::Select { table, conditions: all, columns } => {
+                let mut object = json!({"op": "select", "table": table, "where": conditions(all)});
+                if let Some(columns) = columns {
+                    object["columns"] = json!(columns);
+                }
+                object
+            }
+            Operation::Update { conditions: all, row } => {
+                json!({"op": "update", "table": row.table(), "where": conditions(all), "row": row.to_json()})
+            }
+            Operation::Mutate { table, conditions: all, mutations } => {
+                let mutations: Value = mutations.iter().map(Mutation::to_json).collect();
+                json!({"op": "mutate", "table": table, "where": conditions(all), "mutations": mutations})
+            }
+            Operation::Delete { table, conditions: all } => {
+                json!({"op": "delete", "table": table, "where": conditions(all)})
+            }
+            Operation::Wait { table, conditions: all, columns, until_equal, rows, timeout } => {
+                let mut object = json!({
+                    "op": "wait", "table": table, "where": conditions(all), "columns": columns,
+                    "until": if *until_equal { "==" } else { "!=" },
+                    "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
+                });
+                if let Some(timeout) = timeout {
+                    object["timeout"] = json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+                }
+                object
+            }
+            Operation::Comment(text) => json!({"op": "comment", "comment": text}),
+            Operation::Abort => json!({"op": "abort"}),
+            Operation::Assert { lock } => json!({"op": "assert", "lock": lock}),
+        }
+    }
+}
+
+/// The kind and table of an operation, for messages.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operation::Insert { row, .. } => write!(f, "insert into {}", row.table()),
+            Operation::Select { table, .. } => write!(f, "select from {table}"),
+            Operation::Update { row, .. } => write!(f, "update of {}", row.table()),
+            Operation::Mutate { table, .. } => write!(f, "mutate of {table}"),
+            Operation::Delete { table, .. } => write!(f, "delete from {table}"),
+            Operation::Wait { table, .. } => write!(f, "wait for {table}"),
+            Operation::Comment(_) => f.write_str("comment"),
+            Operation::Abort => f.write_str("abort"),
+            Operation::Assert { lock } => write!(f, "assert of lock {lock}"),
+        }
+    }
+}
+
+/// What one operation of a committed transaction did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Of an insert: the new row's identity.
+    Inserted(Uuid),
+    /// Of a select.
+    Rows(Vec<Row>),
+    /// Of an update, mutate or delete: the number of rows it matched.
+    Count(u64),
+    /// Of a wait, comment or assert.
+    Done,
+}
+
+/// What the operations of a committed transaction did, in their order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outcomes(pub Vec<Outcome>);
+
+impl Outcomes {
+    /// The rows of the select at `index`; empty if that is no select.
+    pub fn rows(&self, index: usize) -> &[Row] {
+        match self.0.get(index) {
+            Some(Outcome::Rows(rows)) => rows,
+            _ => &[],
+        }
+    }
+
+    /// The identity of the row that the insert at `index` made, if that is an insert.
+    pub fn inserted(&self, index: usize) -> Option<Uuid> {
+        match self.0.get(index) {
+            Some(Outcome::Inserted(uuid)) => Some(*uuid),
+            _ => None,
+        }
+    }
+
+    /// The number of rows that the update, mutate or delete at `index` matched; 0 if it is none of them.
+    pub fn count(&self, index: usize) -> u64 {
+        match self.0.get(index) {
+            Some(Outcome::Count(count)) => *count,
+            _ => 0,
+        }
+    }
+}
+
+/// Why a transaction did not commit, or may not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TransactError {
+    /// An operation failed; nothing was changed.
+    #[error("operation {index} ({operation}) failed: {error}: {details}")]
+    Operation {
+        /// The operation's place in the transaction, from 0.
+        index: usize,
+        /// Its kind and table.
+        operation: String,
+        /// The error's name, such as `timed out` (RFC 7047, section 5.2).
+        error: String,
+        /// The server's explanation; may be empty.
+        details: String,
+    },
+    /// All operations worked, but their sum violates a constraint; nothing was changed.
+    #[error("the transaction was refused at commit: {error}: {details}")]
+    Commit {
+        /// The error's name, such as `constraint violation`.
+        error: String,
+        /// The server's explanation; may be empty.
+        details: String,
+    },
+    /// The request as a whole was refused; nothing was changed.
+    #[error("the transaction was not accepted: {error}: {details}")]
+    Request {
+        /// The error's name, such as `unknown database`.
+        error: String,
+        /// The server's explanation; may be empty.
+        details: String,
+    },
+    /// There was no connection; nothing was sent. Try again after the next connection.
+    #[error("not connected: {why}")]
+    NotConnected {
+        /// Why there is no connection.
+        why: String,
+    },
+    /// The connection broke before the reply came: the transaction may have been committed or not. Read the
+    /// database again before going on.
+    #[error(
+        "the connection was lost before the reply, so whether the transaction was committed is unknown: {why}"
+    )]
+    FateUnknown {
+        /// Why the connection broke.
+        why: String,
+    },
+    /// The reply came but cannot be understood; the transaction was probably committed.
+    #[error("the reply to the transaction cannot be understood: {problem}")]
+    Reply {
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl TransactError {
+    /// Whether a guard ([`Operation::guard`], [`Operation::Wait`]) did not hold in time.
+    pub fn is_timed_out(&self) -> bool {
+        matches!(self, TransactError::Operation { error, .. } if error == "timed out")
+    }
+
+    /// Whether a constraint (index, reference, number of elements) was violated.
+    pub fn is_constraint_violation(&self) -> bool {
+        match self {
+            TransactError::Operation { error, .. } | TransactError::Commit { error, .. } => {
+                error == "constraint violation" || error == "referential integrity violation"
+            }
+            _ => false,
+        }
+    }
+}
+
+impl From<ColumnError> for TransactError {
+    fn from(error: ColumnError) -> Self {
+        TransactError::Reply { problem: error.to_string() }
+    }
+}
+
+/// The parameters of the `transact` request.
+pub(crate) fn request(database: &str, operations: &[Operation]) -> Value {
+    std::iter::once(json!(database)).chain(operations.iter().map(Operation::to_json)).collect()
+}
+
+/// Name and details of an error object, or of an error that is a bare text.
+pub(crate) fn error_parts(error: &Value) -> (String, String) {
+    let text = |value: &Value| value.as_str().map_or_else(|| shorten(&value.to_string()), str::to_owned);
+    match error.as_object() {
+        Some(object) => (
+            object.get("error").map(text).unwrap_or_default(),
+            object.get("details").map(text).unwrap_or_default(),
+        ),
+        None => (text(error), String::new()),
+    }
+}
+
+/// Checks the whole result array: one element for each operation, then at most one more, a commit's error.
+pub(crate) fn outcomes(
+    operations: &[Operation],
+    result: &Value,
+    schema: &Schema,
+) -> Result<Outcomes, TransactError> {
+    let reply_error = |problem: String| TransactError::Reply { problem };
+    let elements = result
+        .as_array()
+        .ok_or_else(|| reply_error(format!("no array: {}", shorten(&result.to_string()))))?;
+    // Errors first: after a failed operation the rest is null.
+    let failed = elements.iter().enumerate().find(|(_, element)| element.get("error").is_some());
+    if let Some((index, element)) = failed {
+        let (error, details) = error_parts(element);
+        return Err(match operations.get(index) {
+            Some(operation) => {
+                TransactError::Operation { index, operation: operation.to_string(), error, details }
+            }
+            None => TransactError::Commit { error, details },
+        });
+    }
+    if elements.len() != operations.len() {
+        return Err(reply_error(format!("{} results for {} operations", elements.len(), operations.len())));
+    }
+    let parsed = operations.iter().zip(elements).enumerate().map(|(index, (operation, element))| {
+        outcome(operation, element, schema)?.ok_or_else(|| {
+            reply_error(format!("operation {index} ({operation}): {}", shorten(&element.to_string())))
+        })
+    });
+    parsed.collect::<Result<_, _>>().map(Outcomes)
+}
+
+/// `None` if the element has not the form that the operation's result has.
+fn outcome(operation: &Operation, element: &Value, schema: &Schema) -> Result<Option<Outcome>, ColumnError> {
+    let Some(object) = element.as_object() else { return Ok(None) };
+    let member = |name: &str| object.get(name);
+    Ok(match operation {
+        Operation::Insert { .. } => member("uuid")
+            .and_then(|notation| Datum::from_json(notation).ok())
+            .and_then(|datum| crate::value::FromDatum::from_datum(&datum))
+            .map(Outcome::Inserted),
+        Operation::Select { table, .. } => match member("rows").and_then(Value::as_array) {
+            Some(rows) => {
+                let rows = rows.iter().map(|row| Row::from_json(table, row, schema));
+                Some(Outcome::Rows(rows.collect::<Result<Vec<_>, _>>()?))
+            }
+            None => None,
+        },
+        Operation::Update { .. } | Operation::Mutate { .. } | Operation::Delete { .. } => {
+            member("count").and_then(Value::as_u64).map(Outcome::Count)
+        }
+        Operation::Wait { .. } | Operation::Comment(_) | Operation::Abort | Operation::Assert { .. } => {
+            Some(Outcome::Done)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema() -> Schema {
+        let columns = json!({"name": {"type": "string"}, "load": {"type": {"key": "real", "min": 0}}});
+        Schema::from_json(&json!({"name": "D", "version": "1.0.0", "tables": {"T": {"columns": columns}}}))
+            .expect("a schema")
+    }
+
+    fn operations() -> Vec<Operation> {
+        vec![
+            Operation::insert_named("r", Row::new("T").with("name", "x")),
+            Operation::select("T", vec![], &["name", "load"]),
+            Operation::update(Row::new("T").with("name", "y"), vec![Condition::equal("name", "x")]),
+            Operation::Comment("why".to_owned()),
+        ]
+    }
+
+    #[test]
+    fn notation() {
+        let uuid = Uuid::nil();
+        assert_eq!(
+            request("D", &operations()),
+            json!([
+                "D",
+                {"op": "insert", "table": "T", "row": {"name": "x"}, "uuid-name": "r"},
+                {"op": "select", "table": "T", "where": [], "columns": ["name", "load"]},
+                {"op": "update", "table": "T", "where": [["name", "==", "x"]], "row": {"name": "y"}},
+                {"op": "comment", "comment": "why"},
+            ])
+        );
+        assert_eq!(
+            Operation::guard(uuid, Row::new("T").with("name", "x")).to_json(),
+            json!({"op": "wait", "table": "T", "where": [["_uuid", "==", ["uuid", uuid.to_string()]]],
+                   "columns": ["name"], "until": "==", "rows": [{"name": "x"}], "timeout": 0})
+        );
+    }
+
+    #[test]
+    fn results_are_read_by_their_operation() {
+        let result = json!([{"uuid": ["uuid", Uuid::nil().to_string()]}, {"rows": [{"name": "x", "load": 1}]}, {"count": 2}, {}]);
+        let outcomes = outcomes(&operations(), &result, &schema()).expect("a committed transaction");
+        assert_eq!(outcomes.inserted(0), Some(Uuid::nil()));
+        assert_eq!(outcomes.rows(1)[0].get("load"), Ok(1.0));
+        assert_eq!(outcomes.count(2), 2);
+    }
+
+    #[test]
+    fn every_failure_is_told() {
+        let fine = || {
+            vec![
+                json!({"uuid": ["uuid", Uuid::nil().to_string()]}),
+                json!({"rows": []}),
+                json!({"count": 0}),
+                json!({}),
+            ]
+        };
+        for (change, says) in [
+            (
+                vec![(3, json!({"error": "aborted", "details": "why"}))],
+                "operation 3 (comment) failed: aborted: why",
+            ),
+            (
+                vec![(1, json!({"error": "timed out"})), (2, json!(null)), (3, json!(null))],
+                "operation 1 (select from T) failed: timed out",
+            ),
+            (
+                vec![(4, json!({"error": "constraint violation", "details": "d"}))],
+                "refused at commit: constraint violation: d",
+            ),
+            (vec![(4, json!({}))], "5 results for 4 operations"),
+            (vec![(1, json!(null))], "operation 1 (select from T): null"),
+            (vec![(0, json!({"uuid": "x"}))], "operation 0 (insert into T)"),
+            (vec![(1, json!({"rows": [{"name": 1}]}))], "T.name: wanted string, got 1"),
+            (vec![(1, json!({"rows": [{"size": 1}]}))], "T.size: wanted a column of the schema"),
+        ] {
+            let mut result = fine();
+            for (index, element) in change {
+                result.truncate(index.max(4));
+                if index < 4 { result[index] = element } else { result.push(element) }
+            }
+            let error = outcomes(&operations(), &json!(result), &schema()).expect_err(says).to_string();
+            assert!(error.contains(says), "{error} / {says}");
+        }
+        assert!(outcomes(&operations(), &json!([{}]), &schema()).is_err());
+        assert!(outcomes(&operations(), &json!(null), &schema()).is_err());
+    }
+}

@@ -1,0 +1,490 @@
+//! Atoms and data (RFC 7047, section 5.1): what a column holds, and its JSON notation.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// One value of a basic type.
+///
+/// Ordered first by type, then by value; reals by [`f64::total_cmp`], so that sets are well defined.
+#[derive(Debug, Clone)]
+pub enum Atom {
+    /// 64 bits, signed.
+    Integer(i64),
+    /// A double.
+    Real(f64),
+    /// True or false.
+    Boolean(bool),
+    /// Unicode text.
+    String(String),
+    /// The identity of a row.
+    Uuid(Uuid),
+    /// A row that the same transaction inserts, by the insert's `uuid-name`. Never in what a server sends.
+    NamedUuid(String),
+}
+
+/// A value that is not what its place wants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("wanted {wanted}, got {got}")]
+pub struct ValueError {
+    /// The type that the place has.
+    pub wanted: String,
+    /// The value, as JSON, shortened.
+    pub got: String,
+}
+
+impl ValueError {
+    pub(crate) fn new(wanted: impl Into<String>, got: &Value) -> Self {
+        ValueError { wanted: wanted.into(), got: shorten(&got.to_string()) }
+    }
+}
+
+/// At most 120 characters of a text that came from outside.
+pub(crate) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(120) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+impl Atom {
+    fn rank(&self) -> u8 {
+        match self {
+            Atom::Integer(_) => 0,
+            Atom::Real(_) => 1,
+            Atom::Boolean(_) => 2,
+            Atom::String(_) => 3,
+            Atom::Uuid(_) => 4,
+            Atom::NamedUuid(_) => 5,
+        }
+    }
+
+    /// The JSON notation.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Atom::Integer(integer) => json!(integer),
+            Atom::Real(real) => json!(real),
+            Atom::Boolean(boolean) => json!(boolean),
+            Atom::String(string) => json!(string),
+            Atom::Uuid(uuid) => json!(["uuid", uuid.to_string()]),
+            Atom::NamedUuid(name) => json!(["named-uuid", name]),
+        }
+    }
+
+    /// Reads the JSON notation. A number without fraction is an integer: whether the column is of reals only the
+    /// schema knows ([`ColumnType::decode`](crate::schema::ColumnType::decode)).
+    pub fn from_json(value: &Value) -> Result<Self, ValueError> {
+        let fail = || ValueError::new("an atom", value);
+        match value {
+            Value::Bool(boolean) => Ok(Atom::Boolean(*boolean)),
+            Value::String(string) => Ok(Atom::String(string.clone())),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(integer), _) => Ok(Atom::Integer(integer)),
+                (None, Some(real)) => Ok(Atom::Real(real)),
+                (None, None) => Err(fail()),
+            },
+            Value::Array(pair) => match pair.as_slice() {
+                [Value::String(tag), Value::String(text)] if tag == "uuid" => {
+                    text.parse().map(Atom::Uuid).map_err(|_| fail())
+                }
+                [Value::String(tag), Value::String(text)] if tag == "named-uuid" => {
+                    Ok(Atom::NamedUuid(text.clone()))
+                }
+                _ => Err(fail()),
+            },
+            _ => Err(fail()),
+        }
+    }
+}
+
+impl Ord for Atom {
+    fn cmp(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Atom::Integer(a), Atom::Integer(b)) => a.cmp(b),
+            (Atom::Real(a), Atom::Real(b)) => a.total_cmp(b),
+            (Atom::Boolean(a), Atom::Boolean(b)) => a.cmp(b),
+            (Atom::String(a), Atom::String(b)) | (Atom::NamedUuid(a), Atom::NamedUuid(b)) => a.cmp(b),
+            (Atom::Uuid(a), Atom::Uuid(b)) => a.cmp(b),
+            _ => self.rank().cmp(&other.rank()),
+        }
+    }
+}
+
+impl PartialOrd for Atom {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Atom {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Atom {}
+
+/// What a column holds: a set of atoms, or a map. A plain value is a set of one, an optional one a set of at most
+/// one, as in RFC 7047.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Datum {
+    /// A set; with one element it is written as the bare atom.
+    Set(BTreeSet<Atom>),
+    /// A map.
+    Map(BTreeMap<Atom, Atom>),
+}
+
+impl Datum {
+    /// The set of these atoms.
+    pub fn set<A: Into<Atom>>(atoms: impl IntoIterator<Item = A>) -> Self {
+        Datum::Set(atoms.into_iter().map(Into::into).collect())
+    }
+
+    /// The map of these pairs.
+    pub fn map<K: Into<Atom>, V: Into<Atom>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
+        Datum::Map(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
+    }
+
+    /// The row that an insert of the same transaction names `name`.
+    pub fn named_uuid(name: impl Into<String>) -> Self {
+        Datum::set([Atom::NamedUuid(name.into())])
+    }
+
+    /// How many elements or pairs.
+    pub fn len(&self) -> usize {
+        match self {
+            Datum::Set(set) => set.len(),
+            Datum::Map(map) => map.len(),
+        }
+    }
+
+    /// No element at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The JSON notation.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Datum::Set(set) => match set.first() {
+                Some(atom) if set.len() == 1 => atom.to_json(),
+                _ => json!(["set", set.iter().map(Atom::to_json).collect::<Vec<_>>()]),
+            },
+            Datum::Map(map) => {
+                let pairs: Vec<_> =
+                    map.iter().map(|(key, value)| json!([key.to_json(), value.to_json()])).collect();
+                json!(["map", pairs])
+            }
+        }
+    }
+
+    /// Reads the JSON notation, by its shape alone; see [`Atom::from_json`].
+    pub fn from_json(value: &Value) -> Result<Self, ValueError> {
+        let Value::Array(pair) = value else {
+            return Ok(Datum::set([Atom::from_json(value)?]));
+        };
+        match pair.as_slice() {
+            [Value::String(tag), Value::Array(elements)] if tag == "set" => {
+                elements.iter().map(Atom::from_json).collect::<Result<_, _>>().map(Datum::Set)
+            }
+            [Value::String(tag), Value::Array(pairs)] if tag == "map" => {
+                pairs.iter().map(pair_from_json).collect::<Result<_, _>>().map(Datum::Map)
+            }
+            _ => Ok(Datum::set([Atom::from_json(value)?])),
+        }
+    }
+
+    /// Applies the difference that `modify` carries for a set or map of possibly more than one element
+    /// (`ovsdb-server(7)`, "Update2 Notification"): an element in both goes, one in neither comes; a key with its
+    /// present value goes, any other pair is set.
+    pub(crate) fn apply_difference(&mut self, difference: Datum) {
+        match (self, difference) {
+            (Datum::Set(set), Datum::Set(toggled)) => {
+                for atom in toggled {
+                    if !set.remove(&atom) {
+                        set.insert(atom);
+                    }
+                }
+            }
+            (Datum::Map(map), Datum::Map(changed)) => {
+                for (key, value) in changed {
+                    if map.get(&key) == Some(&value) {
+                        map.remove(&key);
+                    } else {
+                        map.insert(key, value);
+                    }
+                }
+            }
+            (other, new) => *other = new,
+        }
+    }
+}
+
+fn pair_from_json(value: &Value) -> Result<(Atom, Atom), ValueError> {
+    match value.as_array().map(Vec::as_slice) {
+        Some([key, value]) => Ok((Atom::from_json(key)?, Atom::from_json(value)?)),
+        _ => Err(ValueError::new("a pair of key and value", value)),
+    }
+}
+
+/// Rust types that an atom is read as and written from.
+pub trait FromAtom: Sized {
+    /// The basic type's name in RFC 7047.
+    const TYPE: &'static str;
+
+    /// The value, if the atom is of this type.
+    fn from_atom(atom: &Atom) -> Option<Self>;
+}
+
+/// Rust types that a column is read as: a basic type (exactly one element), `Option` (at most one), `BTreeSet`,
+/// `BTreeMap`, or [`Datum`] itself.
+pub trait FromDatum: Sized {
+    /// The type in words, for errors.
+    fn wanted() -> String;
+
+    /// The value, if the datum has this type.
+    fn from_datum(datum: &Datum) -> Option<Self>;
+}
+
+macro_rules! basic_type {
+    ($rust:ty, $variant:ident, $name:literal, $atom:ident => $value:expr) => {
+        impl FromAtom for $rust {
+            const TYPE: &'static str = $name;
+
+            fn from_atom(atom: &Atom) -> Option<Self> {
+                match atom {
+                    Atom::$variant($atom) => Some($value),
+                    _ => None,
+                }
+            }
+        }
+
+        impl FromDatum for $rust {
+            fn wanted() -> String {
+                format!("one {}", $name)
+            }
+
+            fn from_datum(datum: &Datum) -> Option<Self> {
+                Option::<$rust>::from_datum(datum).flatten()
+            }
+        }
+
+        impl From<$rust> for Atom {
+            fn from(value: $rust) -> Self {
+                Atom::$variant(value)
+            }
+        }
+
+        impl From<$rust> for Datum {
+            fn from(value: $rust) -> Self {
+                Datum::set([Atom::from(value)])
+            }
+        }
+    };
+}
+
+basic_type!(i64, Integer, "integer", atom => *atom);
+basic_type!(f64, Real, "real", atom => *atom);
+basic_type!(bool, Boolean, "boolean", atom => *atom);
+basic_type!(String, String, "string", atom => atom.clone());
+basic_type!(Uuid, Uuid, "uuid", atom => *atom);
+
+impl From<&str> for Atom {
+    fn from(value: &str) -> Self {
+        Atom::String(value.to_owned())
+    }
+}
+
+impl From<&str> for Datum {
+    fn from(value: &str) -> Self {
+        Datum::set([value])
+    }
+}
+
+impl From<Atom> for Datum {
+    fn from(atom: Atom) -> Self {
+        Datum::set([atom])
+    }
+}
+
+impl<T: Into<Atom>> From<Option<T>> for Datum {
+    fn from(value: Option<T>) -> Self {
+        Datum::set(value)
+    }
+}
+
+impl<T: Into<Atom>> From<BTreeSet<T>> for Datum {
+    fn from(value: BTreeSet<T>) -> Self {
+        Datum::set(value)
+    }
+}
+
+impl<K: Into<Atom>, V: Into<Atom>> From<BTreeMap<K, V>> for Datum {
+    fn from(value: BTreeMap<K, V>) -> Self {
+        Datum::map(value)
+    }
+}
+
+impl FromDatum for Datum {
+    fn wanted() -> String {
+        "any datum".to_owned()
+    }
+
+    fn from_datum(datum: &Datum) -> Option<Self> {
+        Some(datum.clone())
+    }
+}
+
+impl<T: FromAtom> FromDatum for Option<T> {
+    fn wanted() -> String {
+        format!("at most one {}", T::TYPE)
+    }
+
+    fn from_datum(datum: &Datum) -> Option<Self> {
+        let Datum::Set(set) = datum else { return None };
+        match (set.first(), set.len()) {
+            (None, _) => Some(None),
+            (Some(atom), 1) => T::from_atom(atom).map(Some),
+            _ => None,
+        }
+    }
+}
+
+impl<T: FromAtom + Ord> FromDatum for BTreeSet<T> {
+    fn wanted() -> String {
+        format!("a set of {}", T::TYPE)
+    }
+
+    fn from_datum(datum: &Datum) -> Option<Self> {
+        let Datum::Set(set) = datum else { return None };
+        set.iter().map(T::from_atom).collect()
+    }
+}
+
+impl<K: FromAtom + Ord, V: FromAtom> FromDatum for BTreeMap<K, V> {
+    fn wanted() -> String {
+        format!("a map from {} to {}", K::TYPE, V::TYPE)
+    }
+
+    fn from_datum(datum: &Datum) -> Option<Self> {
+        let Datum::Map(map) = datum else { return None };
+        map.iter().map(|(key, value)| Some((K::from_atom(key)?, V::from_atom(value)?))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_notation_of_rfc_7047() {
+        let uuid: Uuid = "550e8400-e29b-41d4-a716-446655440000".parse().expect("a uuid");
+        for (datum, notation) in [
+            (Datum::from("x"), json!("x")),
+            (Datum::from(-7), json!(-7)),
+            (Datum::from(0.5), json!(0.5)),
+            (Datum::from(true), json!(true)),
+            (Datum::from(uuid), json!(["uuid", "550e8400-e29b-41d4-a716-446655440000"])),
+            (Datum::named_uuid("i1"), json!(["named-uuid", "i1"])),
+            (Datum::from(None::<i64>), json!(["set", []])),
+            (Datum::set([2, 1]), json!(["set", [1, 2]])),
+            (Datum::map([("k", "v")]), json!(["map", [["k", "v"]]])),
+            (Datum::map([("uuid", 1)]), json!(["map", [["uuid", 1]]])),
+            (Datum::set(["uuid", "set"]), json!(["set", ["set", "uuid"]])),
+        ] {
+            assert_eq!(datum.to_json(), notation);
+            assert_eq!(Datum::from_json(&notation), Ok(datum));
+        }
+    }
+
+    #[test]
+    fn what_is_no_datum_is_refused_with_the_value() {
+        for notation in [
+            json!(null),
+            json!({}),
+            json!([]),
+            json!(["set", 1]),
+            json!(["set", [["set", []]]]),
+            json!(["map", [["k"]]]),
+            json!(["uuid", "not-one"]),
+            json!(["set", [null]]),
+            json!(["map", {"k": "v"}]),
+        ] {
+            let error = Datum::from_json(&notation).expect_err("no datum");
+            assert!(!error.got.is_empty(), "{notation}");
+        }
+        let long = Value::String("x".repeat(1000));
+        assert!(ValueError::new("an integer", &long).to_string().len() < 200);
+    }
+
+    #[test]
+    fn reading_as_a_type_checks_number_and_type() {
+        assert_eq!(i64::from_datum(&Datum::from(5)), Some(5));
+        assert_eq!(i64::from_datum(&Datum::set([5, 6])), None);
+        assert_eq!(i64::from_datum(&Datum::from("5")), None);
+        assert_eq!(Option::<i64>::from_datum(&Datum::set::<i64>([])), Some(None));
+        assert_eq!(Option::<i64>::from_datum(&Datum::set([5, 6])), None);
+        assert_eq!(BTreeSet::<i64>::from_datum(&Datum::set([5, 6])), Some([5, 6].into()));
+        assert_eq!(BTreeSet::<i64>::from_datum(&Datum::map([(5, 6)])), None);
+        assert_eq!(BTreeMap::<i64, i64>::from_datum(&Datum::map([(5, 6)])), Some([(5, 6)].into()));
+    }
+
+    fn atom() -> impl Strategy<Value = Atom> {
+        prop_oneof![
+            any::<i64>().prop_map(Atom::Integer),
+            any::<bool>().prop_map(Atom::Boolean),
+            any::<String>().prop_map(Atom::String),
+            // Reals with a fraction: without one the notation is that of an integer.
+            (-1000i32..1000).prop_map(|n| Atom::Real(f64::from(n) + 0.25)),
+            any::<u128>().prop_map(|n| Atom::Uuid(Uuid::from_u128(n))),
+            "[a-z]{1,8}".prop_map(Atom::NamedUuid),
+        ]
+    }
+
+    fn datum() -> impl Strategy<Value = Datum> {
+        prop_oneof![
+            proptest::collection::btree_set(atom(), 0..5).prop_map(Datum::Set),
+            proptest::collection::btree_map(atom(), atom(), 0..5).prop_map(Datum::Map),
+        ]
+    }
+
+    fn small_map() -> impl Strategy<Value = BTreeMap<i64, i64>> {
+        proptest::collection::btree_map(0i64..6, 0i64..3, 0..6)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn json_round_trip(datum in datum()) {
+            let text = datum.to_json().to_string();
+            let value = serde_json::from_str(&text).expect("JSON");
+            prop_assert_eq!(Datum::from_json(&value), Ok(datum));
+        }
+
+        #[test]
+        fn the_difference_of_two_maps_leads_from_one_to_the_other(old in small_map(), new in small_map()) {
+            // The difference as the server makes it: gone keys with their old value, others with the new one.
+            let mut difference: BTreeMap<i64, i64> =
+                old.iter().filter(|(key, _)| !new.contains_key(key)).map(|(key, value)| (*key, *value)).collect();
+            difference.extend(new.iter().filter(|(key, value)| old.get(key) != Some(value)).map(|(k, v)| (*k, *v)));
+            let mut datum = Datum::from(old);
+            datum.apply_difference(Datum::from(difference));
+            prop_assert_eq!(datum, Datum::from(new));
+        }
+
+        #[test]
+        fn the_difference_of_two_sets_leads_from_one_to_the_other(
+            old in proptest::collection::btree_set(0i64..8, 0..8),
+            new in proptest::collection::btree_set(0i64..8, 0..8),
+        ) {
+            let difference: BTreeSet<i64> = old.symmetric_difference(&new).copied().collect();
+            let mut datum = Datum::from(old);
+            datum.apply_difference(Datum::from(difference));
+            prop_assert_eq!(datum, Datum::from(new));
+        }
+    }
+}
