@@ -1,0 +1,236 @@
+//! What a flow entry demands of a packet.
+
+mod text;
+mod wire;
+
+use crate::MatchError;
+use crate::field::{Field, Prerequisite, VLAN_PCP, VLAN_PRESENT};
+
+const ETH_TYPE_IP: u128 = 0x0800;
+const ETH_TYPE_ARP: u128 = 0x0806;
+const ETH_TYPE_RARP: u128 = 0x8035;
+const ETH_TYPE_IPV6: u128 = 0x86dd;
+const ETH_TYPE_MPLS: u128 = 0x8847;
+const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
+const PROTO_ICMP: u128 = 1;
+const PROTO_TCP: u128 = 6;
+const PROTO_UDP: u128 = 17;
+const PROTO_ICMPV6: u128 = 58;
+const PROTO_SCTP: u128 = 132;
+const ND_SOLICIT: u128 = 135;
+const ND_ADVERT: u128 = 136;
+
+/// One demand: the bits of `mask` in `field` equal those of `value`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Demand {
+    /// The field, never one that overlaps another (no `xreg`, `vlan_vid`, `nw_tos`).
+    pub field: Field,
+    /// Zero wherever the mask is.
+    pub value: u128,
+    /// Never zero.
+    pub mask: u128,
+}
+
+/// The packets a flow entry applies to: all demands must hold.
+///
+/// A match is canonical: two matches that a switch stores alike are equal, whatever spelling made
+/// them. Extended registers are kept as registers, `vlan_vid` and `vlan_pcp` as `vlan_tci`.
+/// Demands may be added in any order; [`Match::validate`] checks at the end that every field's
+/// prerequisites are there, which a switch insists on.
+///
+/// ```
+/// use openflow_rs::{Field, Match};
+/// let m = Match::any().with(Field::Metadata, 7)?.with(Field::Reg1, 0x1a)?;
+/// assert_eq!(m.to_string(), "reg1=0x1a,metadata=0x7");
+/// assert_eq!("metadata=7,xreg0=0x1a/0xffffffff".parse(), Ok(m));
+/// # Ok::<(), openflow_rs::MatchError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Match {
+    /// Sorted by field, one for each.
+    demands: Vec<Demand>,
+}
+
+impl Match {
+    /// The match that demands nothing.
+    pub fn any() -> Match {
+        Match::default()
+    }
+
+    /// This match and `field` = `value`.
+    ///
+    /// # Errors
+    /// The value does not fit the field, or contradicts a demand already there.
+    pub fn with(self, field: Field, value: u128) -> Result<Match, MatchError> {
+        self.with_masked(field, value, field.max_value())
+    }
+
+    /// This match and `field` & `mask` = `value` & `mask`. A zero mask demands nothing.
+    ///
+    /// # Errors
+    /// As [`Match::with`]; also when the field takes no mask.
+    pub fn with_masked(mut self, field: Field, value: u128, mask: u128) -> Result<Match, MatchError> {
+        for (field, value, mask) in field.slots(value, mask)?.iter() {
+            self.demand(Demand { field, value, mask })?;
+        }
+        Ok(self)
+    }
+
+    /// The match of packets that both match.
+    ///
+    /// # Errors
+    /// [`MatchError::Conflict`] when no packet can match both.
+    pub fn and(&self, other: &Match) -> Result<Match, MatchError> {
+        let mut both = self.clone();
+        for demand in &other.demands {
+            both.demand(*demand)?;
+        }
+        Ok(both)
+    }
+
+    /// The demands, in the order Open vSwitch prints fields.
+    pub fn iter(&self) -> impl Iterator<Item = Demand> + '_ {
+        self.demands.iter().copied()
+    }
+
+    /// The value and mask demanded of a canonical field.
+    pub fn get(&self, field: Field) -> Option<(u128, u128)> {
+        let place = self.demands.binary_search_by_key(&field, |demand| demand.field).ok()?;
+        let Demand { value, mask, .. } = self.demands[place];
+        Some((value, mask))
+    }
+
+    /// Checks that each field's prerequisites are matched too.
+    ///
+    /// # Errors
+    /// [`MatchError::Prerequisite`] for the first field that lacks some; the switch would answer
+    /// `OFPBMC_BAD_PREREQ`.
+    pub fn validate(&self) -> Result<(), MatchError> {
+        for Demand { field, mask, .. } in self.iter() {
+            let needs = match field {
+                Field::VlanTci if mask & VLAN_PCP != 0 => Prerequisite::Vlan,
+                _ => field.info().prerequisite,
+            };
+            if !self.meets(needs) {
+                return Err(MatchError::Prerequisite { field, needs });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the match makes `needs` certain.
+    pub fn meets(&self, needs: Prerequisite) -> bool {
+        let eth = |kind| self.exactly(Field::EthType) == Some(kind);
+        let ip = eth(ETH_TYPE_IP) || eth(ETH_TYPE_IPV6);
+        let proto = |kind| self.exactly(Field::IpProto) == Some(kind);
+        let nd = |kind| {
+            eth(ETH_TYPE_IPV6)
+                && proto(PROTO_ICMPV6)
+                && self.exactly(Field::Icmpv6Type) == Some(kind)
+                // The switch takes an unmatched code for 0 here.
+                && self.exactly(Field::Icmpv6Code).is_none_or(|code| code == 0)
+        };
+        match needs {
+            Prerequisite::None => true,
+            Prerequisite::Vlan => {
+                self.get(Field::VlanTci).is_some_and(|(value, mask)| value & mask & VLAN_PRESENT != 0)
+            }
+            Prerequisite::Ipv4 => eth(ETH_TYPE_IP),
+            Prerequisite::Ipv6 => eth(ETH_TYPE_IPV6),
+            Prerequisite::Ip => ip,
+            Prerequisite::Arp => eth(ETH_TYPE_ARP) || eth(ETH_TYPE_RARP),
+            Prerequisite::Mpls => eth(ETH_TYPE_MPLS) || eth(ETH_TYPE_MPLS_MCAST),
+            Prerequisite::Tcp => ip && proto(PROTO_TCP),
+            Prerequisite::Udp => ip && proto(PROTO_UDP),
+            Prerequisite::Sctp => ip && proto(PROTO_SCTP),
+            Prerequisite::Icmp => eth(ETH_TYPE_IP) && proto(PROTO_ICMP),
+            Prerequisite::Icmp6 => eth(ETH_TYPE_IPV6) && proto(PROTO_ICMPV6),
+            Prerequisite::Nd => nd(ND_SOLICIT) || nd(ND_ADVERT),
+            Prerequisite::NdSolicit => nd(ND_SOLICIT),
+            Prerequisite::NdAdvert => nd(ND_ADVERT),
+            Prerequisite::Ct => ip && self.get(Field::CtState).is_some_and(|(value, _)| value & 1 << 5 != 0),
+        }
+    }
+
+    /// The field's value if it is demanded in full.
+    fn exactly(&self, field: Field) -> Option<u128> {
+        self.get(field).filter(|(_, mask)| field.is_exact(*mask)).map(|(value, _)| value)
+    }
+
+    fn demand(&mut self, new: Demand) -> Result<(), MatchError> {
+        let place = match self.demands.binary_search_by_key(&new.field, |demand| demand.field) {
+            Ok(place) => {
+                let old = self.demands[place];
+                if (old.value ^ new.value) & old.mask & new.mask != 0 {
+                    return Err(MatchError::Conflict {
+                        field: new.field,
+                        first: old.value,
+                        second: new.value,
+                    });
+                }
+                self.demands[place].value |= new.value;
+                self.demands[place].mask |= new.mask;
+                place
+            }
+            Err(place) => {
+                self.demands.insert(place, new);
+                place
+            }
+        };
+        let merged = &mut self.demands[place];
+        // A packet without a tag has no priority to look at; the switch drops that part too.
+        let untagged = merged.field == Field::VlanTci
+            && merged.mask & VLAN_PRESENT != 0
+            && merged.value & (VLAN_PRESENT | 0xfff) == 0;
+        if untagged {
+            merged.mask &= !VLAN_PCP;
+            merged.value = 0;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_values_for_one_field_conflict_also_through_an_overlapping_field() {
+        let m = Match::any().with(Field::Reg1, 6).unwrap();
+        let expected = MatchError::Conflict { field: Field::Reg1, first: 6, second: 7 };
+        assert_eq!(m.clone().with(Field::Reg1, 7), Err(expected.clone()));
+        assert_eq!(m.clone().with(Field::Xreg0, 7), Err(expected));
+        assert_eq!(m.clone().with(Field::Reg1, 6), Ok(m));
+    }
+
+    #[test]
+    fn masks_that_do_not_meet_are_joined() {
+        let low = Match::any().with_masked(Field::Metadata, 5, 0xff).unwrap();
+        let high = Match::any().with_masked(Field::Metadata, 0x100, 0xff00).unwrap();
+        assert_eq!(low.and(&high).unwrap().get(Field::Metadata), Some((0x105, 0xffff)));
+        assert_eq!(low.and(&high), high.and(&low));
+    }
+
+    #[test]
+    fn a_field_without_its_prerequisite_is_found_in_any_order() {
+        let m = Match::any().with(Field::TcpDst, 80).unwrap();
+        assert_eq!(
+            m.validate(),
+            Err(MatchError::Prerequisite { field: Field::TcpDst, needs: Prerequisite::Tcp })
+        );
+        let m = m.with(Field::IpProto, 6).unwrap().with(Field::EthType, 0x800).unwrap();
+        assert_eq!(m.validate(), Ok(()));
+    }
+
+    #[test]
+    fn a_value_too_large_or_a_mask_too_many_is_refused() {
+        assert_eq!(
+            Match::any().with(Field::Reg0, 1 << 32),
+            Err(MatchError::Range { field: Field::Reg0, value: 1 << 32, max: 0xffff_ffff })
+        );
+        assert_eq!(
+            Match::any().with_masked(Field::EthType, 0x800, 0xff00),
+            Err(MatchError::NotMaskable { field: Field::EthType, mask: 0xff00 })
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Matches as `ofp_match`: a list of OXM fields, padded to a multiple of eight.
+
+use super::*;
+use crate::DecodeError;
+use crate::error::Fault;
+use crate::oxm;
+use crate::wire::{Reader, pad8, patch_len};
+
+/// `OFPMT_OXM`, the only match type since OpenFlow 1.2.
+const MATCH_TYPE_OXM: u16 = 1;
+
+/// Fields that others depend on; OpenFlow wants them first.
+const FIRST: [Field; 7] = [
+    Field::EthType,
+    Field::VlanTci,
+    Field::IpProto,
+    Field::Icmpv6Type,
+    Field::Icmpv6Code,
+    Field::CtState,
+    Field::CtNwProto,
+];
+
+impl Match {
+    /// Appends the match with its header and padding (OpenFlow 1.5, section 7.2.3).
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&MATCH_TYPE_OXM.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        // A match that speaks of no packet header must say that it means Ethernet packets.
+        let says_ethernet = |demand: Demand| {
+            demand.field.info().prerequisite != Prerequisite::None
+                || matches!(demand.field, Field::EthSrc | Field::EthDst | Field::EthType | Field::VlanTci)
+        };
+        if !self.iter().any(says_ethernet) && self.get(Field::PacketType).is_none() {
+            oxm::put(out, Field::PacketType, 0, u128::from(u32::MAX));
+        }
+        for demand in FIRST.iter().filter_map(|field| self.find(*field)) {
+            put_demand(out, demand);
+        }
+        for demand in self.iter().filter(|demand| !FIRST.contains(&demand.field)) {
+            put_demand(out, demand);
+        }
+        patch_len(out, start, start + 2);
+        pad8(out, start);
+    }
+
+    fn find(&self, field: Field) -> Option<Demand> {
+        self.get(field).map(|(value, mask)| Demand { field, value, mask })
+    }
+
+    /// Reads a match with its header and padding.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Match, DecodeError> {
+        let mut at = reader.clone().named("match");
+        let (kind, len) = (at.u16()?, usize::from(at.u16()?));
+        if kind != MATCH_TYPE_OXM {
+            return Err(at.fault(Fault::Unknown(kind.into())));
+        }
+        let Some(body) = len.checked_sub(4) else { return Err(at.fault(Fault::Length(len))) };
+        reader.skip(4)?;
+        let mut fields = reader.sub("match", body)?;
+        reader.skip(len.next_multiple_of(8) - len)?;
+        let mut found = Match::any();
+        while !fields.is_empty() {
+            let at = fields.clone();
+            let (field, value, mask) = oxm::get(&mut fields)?;
+            found = found.with_masked(field, value, mask).map_err(|error| at.fault(error))?;
+        }
+        Ok(found)
+    }
+}
+
+fn put_demand(out: &mut Vec<u8>, Demand { field, value, mask }: Demand) {
+    match field {
+        Field::InPort => {
+            let port = crate::PortNo(value as u16).to_wire();
+            oxm::put(out, Field::InPortOxm, port.into(), u32::MAX.into());
+        }
+        Field::ActsetOutput => {
+            let port = crate::PortNo(value as u16).to_wire();
+            oxm::put(out, field, port.into(), u32::MAX.into());
+        }
+        Field::VlanTci => {
+            let vid = VLAN_PRESENT | 0xfff;
+            if mask & vid != 0 {
+                oxm::put(out, Field::VlanVid, value & vid, mask & vid);
+            }
+            if mask & VLAN_PCP != 0 {
+                oxm::put(out, Field::VlanPcp, value >> 13, mask >> 13);
+            }
+        }
+        _ => oxm::put(out, field, value, mask),
+    }
+}

@@ -1,0 +1,106 @@
+//! One match field on the wire: OXM and NXM share the format (OpenFlow 1.5, section 7.2.3.2).
+
+use crate::DecodeError;
+use crate::error::Fault;
+use crate::field::{Field, Header};
+use crate::wire::{Reader, put_uint};
+
+/// The class whose fields carry an experimenter id.
+const CLASS_EXPERIMENTER: u16 = 0xffff;
+
+/// Appends a field; the mask is left out when it covers the field.
+pub(crate) fn put(out: &mut Vec<u8>, field: Field, value: u128, mask: u128) {
+    let n = field.wire_bytes();
+    let masked = !field.is_exact(mask);
+    put_header(out, sent(field), masked, if masked { 2 * n } else { n });
+    put_uint(out, value, n);
+    if masked {
+        put_uint(out, mask, n);
+    }
+}
+
+/// Appends the header alone, as actions name fields.
+pub(crate) fn put_id(out: &mut Vec<u8>, field: Field) {
+    put_header(out, sent(field), false, field.wire_bytes());
+}
+
+/// The field's 32-bit NXM header, for old actions that have room for no more.
+pub(crate) fn nxm_header(field: Field) -> Option<u32> {
+    let header = field.info().headers.iter().find(|header| header.class <= 1)?;
+    Some(u32::from(header.class) << 16 | u32::from(header.number) << 9 | field.wire_bytes() as u32)
+}
+
+fn sent(field: Field) -> &'static Header {
+    let headers = field.info().headers;
+    &headers[headers.len() - 1]
+}
+
+fn put_header(out: &mut Vec<u8>, header: &Header, masked: bool, len: usize) {
+    let experimenter = header.class == CLASS_EXPERIMENTER;
+    out.extend_from_slice(&header.class.to_be_bytes());
+    out.push(header.number << 1 | u8::from(masked));
+    out.push(len as u8 + if experimenter { 4 } else { 0 });
+    if experimenter {
+        out.extend_from_slice(&header.experimenter.to_be_bytes());
+    }
+}
+
+/// Reads a header: field, whether a mask follows, bytes of value and mask.
+fn get_header(reader: &mut Reader<'_>) -> Result<(Field, bool, usize), DecodeError> {
+    let at = reader.clone();
+    let (class, number, len) = (reader.u16()?, reader.u8()?, usize::from(reader.u8()?));
+    let (experimenter, len) = if class == CLASS_EXPERIMENTER {
+        (reader.u32()?, len.checked_sub(4).ok_or_else(|| at.fault(Fault::Length(len)))?)
+    } else {
+        (0, len)
+    };
+    let field = Field::from_header(class, experimenter, number >> 1).ok_or_else(|| {
+        at.fault(Fault::Unknown(u64::from(class) << 16 | u64::from(number) << 8 | len as u64))
+    })?;
+    Ok((field, number & 1 == 1, len))
+}
+
+/// Reads a field with its value; the mask of an unmasked one is exact.
+///
+/// As Open vSwitch does, an all-ones mask counts as exact and values must lie inside their mask.
+pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), DecodeError> {
+    let at = reader.clone();
+    let (field, masked, len) = get_header(reader)?;
+    let n = field.wire_bytes();
+    if len != if masked { 2 * n } else { n } {
+        return Err(at.fault(Fault::Length(len)));
+    }
+    let value = reader.uint(n)?;
+    if !masked {
+        return Ok((field, value, field.max_value()));
+    }
+    let all_ones = u128::MAX >> (128 - 8 * n);
+    let mask = match reader.uint(n)? {
+        ones if ones == all_ones => field.max_value(),
+        mask => mask,
+    };
+    if value & !mask != 0 {
+        return Err(at.fault(crate::MatchError::OutsideMask { field, value, mask }));
+    }
+    Ok((field, value, mask))
+}
+
+/// Reads a field's header alone.
+pub(crate) fn get_id(reader: &mut Reader<'_>) -> Result<Field, DecodeError> {
+    let at = reader.clone();
+    let (field, masked, len) = get_header(reader)?;
+    // Naming a field, some senders write a length of zero.
+    if masked || (len != field.wire_bytes() && len != 0) {
+        return Err(at.fault(Fault::Length(len)));
+    }
+    Ok(field)
+}
+
+/// The field of a 32-bit header, for old actions.
+pub(crate) fn from_nxm_header(header: u32) -> Option<Field> {
+    let [high, low, number, len] = header.to_be_bytes();
+    let class = u16::from_be_bytes([high, low]);
+    let field = Field::from_header(class, 0, number >> 1)?;
+    (number & 1 == 0 && usize::from(len) == field.wire_bytes() && class != CLASS_EXPERIMENTER)
+        .then_some(field)
+}
