@@ -1,6 +1,7 @@
 //! OpenFlow 1.5 and Nicira-extension messages: bytes, types and ovs-ofctl text. No I/O.
 #![forbid(unsafe_code)]
 
+pub mod action;
 mod error;
 pub mod field;
 mod flow_match;
@@ -9,6 +10,7 @@ mod oxm;
 mod port;
 mod wire;
 
+pub use action::{Action, Actions, Subfield};
 pub use error::{DecodeError, Fault, MatchError, ParseError};
 pub use field::{Field, Prerequisite};
 pub use flow_match::{Demand, Match};

@@ -1,0 +1,295 @@
+//! Actions and instructions, one list as Open vSwitch prints it.
+//!
+//! To add an action: write `action/NAME.rs` with a type that implements [`Body`] and its tests,
+//! and add one line to the list at the end of this header's [`actions!`] call. Text, wire and enum
+//! follow; a missing piece does not compile.
+
+mod list;
+mod subfield;
+
+use std::fmt;
+
+use crate::error::Fault;
+use crate::wire::{Reader, pad8, patch_len};
+use crate::{DecodeError, ParseError};
+
+pub use list::Actions;
+pub use subfield::Subfield;
+
+/// Nicira's experimenter id.
+pub(crate) const NICIRA: u32 = 0x0000_2320;
+/// `OFPAT_EXPERIMENTER`.
+const EXPERIMENTER: u16 = 0xffff;
+/// Lists within lists within lists: nothing sensible goes deeper, and hostile bytes must not
+/// exhaust the stack.
+pub(crate) const DEPTH_MAX: u8 = 8;
+
+/// How an action is told apart on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wire {
+    /// A standard action type of OpenFlow 1.5.
+    Of(u16),
+    /// A Nicira extension's subtype.
+    Nx(u16),
+    /// An instruction, outside the apply-actions list.
+    Instruction(u16),
+}
+
+/// One action as text: `name:arg`, `name(arg)`, `name(arg)->target` or `name`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) arg: &'a str,
+    /// What follows `->` after a closed parenthesis.
+    pub(crate) target: Option<&'a str>,
+    /// The whole text, for errors.
+    pub(crate) text: &'a str,
+}
+
+/// What each action file provides.
+pub(crate) trait Body: Sized {
+    /// Names it goes by in text.
+    const NAMES: &'static [&'static str];
+    /// Its wire forms.
+    const WIRE: &'static [Wire];
+    /// Place among instructions: 0 for actions in the apply-actions list, then in OpenFlow's order.
+    const STAGE: u8 = 0;
+
+    /// Reads the bytes that follow the header, padding included.
+    fn decode(wire: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Self, DecodeError>;
+    /// Appends header, body and padding.
+    fn encode(&self, out: &mut Vec<u8>);
+    /// Writes the dump form.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
+    /// Reads any spelling under one of the names.
+    fn parse(call: Call<'_>) -> Result<Action, ParseError>;
+}
+
+impl Wire {
+    /// Appends an action of this kind: header, whatever `body` appends, padding, length.
+    pub(crate) fn put(self, out: &mut Vec<u8>, body: impl FnOnce(&mut Vec<u8>)) {
+        let start = out.len();
+        let (kind, subtype) = match self {
+            Wire::Of(kind) | Wire::Instruction(kind) => (kind, None),
+            Wire::Nx(subtype) => (EXPERIMENTER, Some(subtype)),
+        };
+        out.extend_from_slice(&kind.to_be_bytes());
+        out.extend_from_slice(&[0; 2]);
+        if let Some(subtype) = subtype {
+            out.extend_from_slice(&NICIRA.to_be_bytes());
+            out.extend_from_slice(&subtype.to_be_bytes());
+        }
+        body(out);
+        pad8(out, start);
+        patch_len(out, start, start + 2);
+    }
+}
+
+macro_rules! actions {
+    ($($module:ident::$name:ident,)*) => {
+        $(mod $module;)*
+        $(pub use $module::$name;)*
+
+        /// An action, or an instruction in the place where Open vSwitch prints it.
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Action {
+            $(#[doc = concat!("See [`", stringify!($name), "`].")] $name($name),)*
+            /// An action not known here, kept as it came.
+            Unknown(UnknownAction),
+        }
+
+        $(impl From<$name> for Action {
+            fn from(body: $name) -> Action {
+                Action::$name(body)
+            }
+        })*
+
+        impl Action {
+            fn decode_known(wire: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Option<Action>, DecodeError> {
+                $(if $name::WIRE.contains(&wire) {
+                    let mut body = body.clone().named(stringify!($module));
+                    let action = $name::decode(wire, &mut body, depth)?;
+                    body.end_padded()?;
+                    return Ok(Some(Action::$name(action)));
+                })*
+                Ok(None)
+            }
+
+            /// Appends the action with its header.
+            pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Action::$name(body) => body.encode(out),)*
+                    Action::Unknown(unknown) => out.extend_from_slice(&unknown.bytes),
+                }
+            }
+
+            /// 0 for actions, then the order of instructions.
+            pub(crate) fn stage(&self) -> u8 {
+                match self {
+                    $(Action::$name(_) => $name::STAGE,)*
+                    Action::Unknown(_) => 0,
+                }
+            }
+
+            fn parse_call(call: Call<'_>) -> Result<Action, ParseError> {
+                $(if $name::NAMES.contains(&call.name) {
+                    return $name::parse(call);
+                })*
+                // A bare number or reserved port name is an output.
+                Output::parse_bare(call)
+            }
+        }
+
+        impl fmt::Display for Action {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Action::$name(body) => body.print(f),)*
+                    Action::Unknown(unknown) => unknown.print(f),
+                }
+            }
+        }
+    };
+}
+
+actions! {
+    output::Output,
+    output_reg::OutputReg,
+    set_field::SetField,
+    move_bits::MoveBits,
+    resubmit::Resubmit,
+    group::Group,
+    dec_ttl::DecTtl,
+    set_ttl::SetTtl,
+    push_vlan::PushVlan,
+    pop_vlan::PopVlan,
+    ct_clear::CtClear,
+    note::Note,
+    exit::Exit,
+    meter::Meter,
+    clear_actions::ClearActions,
+    write_actions::WriteActions,
+    write_metadata::WriteMetadata,
+    goto_table::GotoTable,
+}
+
+/// An action that this crate does not know, with its header.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnknownAction {
+    /// Header and body as they came; a multiple of eight bytes.
+    bytes: Vec<u8>,
+}
+
+impl UnknownAction {
+    /// The action's bytes, header included.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Not a spelling of Open vSwitch, which refuses actions it does not know.
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown(")?;
+        for byte in &self.bytes {
+            write!(f, "{byte:02x}")?;
+        }
+        f.write_str(")")
+    }
+}
+
+impl Action {
+    /// Reads one action with its header.
+    pub(crate) fn decode(reader: &mut Reader<'_>, depth: u8) -> Result<Action, DecodeError> {
+        let at = reader.clone().named("action");
+        let mut header = at.clone();
+        let (kind, len) = (header.u16()?, usize::from(header.u16()?));
+        if len < 8 || len % 8 != 0 {
+            return Err(at.fault(Fault::Length(len)));
+        }
+        let bytes = at.clone().bytes(len)?;
+        let mut action = reader.sub("action", len)?;
+        action.skip(4)?;
+        let wire = if kind == EXPERIMENTER {
+            let (experimenter, subtype) = (action.u32()?, action.u16().unwrap_or(0));
+            (experimenter == NICIRA && len >= 16).then_some(Wire::Nx(subtype))
+        } else {
+            Some(Wire::Of(kind))
+        };
+        if let Some(wire) = wire
+            && let Some(known) = Action::decode_known(wire, &mut action, depth)?
+        {
+            return Ok(known);
+        }
+        Ok(Action::Unknown(UnknownAction { bytes: bytes.to_vec() }))
+    }
+}
+
+impl std::str::FromStr for Action {
+    type Err = ParseError;
+
+    /// Reads one action.
+    fn from_str(text: &str) -> Result<Action, ParseError> {
+        let one = || ParseError::value(text, "single action");
+        let mut actions: Actions = text.parse()?;
+        let action = actions.0.pop().ok_or_else(one)?;
+        if actions.0.is_empty() { Ok(action) } else { Err(one()) }
+    }
+}
+
+#[cfg(test)]
+mod testing {
+    use super::*;
+
+    fn bytes(hex: &str) -> Vec<u8> {
+        let digits: Vec<u8> = hex.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
+        digits
+            .chunks(2)
+            .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+            .collect()
+    }
+
+    /// Each line: text, and the bytes of that action. Checks text and bytes both ways, and that
+    /// every shorter prefix of the bytes is refused.
+    pub(crate) fn check<const N: usize>(lines: [(&str, &str); N]) {
+        for (text, hex) in lines {
+            let wire = bytes(hex);
+            let action: Action = text.parse().unwrap_or_else(|e| panic!("{text}: {e}"));
+            assert_eq!(action.to_string(), text);
+            let mut out = Vec::new();
+            action.encode(&mut out);
+            assert_eq!(out, wire, "{text} encodes to {out:02x?}");
+            let decode = |bytes: &[u8]| {
+                let mut reader = Reader::new("test", bytes);
+                match action.stage() {
+                    0 => Action::decode(&mut reader, 0).map(Actions::from),
+                    _ => Actions::decode_instructions(&mut reader),
+                }
+            };
+            assert_eq!(decode(&wire), Ok(Actions::from(action.clone())), "{hex}");
+            for len in 1..wire.len() {
+                assert!(decode(&wire[..len]).is_err(), "{text} cut to {len}");
+            }
+        }
+    }
+
+    /// Each line: a spelling, and what it becomes.
+    pub(crate) fn check_spellings<const N: usize>(lines: [(&str, &str); N]) {
+        for (given, printed) in lines {
+            let action: Actions = given.parse().unwrap_or_else(|e| panic!("{given}: {e}"));
+            assert_eq!(action.to_string(), printed, "{given}");
+        }
+    }
+
+    /// Texts that no action may be read from.
+    pub(crate) fn check_refused<const N: usize>(lines: [&str; N]) {
+        for text in lines {
+            assert!(text.parse::<Action>().is_err(), "{text}");
+        }
+    }
+
+    /// Bytes that must not decode.
+    pub(crate) fn check_malformed<const N: usize>(lines: [&str; N]) {
+        for hex in lines {
+            let decoded = Action::decode(&mut Reader::new("test", &bytes(hex)), 0);
+            assert!(decoded.is_err(), "{hex} decoded to {decoded:?}");
+        }
+    }
+}

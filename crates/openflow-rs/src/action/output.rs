@@ -1,0 +1,99 @@
+//! `output:PORT`: send the packet out.
+
+use super::*;
+use crate::PortNo;
+use crate::field::text::int;
+
+/// Sends the packet to a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Output {
+    /// Where to.
+    pub port: PortNo,
+    /// Bytes of the packet for the controller, 65535 for all; 0 for other ports.
+    pub max_len: u16,
+}
+
+impl Output {
+    fn to(port: PortNo) -> Output {
+        Output { port, max_len: if port == PortNo::CONTROLLER { u16::MAX } else { 0 } }
+    }
+
+    /// Reads `5`, `LOCAL` or `CONTROLLER:100`.
+    pub(super) fn parse_bare(call: Call<'_>) -> Result<Action, ParseError> {
+        let unknown = || ParseError::UnknownAction { name: call.name.to_owned() };
+        let port: PortNo = call.name.parse().map_err(|_| unknown())?;
+        let mut output = Output::to(port);
+        if port == PortNo::CONTROLLER && !call.arg.is_empty() {
+            output.max_len = int(call.arg, "number of bytes for the controller, at most 65535")?;
+        } else if call.text != call.name {
+            return Err(unknown());
+        }
+        Ok(output.into())
+    }
+}
+
+impl Body for Output {
+    const NAMES: &'static [&'static str] = &["output"];
+    const WIRE: &'static [Wire] = &[Wire::Of(0)];
+
+    fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
+        let at = body.clone();
+        let n = body.u32()?;
+        let port = PortNo::from_wire(n).ok_or_else(|| at.fault(Fault::Unknown(n.into())))?;
+        let max_len = body.u16()?;
+        body.skip(6)?;
+        // Only the controller's copy has a length; switches ignore it elsewhere.
+        Ok(Output { port, max_len: if port == PortNo::CONTROLLER { max_len } else { 0 } })
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Wire::Of(0).put(out, |out| {
+            out.extend_from_slice(&self.port.to_wire().to_be_bytes());
+            out.extend_from_slice(&self.max_len.to_be_bytes());
+        });
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            PortNo::CONTROLLER => write!(f, "CONTROLLER:{}", self.max_len),
+            PortNo(n) if n < PortNo::MAX => write!(f, "output:{n}"),
+            port => write!(f, "{port}"),
+        }
+    }
+
+    fn parse(call: Call<'_>) -> Result<Action, ParseError> {
+        match call.arg.parse::<PortNo>() {
+            Ok(port) => Ok(Output::to(port).into()),
+            Err(error) => match call.arg.parse::<Subfield>() {
+                Ok(source) => Ok(OutputReg { source, max_len: u16::MAX }.into()),
+                Err(_) => Err(error),
+            },
+        }
+    }
+}
+
+impl Action {
+    /// Sends the packet to a port.
+    pub fn output(port: PortNo) -> Action {
+        Output::to(port).into()
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn vectors() {
+    testing::check([
+        ("output:7", "0000 0010 00000007 0000 000000000000"),
+        ("LOCAL", "0000 0010 fffffffe 0000 000000000000"),
+        ("IN_PORT", "0000 0010 fffffff8 0000 000000000000"),
+        ("CONTROLLER:128", "0000 0010 fffffffd 0080 000000000000"),
+    ]);
+    testing::check_spellings([
+        ("7", "output:7"),
+        ("output:LOCAL", "LOCAL"),
+        ("in_port,controller", "IN_PORT,CONTROLLER:65535"),
+        ("output:65534", "LOCAL"),
+    ]);
+    testing::check_refused(["output:65300", "output:", "7:7", "local:1", "CONTROLLER:65536"]);
+    testing::check_malformed(["0000 0010 0000ff00 0000 000000000000", "0000 0008 00000007"]);
+}
