@@ -1,1 +1,58 @@
-//! Network objects: types, validation, YAML and JSON, and how they become input rows.
+//! Network objects: what a user says about transport nodes, switches and their ports.
+//!
+//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the
+//! field. An [`ObjectStore`] holds the objects that are in force and judges a batch as a whole: references, addresses
+//! given twice, deletion of what something refers to. What it accepts is a [`ChangeSet`], which knows the rows of the
+//! tables of `rules/interface/objects.nlog` that come and go.
+//!
+//! ```
+//! use network::{Batch, ObjectStore, Outcome};
+//!
+//! let mut batch = Batch::default();
+//! batch.add_document("net.yaml", "
+//! kind: switch_port
+//! id: blue-1
+//! switch: blue
+//! addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.0.1]}]
+//! ---
+//! kind: switch
+//! id: blue
+//! ");
+//! let mut store = ObjectStore::default();
+//! let changes = store.plan(batch).unwrap();
+//! assert_eq!(changes.changes[0].outcome(), Outcome::Created);
+//! assert_eq!(changes.rows().insert["port_mac"].len(), 1);
+//! store.commit(&changes);
+//!
+//! let mut batch = Batch::default();
+//! batch.add_document("more.yaml", "{kind: switch_port, id: red-1, swich: red}");
+//! let faults: Vec<String> = store.plan(batch).unwrap_err().iter().map(ToString::to_string).collect();
+//! assert_eq!(faults, [
+//!     "more.yaml: document 1: switch_port red-1: switch: is missing",
+//!     "more.yaml: document 1: switch_port red-1: swich: no such field; did you mean `switch`?",
+//! ]);
+//! ```
+//!
+//! In reading order: [`object`] (the kinds; how to add one), [`transport_node`], [`switch`], [`switch_port`] (a file
+//! for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads single
+//! fields and keeps account of what is wrong with them.
+//!
+//! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch can do what an object asks.
+#![forbid(unsafe_code)]
+
+pub mod document;
+pub mod error;
+mod field;
+pub mod object;
+pub mod store;
+pub mod switch;
+pub mod switch_port;
+pub mod transport_node;
+
+pub use document::{Batch, Entry};
+pub use error::{FaultCode, ObjectError, Place};
+pub use object::{Kind, Object, ObjectKey, UnknownKind};
+pub use store::{Change, ChangeSet, ObjectStore, Outcome, Rows};
+pub use switch::Switch;
+pub use switch_port::{Address, SwitchPort};
+pub use transport_node::{DatapathType, Encap, Endpoint, Role, TransportNode};

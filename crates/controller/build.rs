@@ -1,0 +1,11 @@
+//! Generates the gRPC interface from `proto/`, without `protoc`.
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../proto");
+    println!("cargo::rerun-if-changed={root}");
+    let descriptors = protox::compile(["weft/v1/weft.proto"], [root])?;
+    tonic_prost_build::configure().compile_fds(descriptors)?;
+    Ok(())
+}

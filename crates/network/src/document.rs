@@ -1,0 +1,248 @@
+//! Text to objects: YAML, JSON, JSON Lines.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value as Json};
+
+use crate::field::{Fault, Fields, form, name, text};
+use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind};
+
+/// Objects to be applied together, and everything that is wrong with them by themselves.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub(crate) entries: Vec<Entry>,
+    /// With the number of the object in the batch, by which faults are sorted.
+    pub(crate) faults: Vec<(usize, ObjectError)>,
+    /// Ids of faulty objects: references to them are no faults of their own.
+    pub(crate) faulty: BTreeSet<String>,
+    /// Something could not even be named, so that any dangling reference may mean it.
+    pub(crate) unnamed: bool,
+    /// Where each object stands.
+    seen: HashMap<ObjectKey, Place>,
+    /// How many objects were read, faulty ones included.
+    count: usize,
+}
+
+/// An object of a batch.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Its number in the batch, faulty ones counted.
+    pub(crate) number: usize,
+    /// Where it stands.
+    pub place: Place,
+    /// The object; valid by itself.
+    pub object: Object,
+}
+
+impl Batch {
+    /// Reads the text of a file. Its name says the format (`.yaml`, `.yml`, `.json`, `.jsonl`); if it does not, text
+    /// that begins with a brace or a bracket is JSON and any other is YAML.
+    ///
+    /// YAML has an object in each document, empty documents aside. JSON has an object, an array of objects, or one
+    /// object or array after another.
+    pub fn add_document(&mut self, name: &str, text: &str) {
+        let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+        let json = match extension.as_deref() {
+            Some("json" | "jsonl") => true,
+            Some("yaml" | "yml") => false,
+            _ => text.trim_start().starts_with(['{', '[']),
+        };
+        if json {
+            self.add_json(name, text);
+        } else {
+            self.add_yaml(name, text);
+        }
+    }
+
+    /// Reads objects of JSON text; their places are numbered objects of `name`.
+    pub fn add_json(&mut self, name: &str, text: &str) {
+        let mut place = Place { document: name.to_owned(), unit: "object", number: 0 };
+        for value in serde_json::Deserializer::from_str(text).into_iter::<Tree>() {
+            let items = match value {
+                Ok(Tree(Json::Array(items))) => items,
+                Ok(Tree(value)) => vec![value],
+                Err(error) => {
+                    place.number += 1;
+                    self.unreadable(place, format!("not valid JSON: {error}"));
+                    return;
+                }
+            };
+            for item in &items {
+                place.number += 1;
+                self.add(place.clone(), item);
+            }
+        }
+    }
+
+    fn add_yaml(&mut self, name: &str, text: &str) {
+        for (document, number) in serde_norway::Deserializer::from_str(text).zip(1..) {
+            let place = Place { document: name.to_owned(), unit: "document", number };
+            match Tree::deserialize(document) {
+                Ok(Tree(Json::Null)) => {}
+                Ok(Tree(value)) => self.add(place, &value),
+                Err(error) => {
+                    self.unreadable(place, format!("not valid YAML: {error}"));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The objects that are valid by themselves, in the order given.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    fn unreadable(&mut self, place: Place, message: String) {
+        self.unnamed = true;
+        let (kind, id, path) = (None, None, String::new());
+        let error = ObjectError { code: FaultCode::Syntax, place: Some(place), kind, id, path, message };
+        self.faults.push((self.count, error));
+        self.count += 1;
+    }
+
+    fn add(&mut self, place: Place, value: &Json) {
+        let Json::Object(map) = value else {
+            let message = format!("must be a mapping with `kind` and `id`, not {}", form(value));
+            self.unreadable(place, message);
+            return;
+        };
+        let mut faults = Vec::new();
+        let object = read(map, &mut faults);
+        let number = self.count;
+        self.count += 1;
+
+        let kind = map.get("kind").and_then(Json::as_str).map(ToOwned::to_owned);
+        let id = map.get("id").and_then(|id| name(id).ok());
+        if let Some(key) = kind.as_deref().and_then(|kind| kind.parse().ok()).zip(id.clone()) {
+            let key = ObjectKey { kind: key.0, id: key.1 };
+            if let Some(first) = self.seen.get(&key) {
+                let path = "id".to_owned();
+                let message = format!("is there already, in {first}");
+                faults.push(Fault { code: FaultCode::Duplicate, path, message });
+            } else {
+                self.seen.insert(key, place.clone());
+            }
+        }
+        match object {
+            Some(object) if faults.is_empty() => self.entries.push(Entry { number, place, object }),
+            _ => {
+                self.unnamed |= id.is_none();
+                self.faulty.extend(id.clone());
+                let fault = |fault: Fault| {
+                    let (kind, id, place) = (kind.clone(), id.clone(), Some(place.clone()));
+                    let Fault { code, path, message } = fault;
+                    (number, ObjectError { code, place, kind, id, path, message })
+                };
+                self.faults.extend(faults.into_iter().map(fault));
+            }
+        }
+    }
+}
+
+/// Reads an object; if there is any fault, the result is not to be used.
+fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
+    let mut fields = Fields::new(map, faults);
+    let kind = fields.required("kind", |value| text(value).map(str::to_owned));
+    let id = fields.required("id", name);
+    let kind = match kind?.parse::<Kind>() {
+        Ok(kind) => kind,
+        Err(error) => {
+            let code = match error {
+                UnknownKind::Planned(_) => FaultCode::UnsupportedKind,
+                UnknownKind::Unknown { .. } => FaultCode::UnknownKind,
+            };
+            fields.fault(code, "kind", error.to_string());
+            return None;
+        }
+    };
+    // A faulty id is noted; the other fields are read all the same, for their own faults.
+    let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
+    fields.finish();
+    object
+}
+
+/// A JSON value, from YAML or JSON, in which no mapping has a key twice and every key is text.
+struct Tree(Json);
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TreeVisitor).map(Tree)
+    }
+}
+
+struct TreeVisitor;
+
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Json;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("a mapping, a list, text, a number, `true`, `false` or nothing")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
+        Ok(Json::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Json, E> {
+        match serde_json::Number::from_f64(value) {
+            Some(number) => Ok(Json::Number(number)),
+            None => Err(E::custom(format_args!("{value} is not a number that an object can have"))),
+        }
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
+        Ok(Json::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Json, E> {
+        Ok(Json::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Json, E> {
+        Ok(Json::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Tree(item)) = items.next_element()? {
+            list.push(item);
+        }
+        Ok(Json::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
+        let mut map = Map::new();
+        while let Some(Tree(key)) = entries.next_key()? {
+            let Json::String(key) = key else {
+                return Err(de::Error::custom(format_args!(
+                    "a field's name must be text, not {}",
+                    form(&key)
+                )));
+            };
+            let Tree(value) = entries.next_value()?;
+            if map.insert(key.clone(), value).is_some() {
+                return Err(de::Error::custom(format_args!("field `{key}` is there twice")));
+            }
+        }
+        Ok(Json::Object(map))
+    }
+}

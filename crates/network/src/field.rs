@@ -1,0 +1,246 @@
+//! Reads the fields of an object and keeps account of every fault.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use openflow_rs::MacAddr;
+use serde_json::{Map, Value as Json};
+
+use crate::FaultCode;
+
+/// A fault, and the path of the field from the object's root.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) code: FaultCode,
+    pub(crate) path: String,
+    pub(crate) message: String,
+}
+
+/// The fields of an object or of a part of one.
+///
+/// A reader asks for each field that it knows, by name; [`Fields::finish`] then complains of all others. A read that
+/// finds a fault notes it and gives `None`; the object is then not used, so that no reader needs to tell a faulty field
+/// from an absent one.
+pub(crate) struct Fields<'a> {
+    /// Ends with a period, or is empty.
+    prefix: String,
+    map: &'a Map<String, Json>,
+    known: Vec<&'static str>,
+    faults: &'a mut Vec<Fault>,
+}
+
+impl<'a> Fields<'a> {
+    pub(crate) fn new(map: &'a Map<String, Json>, faults: &'a mut Vec<Fault>) -> Self {
+        Fields { prefix: String::new(), map, known: Vec::new(), faults }
+    }
+
+    /// Notes a fault of a field.
+    pub(crate) fn fault(&mut self, code: FaultCode, field: &str, message: impl Into<String>) {
+        self.faults.push(Fault { code, path: format!("{}{field}", self.prefix), message: message.into() });
+    }
+
+    /// A field that may be absent; `null` counts as absent.
+    pub(crate) fn optional<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'a Json) -> Result<T, String>,
+    ) -> Option<T> {
+        self.known.push(name);
+        let map = self.map;
+        let value = map.get(name).filter(|value| !value.is_null())?;
+        match read(value) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                self.fault(FaultCode::BadValue, name, message);
+                None
+            }
+        }
+    }
+
+    /// A field that must be there.
+    pub(crate) fn required<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&'a Json) -> Result<T, String>,
+    ) -> Option<T> {
+        if self.map.get(name).is_none_or(Json::is_null) {
+            self.known.push(name);
+            self.fault(FaultCode::MissingField, name, "is missing");
+            return None;
+        }
+        self.optional(name, read)
+    }
+
+    /// A list, if it is there and without fault, of what can be read one by one.
+    pub(crate) fn list<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&Json) -> Result<T, String>,
+    ) -> Option<Vec<T>> {
+        let items = self.optional(name, array)?;
+        let mut values = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            match read(item) {
+                Ok(value) => values.push(value),
+                Err(message) => self.fault(FaultCode::BadValue, &format!("{name}[{index}]"), message),
+            }
+        }
+        (values.len() == items.len()).then_some(values)
+    }
+
+    /// A list, if it is there and without fault, of parts with fields of their own.
+    pub(crate) fn parts<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&mut Fields) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.optional(name, array)?;
+        let mut values = Vec::with_capacity(items.len());
+        for (index, item) in items.iter().enumerate() {
+            let Json::Object(map) = item else {
+                let message = format!("must be a mapping of fields, not {}", form(item));
+                self.fault(FaultCode::BadValue, &format!("{name}[{index}]"), message);
+                continue;
+            };
+            let prefix = format!("{}{name}[{index}].", self.prefix);
+            let mut fields = Fields { prefix, map, known: Vec::new(), faults: self.faults };
+            values.extend(read(&mut fields));
+            fields.finish();
+        }
+        (values.len() == items.len()).then_some(values)
+    }
+
+    /// Complains of fields that nobody asked for.
+    pub(crate) fn finish(mut self) {
+        let unknown: Vec<&String> =
+            self.map.keys().filter(|name| !self.known.contains(&name.as_str())).collect();
+        for name in unknown {
+            let message = match nearest(name, self.known.iter().copied()) {
+                Some(near) => format!("no such field; did you mean `{near}`?"),
+                None => format!("no such field; there are {}", list(&self.known)),
+            };
+            self.fault(FaultCode::UnknownField, name, message);
+        }
+    }
+}
+
+/// The known name that a misspelt one is likely to mean.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let limit = (name.chars().count() / 3).max(1);
+    let distance = |candidate: &str| strsim::damerau_levenshtein(name, candidate);
+    known
+        .into_iter()
+        .map(|near| (distance(near), near))
+        .filter(|(far, _)| *far <= limit)
+        .min()
+        .map(|(_, near)| near)
+}
+
+/// Names, as a sentence lists them.
+pub(crate) fn list(names: &[&str]) -> String {
+    let mut text = String::new();
+    for (index, name) in names.iter().enumerate() {
+        let joint = if index == 0 {
+            ""
+        } else if index + 1 == names.len() {
+            " and "
+        } else {
+            ", "
+        };
+        // Writing to a string does not fail.
+        let _ = write!(text, "{joint}`{name}`");
+    }
+    text
+}
+
+/// What a value is, as a sentence calls it.
+pub(crate) fn form(value: &Json) -> &'static str {
+    match value {
+        Json::Null => "nothing",
+        Json::Bool(_) => "a truth value",
+        Json::Number(_) => "a number",
+        Json::String(_) => "text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "a mapping",
+    }
+}
+
+fn array(value: &Json) -> Result<&[Json], String> {
+    value.as_array().map(Vec::as_slice).ok_or_else(|| format!("must be a list, not {}", form(value)))
+}
+
+/// Text.
+pub(crate) fn text(value: &Json) -> Result<&str, String> {
+    let quote = if value.is_number() || value.is_boolean() { "; write it in quotes" } else { "" };
+    value.as_str().ok_or_else(|| format!("must be text, not {}{quote}", form(value)))
+}
+
+/// `true` or `false`.
+pub(crate) fn flag(value: &Json) -> Result<bool, String> {
+    value.as_bool().ok_or_else(|| format!("must be `true` or `false`, not {}", form(value)))
+}
+
+/// A name of something: what fits into a URL's path, a log line and a shell's word without quotes.
+pub(crate) fn name(value: &Json) -> Result<String, String> {
+    const LENGTH_MAX: usize = 255;
+    let text = text(value)?;
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
+    if text.is_empty() {
+        Err("must not be empty".to_owned())
+    } else if text.len() > LENGTH_MAX {
+        Err(format!("is longer than {LENGTH_MAX} characters"))
+    } else if let Some(odd) = text.chars().find(|c| !fits(*c)) {
+        Err(format!("{text:?} has the character {odd:?}; letters, digits and - _ . : @ can be used"))
+    } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        Err(format!("{text:?} must begin with a letter or a digit"))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// One of several names.
+pub(crate) fn one_of<T: Copy>(value: &Json, choices: &[(&'static str, T)]) -> Result<T, String> {
+    let text = text(value)?;
+    if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
+        return Ok(*choice);
+    }
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    Err(match nearest(text, names.iter().copied()) {
+        Some(near) => format!("{text:?} is none of {}; did you mean `{near}`?", list(&names)),
+        None => format!("{text:?} is none of {}", list(&names)),
+    })
+}
+
+/// The address of one interface: neither of a group nor zero.
+pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
+    let text = text(value)?;
+    let mac: MacAddr =
+        text.parse().map_err(|_| format!("{text:?} is no MAC address; write it as \"02:00:00:00:00:01\""))?;
+    if mac.0[0] & 1 == 1 {
+        return Err(format!("{mac} is a group address; an interface needs one whose first byte is even"));
+    }
+    if mac == MacAddr::default() {
+        return Err(format!("{mac} is nobody's address"));
+    }
+    Ok(mac)
+}
+
+/// The address of one interface: neither of a group nor unspecified.
+pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
+    let text = text(value)?;
+    let ip: IpAddr = text.parse().map_err(|_| {
+        let prefix = if text.contains('/') { " (a prefix has no place here)" } else { "" };
+        format!("{text:?} is no IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"")
+    })?;
+    let mapped = matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
+    let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
+    if ip.is_multicast() || broadcast {
+        Err(format!("{ip} is a group address, not that of one interface"))
+    } else if ip.is_unspecified() {
+        Err(format!("{ip} is nobody's address"))
+    } else if mapped {
+        Err(format!("{ip} stands for an IPv4 address; write that"))
+    } else {
+        Ok(ip)
+    }
+}

@@ -1,0 +1,246 @@
+//! Objects in force, and which changes they allow.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use nlog_data::Row;
+
+use crate::object::Claim;
+use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
+
+/// The objects in force. Every reference leads to one of them, and nothing that one alone can have is held by two.
+#[derive(Debug, Default)]
+pub struct ObjectStore {
+    objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// Which objects refer to each.
+    referrers: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
+    /// Who has what one object alone can have.
+    claims: HashMap<Claim, ObjectKey>,
+}
+
+/// What a request does to the store.
+#[derive(Debug, Clone, Default)]
+pub struct ChangeSet {
+    /// One for each object of the request, in its order, those included that stay as they are.
+    pub changes: Vec<Change>,
+}
+
+/// What happens to one object.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Which object.
+    pub key: ObjectKey,
+    /// As it is; `None`: it does not exist.
+    pub before: Option<Arc<Object>>,
+    /// As it becomes; `None`: it is deleted.
+    pub after: Option<Arc<Object>>,
+}
+
+/// What a request does to one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did not exist.
+    Created,
+    /// It was another.
+    Updated,
+    /// It is as it was.
+    Unchanged,
+    /// It exists no more.
+    Deleted,
+}
+
+/// Rows of input tables, by the table's name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// Rows that come, ascending in each table.
+    pub insert: BTreeMap<&'static str, Vec<Row>>,
+    /// Rows that go, ascending in each table.
+    pub delete: BTreeMap<&'static str, Vec<Row>>,
+}
+
+impl Change {
+    /// What happens to the object.
+    pub fn outcome(&self) -> Outcome {
+        match (&self.before, &self.after) {
+            (None, _) => Outcome::Created,
+            (Some(_), None) => Outcome::Deleted,
+            (Some(before), Some(after)) if before == after => Outcome::Unchanged,
+            (Some(_), Some(_)) => Outcome::Updated,
+        }
+    }
+}
+
+impl ChangeSet {
+    /// Whether everything stays as it is.
+    pub fn is_empty(&self) -> bool {
+        self.changes.iter().all(|change| change.outcome() == Outcome::Unchanged)
+    }
+
+    /// The changes alone.
+    pub fn effective(&self) -> impl Iterator<Item = &Change> {
+        self.changes.iter().filter(|change| change.outcome() != Outcome::Unchanged)
+    }
+
+    /// The rows that come and go with the objects. No row is in both.
+    pub fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
+        for change in self.effective() {
+            let rows_of = |object: &Option<Arc<Object>>| -> BTreeSet<(&'static str, Row)> {
+                object.iter().flat_map(|object| object.rows()).collect()
+            };
+            let (before, after) = (rows_of(&change.before), rows_of(&change.after));
+            for (table, row) in before.difference(&after) {
+                rows.delete.entry(table).or_default().push(row.clone());
+            }
+            for (table, row) in after.difference(&before) {
+                rows.insert.entry(table).or_default().push(row.clone());
+            }
+        }
+        for list in rows.insert.values_mut().chain(rows.delete.values_mut()) {
+            list.sort();
+        }
+        rows
+    }
+}
+
+impl ObjectStore {
+    /// The object, if it exists.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Arc<Object>> {
+        self.objects.get(key)
+    }
+
+    /// The objects of a kind, in order of their ids.
+    pub fn list(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
+        let from = ObjectKey::new(kind, "");
+        self.objects.range(from..).take_while(move |(key, _)| key.kind == kind).map(|(_, object)| object)
+    }
+
+    /// All objects, by kind and id.
+    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Arc<Object>)> {
+        self.objects.iter()
+    }
+
+    /// What it would mean to create or replace the objects of a batch; or everything that is wrong with it, in the
+    /// batch's order. The store stays as it is: see [`ObjectStore::commit`].
+    pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {
+        let Batch { entries, mut faults, faulty, unnamed, .. } = batch;
+        let keys: HashMap<ObjectKey, usize> =
+            entries.iter().enumerate().map(|(index, entry)| (entry.object.key(), index)).collect();
+        let mut claims: HashMap<Claim, usize> = HashMap::new();
+
+        for (index, entry) in entries.iter().enumerate() {
+            let mut fault = |code, path, message| {
+                let (place, kind) = (Some(entry.place.clone()), Some(entry.object.kind().name().to_owned()));
+                let id = Some(entry.object.id().to_owned());
+                faults.push((entry.number, ObjectError { code, place, kind, id, path, message }));
+            };
+            for (path, target) in entry.object.references() {
+                let known = keys.contains_key(&target) || self.objects.contains_key(&target);
+                if !known && !unnamed && !faulty.contains(&target.id) {
+                    fault(FaultCode::NoSuchObject, path, format!("there is no {target}"));
+                }
+            }
+            for (path, claim) in entry.object.claims() {
+                let holder = self.claims.get(&claim).filter(|holder| !keys.contains_key(holder));
+                if let Some(holder) = holder {
+                    fault(FaultCode::Duplicate, path, format!("{claim} is that of {holder} already"));
+                } else if let Some(first) = claims.get(&claim) {
+                    let message = if *first == index {
+                        format!("{claim} is there twice")
+                    } else {
+                        let first = &entries[*first];
+                        format!("{claim} is that of {} already ({})", first.object.key(), first.place)
+                    };
+                    fault(FaultCode::Duplicate, path, message);
+                } else {
+                    claims.insert(claim, index);
+                }
+            }
+        }
+        if !faults.is_empty() {
+            faults.sort_by_key(|(number, _)| *number);
+            return Err(faults.into_iter().map(|(_, error)| error).collect());
+        }
+
+        let change = |object: Object| {
+            let key = object.key();
+            let before = self.objects.get(&key).cloned();
+            // An equal object stays the one that it is, so that a replan does not copy the store.
+            let after =
+                before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
+            Change { key, before, after: Some(after) }
+        };
+        Ok(ChangeSet { changes: entries.into_iter().map(|entry| change(entry.object)).collect() })
+    }
+
+    /// What it would mean to delete objects; or why that cannot be: [`FaultCode::NoSuchObject`], and
+    /// [`FaultCode::InUse`] with the referrers named unless they go as well. The store stays as it is.
+    pub fn plan_delete(&self, keys: &[ObjectKey]) -> Result<ChangeSet, Vec<ObjectError>> {
+        const NAMED_MAX: usize = 5;
+        let distinct: BTreeSet<&ObjectKey> = keys.iter().collect();
+        let mut errors = Vec::new();
+        let mut changes = Vec::new();
+        for key in &distinct {
+            let Some(object) = self.objects.get(*key) else {
+                errors.push(ObjectError::of_object(
+                    FaultCode::NoSuchObject,
+                    key,
+                    "does not exist".to_owned(),
+                ));
+                continue;
+            };
+            let referrers = self.referrers.get(*key).into_iter().flatten();
+            let staying: Vec<String> =
+                referrers.filter(|referrer| !distinct.contains(referrer)).map(ToString::to_string).collect();
+            if !staying.is_empty() {
+                let more = staying.len().saturating_sub(NAMED_MAX);
+                let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let named = staying[..staying.len() - more].join(", ");
+                let message = format!("is in use by {named}{tail}; delete what refers to it first");
+                errors.push(ObjectError::of_object(FaultCode::InUse, key, message));
+            }
+            changes.push(Change { key: (*key).clone(), before: Some(object.clone()), after: None });
+        }
+        if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
+    }
+
+    /// Makes a plan true. It must be the store's latest: nothing may have been committed since it was made.
+    pub fn commit(&mut self, changes: &ChangeSet) {
+        // All that goes goes first: an address may move from one object to another.
+        for change in changes.effective() {
+            if let Some(before) = &change.before {
+                self.unlink(&change.key, before);
+            }
+        }
+        for change in changes.effective() {
+            if let Some(after) = &change.after {
+                self.link(&change.key, after);
+            }
+        }
+    }
+
+    fn unlink(&mut self, key: &ObjectKey, object: &Object) {
+        self.objects.remove(key);
+        for (_, target) in object.references() {
+            if let Some(referrers) = self.referrers.get_mut(&target) {
+                referrers.remove(key);
+                if referrers.is_empty() {
+                    self.referrers.remove(&target);
+                }
+            }
+        }
+        for (_, claim) in object.claims() {
+            self.claims.remove(&claim);
+        }
+    }
+
+    fn link(&mut self, key: &ObjectKey, object: &Arc<Object>) {
+        for (_, target) in object.references() {
+            self.referrers.entry(target).or_default().insert(key.clone());
+        }
+        for (_, claim) in object.claims() {
+            self.claims.insert(claim, key.clone());
+        }
+        self.objects.insert(key.clone(), object.clone());
+    }
+}

@@ -1,0 +1,42 @@
+//! `switch`: a logical switch.
+
+use nlog_data::{Row, Value};
+use serde::Serialize;
+
+use crate::ObjectKey;
+use crate::field::{Fields, name};
+use crate::object::{Claim, Described};
+
+/// A logical switch: an Ethernet segment of its own, wherever its ports are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Switch {
+    /// Its id.
+    pub id: String,
+    /// Whose it is; `None`: nobody's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+impl Described for Switch {
+    fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let tenant = fields.optional("tenant", name);
+        Some(Switch { id, tenant })
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn rows(&self) -> Vec<(&'static str, Row)> {
+        let tenant = self.tenant.as_deref().unwrap_or_default();
+        vec![("logical_switch", vec![Value::String(self.id.as_str().into()), Value::String(tenant.into())])]
+    }
+
+    fn references(&self) -> Vec<(String, ObjectKey)> {
+        Vec::new()
+    }
+
+    fn claims(&self) -> Vec<(String, Claim)> {
+        Vec::new()
+    }
+}

@@ -1,0 +1,251 @@
+//! `transport_node`: an Open vSwitch that the controller manages.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use nlog_data::{Row, Value};
+use serde::{Serialize, Serializer};
+use serde_json::Value as Json;
+
+use crate::field::{self, Fields, one_of};
+use crate::object::{Claim, Described};
+use crate::{FaultCode, ObjectKey};
+
+/// An Open vSwitch that the controller manages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TransportNode {
+    /// Its id.
+    pub id: String,
+    /// What it is for; a hypervisor if not said.
+    pub role: Role,
+    /// Its tunnel end point.
+    pub ip: IpAddr,
+    /// How it can tunnel, in order of preference; never empty; geneve if not said.
+    pub encaps: Vec<Encap>,
+    /// Where its OVSDB listens; `None`: the switch dials in, known by its `external_ids:system-id`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ovsdb: Option<Endpoint>,
+    /// Where its `br-int` listens; `None`: the controller's address is set as the bridge's controller.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub openflow: Option<Endpoint>,
+    /// What `br-int` is made with where it does not exist yet; `None`: Open vSwitch's default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub datapath_type: Option<DatapathType>,
+}
+
+/// What a transport node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Hosts virtual machines.
+    Hypervisor,
+    /// Joins logical and physical networks.
+    Gateway,
+    /// Replicates broadcast and multicast.
+    ServiceNode,
+}
+
+impl Role {
+    const NAMES: &[(&'static str, Role)] =
+        &[("hypervisor", Role::Hypervisor), ("gateway", Role::Gateway), ("service_node", Role::ServiceNode)];
+}
+
+/// A way to carry frames between hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encap {
+    /// RFC 8926.
+    Geneve,
+    /// RFC 7348.
+    Vxlan,
+    /// RFC 2784, with the key of RFC 2890.
+    Gre,
+    /// draft-davie-stt.
+    Stt,
+}
+
+impl Encap {
+    const NAMES: &[(&'static str, Encap)] =
+        &[("geneve", Encap::Geneve), ("vxlan", Encap::Vxlan), ("gre", Encap::Gre), ("stt", Encap::Stt)];
+}
+
+/// How a bridge forwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatapathType {
+    /// In the kernel.
+    System,
+    /// In user space.
+    Netdev,
+}
+
+impl DatapathType {
+    const NAMES: &[(&'static str, DatapathType)] =
+        &[("system", DatapathType::System), ("netdev", DatapathType::Netdev)];
+}
+
+/// The name that documents and rules use for a value.
+fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+    names.iter().find(|(_, named)| named == value).map_or("", |(name, _)| name)
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(Role::NAMES, self))
+    }
+}
+
+impl fmt::Display for Encap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(Encap::NAMES, self))
+    }
+}
+
+impl fmt::Display for DatapathType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(name_of(DatapathType::NAMES, self))
+    }
+}
+
+/// Where a switch listens, as Open vSwitch writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A unix socket, by its absolute path.
+    Unix(String),
+    /// A TCP port of a host; `host` has no brackets.
+    Tcp {
+        /// Name or address.
+        host: String,
+        /// Port number.
+        port: u16,
+    },
+    /// The same with TLS.
+    Ssl {
+        /// Name or address.
+        host: String,
+        /// Port number.
+        port: u16,
+    },
+}
+
+impl FromStr for Endpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let forms = "write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT";
+        let (scheme, rest) =
+            text.split_once(':').ok_or_else(|| format!("{text:?} is no end point; {forms}"))?;
+        match scheme {
+            "unix" if rest.starts_with('/') => Ok(Endpoint::Unix(rest.to_owned())),
+            "unix" => Err(format!("{text:?}: a socket's path must be absolute")),
+            "tcp" | "ssl" => {
+                let (host, port) =
+                    rest.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port; {forms}"))?;
+                let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
+                if bare.is_none() && host.contains(':') {
+                    return Err(format!("{text:?}: an IPv6 address needs brackets, as tcp:[fd00::1]:6640"));
+                }
+                let host = bare.unwrap_or(host).to_owned();
+                if host.is_empty() || host.contains(char::is_whitespace) {
+                    return Err(format!("{text:?} has no host; {forms}"));
+                }
+                let port = port.parse().ok().filter(|port| *port != 0);
+                let port = port.ok_or_else(|| format!("{text:?}: a port is a number from 1 to 65535"))?;
+                Ok(if scheme == "tcp" { Endpoint::Tcp { host, port } } else { Endpoint::Ssl { host, port } })
+            }
+            _ => Err(format!("{text:?} is no end point; {forms}")),
+        }
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scheme, host, port) = match self {
+            Endpoint::Unix(path) => return write!(f, "unix:{path}"),
+            Endpoint::Tcp { host, port } => ("tcp", host, port),
+            Endpoint::Ssl { host, port } => ("ssl", host, port),
+        };
+        if host.contains(':') {
+            write!(f, "{scheme}:[{host}]:{port}")
+        } else {
+            write!(f, "{scheme}:{host}:{port}")
+        }
+    }
+}
+
+impl Serialize for Endpoint {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+fn endpoint(value: &Json) -> Result<Endpoint, String> {
+    field::text(value)?.parse()
+}
+
+/// An address that other hosts can send to.
+fn tunnel_end_point(value: &Json) -> Result<IpAddr, String> {
+    let ip = field::ip(value)?;
+    if ip.is_loopback() {
+        return Err(format!("{ip} cannot be reached from other hosts"));
+    }
+    Ok(ip)
+}
+
+impl Described for TransportNode {
+    fn read(id: String, fields: &mut Fields) -> Option<Self> {
+        let role = fields.optional("role", |value| one_of(value, Role::NAMES)).unwrap_or(Role::Hypervisor);
+        let ip = fields.required("ip", tunnel_end_point);
+        let encaps = fields.list("encaps", |value| one_of(value, Encap::NAMES));
+        if let Some(encaps) = &encaps {
+            check_encaps(encaps, fields);
+        }
+        let ovsdb = fields.optional("ovsdb", endpoint);
+        let openflow = fields.optional("openflow", endpoint);
+        let datapath_type = fields.optional("datapath_type", |value| one_of(value, DatapathType::NAMES));
+        let encaps = encaps.unwrap_or_else(|| vec![Encap::Geneve]);
+        Some(TransportNode { id, role, ip: ip?, encaps, ovsdb, openflow, datapath_type })
+    }
+
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn rows(&self) -> Vec<(&'static str, Row)> {
+        let text = |text: &str| Value::String(text.into());
+        let node = text(&self.id);
+        let mut rows =
+            vec![("transport_node", vec![node.clone(), text(&self.role.to_string()), Value::Ip(self.ip)])];
+        for (rank, encap) in (0..).zip(&self.encaps) {
+            let row = vec![node.clone(), Value::Int(rank), text(&encap.to_string())];
+            rows.push(("transport_node_encap", row));
+        }
+        rows
+    }
+
+    fn references(&self) -> Vec<(String, ObjectKey)> {
+        Vec::new()
+    }
+
+    fn claims(&self) -> Vec<(String, Claim)> {
+        let mut claims = vec![("ip".to_owned(), Claim::TunnelEndPoint(self.ip))];
+        for (path, endpoint) in [("ovsdb", &self.ovsdb), ("openflow", &self.openflow)] {
+            claims.extend(
+                endpoint.iter().map(|endpoint| (path.to_owned(), Claim::EndPoint(endpoint.to_string()))),
+            );
+        }
+        claims
+    }
+}
+
+fn check_encaps(encaps: &[Encap], fields: &mut Fields) {
+    if encaps.is_empty() {
+        fields.fault(FaultCode::BadValue, "encaps", "must not be empty; leave it out for `geneve`");
+    }
+    for (index, encap) in encaps.iter().enumerate() {
+        if encaps[..index].contains(encap) {
+            fields.fault(FaultCode::BadValue, "encaps", format!("{encap} is there twice"));
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! What a store accepts, the rows that follow, and that no history matters.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use network::{Batch, ChangeSet, Kind, ObjectKey, ObjectStore, Outcome};
+use nlog_data::Row;
+use proptest::prelude::*;
+
+fn apply(store: &mut ObjectStore, text: &str) -> ChangeSet {
+    let mut batch = Batch::default();
+    batch.add_document("net.yaml", text);
+    let changes = store.plan(batch).unwrap_or_else(|faults| panic!("{faults:#?}"));
+    store.commit(&changes);
+    changes
+}
+
+/// `+ table ["value"]` or `- …`, values as JSON would have them.
+fn shown(changes: &ChangeSet) -> Vec<String> {
+    let rows = changes.rows();
+    let line = |sign: &str, table: &str, row: &Row| {
+        let values: Vec<String> = row
+            .iter()
+            .map(|value| match value {
+                nlog_data::Value::String(text) => text.to_string(),
+                nlog_data::Value::Int(n) => n.to_string(),
+                nlog_data::Value::Mac(mac) => mac.to_string(),
+                nlog_data::Value::Ip(ip) => ip.to_string(),
+                other => panic!("no object has {other:?}"),
+            })
+            .collect();
+        format!("{sign} {table} {}", values.join(" "))
+    };
+    let delete = rows.delete.iter().flat_map(|(table, rows)| rows.iter().map(|row| line("-", table, row)));
+    let insert = rows.insert.iter().flat_map(|(table, rows)| rows.iter().map(|row| line("+", table, row)));
+    delete.chain(insert).collect()
+}
+
+#[test]
+fn objects_become_rows() {
+    let mut store = ObjectStore::default();
+    let changes = apply(
+        &mut store,
+        "
+kind: switch_port
+id: blue-1
+switch: blue
+addresses:
+  - {mac: '02:00:00:00:00:0A', ips: ['10.0.0.1', 'FD00:0:0::1']}
+  - {mac: 02:00:00:00:00:02}
+---
+# A comment alone makes no object.
+---
+kind: transport_node
+id: hv1
+role: gateway
+ip: 172.16.0.1
+encaps: [vxlan, geneve]
+---
+kind: switch
+id: blue
+tenant: acme
+---
+{kind: switch, id: red}
+",
+    );
+    assert_eq!(
+        shown(&changes),
+        [
+            "+ logical_switch blue acme",
+            "+ logical_switch red ",
+            "+ logical_switch_port blue-1 blue",
+            "+ port_ip blue-1 10.0.0.1 02:00:00:00:00:0a",
+            "+ port_ip blue-1 fd00::1 02:00:00:00:00:0a",
+            "+ port_mac blue-1 02:00:00:00:00:02",
+            "+ port_mac blue-1 02:00:00:00:00:0a",
+            "+ transport_node hv1 gateway 172.16.0.1",
+            "+ transport_node_encap hv1 0 vxlan",
+            "+ transport_node_encap hv1 1 geneve",
+        ]
+    );
+    assert!(changes.changes.iter().all(|change| change.outcome() == Outcome::Created));
+}
+
+#[test]
+fn defaults_are_those_of_the_contract() {
+    let mut store = ObjectStore::default();
+    apply(&mut store, "{kind: transport_node, id: hv1, ip: 172.16.0.1}");
+    apply(
+        &mut store,
+        "{kind: switch, id: blue}\n---\n{kind: switch_port, id: p, switch: blue, port_security: null}",
+    );
+    let json: Vec<String> = store.iter().map(|(_, object)| object.to_json()).collect();
+    assert_eq!(
+        json,
+        [
+            r#"{"kind":"transport_node","id":"hv1","role":"hypervisor","ip":"172.16.0.1","encaps":["geneve"]}"#,
+            r#"{"kind":"switch","id":"blue"}"#,
+            r#"{"kind":"switch_port","id":"p","switch":"blue","addresses":[],"port_security":false}"#,
+        ]
+    );
+}
+
+#[test]
+fn a_change_touches_only_the_rows_that_differ() {
+    let mut store = ObjectStore::default();
+    apply(
+        &mut store,
+        "
+{kind: switch, id: blue}
+---
+{kind: switch, id: red}
+---
+{kind: switch_port, id: p1, switch: blue, addresses: [{mac: 02:00:00:00:00:01, ips: [10.0.0.1]}]}
+---
+{kind: switch_port, id: p2, switch: blue, addresses: [{mac: 02:00:00:00:00:02, ips: [10.0.0.2]}]}
+",
+    );
+    // Two ports exchange their addresses: possible only because a file is judged as a whole.
+    let changes = apply(
+        &mut store,
+        "
+{kind: switch_port, id: p1, switch: blue, addresses: [{mac: 02:00:00:00:00:01, ips: [10.0.0.2]}]}
+---
+{kind: switch_port, id: p2, switch: blue, addresses: [{mac: 02:00:00:00:00:02, ips: [10.0.0.1]}]}
+---
+{kind: switch, id: red}
+",
+    );
+    assert_eq!(
+        shown(&changes),
+        [
+            "- port_ip p1 10.0.0.1 02:00:00:00:00:01",
+            "- port_ip p2 10.0.0.2 02:00:00:00:00:02",
+            "+ port_ip p1 10.0.0.2 02:00:00:00:00:01",
+            "+ port_ip p2 10.0.0.1 02:00:00:00:00:02",
+        ]
+    );
+    let outcomes: Vec<Outcome> = changes.changes.iter().map(network::Change::outcome).collect();
+    assert_eq!(outcomes, [Outcome::Updated, Outcome::Updated, Outcome::Unchanged]);
+
+    // What the exchange left behind is in force: the old owner's address is free, the new one's is not.
+    let mut batch = Batch::default();
+    batch.add_document(
+        "net.yaml",
+        "{kind: switch_port, id: p3, switch: blue, addresses: [{mac: 02:00:00:00:00:03, ips: [10.0.0.1]}]}",
+    );
+    let faults = store.plan(batch).unwrap_err();
+    assert!(faults[0].message.contains("that of switch_port p2"), "{faults:?}");
+
+    // A port goes to another switch: the first is free to go.
+    apply(
+        &mut store,
+        "{kind: switch_port, id: p1, switch: red}\n---\n{kind: switch_port, id: p2, switch: red}",
+    );
+    assert!(store.plan_delete(&[ObjectKey::new(Kind::Switch, "red")]).is_err());
+    assert!(store.plan_delete(&[ObjectKey::new(Kind::Switch, "blue")]).is_ok());
+}
+
+#[test]
+fn end_points_print_as_they_are_read() {
+    for text in ["unix:/run/hv1/db.sock", "tcp:127.0.0.1:6640", "ssl:[fd00::1]:6640", "tcp:hv1.example:6653"]
+    {
+        assert_eq!(text.parse::<network::Endpoint>().unwrap().to_string(), text);
+    }
+    for text in
+        ["", "unix:db.sock", "tcp:fd00::1:6640", "tcp::6640", "tcp:h:0", "tcp:h:65536", "udp:h:1", "tcp:h"]
+    {
+        assert!(text.parse::<network::Endpoint>().is_err(), "{text}");
+    }
+}
+
+/// An object of a small world in which clashes are likely.
+fn object() -> impl Strategy<Value = String> {
+    let switch = (0..3, 0..3)
+        .prop_map(|(id, tenant)| format!(r#"{{"kind":"switch","id":"s{id}","tenant":"t{tenant}"}}"#));
+    let port = (0..5, 0..3, prop::collection::vec((0..4, prop::collection::vec(0..4, 0..3)), 0..3)).prop_map(
+        |(id, switch, addresses)| {
+            let addresses: Vec<String> = addresses
+                .into_iter()
+                .map(|(mac, ips)| {
+                    let ips: Vec<String> =
+                        ips.into_iter().map(|ip| format!(r#""10.0.0.{}""#, ip + 1)).collect();
+                    format!(r#"{{"mac":"02:00:00:00:00:0{mac}","ips":[{}]}}"#, ips.join(","))
+                })
+                .collect();
+            let addresses = addresses.join(",");
+            format!(r#"{{"kind":"switch_port","id":"p{id}","switch":"s{switch}","addresses":[{addresses}]}}"#)
+        },
+    );
+    prop_oneof![switch, port]
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Vec<String>),
+    Delete(Vec<ObjectKey>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let key = (any::<bool>(), 0..5).prop_map(|(port, id)| {
+        if port {
+            ObjectKey::new(Kind::SwitchPort, format!("p{id}"))
+        } else {
+            ObjectKey::new(Kind::Switch, format!("s{id}"))
+        }
+    });
+    prop_oneof![
+        3 => prop::collection::vec(object(), 1..5).prop_map(Step::Apply),
+        1 => prop::collection::vec(key, 1..3).prop_map(Step::Delete),
+    ]
+}
+
+/// What a user may rely on, checked from scratch: references lead somewhere, nothing is held twice.
+fn assert_sound(store: &ObjectStore) {
+    let mut held = BTreeSet::new();
+    for object in store.list(Kind::SwitchPort) {
+        let network::Object::SwitchPort(port) = &**object else { panic!("listed under another kind") };
+        assert!(store.get(&ObjectKey::new(Kind::Switch, &port.switch)).is_some(), "{port:?}");
+        for address in &port.addresses {
+            assert!(held.insert((port.switch.clone(), address.mac.to_string())), "{port:?}");
+            for ip in &address.ips {
+                assert!(held.insert((port.switch.clone(), ip.to_string())), "{port:?}");
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn rows_follow_the_objects_through_any_history(steps in prop::collection::vec(step(), 1..20)) {
+        let mut store = ObjectStore::default();
+        let mut rows: BTreeMap<&'static str, BTreeSet<Row>> = BTreeMap::new();
+        for step in &steps {
+            let plan = match step {
+                Step::Apply(objects) => {
+                    let mut batch = Batch::default();
+                    batch.add_json("step", &objects.join("\n"));
+                    store.plan(batch)
+                }
+                Step::Delete(keys) => store.plan_delete(keys),
+            };
+            let Ok(changes) = plan else { continue };
+            let delta = changes.rows();
+            for (table, gone) in &delta.delete {
+                for row in gone {
+                    prop_assert!(rows.entry(table).or_default().remove(row), "{table} had no {row:?}");
+                }
+            }
+            for (table, come) in &delta.insert {
+                for row in come {
+                    prop_assert!(rows.entry(table).or_default().insert(row.clone()), "{table} had {row:?}");
+                }
+            }
+            store.commit(&changes);
+            assert_sound(&store);
+        }
+
+        // A store filled at once from the other's canonical text, in YAML, is the same and has the same rows.
+        let yaml: Vec<String> = store.iter().map(|(_, object)| object.to_yaml()).collect();
+        let mut copy = ObjectStore::default();
+        let changes = apply(&mut copy, &yaml.join("---\n"));
+        prop_assert!(store.iter().eq(copy.iter()));
+        let fresh: BTreeMap<&str, BTreeSet<Row>> =
+            changes.rows().insert.into_iter().map(|(table, rows)| (table, rows.into_iter().collect())).collect();
+        rows.retain(|_, rows| !rows.is_empty());
+        prop_assert_eq!(rows, fresh);
+    }
+}
