@@ -27,14 +27,16 @@ pub fn sweep() -> Result<Vec<String>, Error> {
     let mut removed = Vec::new();
     for name in names {
         // A stray file in the registry is not a lab's.
-        if registry::check_name("lab name", &name).is_err() {
+        let kept = || State::load(&name).is_ok_and(|state| state.kept);
+        if registry::check_name("lab name", &name).is_err() || kept() {
             continue;
         }
         let claim = match Claim::take(&name) {
             Err(Error::InUse { .. }) => continue,
             other => other?,
         };
-        if State::load(&name).is_ok_and(|state| state.kept) {
+        // Its owner may have let go of it on purpose meanwhile.
+        if kept() {
             continue;
         }
         remove_all(&name, claim)?;
@@ -88,7 +90,7 @@ fn end_processes(name: &str, hosts: &[Host], namespaces: &[String]) -> Result<()
     };
     wait_for(&format!("lab {name}"), "the end of its processes", DEADLINE, || {
         let left: Vec<u32> = processes()?.into_iter().filter(|pid| ours(*pid)).collect();
-        left.iter().for_each(|pid| kill(*pid));
+        left.iter().copied().for_each(kill);
         Ok(left.is_empty().then_some(()))
     })
 }
@@ -112,8 +114,8 @@ fn delete_namespaces(name: &str, namespaces: &[String]) -> Result<(), Error> {
     }
     let mut command = tool("ip");
     command.args(["-force", "-batch", "-"]);
-    let lines: String = namespaces.iter().map(|namespace| format!("netns del {namespace}\n")).collect();
-    let result = run_with_input(&format!("lab {name}"), command, Some(&lines));
+    let lines: Vec<String> = namespaces.iter().map(|namespace| format!("netns del {namespace}")).collect();
+    let result = run_with_input(&format!("lab {name}"), command, Some(&(lines.join("\n") + "\n")));
     // One that somebody else deleted meanwhile is no failure; one that is still there is.
     if namespaces.iter().any(|namespace| registry::namespace_file(namespace).exists()) {
         result.map(drop)

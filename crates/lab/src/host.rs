@@ -96,12 +96,12 @@ impl Host {
         format!("unix:{}", self.run_dir.join("db.sock").display())
     }
 
-    /// OpenFlow of `br-int`, `unix:...`; the socket is there once the bridge is.
+    /// `OpenFlow` of `br-int`, `unix:...`; the socket is there once the bridge is.
     pub fn openflow_endpoint(&self) -> String {
         self.bridge_endpoint("br-int")
     }
 
-    /// OpenFlow of any bridge of this host.
+    /// `OpenFlow` of any bridge of this host.
     pub fn bridge_endpoint(&self, bridge: &str) -> String {
         format!("unix:{}", self.run_dir.join(format!("{bridge}.mgmt")).display())
     }
@@ -168,7 +168,7 @@ impl Host {
         })
     }
 
-    /// The OpenFlow port number of an interface, once open vswitch has one for it.
+    /// The `OpenFlow` port number of an interface, once open vswitch has one for it.
     pub fn ofport(&self, interface: &str) -> Result<u16, Error> {
         let text = self.vsctl(&["--if-exists", "get", "Interface", interface, "ofport", "error"])?;
         let mut lines = text.lines();
@@ -239,7 +239,7 @@ impl Host {
         run(&self.name, self.daemonised(command, "db")).map(drop)
     }
 
-    /// Makes `br-int` as a controller would: userspace, secure (no flows until somebody adds some), OpenFlow 1.5.
+    /// Makes `br-int` as a controller would: userspace, secure (no flows until somebody adds some), `OpenFlow` 1.5.
     pub fn make_integration_bridge(&self) -> Result<(), Error> {
         self.vsctl(&[
             "--may-exist",
@@ -306,7 +306,12 @@ impl Host {
         // Before any device is up, so that none of them ever speaks IPv6 or answers ARP for br-phy:
         // the kernel sees the uplink's frames as well as open vswitch does.
         let mut settings = tool_in(&self.namespace, "sysctl");
-        settings.args(["-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]);
+        settings.args([
+            "-e",
+            "-qw",
+            "net.ipv6.conf.all.disable_ipv6=1",
+            "net.ipv6.conf.default.disable_ipv6=1",
+        ]);
         settings.args(["net.ipv4.conf.all.arp_ignore=1"]);
         run(&self.name, settings)?;
         ip_batch(

@@ -262,7 +262,7 @@ fn build_underlay(state: &State) -> Result<(), Error> {
     add.args(["netns", "add", &underlay]);
     run(&place, add)?;
     let mut settings = tool_in(&underlay, "sysctl");
-    settings.args(["-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]);
+    settings.args(["-e", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]);
     run(&place, settings)?;
     ip_batch(
         &place,

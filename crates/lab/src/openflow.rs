@@ -1,6 +1,6 @@
 //! What a switch was told, counted at the switch.
 //!
-//! Open vSwitch 3.1 offers three counts of flow-mods. Its log line "N flow_mods in the last M s" counts
+//! Open vSwitch 3.1 offers three counts of flow-mods. Its log line `N flow_mods in the last M s` counts
 //! only those that succeeded and comes up to a minute late while the connection lasts. A flow monitor
 //! reports changes of tables, not requests. Coverage counters (`ofproto_recv_openflow`, `vconn_received`)
 //! do not tell kinds apart and lag by seconds. Exact, and the one used here, is debug logging of the
@@ -26,11 +26,11 @@ pub struct OpenflowMark {
 /// Messages that a switch received, on all bridges and from all controllers and tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenflowCount {
-    /// FLOW_MOD, alone or in a bundle, of any outcome.
+    /// `FLOW_MOD`, alone or in a bundle, of any outcome.
     pub flow_mods: u64,
-    /// GROUP_MOD, likewise.
+    /// `GROUP_MOD`, likewise.
     pub group_mods: u64,
-    /// METER_MOD.
+    /// `METER_MOD`.
     pub meter_mods: u64,
     /// Everything else but the wrapping of bundles: hello, echo, barriers, requests for statistics.
     pub others: u64,
@@ -89,7 +89,7 @@ impl Host {
 }
 
 /// Counts the records of a log. A message in a bundle is printed on a line of its own, below the record of
-/// the BUNDLE_ADD_MESSAGE that carries it.
+/// the `BUNDLE_ADD_MESSAGE` that carries it.
 fn count(log: impl BufRead) -> std::io::Result<OpenflowCount> {
     let mut counted = OpenflowCount::default();
     let mut in_bundle = false;
@@ -97,9 +97,13 @@ fn count(log: impl BufRead) -> std::io::Result<OpenflowCount> {
         let line = line?;
         let line = String::from_utf8_lossy(&line);
         let message = match received(&line) {
+            Some(message) if message.starts_with("OFPT_BUNDLE_ADD_MESSAGE ") => {
+                in_bundle = true;
+                continue;
+            }
             Some(message) => {
-                in_bundle = message.starts_with("OFPT_BUNDLE_ADD_MESSAGE ");
-                if in_bundle { continue } else { message }
+                in_bundle = false;
+                message
             }
             None if is_record(&line) => {
                 in_bundle = false;

@@ -27,7 +27,7 @@ const PINGERS: usize = 16;
 pub struct PingOptions {
     /// Probes to send.
     pub count: u32,
-    /// Time between them.
+    /// Time between them, at least 1 ms.
     pub interval: Duration,
     /// How long to wait for the last reply if none came at all.
     pub deadline: Duration,
@@ -66,7 +66,7 @@ pub struct PingResult {
 impl PingResult {
     /// Probes that were not answered.
     pub fn lost(&self) -> u64 {
-        self.sent - self.received
+        self.sent.saturating_sub(self.received)
     }
 }
 
@@ -104,7 +104,9 @@ impl Lab {
         let started = now();
         let output = output(vm, command, None)?;
         let mut record = Record::new(started);
-        output.stdout.lines().for_each(|line| record.read(line));
+        for line in output.stdout.lines() {
+            record.read(line);
+        }
         if record.transmitted.is_none() {
             let detail = format!("{} {}", output.stdout.trim(), output.stderr.trim());
             return Err(Error::Unexpected { place: vm.to_owned(), command: line, detail });
@@ -174,7 +176,9 @@ impl Lab {
 
     fn ping_command(&self, vm: &str, to: IpAddr, interval: Duration) -> Result<Command, Error> {
         let mut command = self.command(vm, "ping")?;
-        command.args(["-n", "-D", "-i", &format!("{:.3}", interval.as_secs_f64())]);
+        // At zero ping floods and prints dots instead of answers.
+        let interval = interval.max(Duration::from_millis(1)).as_secs_f64();
+        command.args(["-n", "-D", "-i", &format!("{interval:.3}")]);
         command.arg(to.to_string());
         Ok(command)
     }
@@ -350,7 +354,9 @@ mod tests {
 
     fn record(lines: &[&str]) -> Record {
         let mut record = Record::new(100.0);
-        lines.iter().for_each(|line| record.read(line));
+        for line in lines {
+            record.read(line);
+        }
         record
     }
 
@@ -392,7 +398,7 @@ mod tests {
         let result = record(&["12 packets transmitted, 0 received, 100% packet loss, time 1100ms"])
             .result(101.05, TENTH);
         assert_eq!((result.sent, result.received), (11, 0));
-        assert_eq!(result.longest_gap.as_millis(), 1049);
+        assert_eq!(result.longest_gap.as_millis(), 1050);
         assert_eq!(result.rtt_min, None);
     }
 

@@ -75,7 +75,8 @@ pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ownership::Abandoned),
         Err(error) => return Err(Error::io("read", path)(error)),
     };
-    match file.try_lock() {
+    // Shared, so that two who only look do not take each other for the owner.
+    match file.try_lock_shared() {
         Ok(()) if state.is_some_and(|s| s.kept) => Ok(Ownership::Kept),
         Ok(()) => Ok(Ownership::Abandoned),
         Err(TryLockError::WouldBlock) => Ok(Ownership::Process(written_pid(&path))),

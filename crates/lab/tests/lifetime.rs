@@ -1,4 +1,5 @@
 //! A lab's life: names, owners, visitors, crashes, and that nothing is left.
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 mod common;
 
@@ -112,9 +113,19 @@ fn namespaces_without_a_folder_are_taken_by_destroy() {
     assert!(!Lab::destroy(&name).unwrap());
 }
 
+/// Destroys by name also when the test fails half-way.
+struct Destroy(String);
+
+impl Drop for Destroy {
+    fn drop(&mut self) {
+        Lab::destroy(&self.0).unwrap();
+    }
+}
+
 #[test]
 fn a_kept_lab_goes_on_until_destroyed_by_name() {
     let name = unique_name();
+    let _at_the_end = Destroy(name.clone());
     let visitor =
         Lab::create(Options::new(&name).hosts(1).with_integration_bridge()).unwrap().keep().unwrap();
     drop(visitor);

@@ -6,29 +6,29 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lab::{Host, Lab, Options, VmSpec};
 
 /// A name that no other test, in this process or another, uses.
-pub fn unique_name() -> String {
+pub(crate) fn unique_name() -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Two hosts with `br-int` and machines `web` (10.0.0.1 at hv1) and `db` (10.0.0.2 at hv2).
-pub fn two_hosts() -> Lab {
+pub(crate) fn two_hosts() -> Lab {
     let lab = Lab::create(Options::new(unique_name()).hosts(2).with_integration_bridge()).unwrap();
     lab.add_vm(&web()).unwrap();
     lab.add_vm(&db()).unwrap();
     lab
 }
 
-pub fn web() -> VmSpec {
+pub(crate) fn web() -> VmSpec {
     VmSpec::new("web", "hv1", "port-web", "02:00:00:00:00:01").address("10.0.0.1/24").address("fd00::1/64")
 }
 
-pub fn db() -> VmSpec {
+pub(crate) fn db() -> VmSpec {
     VmSpec::new("db", "hv2", "port-db", "02:00:00:00:00:02").address("10.0.0.2/24").address("fd00::2/64")
 }
 
 /// A tunnel port of `kind` for any remote.
-pub fn add_tunnel(host: &Host, kind: &str) {
+pub(crate) fn add_tunnel(host: &Host, kind: &str) {
     host.vsctl(&[
         "add-port",
         "br-int",
@@ -47,7 +47,7 @@ pub fn add_tunnel(host: &Host, kind: &str) {
 }
 
 /// Everything from `port` goes to `peer` with key `to`; what comes with key `from` goes to `port`.
-pub fn cross_connect(host: &Host, port: &str, peer: &Host, to: u32, from: u32) {
+pub(crate) fn cross_connect(host: &Host, port: &str, peer: &Host, to: u32, from: u32) {
     let port = host.ofport(port).unwrap();
     let flows = format!(
         "delete\n\
@@ -59,7 +59,7 @@ pub fn cross_connect(host: &Host, port: &str, peer: &Host, to: u32, from: u32) {
 }
 
 /// All that is left of lab `name` on this machine: namespaces, processes, devices, folders.
-pub fn leftovers(name: &str) -> Vec<String> {
+pub(crate) fn leftovers(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     let entries = |folder: &str| -> Vec<String> {
         let read = std::fs::read_dir(folder).into_iter().flatten().flatten();
