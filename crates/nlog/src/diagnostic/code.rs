@@ -1,0 +1,90 @@
+//! The kinds of mistakes.
+
+use super::Severity;
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:literal $variant:ident $severity:ident,)*) => {
+        /// What kind of mistake a diagnostic reports. Scripts rely on the names.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Code { $($(#[$doc])* $variant,)* }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Code] = &[$(Code::$variant),*];
+
+            /// Its name in output.
+            pub fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name,)* }
+            }
+
+            /// How bad it is.
+            pub fn severity(self) -> Severity {
+                match self { $(Code::$variant => Severity::$severity,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The text is no nlog, or no UTF-8.
+    "syntax" Syntax Error,
+    /// An atom or head names what is neither a declared table nor a function.
+    "unknown-table" UnknownTable Error,
+    /// An expression calls what is no function.
+    "unknown-function" UnknownFunction Error,
+    /// A column's type is none.
+    "unknown-type" UnknownType Error,
+    /// A table is declared a second time; the first declaration stands.
+    "duplicate-table" DuplicateTable Error,
+    /// Too few or too many terms or arguments.
+    "arity" Arity Error,
+    /// A value is of another type than is wanted where it stands.
+    "type-mismatch" TypeMismatch Error,
+    /// Nothing in the body gives a variable its value.
+    "unbound-variable" UnboundVariable Error,
+    /// Tables depend on themselves; one for each strongly connected component.
+    "recursion" Recursion Error,
+    /// `not` or `!`.
+    "negation" Negation Error,
+    /// A rule would fill an input table.
+    "head-is-input" HeadIsInput Error,
+    /// A rule would fill a function.
+    "head-is-function" HeadIsFunction Error,
+    /// Files import each other in a circle.
+    "import-cycle" ImportCycle Error,
+    /// A variable stands once in its rule.
+    "unused-variable" UnusedVariable Warning,
+    /// No rule reads a table that is no output.
+    "unused-table" UnusedTable Warning,
+    /// Atoms of a body share no variable.
+    "cartesian-product" CartesianProduct Warning,
+
+    /// An aggregate stands elsewhere than as a column of a rule's head.
+    "aggregate" Aggregate Error,
+    /// Nothing tells of which type a value is.
+    "ambiguous-type" AmbiguousType Error,
+    /// A literal that stands for no value of its type.
+    "bad-literal" BadLiteral Error,
+    /// Named constants are defined by each other in a circle.
+    "constant-cycle" ConstantCycle Error,
+    /// An expression of constants leaves 64 bits.
+    "constant-overflow" ConstantOverflow Error,
+    /// An expression of constants does not fit, such as a register that a switch has not.
+    "constant-range" ConstantRange Error,
+    /// A column is named a second time, in a declaration, a key or an atom.
+    "duplicate-column" DuplicateColumn Error,
+    /// A constant is defined a second time; the first definition stands.
+    "duplicate-constant" DuplicateConstant Error,
+    /// A rule stands twice; it counts once.
+    "duplicate-rule" DuplicateRule Warning,
+    /// The file that an import names is not there.
+    "missing-import" MissingImport Error,
+    /// Named and positional arguments are mixed, or a function's arguments are named.
+    "named-argument" NamedArgument Error,
+    /// A function with several results stands where one value is wanted.
+    "several-results" SeveralResults Error,
+    /// A key or an atom names a column that its table has not.
+    "unknown-column" UnknownColumn Error,
+    /// The value of a constant uses a name that is no constant.
+    "unknown-constant" UnknownConstant Error,
+}

@@ -1,0 +1,153 @@
+//! What is wrong with a program, where, and what to do about it.
+//!
+//! In reading order: [`code`](Code) (the kinds), this file (a diagnostic and how the checker collects them), `text`
+//! and `json` (how they are shown).
+
+mod code;
+mod json;
+mod text;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use code::Code;
+pub use json::to_json;
+pub use text::{Style, to_text};
+
+use crate::source::Sources;
+use crate::syntax::ast::Span;
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// There is no program.
+    Error,
+    /// There is a program, but probably not the one that was meant.
+    Warning,
+}
+
+impl Severity {
+    /// `error` or `warning`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// A mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What kind of mistake.
+    pub code: Code,
+    /// What is wrong, with the names concerned.
+    pub message: String,
+    /// The file as the user named it.
+    pub file: Arc<str>,
+    /// Lines and columns count from 1, columns in Unicode scalar values.
+    pub line: u32,
+    /// Of the first character.
+    pub column: u32,
+    /// The line that the mistake ends on.
+    pub end_line: u32,
+    /// After the last character; equal to `column` where something is missing.
+    pub end_column: u32,
+    /// Other places that matter.
+    pub labels: Vec<Label>,
+    /// What to do about it.
+    pub help: String,
+    /// The place in bytes.
+    pub span: Span,
+}
+
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Diagnostic { severity, code, message, file, line, column, .. } = self;
+        write!(f, "{file}:{line}:{column}: {}[{}]: {message}", severity.name(), code.name())
+    }
+}
+
+/// A place that explains a mistake elsewhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Label {
+    /// What is there.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A mistake as the checker reports it.
+pub(crate) struct Report {
+    code: Code,
+    span: Span,
+    message: String,
+    help: String,
+    labels: Vec<Label>,
+}
+
+impl Report {
+    pub(crate) fn new(code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Report { code, span, message: message.into(), help: help.into(), labels: Vec::new() }
+    }
+
+    pub(crate) fn label(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.labels.push(Label { message: message.into(), span });
+        self
+    }
+}
+
+/// Collects the mistakes of a program.
+#[derive(Default)]
+pub(crate) struct Reports {
+    reports: Vec<Report>,
+}
+
+impl Reports {
+    pub(crate) fn push(&mut self, report: Report) {
+        self.reports.push(report);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.reports.len()
+    }
+
+    pub(crate) fn has_errors(&self) -> bool {
+        self.reports.iter().any(|report| report.code.severity() == Severity::Error)
+    }
+
+    /// In order of file, line and column.
+    pub(crate) fn finish(self, sources: &Sources) -> Vec<Diagnostic> {
+        let mut diagnostics: Vec<Diagnostic> = self
+            .reports
+            .into_iter()
+            .map(|Report { code, span, message, help, labels }| {
+                let file = sources.file(span.file);
+                let (line, column) = file.position(span.start);
+                let (end_line, end_column) = file.position(span.end);
+                let severity = code.severity();
+                let file = file.name.clone();
+                Diagnostic {
+                    severity,
+                    code,
+                    message,
+                    file,
+                    line,
+                    column,
+                    end_line,
+                    end_column,
+                    labels,
+                    help,
+                    span,
+                }
+            })
+            .collect();
+        diagnostics.sort_by(|a, b| {
+            let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.end_line, d.end_column, d.code.name());
+            key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
+        });
+        diagnostics
+    }
+}

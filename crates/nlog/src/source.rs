@@ -1,0 +1,335 @@
+//! The files of a program: found, read and parsed.
+//!
+//! This is the crate's only I/O.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use crate::program::Place;
+use crate::syntax::ast::{self, Span};
+use crate::syntax::{SyntaxError, lower, parse};
+
+/// Why a program could not be read. What is wrong *in* a program is a diagnostic instead.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// A file or folder that was named cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A file is there that an import names, but cannot be read.
+    #[error("{place}: cannot read the imported {}: {error}", path.display())]
+    Import {
+        /// The import.
+        place: Place,
+        /// What it names.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// A folder was named that holds no program.
+    #[error("{}: no file named *.nlog in this folder or below it", path.display())]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+    },
+}
+
+/// The files of a program.
+#[derive(Debug, Default)]
+pub struct Sources {
+    files: Vec<SourceFile>,
+}
+
+/// A file of a program.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// As the user named it.
+    pub name: Arc<str>,
+    /// What it holds; bytes that are no UTF-8 became U+FFFD.
+    pub text: String,
+    /// What it says.
+    pub(crate) ast: ast::File,
+    pub(crate) errors: Vec<SyntaxError>,
+    /// For each of its imports the file, if it is there.
+    pub(crate) imports: Vec<Option<u32>>,
+    lines: LineIndex,
+}
+
+impl SourceFile {
+    fn new(number: u32, name: &str, bytes: Vec<u8>) -> Self {
+        let (text, bad_byte) = match String::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(error) => {
+                let at = error.utf8_error().valid_up_to();
+                let byte = error.as_bytes()[at];
+                (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some((at, byte)))
+            }
+        };
+        let too_long = u32::try_from(text.len()).is_err();
+        let text = if too_long { String::new() } else { text };
+        let parsed = parse(&text);
+        let ast = lower(&parsed.root(), number);
+        let mut errors = parsed.errors;
+        if let Some((at, byte)) = bad_byte {
+            // What else seems wrong may come from the same cause.
+            errors = vec![SyntaxError {
+                range: at..at + '\u{fffd}'.len_utf8(),
+                message: format!("the file is not UTF-8: byte {byte:#04x} here"),
+                help: "save the file as UTF-8".into(),
+            }];
+        }
+        if too_long {
+            errors = vec![SyntaxError {
+                range: 0..0,
+                message: "the file is longer than 4 GiB".into(),
+                help: "split it into several files of one folder".into(),
+            }];
+        }
+        let lines = LineIndex::new(&text);
+        SourceFile { name: name.into(), text, ast, errors, imports: Vec::new(), lines }
+    }
+
+    /// Line and column of a byte, both from 1, the column in Unicode scalar values. A byte order mark has no width.
+    pub fn position(&self, offset: u32) -> (u32, u32) {
+        self.lines.position(&self.text, offset as usize)
+    }
+}
+
+impl Sources {
+    /// Reads the files, those of folders (all named `*.nlog`, at any depth), and whatever they import. Each file
+    /// is read once, by whatever names it is reached.
+    pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
+        let mut loader = Loader::default();
+        for path in paths {
+            let path = path.as_ref();
+            let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
+            if metadata.is_dir() {
+                let before = loader.found;
+                loader.folder(path, &mut HashSet::new())?;
+                if loader.found == before {
+                    return Err(LoadError::Empty { path: path.to_owned() });
+                }
+            } else {
+                loader.found += 1;
+                loader.file(path, path).map_err(|error| io_error(path, error))?;
+            }
+        }
+        loader.follow_imports()?;
+        Ok(loader.sources)
+    }
+
+    /// Sources that are in memory, by name. Imports name others of them, relative to the importing one.
+    pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Sources {
+        let mut sources = Sources::default();
+        let mut numbers = BTreeMap::new();
+        for (name, text) in texts {
+            let number = sources.add(name.as_ref(), text.into().into_bytes());
+            numbers.entry(normal(Path::new(name.as_ref()))).or_insert(number);
+        }
+        for file in &mut sources.files {
+            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new("")).to_owned();
+            let imports = file.ast.imports.iter();
+            file.imports =
+                imports.map(|import| numbers.get(&normal(&folder.join(&import.path))).copied()).collect();
+        }
+        sources
+    }
+
+    /// The file of this number.
+    ///
+    /// # Panics
+    /// If the number is of other sources.
+    pub fn file(&self, number: u32) -> &SourceFile {
+        &self.files[number as usize]
+    }
+
+    /// The files, in the order in which they were found.
+    pub fn files(&self) -> &[SourceFile] {
+        &self.files
+    }
+
+    pub(crate) fn place(&self, span: Span) -> Place {
+        let file = self.file(span.file);
+        let (line, column) = file.position(span.start);
+        Place { file: file.name.clone(), line, column }
+    }
+
+    pub(crate) fn text(&self, span: Span) -> &str {
+        &self.file(span.file).text[span.start as usize..span.end as usize]
+    }
+
+    fn add(&mut self, name: &str, bytes: Vec<u8>) -> u32 {
+        let number = self.files.len() as u32;
+        self.files.push(SourceFile::new(number, name, bytes));
+        number
+    }
+}
+
+#[derive(Default)]
+struct Loader {
+    sources: Sources,
+    /// By canonical path.
+    numbers: HashMap<PathBuf, u32>,
+    /// Where each file lies, to resolve its imports.
+    paths: Vec<PathBuf>,
+    found: usize,
+}
+
+impl Loader {
+    fn folder(&mut self, folder: &Path, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
+        let canonical = folder.canonicalize().map_err(|error| io_error(folder, error))?;
+        if !seen.insert(canonical) {
+            return Ok(());
+        }
+        let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(|error| io_error(folder, error))?;
+        let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+        paths.sort();
+        for path in paths {
+            let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+            if hidden {
+                continue;
+            }
+            let metadata = fs::metadata(&path).map_err(|error| io_error(&path, error))?;
+            if metadata.is_dir() {
+                self.folder(&path, seen)?;
+            } else if path.extension().is_some_and(|extension| extension == "nlog") {
+                self.found += 1;
+                self.file(&path, &path).map_err(|error| io_error(&path, error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a file, unless it is there already.
+    fn file(&mut self, path: &Path, name: &Path) -> io::Result<u32> {
+        let canonical = path.canonicalize()?;
+        if let Some(&number) = self.numbers.get(&canonical) {
+            return Ok(number);
+        }
+        let bytes = fs::read(path)?;
+        let number = self.sources.add(&name.to_string_lossy(), bytes);
+        self.numbers.insert(canonical, number);
+        self.paths.push(path.to_owned());
+        Ok(number)
+    }
+
+    fn follow_imports(&mut self) -> Result<(), LoadError> {
+        let mut queue: VecDeque<u32> = (0..self.sources.files.len() as u32).collect();
+        while let Some(importer) = queue.pop_front() {
+            let folder = self.paths[importer as usize].parent().unwrap_or(Path::new("")).to_owned();
+            for index in 0..self.sources.file(importer).ast.imports.len() {
+                let import = &self.sources.file(importer).ast.imports[index];
+                let (path, span) = (folder.join(&import.path), import.span);
+                let before = self.sources.files.len();
+                let found = match self.file(&path, &normal(&path)) {
+                    Ok(number) => Some(number),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                    Err(error) => return Err(LoadError::Import { place: self.sources.place(span), path, error }),
+                };
+                self.sources.files[importer as usize].imports.push(found);
+                queue.extend(before as u32..self.sources.files.len() as u32);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn io_error(path: &Path, error: io::Error) -> LoadError {
+    LoadError::Io { path: path.to_owned(), error }
+}
+
+/// The path without `.` and, where a folder precedes it, `..`: for names shown to people and texts in memory.
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir if matches!(normal.components().next_back(), Some(Component::Normal(_))) => {
+                normal.pop();
+            }
+            other => normal.push(other),
+        }
+    }
+    normal
+}
+
+/// Finds lines and columns without reading the text from its start.
+#[derive(Debug)]
+struct LineIndex {
+    /// The first byte of each line.
+    starts: Vec<u32>,
+    /// How many characters precede each [`LineIndex::STEP`]th byte.
+    characters: Vec<u32>,
+}
+
+impl LineIndex {
+    const STEP: usize = 4096;
+
+    fn new(text: &str) -> Self {
+        let mark = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() as u32 } else { 0 };
+        let breaks = text.bytes().zip(1..).filter(|&(byte, _)| byte == b'\n').map(|(_, next)| next);
+        let starts = std::iter::once(mark).chain(breaks).collect();
+        let mut count = 0;
+        let mut characters = vec![0];
+        for chunk in text.as_bytes().chunks(Self::STEP) {
+            count += count_characters(chunk);
+            characters.push(count);
+        }
+        LineIndex { starts, characters }
+    }
+
+    fn position(&self, text: &str, offset: usize) -> (u32, u32) {
+        let line = self.starts.partition_point(|&start| start as usize <= offset).max(1);
+        let start = self.starts[line - 1] as usize;
+        let before = |at: usize| {
+            let step = at / Self::STEP;
+            self.characters[step] + count_characters(&text.as_bytes()[step * Self::STEP..at])
+        };
+        (line as u32, before(offset.max(start)) - before(start) + 1)
+    }
+}
+
+/// How many characters start in these bytes of UTF-8.
+fn count_characters(bytes: &[u8]) -> u32 {
+    bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_characters() {
+        let file = SourceFile::new(0, "a", "\u{feff}é#x\r\n§b\n".as_bytes().to_vec());
+        assert_eq!(file.position(0), (1, 1));
+        assert_eq!(file.position(3), (1, 1));
+        assert_eq!(file.position(5), (1, 2));
+        assert_eq!(file.position(11), (2, 2));
+        assert_eq!(file.position(13), (3, 1));
+    }
+
+    #[test]
+    fn long_lines_count_as_short_ones() {
+        let text = "é".repeat(10_000);
+        let file = SourceFile::new(0, "a", format!("x\n{text}").into_bytes());
+        for at in [0, 1, 2047, 2048, 2049, 5000, 9999, 10_000] {
+            assert_eq!(file.position(2 + 2 * at), (2, at + 1));
+        }
+    }
+
+    #[test]
+    fn names_lose_detours() {
+        assert_eq!(normal(Path::new("a/./b/../c.nlog")), Path::new("a/c.nlog"));
+        assert_eq!(normal(Path::new("../../c.nlog")), Path::new("../../c.nlog"));
+    }
+}

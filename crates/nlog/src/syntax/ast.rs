@@ -1,0 +1,190 @@
+//! What a file says, as plain structures for the checker: no layout, but a [`Span`] for everything.
+
+use nlog_data::Role;
+
+/// A stretch of a file, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// The file's number among the sources.
+    pub file: u32,
+    /// Its first byte.
+    pub start: u32,
+    /// The byte after its last.
+    pub end: u32,
+}
+
+/// A name where it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ident {
+    /// The name.
+    pub name: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A file's declarations and rules.
+#[derive(Debug, Clone, Default)]
+pub struct File {
+    /// Its imports.
+    pub imports: Vec<Import>,
+    /// Its named constants.
+    pub constants: Vec<Constant>,
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Its rules and facts.
+    pub rules: Vec<Rule>,
+    /// The names in declarations and rules with syntax errors: what they mention counts as used, what they fill as
+    /// filled.
+    pub mentions: Vec<String>,
+    /// Errors that the tree has no words for: numbers and escapes that mean nothing.
+    pub errors: Vec<(Span, String, String)>,
+}
+
+/// `import "path";`
+#[derive(Debug, Clone)]
+pub struct Import {
+    /// The path as written, escapes resolved.
+    pub path: String,
+    /// The path's place.
+    pub span: Span,
+}
+
+/// `const NAME: type = value;`
+#[derive(Debug, Clone)]
+pub struct Constant {
+    /// Its name.
+    pub name: Ident,
+    /// Its type, if declared.
+    pub ty: Option<TypeRef>,
+    /// Its value; `None` if the declaration has a syntax error.
+    pub value: Option<Expr>,
+}
+
+/// A table's declaration.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// Who fills it.
+    pub role: Role,
+    /// Its name.
+    pub name: Ident,
+    /// Its columns; `None` if the declaration has a syntax error.
+    pub columns: Option<Vec<(Ident, TypeRef)>>,
+    /// Its key.
+    pub key: Option<Vec<Ident>>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// A type where it is written.
+#[derive(Debug, Clone)]
+pub struct TypeRef {
+    /// `int`, `set`.
+    pub name: Ident,
+    /// What stands in angle brackets.
+    pub of: Option<Box<TypeRef>>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A rule or fact without syntax errors.
+#[derive(Debug, Clone)]
+pub struct Rule {
+    /// The head. Its arguments may be aggregates.
+    pub head: Call,
+    /// The sign or word before a negated head.
+    pub negated_head: Option<Span>,
+    /// Whether `:-` is there.
+    pub is_fact: bool,
+    /// The items of the body.
+    pub body: Vec<Item>,
+    /// From head to semicolon.
+    pub span: Span,
+    /// See [`crate::program::Rule::fingerprint`].
+    pub fingerprint: u64,
+}
+
+/// An item of a body.
+#[derive(Debug, Clone)]
+pub struct Item {
+    /// What it is.
+    pub kind: ItemKind,
+    /// All of it.
+    pub span: Span,
+    /// A hash of its tokens, to choose by where the order of items must not show.
+    pub fingerprint: u64,
+}
+
+/// The kinds of items.
+#[derive(Debug, Clone)]
+pub enum ItemKind {
+    /// `name(arguments)`, not in brackets: a table or a function with its results.
+    Atom(Call),
+    /// `left = right`
+    Binding(Expr, Expr),
+    /// A `bool` expression.
+    Condition(Expr),
+}
+
+/// `name(arguments)`
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The table or function.
+    pub name: Ident,
+    /// What it is applied to.
+    pub arguments: Vec<Argument>,
+    /// `..`
+    pub rest: Option<Span>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A term or argument.
+#[derive(Debug, Clone)]
+pub struct Argument {
+    /// The column it is for, if named.
+    pub name: Option<Ident>,
+    /// Its value.
+    pub value: Expr,
+}
+
+/// An expression.
+#[derive(Debug, Clone)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Where.
+    pub span: Span,
+}
+
+/// The kinds of expressions.
+#[derive(Debug, Clone)]
+pub enum ExprKind {
+    /// A variable or named constant.
+    Name(String),
+    /// `_`
+    Wildcard,
+    /// A number, its sign included.
+    Int(i64),
+    /// `true`, `false`
+    Bool(bool),
+    /// `"text"`
+    String(String),
+    /// `ip"text"`: the prefix and the text.
+    Prefixed(String, String),
+    /// A literal that is no value; the error is recorded.
+    Malformed,
+    /// A function's result.
+    Call(Call),
+    /// `-value`
+    Negative(Box<Expr>),
+    /// `not value`, `!value`: the place of the sign or word, and the value.
+    Negation(Span, Box<Expr>),
+    /// `left operator right`: the operator's text and place.
+    Binary(Ident, Box<Expr>, Box<Expr>),
+    /// `if condition then a else b`
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// `[values]`
+    List(Vec<Expr>),
+    /// `{values}`
+    Set(Vec<Expr>),
+}

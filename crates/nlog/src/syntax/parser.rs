@@ -1,0 +1,361 @@
+//! Tokens to the lossless tree, by recursive descent.
+//!
+//! A mistake spoils the declaration it is in, no other: the rest of the declaration becomes an
+//! [`SyntaxKind::Error`] node and parsing goes on after its semicolon, or where a new declaration evidently starts.
+//! So there is at most one error for each declaration, and none that only follows from another.
+//!
+//! `parser/grammar.rs` holds the grammar; this file the machine under it.
+
+mod grammar;
+
+use std::ops::Range;
+
+use rowan::{Checkpoint, GreenNode, GreenNodeBuilder, Language};
+
+use super::lexer::{Token, lex};
+use super::{NlogLanguage, SyntaxKind, SyntaxNode};
+
+/// How deep brackets, types and operators may nest. Everything that walks a tree may recurse this deep.
+pub const MAX_NESTING: usize = 128;
+
+/// A place where the text is no nlog.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyntaxError {
+    /// In bytes of the text; empty where something is missing.
+    pub range: Range<usize>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub help: String,
+}
+
+/// A parsed text: a tree that holds every character of it, whatever the text, and the errors met.
+#[derive(Debug, Clone)]
+pub struct Parse {
+    green: GreenNode,
+    /// In the order of the text.
+    pub errors: Vec<SyntaxError>,
+}
+
+impl Parse {
+    /// The root of the tree.
+    pub fn root(&self) -> SyntaxNode {
+        SyntaxNode::new_root(self.green.clone())
+    }
+}
+
+/// Parses a text of less than 4 GiB. Takes time in proportion to its length.
+pub fn parse(text: &str) -> Parse {
+    let tokens = lex(text);
+    let significant = (0..tokens.len() as u32).filter(|&at| !tokens[at as usize].kind.is_trivia()).collect();
+    let mut parser = Parser {
+        text,
+        tokens,
+        significant,
+        at: 0,
+        emitted: 0,
+        builder: GreenNodeBuilder::new(),
+        open: 0,
+        depth: 0,
+        item_indent: 0,
+        errors: Vec::new(),
+    };
+    parser.start(SyntaxKind::Root);
+    grammar::file(&mut parser);
+    parser.emit_until(parser.tokens.len());
+    parser.finish();
+    Parse { green: parser.builder.finish(), errors: parser.errors }
+}
+
+/// The declaration at hand cannot be parsed further; the error is recorded.
+#[derive(Debug)]
+struct Abandoned;
+
+type Parsed<T = ()> = Result<T, Abandoned>;
+
+struct Parser<'text> {
+    text: &'text str,
+    tokens: Vec<Token>,
+    /// The tokens that are no trivia, as indices of `tokens`.
+    significant: Vec<u32>,
+    /// The next significant token, as an index of `significant`.
+    at: usize,
+    /// How many of `tokens` are in the tree.
+    emitted: usize,
+    builder: GreenNodeBuilder<'static>,
+    /// How many nodes are open.
+    open: usize,
+    /// How many nested constructs are open.
+    depth: usize,
+    /// How far the declaration at hand is indented, in bytes.
+    item_indent: usize,
+    errors: Vec<SyntaxError>,
+}
+
+impl<'text> Parser<'text> {
+    // Looking.
+
+    fn token(&self, ahead: usize) -> Option<Token> {
+        self.significant.get(self.at + ahead).map(|&at| self.tokens[at as usize])
+    }
+
+    fn kind(&self, ahead: usize) -> SyntaxKind {
+        self.token(ahead).map_or(SyntaxKind::Eof, |token| token.kind)
+    }
+
+    fn current(&self) -> SyntaxKind {
+        self.kind(0)
+    }
+
+    /// Whether the next tokens are `first` and `second` with nothing between.
+    fn at_joined(&self, first: SyntaxKind, second: SyntaxKind) -> bool {
+        match (self.token(0), self.token(1)) {
+            (Some(a), Some(b)) => a.kind == first && b.kind == second && a.end == b.start,
+            _ => false,
+        }
+    }
+
+    fn text_of(&self, token: Token) -> &'text str {
+        &self.text[token.start as usize..token.end as usize]
+    }
+
+    fn previous_end(&self) -> usize {
+        match self.at {
+            0 => 0,
+            at => self.tokens[self.significant[at - 1] as usize].end as usize,
+        }
+    }
+
+    /// If only white space stands before the token on its line: how much, in bytes.
+    fn indent(&self, token: Token) -> Option<usize> {
+        let before = &self.text[..token.start as usize];
+        let blank = before.len() - before.trim_end_matches([' ', '\t', '\u{feff}']).len();
+        let line_start = before.len() - blank;
+        (line_start == 0 || before.as_bytes()[line_start - 1] == b'\n').then_some(blank)
+    }
+
+    // Building.
+
+    /// Puts tokens into the tree up to (not including) that number.
+    fn emit_until(&mut self, end: usize) {
+        while self.emitted < end {
+            let token = self.tokens[self.emitted];
+            self.builder.token(NlogLanguage::kind_to_raw(token.kind), self.text_of(token));
+            self.emitted += 1;
+        }
+    }
+
+    /// Puts the trivia before the next token into the tree, so that a node started now begins with that token.
+    fn emit_trivia(&mut self) {
+        if let Some(&next) = self.significant.get(self.at) {
+            self.emit_until(next as usize);
+        }
+    }
+
+    /// The same, but leaves documentation and all after it to the node started now.
+    fn emit_trivia_before_docs(&mut self) {
+        let end = self.significant.get(self.at).map_or(self.tokens.len(), |&next| next as usize);
+        let doc = (self.emitted..end).find(|&at| self.tokens[at].kind == SyntaxKind::DocComment);
+        self.emit_until(doc.unwrap_or(end));
+    }
+
+    fn start(&mut self, kind: SyntaxKind) {
+        self.open += 1;
+        self.builder.start_node(NlogLanguage::kind_to_raw(kind));
+    }
+
+    fn start_at(&mut self, checkpoint: Checkpoint, kind: SyntaxKind) {
+        self.open += 1;
+        self.builder.start_node_at(checkpoint, NlogLanguage::kind_to_raw(kind));
+    }
+
+    fn finish(&mut self) {
+        self.open -= 1;
+        self.builder.finish_node();
+    }
+
+    fn checkpoint(&mut self) -> Checkpoint {
+        self.emit_trivia();
+        self.builder.checkpoint()
+    }
+
+    /// A node of the kind around what `parse` takes.
+    fn node<T>(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.emit_trivia();
+        self.start(kind);
+        let parsed = parse(self)?;
+        self.finish();
+        Ok(parsed)
+    }
+
+    /// Takes the next token into the tree.
+    fn bump(&mut self) {
+        if let Some(&next) = self.significant.get(self.at) {
+            self.emit_until(next as usize + 1);
+            self.at += 1;
+        }
+    }
+
+    fn eat(&mut self, kind: SyntaxKind) -> bool {
+        let found = self.current() == kind;
+        if found {
+            self.bump();
+        }
+        found
+    }
+
+    /// Takes a token of the kind or gives up; `wanted` and `help` are for the message.
+    fn expect(&mut self, kind: SyntaxKind, wanted: &str, help: &str) -> Parsed {
+        if self.eat(kind) { Ok(()) } else { self.unexpected(wanted, help) }
+    }
+
+    // Failing.
+
+    fn error(&mut self, range: Range<usize>, message: String, help: impl Into<String>) {
+        self.errors.push(SyntaxError { range, message, help: help.into() });
+    }
+
+    /// Reports the next token where something else was wanted. Some tokens tell what was meant better than `help`.
+    fn unexpected<T>(&mut self, wanted: &str, help: &str) -> Parsed<T> {
+        let Some(token) = self.token(0) else {
+            let end = self.previous_end();
+            self.error(end..end, format!("expected {wanted}, found the end of the file"), help);
+            return Err(Abandoned);
+        };
+        let (text, range) = (self.text_of(token), token.start as usize..token.end as usize);
+        let end = self.previous_end();
+        let next_line = self.text[end..range.start].contains('\n');
+        match misspelt(token.kind, text) {
+            Some((message, help)) => self.error(range, message, help),
+            // What is missing at the end of a line is best shown there.
+            None if next_line && self.at > 0 => {
+                self.error(end..end, format!("expected {wanted} after this, found `{text}`"), help);
+            }
+            None => self.error(range, format!("expected {wanted}, found {}", describe(token.kind, text)), help),
+        }
+        Err(Abandoned)
+    }
+
+    /// Runs `parse` one level deeper, if that is allowed.
+    fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
+        self.check_height(self.depth + 1)?;
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    fn check_height(&mut self, height: usize) -> Parsed {
+        if height <= MAX_NESTING {
+            return Ok(());
+        }
+        let end = self.previous_end();
+        let start = self.token(0).map_or(end, |token| token.start as usize);
+        self.error(
+            start..start,
+            format!("nested more than {MAX_NESTING} levels deep"),
+            "give a part of the expression a name of its own (`part = …`) and use that",
+        );
+        Err(Abandoned)
+    }
+
+    /// Parses one declaration, and on a mistake skips to where the next one starts.
+    fn item(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed) {
+        self.emit_trivia_before_docs();
+        self.item_indent = self.token(0).and_then(|token| self.indent(token)).unwrap_or(usize::MAX);
+        let open = self.open;
+        self.start(kind);
+        self.depth = 0;
+        if parse(self).is_err() {
+            while self.open > open + 1 {
+                self.finish();
+            }
+            self.emit_trivia();
+            self.start(SyntaxKind::Error);
+            while self.current() != SyntaxKind::Eof && !self.at_evident_start() {
+                if self.eat(SyntaxKind::Semicolon) {
+                    break;
+                }
+                self.bump();
+            }
+            self.finish();
+        }
+        self.finish();
+    }
+
+    /// Takes the semicolon that ends a declaration. If it is only forgotten, says so and spoils nothing.
+    fn semicolon(&mut self, wanted: &str) -> Parsed {
+        if self.eat(SyntaxKind::Semicolon) {
+            return Ok(());
+        }
+        let help = "every declaration and rule ends with `;`";
+        if self.at_evident_start() {
+            let _reported: Parsed = self.unexpected(wanted, help);
+            return Ok(());
+        }
+        self.unexpected(wanted, help)
+    }
+
+    /// Whether a new declaration evidently starts here: at a reserved word that can stand nowhere else, or at a name
+    /// that starts its line no deeper than this declaration does and continues no list or expression.
+    fn at_evident_start(&self) -> bool {
+        let Some(token) = self.token(0) else { return false };
+        if token.kind.starts_declaration() {
+            return true;
+        }
+        let previous = match self.at {
+            0 => return false,
+            at => self.tokens[self.significant[at - 1] as usize].kind,
+        };
+        let ends_something = matches!(
+            previous,
+            SyntaxKind::RParen
+                | SyntaxKind::RBracket
+                | SyntaxKind::RBrace
+                | SyntaxKind::Gt
+                | SyntaxKind::Ident
+                | SyntaxKind::Number
+                | SyntaxKind::String
+                | SyntaxKind::PrefixedString
+                | SyntaxKind::OpenString
+                | SyntaxKind::TrueKw
+                | SyntaxKind::FalseKw
+                | SyntaxKind::Dot
+        );
+        token.kind == SyntaxKind::Ident
+            && self.kind(1) == SyntaxKind::LParen
+            && ends_something
+            && self.indent(token).is_some_and(|indent| indent <= self.item_indent)
+    }
+}
+
+/// How a message names a token.
+fn describe(kind: SyntaxKind, text: &str) -> String {
+    if kind.is_keyword() { format!("the reserved word `{text}`") } else { format!("`{text}`") }
+}
+
+/// What somebody who wrote this token meant, if the token itself tells: message and help.
+fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
+    Some(match kind {
+        SyntaxKind::AmpAmp => ("`&&` is no operator".into(), "conditions of a body are joined by `,`"),
+        SyntaxKind::PipePipe => {
+            ("`||` is no operator".into(), "write a rule for each alternative: a table holds what any of its rules derives")
+        }
+        SyntaxKind::Dot => ("`.` is no part of the language".into(), "declarations and rules end with `;`"),
+        SyntaxKind::OpenString => {
+            ("the string has no end on its line".into(), "close it with `\"`; a line break inside is written `\\n`")
+        }
+        SyntaxKind::Unknown if text.starts_with('\'') => {
+            ("`'` is no part of the language".into(), "strings stand in double quotes: \"text\"")
+        }
+        SyntaxKind::Unknown if text.chars().any(char::is_alphabetic) => (
+            format!("`{text}` is no part of a name"),
+            "names are of the letters a to z and A to Z, digits and `_`; other text stands in strings and comments",
+        ),
+        SyntaxKind::Unknown => {
+            let shown: String = text.chars().take(20).flat_map(char::escape_debug).collect();
+            (format!("`{shown}` is no part of the language"), "remove it; text stands in strings and comments")
+        }
+        _ => return None,
+    })
+}
