@@ -2,11 +2,37 @@
 //!
 //! To add a function: one entry in the file of its subject below this module, with its examples; they are its
 //! documentation and its test vectors.
+//!
+//! ```
+//! use nlog_data::function;
+//! let plus: Vec<String> = function::lookup("+").iter().map(|f| f.signature()).collect();
+//! assert_eq!(plus, ["+(a: int, b: int) -> sum: int"]);
+//! ```
+
+mod address;
+mod comparison;
+mod define;
+mod hash;
+mod integer;
+mod logic;
+mod openflow_actions;
+mod openflow_examples;
+mod openflow_field;
+mod openflow_match;
+mod sequence;
+mod text;
+
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, LazyLock};
 
 use crate::{Type, Value};
+
+pub use hash::hash_values;
+pub use integer::sum_overflow;
 
 /// What kind of failure an expression met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -25,6 +51,18 @@ pub struct Failure {
     pub code: FailureCode,
     /// The operation with its values, and the bound that was left.
     pub message: Arc<str>,
+}
+
+impl Failure {
+    /// An integer that 64 bits cannot hold.
+    pub fn overflow(message: impl Into<Arc<str>>) -> Self {
+        Failure { code: FailureCode::Overflow, message: message.into() }
+    }
+
+    /// A value that does not fit where it is used.
+    pub fn range(message: impl Into<Arc<str>>) -> Self {
+        Failure { code: FailureCode::Range, message: message.into() }
+    }
 }
 
 /// What a function gives for its arguments.
@@ -62,6 +100,50 @@ pub enum Shape {
     ListOf(Box<Shape>),
 }
 
+impl Shape {
+    /// Whether a type has this shape, given what `Any`s met before; `bound[n]` is the type of `Any(n)`.
+    fn admits(&self, ty: &Type, bound: &mut [Option<Type>; 4]) -> bool {
+        match (self, ty) {
+            (Shape::Is(own), ty) => own == ty,
+            (Shape::Any(n), ty) => match bound.get_mut(usize::from(*n)) {
+                Some(Some(bound)) => bound == ty,
+                Some(free) => {
+                    *free = Some(ty.clone());
+                    true
+                }
+                None => false,
+            },
+            (Shape::SetOf(shape), Type::Set(of)) | (Shape::ListOf(shape), Type::List(of)) => {
+                shape.admits(of, bound)
+            }
+            _ => false,
+        }
+    }
+
+    /// The type that the shape has become.
+    fn instance(&self, bound: &[Option<Type>; 4]) -> Option<Type> {
+        match self {
+            Shape::Is(ty) => Some(ty.clone()),
+            Shape::Any(n) => bound.get(usize::from(*n))?.clone(),
+            Shape::SetOf(shape) => shape.instance(bound).map(Type::set),
+            Shape::ListOf(shape) => shape.instance(bound).map(Type::list),
+        }
+    }
+}
+
+/// As in documentation: `set<T>`, `list<int>`.
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Shape::Is(ty) => write!(f, "{ty}"),
+            Shape::Any(0) => f.write_str("T"),
+            Shape::Any(n) => write!(f, "T{n}"),
+            Shape::SetOf(of) => write!(f, "set<{of}>"),
+            Shape::ListOf(of) => write!(f, "list<{of}>"),
+        }
+    }
+}
+
 /// A named parameter or result column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
@@ -74,9 +156,9 @@ pub struct Parameter {
 /// A call in nlog text and what it gives in nlog text: documentation and test vector in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
-    /// The arguments, as nlog literals.
+    /// The arguments, as nlog literals with commas between them.
     pub arguments: Cow<'static, str>,
-    /// The result as an nlog literal; `none`; or `error CODE`.
+    /// The result as an nlog literal; `none`; `error CODE`; of functions with many results their tuples: `(1, 2) (3, 4)`.
     pub result: Cow<'static, str>,
 }
 
@@ -89,7 +171,7 @@ pub struct Function {
     pub name: Cow<'static, str>,
     /// What it takes.
     pub parameters: Vec<Parameter>,
-    /// The last parameter may be repeated any number of times (`hash`).
+    /// The last parameter may be repeated any number of times (`hash`), each time with a type of its own.
     pub variadic: bool,
     /// Its result columns; a predicate has one of type `bool`.
     pub results: Vec<Parameter>,
@@ -103,4 +185,80 @@ pub struct Function {
     pub examples: Vec<Example>,
     /// How it computes; arguments fit the parameters.
     pub evaluate: Box<Evaluate>,
+}
+
+impl Function {
+    /// The types of the result columns for arguments of these types, if the function takes them.
+    pub fn result_types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
+        let count = self.parameters.len();
+        let fits = arguments.len() == count || self.variadic && arguments.len() > count;
+        if !fits {
+            return None;
+        }
+        let mut bound = [const { None }; 4];
+        for (parameter, ty) in self.parameters.iter().zip(arguments) {
+            if !parameter.shape.admits(ty, &mut bound) {
+                return None;
+            }
+        }
+        if let (Some(last), Some(repeated)) = (self.parameters.last(), arguments.get(count..)) {
+            let fits = repeated.iter().all(|ty| last.shape.admits(ty, &mut [const { None }; 4]));
+            if !fits {
+                return None;
+            }
+        }
+        self.results.iter().map(|result| result.shape.instance(&bound)).collect()
+    }
+
+    /// Its name, parameters and results: `element_at(list: list<T>) -> (rank: int, x: T)`.
+    pub fn signature(&self) -> String {
+        let list = |columns: &[Parameter]| {
+            let columns: Vec<String> = columns.iter().map(|c| format!("{}: {}", c.name, c.shape)).collect();
+            columns.join(", ")
+        };
+        let dots = if self.variadic { ", …" } else { "" };
+        let (parameters, results) = (list(&self.parameters), list(&self.results));
+        if self.results.len() == 1 {
+            format!("{}({parameters}{dots}) -> {results}", self.name)
+        } else {
+            format!("{}({parameters}{dots}) -> ({results})", self.name)
+        }
+    }
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Function({})", self.signature())
+    }
+}
+
+/// All functions and operators, in name order.
+pub fn functions() -> &'static [Function] {
+    static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
+        let mut functions: Vec<Function> = [
+            integer::functions(),
+            logic::functions(),
+            text::functions(),
+            address::functions(),
+            sequence::functions(),
+            comparison::functions(),
+            hash::functions(),
+            openflow_match::functions(),
+            openflow_actions::functions(),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        functions.sort_by(|a, b| a.name.cmp(&b.name));
+        functions
+    });
+    &FUNCTIONS
+}
+
+/// The functions of this name, which differ in parameters; none if the name is unknown.
+pub fn lookup(name: &str) -> &'static [Function] {
+    let all = functions();
+    let start = all.partition_point(|function| *function.name < *name);
+    let count = all[start..].partition_point(|function| *function.name == *name);
+    &all[start..start + count]
 }

@@ -1,1 +1,227 @@
 //! The contents of input tables, and which transactions they accept.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use crate::json::quote_row;
+use crate::{
+    Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, TableId, Transaction, TransactionError, Value,
+};
+
+/// The rows of every input table.
+#[derive(Debug, Clone)]
+pub struct Inputs {
+    schema: std::sync::Arc<Schema>,
+    /// By table number; tables that are no inputs stay empty.
+    tables: Vec<Contents>,
+}
+
+/// What a transaction changed, and what it asked for in vain.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The net change of each input table that changed.
+    pub delta: Delta,
+    /// Inserts of rows that were there already.
+    pub redundant_inserts: u64,
+    /// Deletes of rows that were not there.
+    pub redundant_deletes: u64,
+}
+
+/// The rows of one table.
+#[derive(Debug, Clone)]
+enum Contents {
+    /// Without a key.
+    Rows(HashSet<Row>),
+    /// By key.
+    Keyed(HashMap<Vec<Value>, Row>),
+}
+
+impl Inputs {
+    /// Empty tables.
+    pub fn new(schema: std::sync::Arc<Schema>) -> Self {
+        let tables = schema
+            .iter()
+            .map(|(_, table)| match table.key {
+                None => Contents::Rows(HashSet::new()),
+                Some(_) => Contents::Keyed(HashMap::new()),
+            })
+            .collect();
+        Inputs { schema, tables }
+    }
+
+    /// Makes a transaction's changes, or none of them if a row cannot go in.
+    ///
+    /// Deletes come before inserts. Inserting a row that is there, or deleting one that is not, changes nothing and is
+    /// counted. A second row under a key is [`ErrorCode::DuplicateKey`]; of several the first is reported, by table
+    /// name, then in the order of rows, which is also the order in which rows go in.
+    pub fn apply(&mut self, transaction: &Transaction) -> Result<Changes, TransactionError> {
+        let mut changes = Changes::default();
+        let touched: BTreeSet<TableId> =
+            transaction.delete.keys().chain(transaction.insert.keys()).copied().collect();
+        for id in touched {
+            let delete = transaction.delete.get(&id).map_or(&[][..], Vec::as_slice);
+            let insert = transaction.insert.get(&id).map_or(&[][..], Vec::as_slice);
+            if let Err(error) = self.apply_to_table(id, delete, insert, &mut changes) {
+                self.undo(changes);
+                return Err(error);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Takes back the changes of the last transaction that was applied and not yet taken back.
+    pub fn undo(&mut self, changes: Changes) {
+        for (id, delta) in changes.delta.tables {
+            let table = self.schema.table(id);
+            let contents = &mut self.tables[id.0 as usize];
+            for row in &delta.insert {
+                contents.remove(table, row);
+            }
+            for row in delta.delete {
+                let fits = contents.insert(table, &row).is_ok();
+                debug_assert!(fits, "only the last changes can be taken back");
+            }
+        }
+    }
+
+    /// The rows of a table, ascending.
+    ///
+    /// # Panics
+    /// If the number is of another schema.
+    pub fn contents(&self, table: TableId) -> Vec<Row> {
+        let mut rows: Vec<Row> = match &self.tables[table.0 as usize] {
+            Contents::Rows(rows) => rows.iter().cloned().collect(),
+            Contents::Keyed(rows) => rows.values().cloned().collect(),
+        };
+        rows.sort_unstable();
+        rows
+    }
+
+    /// Whether the row is there.
+    ///
+    /// # Panics
+    /// If the number is of another schema.
+    pub fn contains(&self, table: TableId, row: &[Value]) -> bool {
+        self.tables[table.0 as usize].contains(self.schema.table(table), row)
+    }
+
+    /// One table's part of a transaction. What was done before an error is in `changes` as well.
+    fn apply_to_table(
+        &mut self,
+        id: TableId,
+        delete: &[Row],
+        insert: &[Row],
+        changes: &mut Changes,
+    ) -> Result<(), TransactionError> {
+        let schema = self.schema.clone();
+        let table = check_form(&schema, id, delete.iter().chain(insert))?;
+        let contents = &mut self.tables[id.0 as usize];
+        let mut deleted = BTreeSet::new();
+        for row in delete {
+            if contents.remove(table, row) {
+                deleted.insert(row);
+            } else {
+                changes.redundant_deletes += 1;
+            }
+        }
+        let mut order: Vec<&Row> = insert.iter().collect();
+        order.sort_unstable();
+        let mut inserted = Vec::new();
+        let mut refused = None;
+        for row in order {
+            match contents.insert(table, row) {
+                Ok(false) => changes.redundant_inserts += 1,
+                Ok(true) if deleted.remove(row) => {}
+                Ok(true) => inserted.push(row.clone()),
+                Err(present) => {
+                    refused = Some(duplicate_key(table, row, &present));
+                    break;
+                }
+            }
+        }
+        if !deleted.is_empty() || !inserted.is_empty() {
+            let delete = deleted.into_iter().cloned().collect();
+            changes.delta.tables.insert(id, TableDelta { insert: inserted, delete, ..TableDelta::default() });
+        }
+        refused.map_or(Ok(()), Err)
+    }
+}
+
+impl Contents {
+    fn contains(&self, table: &Table, row: &[Value]) -> bool {
+        match self {
+            Contents::Rows(rows) => rows.contains(row),
+            Contents::Keyed(rows) => {
+                let key = table.key_of(row).unwrap_or_default();
+                rows.get(&key).is_some_and(|present| present == row)
+            }
+        }
+    }
+
+    /// Whether the row was there.
+    fn remove(&mut self, table: &Table, row: &[Value]) -> bool {
+        match self {
+            Contents::Rows(rows) => rows.remove(row),
+            Contents::Keyed(rows) => {
+                let key = table.key_of(row).unwrap_or_default();
+                rows.get(&key).is_some_and(|present| present == row) && rows.remove(&key).is_some()
+            }
+        }
+    }
+
+    /// Whether the row is new; or the other row under its key.
+    fn insert(&mut self, table: &Table, row: &Row) -> Result<bool, Row> {
+        match self {
+            Contents::Rows(rows) => Ok(rows.insert(row.clone())),
+            Contents::Keyed(rows) => {
+                let key = table.key_of(row).unwrap_or_default();
+                match rows.get(&key) {
+                    Some(present) if present == row => Ok(false),
+                    Some(present) => Err(present.clone()),
+                    None => {
+                        rows.insert(key, row.clone());
+                        Ok(true)
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage.
+fn check_form<'a>(
+    schema: &Schema,
+    id: TableId,
+    rows: impl Iterator<Item = &'a Row>,
+) -> Result<&Table, TransactionError> {
+    let Some(table) = schema.get(id) else {
+        return Err(TransactionError::new(
+            ErrorCode::UnknownTable,
+            format!("there is no table number {}", id.0),
+        ));
+    };
+    if table.role != Role::Input {
+        let message = format!("table {} is filled by rules; only input tables take rows", table.name);
+        return Err(TransactionError::new(ErrorCode::NotAnInput, message));
+    }
+    let misfits = rows.filter(|row| row.len() != table.columns.len());
+    match misfits.min() {
+        None => Ok(table),
+        Some(row) => {
+            let (row, columns) = (quote_row(row), table.columns.len());
+            let message =
+                format!("table {}: row {row} does not have the table's {columns} columns", table.name);
+            Err(TransactionError::new(ErrorCode::Arity, message))
+        }
+    }
+}
+
+fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
+    let message = format!(
+        "table {}: row {} has the {} of row {}, which is not deleted",
+        table.name,
+        quote_row(row),
+        table.quote_key(row),
+        quote_row(present)
+    );
+    TransactionError::new(ErrorCode::DuplicateKey, message)
+}

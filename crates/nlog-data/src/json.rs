@@ -1,1 +1,14 @@
 //! Transactions and deltas as JSON Lines.
+//!
+//! Values: `bool`, `int` and `string` as JSON has them; `mac`, `ip`, `net`, `match` and `actions` as strings in
+//! canonical form; sets (ascending) and lists as arrays. Printing gives canonical text alone. Reading also takes text
+//! that can only mean one value (capitals, zeros that RFC 5952 leaves out, another spelling of a match, a set in any
+//! order); a `net` with host bits set is refused, since it is an address and a prefix at once. An `int` is a JSON
+//! integer within 64 bits: `1.0`, `1e3` and `-0` are not.
+
+mod read;
+mod write;
+
+pub use read::{Line, LineError, Mismatch, from_json, parse_line};
+pub(crate) use write::{quote, quote_row, quote_text};
+pub use write::{to_json, write_contents_line, write_delta_line, write_error_line, write_row, write_value};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::Type;
+use crate::json::quote;
+use crate::{Type, Value};
 
 /// The number of a table in its [`Schema`]; tables are numbered in name order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -43,6 +44,23 @@ pub struct Table {
     pub doc: String,
 }
 
+impl Table {
+    /// The values of a row's key, or none if the whole row is the key.
+    pub fn key_of(&self, row: &[Value]) -> Option<Vec<Value>> {
+        let key = self.key.as_ref()?;
+        Some(key.iter().filter_map(|column| row.get(*column).cloned()).collect())
+    }
+
+    /// The key of a row for messages: `key (port: "p1", ip: "10.0.0.1")`.
+    pub(crate) fn quote_key(&self, row: &[Value]) -> String {
+        let parts: Vec<String> = (self.key.iter().flatten())
+            .filter_map(|at| Some((self.columns.get(*at)?, row.get(*at)?)))
+            .map(|(column, value)| format!("{}: {}", column.name, quote(value)))
+            .collect();
+        format!("key ({})", parts.join(", "))
+    }
+}
+
 /// The tables of a program, in name order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Schema {
@@ -66,6 +84,11 @@ impl Schema {
         &self.tables[id.0 as usize]
     }
 
+    /// The table of this number, if the number is of this schema.
+    pub fn get(&self, id: TableId) -> Option<&Table> {
+        self.tables.get(id.0 as usize)
+    }
+
     /// The number of the table with this name.
     pub fn find(&self, name: &str) -> Option<TableId> {
         self.by_name.get(name).copied()
@@ -73,7 +96,7 @@ impl Schema {
 
     /// All tables, in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TableId, &Table)> {
-        self.tables.iter().zip(0..).map(|(table, id)| (TableId(id), table))
+        self.tables.iter().enumerate().map(|(id, table)| (TableId(id as u32), table))
     }
 
     /// How many tables there are.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Schema, TableId, Value};
+use crate::json::quote_row;
+use crate::{Failure, FailureCode, Schema, TableId, Value};
 
 /// One tuple: a value for each column.
 pub type Row = Vec<Value>;
@@ -20,6 +21,13 @@ pub struct Transaction {
     pub insert: BTreeMap<TableId, Vec<Row>>,
     /// Rows to take out.
     pub delete: BTreeMap<TableId, Vec<Row>>,
+}
+
+impl Transaction {
+    /// Whether it neither inserts nor deletes anything.
+    pub fn is_empty(&self) -> bool {
+        self.insert.values().chain(self.delete.values()).all(Vec::is_empty)
+    }
 }
 
 /// How tables changed: only those that did.
@@ -91,6 +99,76 @@ pub struct TransactionError {
     pub code: ErrorCode,
     /// What was wrong, where, and what to do about it.
     pub message: String,
+    /// The rule whose expression failed. Diagnostics show its place and text; scripts see code and message alone,
+    /// which no reordering of files, rules or atoms changes.
+    pub rule: Option<RuleId>,
+}
+
+impl TransactionError {
+    /// An error that no rule is at fault for.
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        TransactionError { code, message: message.into(), rule: None }
+    }
+}
+
+/// An error among the tuples that rules derive.
+///
+/// A transaction can cause many. Evaluators go on past them: a binding that fails derives nothing, a group whose sum
+/// fails has no row, rows that share a key all count. Of all errors met this way the least is reported, so that every
+/// evaluator reports the same one whatever order it works in: by table name, then failures (code, message, rule)
+/// before key conflicts (rows in value order).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DerivedError {
+    /// The head's table; tables are numbered in name order.
+    pub table: TableId,
+    /// What is wrong with it.
+    pub cause: DerivedCause,
+}
+
+/// What can be wrong with a derived table.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DerivedCause {
+    /// An expression of a rule has no value for bindings that satisfy the rule's body.
+    Failure {
+        /// The expression's failure.
+        failure: Failure,
+        /// The rule.
+        rule: RuleId,
+    },
+    /// Rows agree on the table's key.
+    KeyConflict {
+        /// The least row of those with this key.
+        first: Row,
+        /// The second least.
+        second: Row,
+    },
+}
+
+impl DerivedError {
+    /// The refusal that this error means.
+    pub fn to_transaction_error(&self, schema: &Schema) -> TransactionError {
+        let table = schema.table(self.table);
+        match &self.cause {
+            DerivedCause::Failure { failure, rule } => TransactionError {
+                code: match failure.code {
+                    FailureCode::Overflow => ErrorCode::Overflow,
+                    FailureCode::Range => ErrorCode::Range,
+                },
+                message: format!("table {}: {}", table.name, failure.message),
+                rule: Some(*rule),
+            },
+            DerivedCause::KeyConflict { first, second } => TransactionError::new(
+                ErrorCode::KeyConflict,
+                format!(
+                    "table {}: the rules derive {} and {} with one {}",
+                    table.name,
+                    quote_row(first),
+                    quote_row(second),
+                    table.quote_key(first)
+                ),
+            ),
+        }
+    }
 }
 
 /// An accepted transaction's result.

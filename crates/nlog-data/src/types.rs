@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::Value;
+
 /// The type of a column, a variable or an expression.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
@@ -26,6 +28,36 @@ pub enum Type {
     Set(Arc<Type>),
     /// A list of values of one type.
     List(Arc<Type>),
+}
+
+impl Type {
+    /// A set of this type.
+    pub fn set(of: Type) -> Type {
+        Type::Set(Arc::new(of))
+    }
+
+    /// A list of this type.
+    pub fn list(of: Type) -> Type {
+        Type::List(Arc::new(of))
+    }
+
+    /// Whether the value is of this type. An empty set is of every set type, an empty list of every list type.
+    pub fn admits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Type::Bool, Value::Bool(_))
+            | (Type::Int, Value::Int(_))
+            | (Type::String, Value::String(_))
+            | (Type::Mac, Value::Mac(_))
+            | (Type::Ip, Value::Ip(_))
+            | (Type::Net, Value::Net(_))
+            | (Type::Match, Value::Match(_))
+            | (Type::Actions, Value::Actions(_)) => true,
+            (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
+                values.iter().all(|value| of.admits(value))
+            }
+            _ => false,
+        }
+    }
 }
 
 impl fmt::Display for Type {

@@ -1,7 +1,7 @@
 //! Values, their one order and their canonical text.
 
 use std::cmp::Ordering;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -86,4 +86,125 @@ impl<T> Ord for Canonical<T> {
     fn cmp(&self, other: &Self) -> Ordering {
         self.text.cmp(&other.text)
     }
+}
+
+impl Value {
+    /// A set of these values, whatever their order and however often they occur.
+    pub fn set(values: impl IntoIterator<Item = Value>) -> Value {
+        let mut values: Vec<Value> = values.into_iter().collect();
+        values.sort_unstable();
+        values.dedup();
+        Value::Set(values.into())
+    }
+
+    /// A list of these values.
+    pub fn list(values: impl IntoIterator<Item = Value>) -> Value {
+        Value::List(values.into_iter().collect())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Value {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Value {
+        Value::Int(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Value {
+        Value::String(value.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Value {
+        Value::String(value.into())
+    }
+}
+
+impl From<Arc<str>> for Value {
+    fn from(value: Arc<str>) -> Value {
+        Value::String(value)
+    }
+}
+
+impl From<MacAddr> for Value {
+    fn from(value: MacAddr) -> Value {
+        Value::Mac(value)
+    }
+}
+
+impl From<IpAddr> for Value {
+    fn from(value: IpAddr) -> Value {
+        Value::Ip(value)
+    }
+}
+
+impl From<IpNet> for Value {
+    /// Host bits are cleared.
+    fn from(value: IpNet) -> Value {
+        Value::Net(value.trunc())
+    }
+}
+
+impl From<Match> for Value {
+    fn from(value: Match) -> Value {
+        Value::Match(Arc::new(Canonical::new(value)))
+    }
+}
+
+impl From<Actions> for Value {
+    fn from(value: Actions) -> Value {
+        Value::Actions(Arc::new(Canonical::new(value)))
+    }
+}
+
+/// The value as an nlog literal, which [`literal`](crate::literal) reads back.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Bool(value) => write!(f, "{value}"),
+            Value::Int(value) => write!(f, "{value}"),
+            Value::String(value) => write_quoted(f, value),
+            Value::Mac(value) => write!(f, "mac\"{value}\""),
+            Value::Ip(value) => write!(f, "ip\"{value}\""),
+            Value::Net(value) => write!(f, "net\"{value}\""),
+            Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, value.text())),
+            Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, value.text())),
+            Value::Set(values) => write_sequence(f, '{', values, '}'),
+            Value::List(values) => write_sequence(f, '[', values, ']'),
+        }
+    }
+}
+
+fn write_sequence(f: &mut fmt::Formatter<'_>, open: char, values: &[Value], close: char) -> fmt::Result {
+    f.write_char(open)?;
+    for (index, value) in values.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ", " };
+        write!(f, "{comma}{value}")?;
+    }
+    f.write_char(close)
+}
+
+/// Text between quotes, with the escapes of nlog: `\"`, `\\`, `\n`, `\r`, `\t`, and `\u{1b}` for other control
+/// characters.
+fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_char('"')?;
+    for c in text.chars() {
+        match c {
+            '"' => f.write_str("\\\""),
+            '\\' => f.write_str("\\\\"),
+            '\n' => f.write_str("\\n"),
+            '\r' => f.write_str("\\r"),
+            '\t' => f.write_str("\\t"),
+            c if c.is_control() => write!(f, "\\u{{{:x}}}", u32::from(c)),
+            c => f.write_char(c),
+        }?;
+    }
+    f.write_char('"')
 }

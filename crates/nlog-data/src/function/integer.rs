@@ -1,0 +1,108 @@
+//! Integer arithmetic: 64 bits, signed, checked.
+
+use super::define::entry;
+use super::{Failure, Function};
+
+fn overflow(sum: impl std::fmt::Display) -> Failure {
+    Failure::overflow(format!("{sum} leaves the range of int"))
+}
+
+/// The failure of an aggregate `sum`: over the whole group, so that no order of adding shows.
+pub fn sum_overflow(total: i128) -> Failure {
+    overflow(format_args!("sum: {total}"))
+}
+
+/// A shift amount.
+fn amount(sign: &str, a: i64, n: i64) -> Result<u32, Failure> {
+    let bits = u32::try_from(n).ok().filter(|n| *n < 64);
+    bits.ok_or_else(|| Failure::range(format!("{a} {sign} {n}: an int is shifted by 0 to 63 bits")))
+}
+
+pub(super) fn functions() -> Vec<Function> {
+    vec![
+        entry("+(a, b) -> sum", "The sum of two integers.")
+            .example("1, 2", "3")
+            .example("-9223372036854775808, 9223372036854775807", "-1")
+            .example("9223372036854775807, 1", "error overflow")
+            .example("-9223372036854775808, -1", "error overflow")
+            .binary(|a: i64, b: i64| a.checked_add(b).ok_or_else(|| overflow(format_args!("{a} + {b}")))),
+        entry("-(a, b) -> difference", "The difference of two integers.")
+            .example("1, 2", "-1")
+            .example("0, -9223372036854775808", "error overflow")
+            .example("-1, -9223372036854775808", "9223372036854775807")
+            .binary(|a: i64, b: i64| a.checked_sub(b).ok_or_else(|| overflow(format_args!("{a} - {b}")))),
+        entry("-(a) -> negative", "The integer with the other sign.")
+            .example("5", "-5")
+            .example("-9223372036854775807", "9223372036854775807")
+            .example("-9223372036854775808", "error overflow")
+            .unary(|a: i64| a.checked_neg().ok_or_else(|| overflow(format_args!("-({a})")))),
+        entry("*(a, b) -> product", "The product of two integers.")
+            .example("6, -7", "-42")
+            .example("3037000500, 3037000500", "error overflow")
+            .example("-9223372036854775808, -1", "error overflow")
+            .binary(|a: i64, b: i64| a.checked_mul(b).ok_or_else(|| overflow(format_args!("{a} * {b}")))),
+        entry("/(a, b) -> quotient", "The quotient of two integers, rounded towards zero.")
+            .example("7, 2", "3")
+            .example("-7, 2", "-3")
+            .example("7, 0", "error range")
+            .example("-9223372036854775808, -1", "error overflow")
+            .binary(|a: i64, b: i64| match b {
+                0 => Err(Failure::range(format!("{a} / 0: division by zero"))),
+                b => a.checked_div(b).ok_or_else(|| overflow(format_args!("{a} / {b}"))),
+            }),
+        entry("%(a, b) -> remainder", "What division leaves over: a - (a / b) * b; it has the sign of a.")
+            .example("7, 2", "1")
+            .example("-7, 2", "-1")
+            .example("7, -2", "1")
+            .example("-9223372036854775808, -1", "0")
+            .example("7, 0", "error range")
+            .binary(|a: i64, b: i64| match b {
+                0 => Err(Failure::range(format!("{a} % 0: division by zero"))),
+                // The remainder by -1 is 0 even where the quotient overflows.
+                b => Ok(a.wrapping_rem(b)),
+            }),
+        entry("&(a, b) -> bits", "The bits that both integers have, in two's complement.")
+            .example("12, 10", "8")
+            .example("-1, 255", "255")
+            .binary(|a: i64, b: i64| a & b),
+        entry("|(a, b) -> bits", "The bits that one of the integers has, in two's complement.")
+            .example("12, 10", "14")
+            .example("-256, 255", "-1")
+            .binary(|a: i64, b: i64| a | b),
+        entry("^(a, b) -> bits", "The bits in which the integers differ, in two's complement.")
+            .example("12, 10", "6")
+            .example("-1, 0", "-1")
+            .binary(|a: i64, b: i64| a ^ b),
+        entry("<<(a, n) -> bits", "The integer times 2 to the n; n from 0 to 63.")
+            .example("1, 12", "4096")
+            .example("-1, 63", "-9223372036854775808")
+            .example("1, 63", "error overflow")
+            .example("3, 62", "error overflow")
+            .example("0, 63", "0")
+            .example("1, 64", "error range")
+            .example("1, -1", "error range")
+            .binary(|a: i64, n: i64| {
+                let bits = amount("<<", a, n)?;
+                let shifted = a << bits;
+                if shifted >> bits == a { Ok(shifted) } else { Err(overflow(format_args!("{a} << {n}"))) }
+            }),
+        entry(">>(a, n) -> bits", "The integer over 2 to the n, rounded down; n from 0 to 63.")
+            .example("4096, 12", "1")
+            .example("-5, 1", "-3")
+            .example("-1, 63", "-1")
+            .example("1, 64", "error range")
+            .binary(|a: i64, n: i64| amount(">>", a, n).map(|bits| a >> bits)),
+        entry("to_string(n) -> text", "The integer in decimal digits.")
+            .example("-12", r#""-12""#)
+            .example("0", r#""0""#)
+            .unary(|n: i64| n.to_string()),
+        entry(
+            "to_hex(n) -> text",
+            "The integer in hexadecimal digits, lower case, after 0x; none if it is negative.",
+        )
+        .example("26", r#""0x1a""#)
+        .example("0", r#""0x0""#)
+        .example("-1", "none")
+        .unary(|n: i64| (n >= 0).then(|| format!("{n:#x}"))),
+    ]
+}

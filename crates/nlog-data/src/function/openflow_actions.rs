@@ -1,0 +1,288 @@
+//! OpenFlow actions: for every field that can be written `set_FIELD(value)` and, where it takes masks,
+//! `set_FIELD_masked(value, mask)`; and the other actions that rules need.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, OutputReg, PopVlan, PushVlan, WriteMetadata};
+use openflow_rs::{Action, Actions, Field, MacAddr, PortNo, Subfield};
+
+use super::define::entry;
+use super::openflow_examples::{set_examples, set_masked_examples};
+use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
+use super::{Failure, Function};
+use crate::Canonical;
+use crate::json::quote_text;
+
+fn one(action: impl Into<Action>) -> Actions {
+    Actions(vec![action.into()])
+}
+
+/// An argument that is a number of a given width.
+fn number<T: TryFrom<i64>>(function: &str, what: &str, bits: u32, value: i64) -> Result<T, Failure> {
+    T::try_from(value).map_err(|_| {
+        Failure::range(format!("{function}: {value} does not fit a {what}, which has {bits} bits"))
+    })
+}
+
+/// A port that packets can be sent to: an ordinary one, or a reserved one that is a place.
+fn output_port(function: &str, value: i64) -> Result<PortNo, Failure> {
+    let port = u16::try_from(value).ok().map(PortNo).filter(|port| {
+        let reserved = PortNo::IN_PORT.0..=PortNo::LOCAL.0;
+        port.0 < PortNo::MAX || reserved.contains(&port.0) && *port != PortNo::TABLE
+    });
+    port.ok_or_else(|| {
+        Failure::range(format!(
+            "{function}: {value} is no port: ports are 0 to {}, or a reserved one such as 65534 (LOCAL)",
+            PortNo::MAX - 1
+        ))
+    })
+}
+
+/// A field or some bits of it, as text: `reg12`, `xreg3[0..47]`.
+fn bits_of_field(function: &str, text: &str) -> Result<Subfield, Failure> {
+    text.parse().map_err(|error| {
+        Failure::range(format!("{function}: {} is no field, nor bits of one: {error}", quote_text(text)))
+    })
+}
+
+fn move_field(from: &str, to: &str) -> Result<Actions, Failure> {
+    let (source, destination) = (bits_of_field("move_field", from)?, bits_of_field("move_field", to)?);
+    if source.bits() != destination.bits() {
+        let (from_bits, to_bits) = (source.bits(), destination.bits());
+        return Err(Failure::range(format!(
+            "move_field: {from} has {from_bits} bits and {to} has {to_bits}; name as many bits of both, as in xreg3[0..47]"
+        )));
+    }
+    Action::move_bits(source, destination).map(one).map_err(|error| failure("move_field", to, &error))
+}
+
+fn set_field<V: FieldValue>(
+    function: &str,
+    field: Field,
+    value: V,
+    mask: Option<V>,
+) -> Result<Actions, Failure> {
+    let field = value.field(field);
+    let bits = value.bits(field).ok_or_else(|| misfit(function, field, value))?;
+    let action = match mask {
+        None => Action::set_field(field, bits),
+        Some(mask) => {
+            let mask = mask.bits(field).ok_or_else(|| misfit(function, field, mask))?;
+            Action::set_field_masked(field, bits, mask)
+        }
+    };
+    action.map(one).map_err(|error| match mask {
+        None => failure(function, value, &error),
+        Some(mask) => failure(function, format_args!("{value}/{mask}"), &error),
+    })
+}
+
+/// The instructions of a list, which a flow can have once each.
+fn instruction(action: &Action) -> Option<&'static str> {
+    match action {
+        Action::ClearActions(_) => Some("clear_actions"),
+        Action::WriteActions(_) => Some("write_actions"),
+        Action::WriteMetadata(_) => Some("write_metadata"),
+        Action::GotoTable(_) => Some("goto_table"),
+        _ => None,
+    }
+}
+
+fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
+    let mut seen: Vec<&str> = first.0.iter().filter_map(instruction).collect();
+    for name in second.0.iter().filter_map(instruction) {
+        if seen.contains(&name) {
+            return Err(Failure::range(format!("{first} ++ {second}: a flow has {name} once")));
+        }
+        seen.push(name);
+    }
+    Ok(first.clone().then(second))
+}
+
+pub(super) fn functions() -> Vec<Function> {
+    let mut functions = outputs();
+    functions.extend(tables());
+    functions.extend(changes());
+    functions.extend(operators());
+    for field in Field::all().filter(|field| field.info().writable && *field != Field::InPortOxm) {
+        for name in names(field) {
+            for form in forms(field) {
+                match form {
+                    Form::Int => functions.extend(setters::<i64>(field, name, *form)),
+                    Form::Mac => functions.extend(setters::<MacAddr>(field, name, *form)),
+                    Form::Ip => functions.extend(setters::<IpAddr>(field, name, *form)),
+                }
+            }
+        }
+    }
+    functions
+}
+
+/// The functions that write a field, for one type of values.
+fn setters<V: FieldValue>(field: Field, name: &str, form: Form) -> Vec<Function> {
+    let bits = field.bits();
+    let function = format!("set_{name}");
+    let exact = entry(&format!("{function}(value) -> actions"), format!("Writes {name} ({bits} bits)."))
+        .examples(set_examples(field, form))
+        .unary(move |value: V| set_field(&function, field, value, None));
+    if !field.info().maskable {
+        return vec![exact];
+    }
+    let function = format!("set_{name}_masked");
+    let doc = format!("Writes the bits of the mask in {name} ({bits} bits); the value must lie within them.");
+    let masked = entry(&format!("{function}(value, mask) -> actions"), doc)
+        .examples(set_masked_examples(field, form))
+        .binary(move |value: V, mask: V| set_field(&function, field, value, Some(mask)));
+    vec![exact, masked]
+}
+
+fn outputs() -> Vec<Function> {
+    let output = |name: &'static str, doc: &'static str| {
+        entry(&format!("{name}(port) -> actions"), doc)
+            .example("3", r#"actions"output:3""#)
+            .example("65534", r#"actions"LOCAL""#)
+            .example("65279", r#"actions"output:65279""#)
+            .example("65280", "error range")
+            .example("65536", "error range")
+            .example("-1", "error range")
+            .unary(move |port: i64| output_port(name, port).map(|port| one(Action::output(port))))
+    };
+    vec![
+        output("output", "Sends the packet to the port with this number."),
+        output(
+            "flow_output_action",
+            "Sends the packet to the port with this number, as the literature names it.",
+        ),
+        entry("output_in_port() -> actions", "Sends the packet back to the port that it came from.")
+            .example("", r#"actions"IN_PORT""#)
+            .nullary(|| one(Action::output(PortNo::IN_PORT))),
+        entry(
+            "output_field(field) -> actions",
+            "Sends the packet to the port whose number the field, or some bits of it, holds.",
+        )
+        .example(r#""reg12""#, r#"actions"output:NXM_NX_REG12[]""#)
+        .example(r#""reg12[0..15]""#, r#"actions"output:NXM_NX_REG12[0..15]""#)
+        .example(r#""reg16""#, "error range")
+        .example(r#""reg1[5..4]""#, "error range")
+        .unary(|field: Arc<str>| {
+            let source = bits_of_field("output_field", &field)?;
+            Ok(one(OutputReg { source, max_len: u16::MAX }))
+        }),
+        entry("group(id) -> actions", "Sends the packet through the group with this id.")
+            .example("16777216", r#"actions"group:16777216""#)
+            .example("4294967295", "error range")
+            .example("-1", "error range")
+            .unary(|id: i64| match number::<u32>("group", "group id", 32, id)? {
+                id if id <= GREATEST_GROUP => Ok(one(Group { id })),
+                _ => Err(Failure::range(format!(
+                    "group: {id} is no group's id: the greatest is {GREATEST_GROUP}"
+                ))),
+            }),
+        entry("drop() -> actions", "No action: the packet ends here.")
+            .example("", r#"actions"drop""#)
+            .nullary(Actions::drop),
+    ]
+}
+
+/// `OFPG_MAX`; numbers above it mean no group or all.
+const GREATEST_GROUP: u32 = 0xffff_ff00;
+
+/// A table that flows can be in; 255 means something else in every place where a table is named.
+fn table_number(function: &str, table: i64) -> Result<u8, Failure> {
+    let number = u8::try_from(table).ok().filter(|table| *table != 255);
+    number.ok_or_else(|| Failure::range(format!("{function}: {table} is no table: tables are 0 to 254")))
+}
+
+fn tables() -> Vec<Function> {
+    vec![
+        entry("resubmit(table) -> actions", "Looks the packet up in another table and comes back.")
+            .example("4", r#"actions"resubmit(,4)""#)
+            .example("255", "error range")
+            .example("-1", "error range")
+            .unary(|table: i64| Ok(one(Action::resubmit_table(table_number("resubmit", table)?)))),
+        entry(
+            "goto_table(table) -> actions",
+            "Goes on in another table, which must come after the flow's own.",
+        )
+        .example("4", r#"actions"goto_table:4""#)
+        .example("255", "error range")
+        .unary(|table: i64| Ok(one(GotoTable { table: table_number("goto_table", table)? }))),
+        entry(
+            "write_metadata(value, mask) -> actions",
+            "Writes the bits of the mask in the metadata, before goto_table.",
+        )
+        .example("5, 255", r#"actions"write_metadata:0x5/0xff""#)
+        .example("256, 255", "error range")
+        .example("-1, 255", "error range")
+        .binary(|value: i64, mask: i64| {
+            let function = "write_metadata";
+            let bits = u64::try_from(value).map_err(|_| misfit(function, Field::Metadata, value))?;
+            let mask_bits = u64::try_from(mask).map_err(|_| misfit(function, Field::Metadata, mask))?;
+            if bits & !mask_bits != 0 {
+                return Err(Failure::range(format!("{function}: {value} has bits outside the mask {mask}")));
+            }
+            Ok(one(WriteMetadata { value: bits, mask: mask_bits }))
+        }),
+    ]
+}
+
+fn changes() -> Vec<Function> {
+    vec![
+        entry(
+            "move_field(from, to) -> actions",
+            "Copies a field, or some bits of it, to another of the same width; both by name.",
+        )
+        .example(r#""reg4", "arp_spa""#, r#"actions"move:NXM_NX_REG4[]->NXM_OF_ARP_SPA[]""#)
+        .example(r#""xreg3[0..47]", "eth_src""#, r#"actions"move:OXM_OF_PKT_REG3[0..47]->NXM_OF_ETH_SRC[]""#)
+        .example(r#""reg1", "tun_id""#, "error range")
+        .example(r#""reg1", "eth_type""#, "error range")
+        .example(r#""nonsense", "reg1""#, "error range")
+        .binary(|from: Arc<str>, to: Arc<str>| move_field(&from, &to)),
+        entry("dec_ttl() -> actions", "Takes one off the IP time to live; a packet at 1 or 0 ends here.")
+            .example("", r#"actions"dec_ttl""#)
+            .nullary(|| one(DecTtl)),
+        entry("ct_clear() -> actions", "Forgets the packet's connection tracking state.")
+            .example("", r#"actions"ct_clear""#)
+            .nullary(|| one(CtClear)),
+        entry("pop_vlan() -> actions", "Takes the outer VLAN tag off.")
+            .example("", r#"actions"pop_vlan""#)
+            .nullary(|| one(PopVlan)),
+        entry("push_vlan(vlan) -> actions", "Puts a VLAN tag (0x8100) with this id on.")
+            .example("100", r#"actions"push_vlan:0x8100,set_field:4196->vlan_vid""#)
+            .example("4096", "error range")
+            .example("-1", "error range")
+            .unary(|vlan: i64| match u128::try_from(vlan) {
+                Ok(id @ 0..4096) => {
+                    let set = Action::set_field(Field::VlanVid, 0x1000 | id);
+                    let set = set.map_err(|error| failure("push_vlan", vlan, &error))?;
+                    Ok(Actions(vec![PushVlan { eth_type: 0x8100 }.into(), set]))
+                }
+                _ => Err(Failure::range(format!(
+                    "push_vlan: {vlan} does not fit a VLAN id, which has 12 bits"
+                ))),
+            }),
+    ]
+}
+
+fn operators() -> Vec<Function> {
+    type A = Arc<Canonical<Actions>>;
+    vec![
+        entry(
+            "++(a, b) -> actions",
+            "One after the other. Instructions (write_metadata, goto_table …) stand after all actions, each at most once.",
+        )
+        .example(
+            r#"actions"set_field:0x5->reg0", actions"resubmit(,4)""#,
+            r#"actions"set_field:0x5->reg0,resubmit(,4)""#,
+        )
+        .example(r#"actions"goto_table:4", actions"output:3""#, r#"actions"output:3,goto_table:4""#)
+        .example(r#"actions"drop", actions"drop""#, r#"actions"drop""#)
+        .example(r#"actions"goto_table:4", actions"goto_table:5""#, "error range")
+        .binary(|a: A, b: A| then(a.get(), b.get())),
+        entry("to_string(actions) -> text", "The actions as Open vSwitch prints them.")
+            .example(r#"actions"load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#)
+            .example(r#"actions"drop""#, r#""drop""#)
+            .unary(|value: A| value.text().to_string()),
+    ]
+}

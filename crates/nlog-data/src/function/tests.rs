@@ -1,0 +1,170 @@
+//! Every example of every function, and what holds for the table as a whole.
+
+use super::*;
+use crate::literal;
+
+/// Whether a value can stand where the shape says, for examples, whose empty sets have no type of their own.
+fn fits(shape: &Shape, value: &Value) -> bool {
+    match (shape, value) {
+        (Shape::Is(ty), value) => ty.admits(value),
+        (Shape::Any(_), _) => true,
+        (Shape::SetOf(of), Value::Set(values)) | (Shape::ListOf(of), Value::List(values)) => {
+            values.iter().all(|value| fits(of, value))
+        }
+        _ => false,
+    }
+}
+
+/// What an example expects.
+fn expected(function: &Function, example: &Example) -> Result<Results, FailureCode> {
+    let text = &*example.result;
+    match text {
+        "error overflow" => return Err(FailureCode::Overflow),
+        "error range" => return Err(FailureCode::Range),
+        "none" if function.multiplicity == Multiplicity::Many => return Ok(Results::Many(vec![])),
+        "none" => return Ok(Results::None),
+        _ => {}
+    }
+    let read = |text: &str| {
+        literal::parse_list(text).unwrap_or_else(|error| panic!("{function:?}: {text}: {error}"))
+    };
+    if function.multiplicity == Multiplicity::Many {
+        let inside = text.strip_prefix('(').and_then(|text| text.strip_suffix(')')).expect("tuples");
+        return Ok(Results::Many(inside.split(") (").map(read).collect()));
+    }
+    match read(text).as_slice() {
+        [value] => Ok(Results::One(value.clone())),
+        _ => panic!("{function:?}: {text} is not one value"),
+    }
+}
+
+#[test]
+fn every_example_gives_what_it_says() {
+    let mut wrong = Vec::new();
+    for function in functions() {
+        for example in &function.examples {
+            let arguments = literal::parse_list(&example.arguments)
+                .unwrap_or_else(|error| panic!("{function:?}: {}: {error}", example.arguments));
+            assert!(
+                arguments.len() == function.parameters.len()
+                    || function.variadic && arguments.len() > function.parameters.len(),
+                "{function:?}: {}",
+                example.arguments
+            );
+            let expected = expected(function, example);
+            let actual = (function.evaluate)(&arguments);
+            if actual.as_ref().map_err(|failure| failure.code) != expected.as_ref().map_err(|code| *code) {
+                wrong.push(format!(
+                    "{} of ({}) is {actual:?}, not {}",
+                    function.signature(),
+                    example.arguments,
+                    example.result
+                ));
+            }
+            for (parameter, argument) in function.parameters.iter().zip(&arguments) {
+                assert!(fits(&parameter.shape, argument), "{function:?}: {}", example.arguments);
+            }
+            if let Ok(Results::One(value)) = &actual {
+                assert!(fits(&function.results[0].shape, value), "{function:?}");
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn examples_show_what_the_signature_promises() {
+    for function in functions() {
+        let least = if function.parameters.is_empty() { 1 } else { 2 };
+        assert!(function.examples.len() >= least, "{function:?} has too few examples");
+        assert!(!function.doc.is_empty(), "{function:?} has no documentation");
+        let fails = function.examples.iter().any(|example| example.result.starts_with("error"));
+        assert!(!fails || function.may_fail, "{function:?} fails, but says it does not");
+        let none = function.examples.iter().any(|example| example.result == "none");
+        assert!(
+            !none || function.multiplicity != Multiplicity::One,
+            "{function:?} gives none, but says it does not"
+        );
+        if function.multiplicity == Multiplicity::AtMostOne {
+            assert!(none, "{function:?} never shows that it can give none");
+        }
+    }
+}
+
+#[test]
+fn no_two_functions_take_the_same_arguments() {
+    for pair in functions().windows(2) {
+        if pair[0].name == pair[1].name {
+            for function in functions().iter().filter(|function| function.name == pair[0].name) {
+                let same = lookup(&function.name)
+                    .iter()
+                    .filter(|other| {
+                        let shapes =
+                            |f: &Function| f.parameters.iter().map(|p| p.shape.clone()).collect::<Vec<_>>();
+                        shapes(other) == shapes(function)
+                    })
+                    .count();
+                assert_eq!(same, 1, "{function:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lookup_finds_all_of_a_name_and_nothing_else() {
+    let signatures = |name| lookup(name).iter().map(Function::signature).collect::<Vec<_>>();
+    assert_eq!(signatures("flow_expr_match_reg1"), ["flow_expr_match_reg1(value: int) -> match: match"]);
+    assert_eq!(signatures("element_at"), ["element_at(list: list<T>) -> (rank: int, x: T)"]);
+    assert_eq!(signatures("hash"), ["hash(value: T, …) -> n: int"]);
+    assert!(lookup("").is_empty());
+    assert!(lookup("zzz").is_empty());
+    assert_eq!(lookup("&").len(), 3);
+}
+
+#[test]
+fn result_types_follow_the_arguments() {
+    let types = |name: &str, arguments: &[Type]| {
+        let found: Vec<_> =
+            lookup(name).iter().filter_map(|function| function.result_types(arguments)).collect();
+        found
+    };
+    let list = Type::list(Type::String);
+    assert_eq!(types("element_at", std::slice::from_ref(&list)), [vec![Type::Int, Type::String]]);
+    assert_eq!(types("contains", &[list.clone(), Type::String]), [vec![Type::Bool]]);
+    assert!(types("contains", &[list.clone(), Type::Int]).is_empty());
+    assert!(types("==", &[Type::Int, Type::String]).is_empty());
+    assert_eq!(types("hash", &[Type::Int, list, Type::String]), [vec![Type::Int]]);
+    assert!(types("hash", &[]).is_empty());
+    assert_eq!(types("+", &[Type::Int, Type::Int]), [vec![Type::Int]]);
+    assert!(types("+", &[Type::Int]).is_empty());
+}
+
+#[test]
+fn arguments_of_wrong_types_are_refused_without_harm() {
+    for function in functions().iter().filter(|function| !function.variadic) {
+        for arguments in
+            [vec![], vec![Value::Set([].into()); function.parameters.len()], vec![Value::Int(1); 5]]
+        {
+            let _ = (function.evaluate)(&arguments);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_does_not_fit_is_named_with_function_field_and_width() {
+    let message = |name: &str, arguments: &str| {
+        let arguments = literal::parse_list(arguments).expect("literals");
+        let function =
+            lookup(name).iter().find(|f| f.parameters.iter().zip(&arguments).all(|(p, a)| fits(&p.shape, a)));
+        (function.expect("a function").evaluate)(&arguments).expect_err("a failure").message.to_string()
+    };
+    assert_eq!(
+        message("match_reg1", "4294967296"),
+        "match_reg1: 4294967296 does not fit reg1, which has 32 bits"
+    );
+    assert_eq!(message("set_metadata", "-1"), "set_metadata: -1 does not fit metadata, which has 64 bits");
+    assert_eq!(message("match_reg4", r#"ip"::1""#), "match_reg4: ::1 does not fit reg4, which has 32 bits");
+    assert_eq!(message("+", "9223372036854775807, 1"), "9223372036854775807 + 1 leaves the range of int");
+    assert_eq!(message("-", "-9223372036854775808"), "-(-9223372036854775808) leaves the range of int");
+    assert_eq!(message("/", "7, 0"), "7 / 0: division by zero");
+}

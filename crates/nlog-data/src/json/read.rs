@@ -1,0 +1,459 @@
+//! JSON text to values and transactions.
+
+use std::borrow::Cow;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::quote_text;
+use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, TransactionError, Type, Value};
+
+/// A line that is a transaction.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Line {
+    /// Its number, if it has one.
+    pub txn: Option<u64>,
+    /// What it does; nothing if it has an `error` member.
+    pub transaction: Transaction,
+    /// Its other members: who made it, when, why.
+    pub origin: serde_json::Map<String, serde_json::Value>,
+}
+
+/// A line that is no transaction of this schema.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct LineError {
+    /// Its number, if the line is JSON of the right form and has one.
+    pub txn: Option<u64>,
+    /// Why it is refused.
+    pub error: TransactionError,
+}
+
+/// Why a JSON value is not of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a value of type {expected} is wanted, not {found}{}", why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
+pub struct Mismatch {
+    /// The type wanted.
+    pub expected: Type,
+    /// What is there, shortened.
+    pub found: String,
+    /// What is wrong with it, where the type alone does not say it.
+    pub why: Option<String>,
+}
+
+/// Reads one line (without its line feed) of a file of transactions; `number` is the line's number in it, from 1.
+///
+/// Of several faults the first is reported: by table name, then deletes before inserts, then by position.
+/// Members that occur twice are `bad-json`.
+pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, LineError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(line);
+    let members = LineSeed { schema }
+        .deserialize(&mut deserializer)
+        .and_then(|members| deserializer.end().map(|()| members))
+        .map_err(|error| LineError { txn: None, error: bad_json(&error, line, number) })?;
+    let Members { txn, insert, delete, origin } = members;
+    if origin.contains_key("error") {
+        return Ok(Line { txn, transaction: Transaction::default(), origin });
+    }
+    // Both maps are in name order; of one table's two faults the delete's counts.
+    let mut faults = insert.faults;
+    faults.extend(delete.faults);
+    if let Some((_, error)) = faults.into_iter().next() {
+        return Err(LineError { txn, error });
+    }
+    let transaction = Transaction { insert: insert.rows, delete: delete.rows };
+    Ok(Line { txn, transaction, origin })
+}
+
+/// Reads a JSON value as a value of this type.
+pub fn from_json(json: &serde_json::Value, ty: &Type) -> Result<Value, Mismatch> {
+    let read: Result<_, serde_json::Error> = ValueSeed { ty }.deserialize(json);
+    read.unwrap_or_else(|error| Err(mismatch(ty, "this", Some(error.to_string()))))
+}
+
+/// The error of a line that is not JSON of the right form, with its place.
+fn bad_json(error: &serde_json::Error, line: &[u8], number: u64) -> TransactionError {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    let before = line.get(..error.column().saturating_sub(1)).unwrap_or(line);
+    let column = String::from_utf8_lossy(before).chars().count() + 1;
+    TransactionError::new(ErrorCode::BadJson, format!("line {number}, column {column}: {what}"))
+}
+
+/// The members of a line.
+#[derive(Default)]
+struct Members {
+    txn: Option<u64>,
+    insert: Side,
+    delete: Side,
+    origin: serde_json::Map<String, serde_json::Value>,
+}
+
+/// What `insert` or `delete` holds.
+#[derive(Default)]
+struct Side {
+    rows: BTreeMap<TableId, Vec<Row>>,
+    /// The first fault of each table that has one.
+    faults: BTreeMap<String, TransactionError>,
+}
+
+struct LineSeed<'a> {
+    schema: &'a Schema,
+}
+
+impl<'de> DeserializeSeed<'de> for LineSeed<'_> {
+    type Value = Members;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Members, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for LineSeed<'_> {
+    type Value = Members;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a transaction: an object with the members insert and delete")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+        let mut members = Members::default();
+        let (mut has_insert, mut has_delete) = (false, false);
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            let seen = match &*name {
+                "txn" => {
+                    let number: serde_json::Value = map.next_value()?;
+                    let number =
+                        number.as_u64().ok_or_else(|| A::Error::custom("txn is not a natural number"))?;
+                    members.txn.replace(number).is_some()
+                }
+                "insert" => {
+                    members.insert = map.next_value_seed(SideSeed { schema: self.schema, side: "insert" })?;
+                    std::mem::replace(&mut has_insert, true)
+                }
+                "delete" => {
+                    members.delete = map.next_value_seed(SideSeed { schema: self.schema, side: "delete" })?;
+                    std::mem::replace(&mut has_delete, true)
+                }
+                _ => members.origin.insert(name.clone().into_owned(), map.next_value()?).is_some(),
+            };
+            if seen {
+                return Err(A::Error::custom(format!("member {} occurs twice", quote_text(&name))));
+            }
+        }
+        Ok(members)
+    }
+}
+
+/// Reads `insert` or `delete`: an object with an array of rows for each table.
+struct SideSeed<'a> {
+    schema: &'a Schema,
+    side: &'static str,
+}
+
+impl<'de> DeserializeSeed<'de> for SideSeed<'_> {
+    type Value = Side;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Side, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for SideSeed<'_> {
+    type Value = Side;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with an array of rows for each table")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Side, A::Error> {
+        let mut side = Side::default();
+        let mut unknown: BTreeMap<String, ()> = BTreeMap::new();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            let twice =
+                || A::Error::custom(format!("table {} occurs twice in {}", quote_text(&name), self.side));
+            let Some(id) = self.schema.find(&name) else {
+                map.next_value_seed(RowsSeed { columns: None })?;
+                if unknown.insert(name.clone().into_owned(), ()).is_some() {
+                    return Err(twice());
+                }
+                let message = format!("there is no table {}", quote_text(&name));
+                side.faults
+                    .insert(name.into_owned(), TransactionError::new(ErrorCode::UnknownTable, message));
+                continue;
+            };
+            let table = self.schema.table(id);
+            let is_input = table.role == Role::Input;
+            let (rows, fault) =
+                map.next_value_seed(RowsSeed { columns: is_input.then_some(&table.columns) })?;
+            match side.rows.entry(id) {
+                Entry::Occupied(_) => return Err(twice()),
+                Entry::Vacant(entry) => entry.insert(rows),
+            };
+            if !is_input {
+                let message = format!("table {name} is filled by rules; only input tables take rows");
+                side.faults.insert(name.into_owned(), TransactionError::new(ErrorCode::NotAnInput, message));
+            } else if let Some((position, fault)) = fault {
+                let error = fault.describe(&name, self.side, position, &table.columns);
+                side.faults.insert(name.into_owned(), error);
+            }
+        }
+        Ok(side)
+    }
+}
+
+/// What is wrong with a row.
+enum RowFault {
+    /// It has this many values.
+    Arity(usize),
+    /// The value of the column with this index is of another type.
+    Mismatch(usize, Mismatch),
+}
+
+impl RowFault {
+    fn describe(self, table: &str, side: &str, position: usize, columns: &[Column]) -> TransactionError {
+        let place = format!("table {table}: row {position} of {side}");
+        match self {
+            RowFault::Arity(count) => {
+                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+                let message = format!(
+                    "{place} has {count} {}, the table has {} {}: {}",
+                    if count == 1 { "value" } else { "values" },
+                    names.len(),
+                    if names.len() == 1 { "column" } else { "columns" },
+                    names.join(", ")
+                );
+                TransactionError::new(ErrorCode::Arity, message)
+            }
+            RowFault::Mismatch(column, mismatch) => {
+                let column = columns.get(column).map_or("", |column| column.name.as_str());
+                TransactionError::new(
+                    ErrorCode::TypeMismatch,
+                    format!("{place}, column {column}: {mismatch}"),
+                )
+            }
+        }
+    }
+}
+
+/// Reads an array of rows; without columns it only checks that it is one.
+struct RowsSeed<'a> {
+    columns: Option<&'a [Column]>,
+}
+
+/// The rows before the first faulty one, and that one's position (from 1) and fault.
+type Rows = (Vec<Row>, Option<(usize, RowFault)>);
+
+impl<'de> DeserializeSeed<'de> for RowsSeed<'_> {
+    type Value = Rows;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Rows, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowsSeed<'_> {
+    type Value = Rows;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of rows")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Rows, A::Error> {
+        let mut rows = Vec::new();
+        let Some(columns) = self.columns else {
+            while seq.next_element::<Vec<IgnoredAny>>()?.is_some() {}
+            return Ok((rows, None));
+        };
+        while let Some(row) = seq.next_element_seed(RowSeed { columns })? {
+            match row {
+                Ok(row) => rows.push(row),
+                Err(fault) => {
+                    let position = rows.len() + 1;
+                    while seq.next_element::<Vec<IgnoredAny>>()?.is_some() {}
+                    return Ok((rows, Some((position, fault))));
+                }
+            }
+        }
+        Ok((rows, None))
+    }
+}
+
+/// Reads one row.
+struct RowSeed<'a> {
+    columns: &'a [Column],
+}
+
+impl<'de> DeserializeSeed<'de> for RowSeed<'_> {
+    type Value = Result<Row, RowFault>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RowSeed<'_> {
+    type Value = Result<Row, RowFault>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a row: an array of values")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut row = Vec::with_capacity(self.columns.len());
+        let mut fault = None;
+        for (index, column) in self.columns.iter().enumerate() {
+            match seq.next_element_seed(ValueSeed { ty: &column.ty })? {
+                None => return Ok(Err(RowFault::Arity(index))),
+                Some(Ok(value)) => row.push(value),
+                Some(Err(mismatch)) => {
+                    fault.get_or_insert(RowFault::Mismatch(index, mismatch));
+                }
+            }
+        }
+        let mut count = self.columns.len();
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        if count > self.columns.len() {
+            return Ok(Err(RowFault::Arity(count)));
+        }
+        Ok(fault.map_or(Ok(row), Err))
+    }
+}
+
+/// Reads a value of a type. What is no such value is consumed, so that the rest of the line can be read.
+struct ValueSeed<'a> {
+    ty: &'a Type,
+}
+
+fn mismatch(ty: &Type, found: impl Into<String>, why: Option<String>) -> Mismatch {
+    Mismatch { expected: ty.clone(), found: found.into(), why }
+}
+
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
+    type Value = Result<Value, Mismatch>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ValueSeed<'_> {
+    type Value = Result<Value, Mismatch>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Self::Value, E> {
+        Ok(match self.ty {
+            Type::Bool => Ok(Value::Bool(value)),
+            ty => Err(mismatch(ty, value.to_string(), None)),
+        })
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Self::Value, E> {
+        Ok(match self.ty {
+            Type::Int => Ok(Value::Int(value)),
+            ty => Err(mismatch(ty, value.to_string(), None)),
+        })
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Self::Value, E> {
+        Ok(match (self.ty, i64::try_from(value)) {
+            (Type::Int, Ok(value)) => Ok(Value::Int(value)),
+            (Type::Int, Err(_)) => {
+                let why = format!("the greatest int is {}", i64::MAX);
+                Err(mismatch(&Type::Int, value.to_string(), Some(why)))
+            }
+            (ty, _) => Err(mismatch(ty, value.to_string(), None)),
+        })
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
+        let why = (*self.ty == Type::Int)
+            .then(|| "an int has 64 bits, and neither fraction nor exponent".to_string());
+        Ok(Err(mismatch(self.ty, format!("{value:?}"), why)))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Self::Value, E> {
+        Ok(self.ty.parse_text(value))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Self::Value, E> {
+        Ok(self.ty.parse_text(&value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Err(mismatch(self.ty, "null", None)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut values = Vec::new();
+        let mut fault = None;
+        if let Type::Set(of) | Type::List(of) = self.ty {
+            while fault.is_none() {
+                match seq.next_element_seed(ValueSeed { ty: of })? {
+                    Some(Ok(value)) => values.push(value),
+                    Some(Err(mismatch)) => fault = Some(mismatch),
+                    None => break,
+                }
+            }
+        } else {
+            fault = Some(mismatch(self.ty, "an array", None));
+        }
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(match (fault, self.ty) {
+            (Some(fault), _) => Err(fault),
+            (None, Type::Set(_)) => Ok(Value::set(values)),
+            (None, _) => Ok(Value::list(values)),
+        })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Err(mismatch(self.ty, "an object", None)))
+    }
+}
+
+impl Type {
+    /// Reads the text of a value: of a `string` the text itself, of the types that are strings in JSON their
+    /// canonical form, or another that can only mean the same.
+    pub fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
+        let wrong = |why: String| mismatch(self, quote_text(text), Some(why));
+        match self {
+            Type::String => Ok(text.into()),
+            // Octets of one digit, which some tools print, could be typing mistakes.
+            Type::Mac if text.len() != 17 => {
+                Err(wrong("six pairs of hexadecimal digits, with colons".to_string()))
+            }
+            Type::Mac => text
+                .parse()
+                .map(Value::Mac)
+                .map_err(|_| wrong("six pairs of hexadecimal digits, with colons".to_string())),
+            Type::Ip => text.parse().map(Value::Ip).map_err(|_| wrong("no IPv4 or IPv6 address".to_string())),
+            Type::Net => parse_net(text).map_err(wrong),
+            Type::Match => {
+                text.parse::<openflow_rs::Match>().map(Value::from).map_err(|error| wrong(error.to_string()))
+            }
+            Type::Actions => text
+                .parse::<openflow_rs::Actions>()
+                .map(Value::from)
+                .map_err(|error| wrong(error.to_string())),
+            Type::Bool | Type::Int | Type::Set(_) | Type::List(_) => {
+                Err(mismatch(self, quote_text(text), None))
+            }
+        }
+    }
+}
+
+fn parse_net(text: &str) -> Result<Value, String> {
+    let net: ipnet::IpNet = text.parse().map_err(|_| "no prefix in CIDR notation".to_string())?;
+    if net.trunc() == net {
+        Ok(Value::Net(net))
+    } else {
+        Err(format!("host bits are set; the prefix is {}", net.trunc()))
+    }
+}

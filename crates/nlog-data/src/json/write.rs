@@ -1,0 +1,147 @@
+//! Values, deltas, errors and contents to JSON text, straight into a buffer.
+
+use std::io::Write as _;
+
+use crate::{Delta, Row, Schema, TableDelta, TransactionError, Value};
+
+/// Writes a value in its JSON form.
+pub fn write_value(out: &mut Vec<u8>, value: &Value) {
+    match value {
+        Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
+        Value::Int(value) => write_serialized(out, value),
+        Value::String(value) => write_text(out, value),
+        Value::Mac(value) => write_plain(out, format_args!("\"{value}\"")),
+        Value::Ip(value) => write_plain(out, format_args!("\"{value}\"")),
+        Value::Net(value) => write_plain(out, format_args!("\"{value}\"")),
+        Value::Match(value) => write_text(out, value.text()),
+        Value::Actions(value) => write_text(out, value.text()),
+        Value::Set(values) | Value::List(values) => write_row(out, values),
+    }
+}
+
+/// Writes a row (or any sequence of values) as an array.
+pub fn write_row(out: &mut Vec<u8>, row: &[Value]) {
+    out.push(b'[');
+    for (index, value) in row.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_value(out, value);
+    }
+    out.push(b']');
+}
+
+/// Writes an accepted transaction's line, `{"txn":1,"insert":{…},"delete":{…}}` and a line feed.
+///
+/// Tables come in name order, those without changes not at all.
+pub fn write_delta_line(out: &mut Vec<u8>, txn: u64, delta: &Delta, schema: &Schema) {
+    write_plain(out, format_args!("{{\"txn\":{txn},\"insert\":"));
+    write_side(out, delta, schema, |table| &table.insert);
+    out.extend_from_slice(b",\"delete\":");
+    write_side(out, delta, schema, |table| &table.delete);
+    out.extend_from_slice(b"}\n");
+}
+
+/// Writes a refused transaction's line, `{"txn":1,"error":{"code":…,"message":…}}` and a line feed.
+pub fn write_error_line(out: &mut Vec<u8>, txn: u64, error: &TransactionError) {
+    write_plain(
+        out,
+        format_args!("{{\"txn\":{txn},\"error\":{{\"code\":\"{}\",\"message\":", error.code.name()),
+    );
+    write_text(out, &error.message);
+    out.extend_from_slice(b"}}\n");
+}
+
+/// Writes the contents of tables, `{"table":[rows],…}` and a line feed, in the order given (callers give name order).
+pub fn write_contents_line<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item = (&'a str, &'a [Row])>) {
+    write_tables(out, tables);
+    out.push(b'\n');
+}
+
+/// A value in its JSON form as a document, for callers that build a larger one.
+pub fn to_json(value: &Value) -> serde_json::Value {
+    match value {
+        Value::Bool(value) => (*value).into(),
+        Value::Int(value) => (*value).into(),
+        Value::String(value) => (&**value).into(),
+        Value::Mac(value) => value.to_string().into(),
+        Value::Ip(value) => value.to_string().into(),
+        Value::Net(value) => value.to_string().into(),
+        Value::Match(value) => value.text().into(),
+        Value::Actions(value) => value.text().into(),
+        Value::Set(values) | Value::List(values) => values.iter().map(to_json).collect(),
+    }
+}
+
+/// A value for a message: its JSON, cut where it gets long.
+pub(crate) fn quote(value: &Value) -> String {
+    let mut out = Vec::new();
+    write_value(&mut out, value);
+    shorten(&out)
+}
+
+/// A row for a message: its JSON, cut where it gets long.
+pub(crate) fn quote_row(row: &[Value]) -> String {
+    let mut out = Vec::new();
+    write_row(&mut out, row);
+    shorten(&out)
+}
+
+/// Text for a message: as JSON, cut where it gets long.
+pub(crate) fn quote_text(text: &str) -> String {
+    let mut out = Vec::new();
+    write_text(&mut out, text);
+    shorten(&out)
+}
+
+/// The longest quotation in a message, in bytes.
+const LONGEST_QUOTE: usize = 400;
+
+fn shorten(json: &[u8]) -> String {
+    if json.len() <= LONGEST_QUOTE {
+        return String::from_utf8_lossy(json).into_owned();
+    }
+    // Cutting may split a character; its first bytes are then dropped.
+    let start = String::from_utf8_lossy(&json[..LONGEST_QUOTE]);
+    format!("{}…", start.trim_end_matches(char::REPLACEMENT_CHARACTER))
+}
+
+fn write_side(out: &mut Vec<u8>, delta: &Delta, schema: &Schema, side: impl Fn(&TableDelta) -> &Vec<Row>) {
+    let tables =
+        delta.tables.iter().map(|(id, table)| (schema.table(*id).name.as_str(), side(table).as_slice()));
+    write_tables(out, tables.filter(|(_, rows)| !rows.is_empty()));
+}
+
+fn write_tables<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item = (&'a str, &'a [Row])>) {
+    out.push(b'{');
+    for (index, (name, rows)) in tables.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_text(out, name);
+        out.extend_from_slice(b":[");
+        for (index, row) in rows.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            write_row(out, row);
+        }
+        out.push(b']');
+    }
+    out.push(b'}');
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    write_serialized(out, text);
+}
+
+/// Writing to a vector cannot fail, and neither can numbers and strings as JSON.
+fn write_serialized<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
+    let written = serde_json::to_writer(out, value);
+    debug_assert!(written.is_ok(), "a number or string is JSON");
+}
+
+fn write_plain(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    let written = out.write_fmt(text);
+    debug_assert!(written.is_ok(), "a vector takes all bytes");
+}

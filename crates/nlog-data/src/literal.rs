@@ -1,0 +1,271 @@
+//! nlog literals to values: the inverse of a value's `Display`.
+//!
+//! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`, `mac"02:00:00:00:00:01"`,
+//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}` and lists as `[1, 2]`. Text in quotes knows the escapes
+//! `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
+
+use crate::{Type, Value};
+
+/// Text that is no literal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("at byte {at}: {message}")]
+pub struct LiteralError {
+    /// Where, in bytes from the start of the text.
+    pub at: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// Sets and lists may be nested this deep.
+const DEEPEST: usize = 32;
+
+/// Reads one literal.
+pub fn parse(text: &str) -> Result<Value, LiteralError> {
+    let mut reader = Reader { text, at: 0, depth: 0 };
+    let value = reader.value()?;
+    reader.end()?;
+    Ok(value)
+}
+
+/// Reads literals with commas between them; none if there is but white space.
+pub fn parse_list(text: &str) -> Result<Vec<Value>, LiteralError> {
+    let mut reader = Reader { text, at: 0, depth: 0 };
+    let values = reader.values(None)?;
+    reader.end()?;
+    Ok(values)
+}
+
+/// Reads the inside of a quoted string: resolves its escapes.
+pub fn unescape(inside: &str) -> Result<String, LiteralError> {
+    let mut text = String::with_capacity(inside.len());
+    let mut chars = inside.char_indices();
+    while let Some((at, c)) = chars.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        let unknown =
+            || LiteralError { at, message: "an escape is one of \\\" \\\\ \\n \\r \\t \\u{1f}".to_string() };
+        text.push(match chars.next().ok_or_else(unknown)?.1 {
+            c @ ('"' | '\\') => c,
+            'n' => '\n',
+            'r' => '\r',
+            't' => '\t',
+            'u' => {
+                let rest = chars.as_str();
+                let (digits, _) =
+                    rest.strip_prefix('{').and_then(|rest| rest.split_once('}')).ok_or_else(unknown)?;
+                chars.nth(digits.chars().count() + 1);
+                let plain = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+                let code = u32::from_str_radix(digits, 16).ok().filter(|_| plain);
+                code.and_then(char::from_u32).ok_or_else(unknown)?
+            }
+            _ => return Err(unknown()),
+        });
+    }
+    Ok(text)
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    depth: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Result<T, LiteralError> {
+        Err(LiteralError { at: self.at, message: message.into() })
+    }
+
+    fn skip_space(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Steps over `c`, and white space before it, if it comes next.
+    fn take(&mut self, c: char) -> bool {
+        self.skip_space();
+        let found = self.rest().starts_with(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+
+    fn word(&mut self) -> &'a str {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        self.at += end;
+        &rest[..end]
+    }
+
+    fn end(&mut self) -> Result<(), LiteralError> {
+        self.skip_space();
+        if self.rest().is_empty() { Ok(()) } else { self.error("a literal ends before this") }
+    }
+
+    /// Values up to `close`, or to the end of the text.
+    fn values(&mut self, close: Option<char>) -> Result<Vec<Value>, LiteralError> {
+        let mut values = Vec::new();
+        loop {
+            self.skip_space();
+            let at_end = match close {
+                Some(close) => self.take(close),
+                None => self.rest().is_empty(),
+            };
+            if at_end {
+                return Ok(values);
+            }
+            if !values.is_empty() && !self.take(',') {
+                return self.error("a comma is missing");
+            }
+            self.skip_space();
+            // A comma may follow the last value.
+            if values.is_empty()
+                || !close.map_or(self.rest().is_empty(), |close| self.rest().starts_with(close))
+            {
+                values.push(self.value()?);
+            }
+        }
+    }
+
+    fn nested(&mut self, close: char) -> Result<Vec<Value>, LiteralError> {
+        if self.depth == DEEPEST {
+            return self.error("sets and lists are nested too deep");
+        }
+        self.depth += 1;
+        let values = self.values(Some(close))?;
+        self.depth -= 1;
+        Ok(values)
+    }
+
+    fn value(&mut self) -> Result<Value, LiteralError> {
+        self.skip_space();
+        let start = self.at;
+        match self.rest().chars().next() {
+            Some('{') => {
+                self.take('{');
+                self.nested('}').map(Value::set)
+            }
+            Some('[') => {
+                self.take('[');
+                self.nested(']').map(Value::list)
+            }
+            Some('"') => self.quoted().map(Value::from),
+            Some('-' | '0'..='9') => self.integer(),
+            _ => {
+                let ty = match self.word() {
+                    "true" => return Ok(Value::Bool(true)),
+                    "false" => return Ok(Value::Bool(false)),
+                    "mac" => Type::Mac,
+                    "ip" => Type::Ip,
+                    "net" => Type::Net,
+                    "match" => Type::Match,
+                    "actions" => Type::Actions,
+                    _ => {
+                        self.at = start;
+                        return self.error("this is no literal");
+                    }
+                };
+                let text = self.quoted()?;
+                ty.parse_text(&text)
+                    .map_err(|mismatch| LiteralError { at: start, message: mismatch.to_string() })
+            }
+        }
+    }
+
+    fn integer(&mut self) -> Result<Value, LiteralError> {
+        let start = self.at;
+        let negative = self.take('-');
+        let word = self.word();
+        let digits = word.strip_prefix("0x");
+        let (digits, radix) = digits.map_or((word, 10), |digits| (digits, 16));
+        // from_str_radix takes a sign, but a word has none.
+        let magnitude = i128::from_str_radix(digits, radix).ok();
+        let number = magnitude.map(|n| if negative { -n } else { n }).and_then(|n| i64::try_from(n).ok());
+        match number {
+            Some(number) => Ok(Value::Int(number)),
+            None => {
+                self.at = start;
+                self.error("this is no integer of 64 bits")
+            }
+        }
+    }
+
+    /// Text between quotes.
+    fn quoted(&mut self) -> Result<String, LiteralError> {
+        let start = self.at;
+        let Some(inside) = self.rest().strip_prefix('"') else {
+            return self.error("text in quotes is wanted here");
+        };
+        let mut escaped = false;
+        let close = inside.find(|c| {
+            let closes = c == '"' && !escaped;
+            escaped = c == '\\' && !escaped;
+            closes
+        });
+        let Some(close) = close else {
+            return self.error("the closing quote is missing");
+        };
+        self.at += close + 2;
+        unescape(&inside[..close]).map_err(|error| LiteralError { at: start + 1 + error.at, ..error })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_value_prints_is_read_back() {
+        for text in [
+            "12",
+            "-9223372036854775808",
+            r#""a \"b\" \\ \n \u{1b}é""#,
+            "true",
+            r#"ip"::1""#,
+            r#"net"10.0.0.0/24""#,
+            r#"mac"02:00:00:00:00:01""#,
+            r#"match"reg1=0x1a""#,
+            r#"actions"output:3""#,
+            r#"{1, 2}"#,
+            r#"[["b"], [], ["a", "b"]]"#,
+        ] {
+            assert_eq!(parse(text).map(|value| value.to_string()), Ok(text.to_string()));
+        }
+    }
+
+    #[test]
+    fn other_spellings_mean_the_same() {
+        assert_eq!(parse("0x1F"), Ok(Value::Int(31)));
+        assert_eq!(parse("{2, 1, 2,}").map(|value| value.to_string()), Ok("{1, 2}".to_string()));
+        assert_eq!(parse_list(" 1 , \"a,b\" ").map(|values| values.len()), Ok(2));
+        assert_eq!(parse_list(" "), Ok(vec![]));
+    }
+
+    #[test]
+    fn faults_name_their_place() {
+        for (text, at) in [
+            ("", 0),
+            ("1 2", 2),
+            ("9223372036854775808", 0),
+            ("--1", 0),
+            ("0x", 0),
+            ("\"a", 0),
+            (r#""a\x""#, 2),
+            (r#""\u{d800}""#, 1),
+            (r#""\u{+1}""#, 1),
+            ("[1 2]", 3),
+            ("[,]", 1),
+            ("ip \"::1\"", 2),
+            ("net\"10.0.0.1/24\"", 0),
+            ("[1", 2),
+        ] {
+            assert_eq!(parse(text).map_err(|error| error.at), Err(at), "{text}");
+        }
+        assert!(parse(&"[".repeat(100_000)).is_err());
+    }
+}
