@@ -224,17 +224,31 @@ impl Connection {
             let deadline = self.deadline();
             let pending = self.written < self.outgoing.len();
             tokio::select! {
-                read = self.reader.read(&mut self.chunk) => match read? {
-                    0 => return Err(ConnectionError::Closed { mid_message: self.decoder.is_mid_message() }),
+                read = self.reader.read(&mut self.chunk) => match read.map_err(|error| self.broken(error))? {
+                    0 => return Err(self.closed()),
                     length => {
                         self.last_read = Instant::now();
                         self.probed = None;
                         self.decoder.feed(&self.chunk[..length]);
                     }
                 },
-                written = self.writer.write(&self.outgoing[self.written..]), if pending => self.wrote(written?)?,
+                written = self.writer.write(&self.outgoing[self.written..]), if pending => {
+                    self.wrote(written.map_err(|error| self.broken(error))?)?;
+                }
                 () = tokio::time::sleep_until(deadline) => self.time_passed()?,
             }
+        }
+    }
+
+    fn closed(&self) -> ConnectionError {
+        ConnectionError::Closed { mid_message: self.decoder.is_mid_message() }
+    }
+
+    /// A peer that closes while something is sent to it shows as one of these.
+    fn broken(&self, error: io::Error) -> ConnectionError {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.closed(),
+            _ => error.into(),
         }
     }
 

@@ -364,6 +364,9 @@ async fn a_clustered_database_resumes_where_the_connection_broke() {
         Client::spawn(Endpoint::Unix(proxy.path.clone()), "Open_vSwitch", bridges(), Options::default());
     let mut own = Replica::default();
     common::follow_changes(&mut own, &connected(&mut events).await);
+    // The server remembers transactions only as long as they are smaller, together, than the database.
+    let bulk = Datum::map((0..1000).map(|n| (format!("key-{n}"), "value")));
+    client.transact(&[Operation::insert(Row::new("Queue").with("external_ids", bulk))]).await.unwrap();
     client.transact(&insert_bridge("br2")).await.unwrap();
     common::follow_changes(&mut own, &next_changes(&mut events).await);
     proxy.from_server.lock().unwrap().clear();

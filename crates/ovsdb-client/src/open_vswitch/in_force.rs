@@ -3,7 +3,6 @@
 //! A transaction increments `next_cfg`; `ovs-vswitchd` copies it to `cur_cfg` when what it found with it is in
 //! force. The waiting is the server's (`wait` with `until` `!=`), so nothing polls and nothing need be monitored.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -37,10 +36,11 @@ pub async fn transact_in_force(
 /// Waits until `cur_cfg` is at least `next_cfg`. A lost connection in between does not matter if there is another
 /// one in time.
 pub async fn wait_in_force(client: &Client, next_cfg: i64, patience: Duration) -> Result<(), Error> {
-    let reached = Cell::new(None);
-    let waited = tokio::time::timeout(patience, until_reached(client, next_cfg, patience, &reached)).await;
+    let mut reached = None;
+    let waited =
+        tokio::time::timeout(patience, until_reached(client, next_cfg, patience, &mut reached)).await;
     waited.unwrap_or_else(|_| {
-        Err(Error::NotInForce { wanted: next_cfg, reached: reached.get(), seconds: patience.as_secs_f64() })
+        Err(Error::NotInForce { wanted: next_cfg, reached, seconds: patience.as_secs_f64() })
     })
 }
 
@@ -48,12 +48,12 @@ async fn until_reached(
     client: &Client,
     next_cfg: i64,
     patience: Duration,
-    reached: &Cell<Option<i64>>,
+    reached: &mut Option<i64>,
 ) -> Result<(), Error> {
     let end = Instant::now() + patience;
     loop {
         let mut operations = vec![Operation::select(OpenVswitch::TABLE, vec![], &["cur_cfg"])];
-        if let Some(seen) = reached.get() {
+        if let Some(seen) = *reached {
             let wait = Operation::Wait {
                 table: OpenVswitch::TABLE.to_owned(),
                 conditions: vec![],
@@ -71,7 +71,7 @@ async fn until_reached(
                 if cur_cfg >= next_cfg {
                     return Ok(());
                 }
-                reached.set(Some(cur_cfg));
+                *reached = Some(cur_cfg);
             }
             // The caller's time is up at the same moment.
             Err(error) if error.is_timed_out() => std::future::pending().await,

@@ -1,0 +1,325 @@
+//! The client against peers that misbehave, each over a unix socket.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, connected, disconnected, next, next_changes};
+use ovsdb_client::framing::Decoder;
+use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, TransactError};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::mpsc::Receiver;
+
+const A: &str = "00000000-0000-0000-0000-00000000000a";
+const B: &str = "00000000-0000-0000-0000-00000000000b";
+const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
+
+/// A listener, the folder of its socket, and a client of it with short deadlines.
+struct Stage {
+    listener: UnixListener,
+    client: Client,
+    events: Receiver<Event>,
+    _folder: tempfile::TempDir,
+}
+
+const PROBE: Duration = Duration::from_millis(100);
+
+impl Stage {
+    fn new() -> Stage {
+        Stage::with(Options::default())
+    }
+
+    fn with(options: Options) -> Stage {
+        let folder = tempfile::Builder::new().prefix("ovsdb-client-").tempdir().unwrap();
+        let path = folder.path().join("peer");
+        let listener = UnixListener::bind(&path).unwrap();
+        let options = Options {
+            probe_interval: PROBE,
+            probe_timeout: PROBE,
+            backoff_min: Duration::from_millis(10),
+            ..options
+        };
+        let monitor = MonitorSpec::nothing().table("T", &["name"]);
+        let (client, events) = Client::spawn(Endpoint::Unix(path), "D", monitor, options);
+        Stage { listener, client, events, _folder: folder }
+    }
+
+    async fn accept(&mut self) -> Peer {
+        let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
+        Peer { stream: accepted.expect("a connection in time").unwrap().0, decoder: Decoder::default() }
+    }
+
+    /// Accepts and serves schema and snapshot well.
+    async fn accept_well(&mut self, rows: &[(&str, &str)]) -> Peer {
+        let mut peer = self.accept().await;
+        peer.handshake(rows).await;
+        peer
+    }
+
+    /// After whatever happened, a peer that behaves is found, and the replica is what it says.
+    async fn recovers(&mut self) {
+        let _peer = self.accept_well(&[(A, "recovered")]).await;
+        connected(&mut self.events).await;
+        let name = |replica: &ovsdb_client::Replica| {
+            replica.rows("T").map(|(_, row)| row.get("name").unwrap()).collect()
+        };
+        let names: Vec<String> = self.client.with_replica(name);
+        assert_eq!(names, ["recovered"]);
+    }
+}
+
+struct Peer {
+    stream: UnixStream,
+    decoder: Decoder,
+}
+
+impl Peer {
+    async fn send(&mut self, text: impl AsRef<[u8]>) {
+        self.stream.write_all(text.as_ref()).await.unwrap();
+    }
+
+    /// The next message of the client, echo requests left unanswered and out.
+    async fn receive(&mut self) -> Value {
+        let read = async {
+            loop {
+                while let Some(message) = self.decoder.next_message().unwrap() {
+                    if message["method"] != "echo" {
+                        return message;
+                    }
+                }
+                let mut chunk = [0; 4096];
+                let length = self.stream.read(&mut chunk).await.unwrap();
+                assert_ne!(length, 0, "the client closed");
+                self.decoder.feed(&chunk[..length]);
+            }
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("a message in time")
+    }
+
+    async fn answer(&mut self, method: &str, result: &Value) {
+        let request = self.receive().await;
+        assert_eq!(request["method"], method);
+        self.send(json!({"id": request["id"], "result": result, "error": null}).to_string()).await;
+    }
+
+    async fn answer_schema(&mut self) {
+        let schema = json!({"name": "D", "version": "1.0.0", "tables": {"T": {"columns": {"name": {"type": "string"}}}}});
+        self.answer("get_schema", &schema).await;
+    }
+
+    async fn handshake(&mut self, rows: &[(&str, &str)]) {
+        self.answer_schema().await;
+        let rows: serde_json::Map<String, Value> = rows
+            .iter()
+            .map(|(uuid, name)| ((*uuid).to_owned(), json!({"initial": {"name": name}})))
+            .collect();
+        self.answer("monitor_cond_since", &json!([false, NO_TRANSACTION, {"T": rows}])).await;
+    }
+
+    /// Reads until the client closes.
+    async fn closed(mut self) {
+        let read = async {
+            let mut chunk = [0; 4096];
+            while self.stream.read(&mut chunk).await.is_ok_and(|length| length > 0) {}
+        };
+        tokio::time::timeout(PATIENCE, read).await.expect("the client closes in time");
+    }
+}
+
+fn update(uuid: &str, change: &Value) -> String {
+    json!({"id": null, "method": "update3", "params": ["replica", NO_TRANSACTION, {"T": {uuid: change}}]})
+        .to_string()
+}
+
+#[tokio::test]
+async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
+    for (breach, says) in [
+        ("nonsense".to_owned(), "malformed JSON at byte"),
+        ("[1]".to_owned(), "malformed JSON at byte"),
+        (r#"{"id":null,"method":"update3" "params":[]}"#.to_owned(), "malformed JSON at byte"),
+        (r#"{"id":99,"result":[],"error":null}"#.to_owned(), "a reply with id 99 answers no request of ours"),
+        (
+            r#"{"id":"x","result":[],"error":null}"#.to_owned(),
+            "a reply with id \"x\" answers no request of ours",
+        ),
+        (r#"{"id":null,"method":7,"params":[]}"#.to_owned(), "a method is 7"),
+        (update(B, &json!({"modify": {"name": "x"}})), "reported as modified, but it is unknown"),
+        (update(A, &json!({"modify": {"name": 1}})), "T.name: wanted string, got 1"),
+        (r#"{"id":null,"method":"update3","params":["replica"]}"#.to_owned(), "a transaction id is null"),
+        (
+            r#"{"id":null,"method":"update2","params":["other",{}]}"#.to_owned(),
+            "for a monitor that is not ours",
+        ),
+        (
+            r#"{"id":null,"method":"monitor_canceled","params":["replica"]}"#.to_owned(),
+            "cancelled the monitor",
+        ),
+    ] {
+        let mut stage = Stage::new();
+        let mut peer = stage.accept_well(&[(A, "same"), (B, "going")]).await;
+        assert_eq!(connected(&mut stage.events).await.len(), 2);
+        // A transaction is on its way when the breach comes.
+        let client = stage.client.clone();
+        let pending =
+            tokio::spawn(async move { client.transact(&[Operation::Comment(String::new())]).await });
+        assert_eq!(peer.receive().await["method"], "transact");
+        // What came before the breach counts.
+        peer.send(update(B, &json!({"delete": null})) + &update(B, &json!({"insert": {"name": "back"}})))
+            .await;
+        assert_eq!(next_changes(&mut stage.events).await.len(), 1);
+        assert_eq!(next_changes(&mut stage.events).await.len(), 1);
+        peer.send(update(B, &json!({"delete": null})) + &breach).await;
+        assert_eq!(next_changes(&mut stage.events).await[0].new, None, "{breach}");
+        let Event::Disconnected { why } = next(&mut stage.events).await else {
+            panic!("{breach}: still connected")
+        };
+        assert!(why.contains(says), "{breach}: {why}");
+        let fate = pending.await.unwrap();
+        assert!(matches!(&fate, Err(TransactError::FateUnknown { why: same }) if *same == why), "{fate:?}");
+        peer.closed().await;
+
+        let _peer = stage.accept_well(&[(A, "same"), (B, "new")]).await;
+        let changes = connected(&mut stage.events).await;
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert_eq!((changes[0].uuid.to_string().as_str(), &changes[0].old), (B, &None));
+    }
+}
+
+#[tokio::test]
+async fn closing_is_told_with_where() {
+    let mut stage = Stage::new();
+    drop(stage.accept().await);
+    let why = disconnected(&mut stage.events).await;
+    assert_eq!(why, "the server closed the connection");
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    peer.send(r#"{"id":null,"method":"upd"#).await;
+    drop(peer);
+    assert_eq!(
+        disconnected(&mut stage.events).await,
+        "the server closed the connection in the middle of a message"
+    );
+    stage.recovers().await;
+}
+
+#[tokio::test]
+async fn silence_is_probed_and_then_ended() {
+    for (last_words, says) in [
+        ("", "did not answer an echo request"),
+        (r#"{"id":null,"method":"upd"#, "in the middle of a message and did not answer an echo request"),
+    ] {
+        let mut stage = Stage::new();
+        let mut peer = stage.accept_well(&[]).await;
+        connected(&mut stage.events).await;
+        let start = Instant::now();
+        peer.send(last_words).await;
+        let why = disconnected(&mut stage.events).await;
+        assert!(why.contains(says), "{why}");
+        assert!(start.elapsed() >= PROBE, "ended without a probe's time to answer");
+        stage.recovers().await;
+    }
+}
+
+#[tokio::test]
+async fn an_answered_probe_keeps_the_connection_and_the_servers_echo_is_answered() {
+    let mut stage = Stage::new();
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    let start = Instant::now();
+    let mut probes = 0;
+    let mut chunk = [0; 4096];
+    while start.elapsed() < PROBE * 5 {
+        let length = tokio::time::timeout(PATIENCE, peer.stream.read(&mut chunk)).await.unwrap().unwrap();
+        peer.decoder.feed(&chunk[..length]);
+        while let Some(message) = peer.decoder.next_message().unwrap() {
+            assert_eq!(message["method"], "echo");
+            probes += 1;
+            peer.send(json!({"id": message["id"], "result": message["params"], "error": null}).to_string())
+                .await;
+        }
+    }
+    assert!(probes >= 3, "{probes} probes");
+    peer.send(r#"{"id":"e","method":"echo","params":["x"]}"#).await;
+    assert_eq!(peer.receive().await, json!({"id": "e", "result": ["x"], "error": null}));
+    // Unknown notifications and requests do no harm.
+    peer.send(r#"{"id":null,"method":"novelty","params":[]}{"id":5,"method":"novelty","params":[]}"#).await;
+    assert_eq!(peer.receive().await, json!({"id": 5, "result": null, "error": "unknown method"}));
+    peer.send(update(A, &json!({"insert": {"name": "x"}}))).await;
+    assert_eq!(next_changes(&mut stage.events).await.len(), 1, "no event came before");
+}
+
+#[tokio::test]
+async fn a_handshake_that_does_not_end_is_ended() {
+    let options = Options { handshake_timeout: PROBE * 3, ..Options::default() };
+    let mut stage = Stage::with(options);
+    let mut peer = stage.accept().await;
+    peer.answer_schema().await;
+    // Alive, byte by byte, but never done.
+    let trickle = tokio::spawn(async move {
+        while peer.stream.write_all(b" ").await.is_ok() {
+            tokio::time::sleep(PROBE / 4).await;
+        }
+    });
+    let why = disconnected(&mut stage.events).await;
+    assert!(why.contains("no schema and snapshot within 0.3 s"), "{why}");
+    trickle.abort();
+    stage.recovers().await;
+}
+
+#[tokio::test]
+async fn a_wrong_handshake_is_told_once_for_all_attempts() {
+    let mut stage = Stage::new();
+    for _ in 0..3 {
+        stage.accept().await.answer("get_schema", &json!({"name": "D"})).await;
+    }
+    let mut peer = stage.accept().await;
+    assert_eq!(disconnected(&mut stage.events).await, "schema: version: wanted a string, got null");
+    peer.handshake(&[]).await;
+    assert_eq!(next(&mut stage.events).await, Event::Connected);
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_read_is_given_up() {
+    let mut stage = Stage::new();
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    // More than the socket's buffers hold.
+    let client = stage.client.clone();
+    let big = tokio::spawn(async move { client.transact(&[Operation::Comment("x".repeat(8 << 20))]).await });
+    // It talks all the time, so it is not silent.
+    let talk = async {
+        while peer.stream.write_all(br#"{"id":null,"method":"talk","params":[]}"#).await.is_ok() {
+            tokio::time::sleep(PROBE / 4).await;
+        }
+    };
+    let (why, ()) = tokio::join!(disconnected(&mut stage.events), talk);
+    assert!(why.contains("took none of the bytes sent to it"), "{why}");
+    assert!(matches!(big.await.unwrap(), Err(TransactError::FateUnknown { .. })));
+    stage.recovers().await;
+}
+
+#[tokio::test]
+async fn a_message_over_the_limit_is_refused() {
+    let mut stage = Stage::with(Options { message_size_max: 4096, ..Options::default() });
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    peer.send(update(A, &json!({"insert": {"name": "x".repeat(5000)}}))).await;
+    let why = disconnected(&mut stage.events).await;
+    assert!(why.contains("larger than 4096 bytes"), "{why}");
+    stage.recovers().await;
+}
+
+#[tokio::test]
+async fn without_a_server_requests_fail_and_dropping_the_client_ends_the_events() {
+    let folder = tempfile::Builder::new().prefix("ovsdb-client-").tempdir().unwrap();
+    let endpoint = Endpoint::Unix(folder.path().join("nobody"));
+    let (client, mut events) = Client::spawn(endpoint, "D", MonitorSpec::nothing(), Options::default());
+    assert!(disconnected(&mut events).await.starts_with("cannot connect: "));
+    let error = client.transact(&[]).await.unwrap_err();
+    assert!(matches!(error, TransactError::NotConnected { .. }), "{error}");
+    drop(client);
+    assert_eq!(tokio::time::timeout(PATIENCE, events.recv()).await.expect("an end in time"), None);
+}
