@@ -11,10 +11,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::command::{run_with_input, tool, wait_for};
-use crate::host::{kill, runs_in};
+use crate::process::{alive, kill, processes, runs_in};
 use crate::registry::{self, Claim, lab_of};
 use crate::state::State;
-use crate::{Error, Host};
+use crate::{Error, Host, Lab};
 
 /// How long killed processes may take to go.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -22,25 +22,35 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Removes every lab whose owner died, and namespaces of labs of which nothing else is left. Labs of live
 /// processes and labs kept on purpose stay. Gives the names of those removed.
 pub fn sweep() -> Result<Vec<String>, Error> {
-    let mut names: BTreeSet<String> = registry::names()?.into_iter().collect();
-    names.extend(registry::namespaces()?.iter().filter_map(|namespace| lab_of(namespace)).map(str::to_owned));
+    // In this order: a lab's folder is there before its first namespace and after its last.
+    let namespaces = registry::namespaces()?;
     let mut removed = Vec::new();
-    for name in names {
-        // A stray file in the registry is not a lab's.
+    for name in registry::names()? {
         let kept = || State::load(&name).is_ok_and(|state| state.kept);
+        // A stray file in the registry is not a lab's.
         if registry::check_name("lab name", &name).is_err() || kept() {
             continue;
         }
-        let claim = match Claim::take(&name) {
-            Err(Error::InUse { .. }) => continue,
-            other => other?,
+        let claim = match Claim::take_existing(&name) {
+            Ok(Some(claim)) => claim,
+            Ok(None) | Err(Error::InUse { .. }) => continue,
+            Err(error) => return Err(error),
         };
         // Its owner may have let go of it on purpose meanwhile.
-        if kept() {
-            continue;
+        if !kept() {
+            remove_all(&name, claim)?;
+            removed.push(name);
         }
-        remove_all(&name, claim)?;
-        removed.push(name);
+    }
+    for namespace in namespaces {
+        let Some(name) = lab_of(&namespace).filter(|name| registry::check_name("lab name", name).is_ok())
+        else {
+            continue;
+        };
+        let orphan = registry::namespace_file(&namespace).exists() && !registry::folder(name).exists();
+        if orphan && Lab::destroy(name)? {
+            removed.push(name.to_owned());
+        }
     }
     Ok(removed)
 }
@@ -93,19 +103,6 @@ fn end_processes(name: &str, hosts: &[Host], namespaces: &[String]) -> Result<()
         left.iter().copied().for_each(kill);
         Ok(left.is_empty().then_some(()))
     })
-}
-
-fn processes() -> Result<Vec<u32>, Error> {
-    let entries = std::fs::read_dir("/proc").map_err(Error::io("read", "/proc"))?;
-    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
-}
-
-/// Neither gone nor a zombie that waits for a parent to take note.
-fn alive(pid: u32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The program's name stands in parentheses and may itself hold any character.
-    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
 }
 
 fn delete_namespaces(name: &str, namespaces: &[String]) -> Result<(), Error> {

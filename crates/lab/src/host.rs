@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{ip_batch, line, output, run, tool, tool_in, wait_for};
+use crate::command::{ip_batch, output, run, tool, tool_in, wait_for};
+use crate::process::{alive, kill, runs_in, signal};
 use crate::registry::{Kind, check_name, namespace};
 use crate::{Error, Output, preflight};
 
@@ -200,7 +201,7 @@ impl Host {
             Stop::Cleanup => drop(self.appctl(&["exit", "--cleanup"])?),
             Stop::Kill => kill(pid),
         }
-        self.wait_gone("ovs-vswitchd", "vs.pid")
+        self.wait_gone("ovs-vswitchd", pid)
     }
 
     /// SIGKILL, as [`Stop::Kill`].
@@ -225,7 +226,7 @@ impl Host {
     pub fn stop_ovsdb(&self) -> Result<(), Error> {
         let Some(pid) = self.ovsdb_pid() else { return Ok(()) };
         signal(pid, rustix::process::Signal::TERM);
-        self.wait_gone("ovsdb-server", "db.pid")
+        self.wait_gone("ovsdb-server", pid)
     }
 
     /// Starts `ovsdb-server` on the database that is there.
@@ -254,6 +255,13 @@ impl Host {
             "protocols=OpenFlow15",
         ])
         .map(drop)
+    }
+
+    /// Waits until a bridge is there and takes `OpenFlow`, when somebody else, a controller, makes it.
+    pub fn wait_for_bridge(&self, bridge: &str, deadline: Duration) -> Result<(), Error> {
+        wait_for(&self.name, &format!("bridge {bridge}"), deadline, || {
+            Ok(self.run_dir.join(format!("{bridge}.mgmt")).exists().then_some(()))
+        })
     }
 
     /// Tells this host the MAC behind `peer`'s tunnel address, so that no first packet is lost to ARP.
@@ -369,30 +377,11 @@ impl Host {
         runs_in(pid, &self.run_dir).then_some(pid)
     }
 
-    fn wait_gone(&self, daemon: &str, pid_file: &str) -> Result<(), Error> {
+    /// The pid file goes before the process does; only then are its sockets and devices free.
+    fn wait_gone(&self, daemon: &str, pid: u32) -> Result<(), Error> {
         wait_for(&self.name, &format!("the end of {daemon}"), DAEMON_DEADLINE, || {
-            Ok(self.daemon(pid_file).is_none().then_some(()))
+            Ok((!alive(pid)).then_some(()))
         })
-    }
-}
-
-/// Whether process `pid` is a daemon of the folder `run_dir`: its command line names a file in it. Process
-/// numbers are used again, so nothing is signalled on the word of a pid file. A zombie has no command line.
-pub(crate) fn runs_in(pid: u32, run_dir: &Path) -> bool {
-    let Ok(command_line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
-    let folder = format!("{}/", run_dir.display());
-    command_line.windows(folder.len()).any(|window| window == folder.as_bytes())
-}
-
-/// SIGKILL; a process that is gone already is fine.
-pub(crate) fn kill(pid: u32) {
-    signal(pid, rustix::process::Signal::KILL);
-}
-
-pub(crate) fn signal(pid: u32, signal: rustix::process::Signal) {
-    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
-        // The only failure left to root is that the process has ended, which is what was wanted.
-        let _ = rustix::process::kill_process(pid, signal);
     }
 }
 
@@ -402,9 +391,4 @@ pub(crate) fn split<'a>(place: &str, argv: &'a [&'a str]) -> Result<(&'a str, &'
         [program, arguments @ ..] => Ok((program, arguments)),
         [] => Err(Error::invalid("command", "", format!("{place}: no program given"))),
     }
-}
-
-/// A command line for messages.
-pub(crate) fn shown(command: &Command) -> String {
-    line(command)
 }

@@ -43,6 +43,7 @@ mod labs;
 pub mod openflow;
 pub mod ping;
 mod preflight;
+mod process;
 mod registry;
 pub mod state;
 mod vm;

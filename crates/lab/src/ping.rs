@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::process::Signal;
 
 use crate::command::{in_parallel, line, output, wait_for};
-use crate::host::{kill, shown, signal};
+use crate::process::{kill, signal};
 use crate::{Error, Lab};
 
 /// How long after [`RunningPing::stop`] a reply to an earlier probe may still arrive and count.
@@ -100,7 +100,7 @@ impl Lab {
         let mut command = self.ping_command(vm, to, options.interval)?;
         command.args(["-c", &options.count.to_string(), "-s", &options.size.to_string()]);
         command.args(["-W", &format!("{:.3}", options.deadline.as_secs_f64())]);
-        let line = shown(&command);
+        let line = line(&command);
         let started = now();
         let output = output(vm, command, None)?;
         let mut record = Record::new(started);

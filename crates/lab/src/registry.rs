@@ -69,6 +69,9 @@ pub fn list() -> Result<Vec<Summary>, Error> {
 }
 
 pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, Error> {
+    if state.is_some_and(|state| state.kept) {
+        return Ok(Ownership::Kept);
+    }
     let path = lock_path(name);
     let file = match File::open(&path) {
         Ok(file) => file,
@@ -77,7 +80,6 @@ pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, 
     };
     // Shared, so that two who only look do not take each other for the owner.
     match file.try_lock_shared() {
-        Ok(()) if state.is_some_and(|s| s.kept) => Ok(Ownership::Kept),
         Ok(()) => Ok(Ownership::Abandoned),
         Err(TryLockError::WouldBlock) => Ok(Ownership::Process(written_pid(&path))),
         Err(TryLockError::Error(error)) => Err(Error::io("lock", path)(error)),
@@ -161,26 +163,30 @@ pub(crate) struct Claim {
 impl Claim {
     /// Claims `name`, making its folder if there is none. Says who has it otherwise.
     pub(crate) fn take(name: &str) -> Result<Claim, Error> {
+        loop {
+            std::fs::create_dir_all(folder(name)).map_err(Error::io("create", folder(name)))?;
+            // The folder may go again in between, with one who takes the lab down.
+            if let Some(claim) = Claim::take_existing(name)? {
+                return Ok(claim);
+            }
+        }
+    }
+
+    /// Claims `name` if it has a folder: whoever only tidies up must not make one.
+    pub(crate) fn take_existing(name: &str) -> Result<Option<Claim>, Error> {
         let path = lock_path(name);
         let start = Instant::now();
         loop {
-            std::fs::create_dir_all(folder(name)).map_err(Error::io("create", folder(name)))?;
             let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
             let mut file = match opened {
-                // Removed between the two steps by one who takes the lab down.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
                 other => other.map_err(Error::io("create", &path))?,
             };
             match file.try_lock() {
                 // The lock counts only if its file is still the one that others will open.
                 Ok(()) if same_file(&file, &path) => {
-                    let write = |file: &mut File| {
-                        file.rewind()?;
-                        file.set_len(0)?;
-                        write!(file, "{}", std::process::id())
-                    };
-                    write(&mut file).map_err(Error::io("write", &path))?;
-                    return Ok(Claim { _lock: file });
+                    sign(&mut file).map_err(Error::io("write", &path))?;
+                    return Ok(Some(Claim { _lock: file }));
                 }
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if start.elapsed() > GLANCE => {
@@ -191,6 +197,13 @@ impl Claim {
             }
         }
     }
+}
+
+/// Writes who has the lock, for messages; the lock itself is what counts.
+fn sign(file: &mut File) -> std::io::Result<()> {
+    file.rewind()?;
+    file.set_len(0)?;
+    write!(file, "{}", std::process::id())
 }
 
 fn same_file(open: &File, path: &Path) -> bool {

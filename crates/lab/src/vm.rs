@@ -7,7 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use serde::Deserialize;
 
-use crate::command::{in_parallel, ip_batch, output, run, tool, tool_in, wait_for};
+use crate::command::{in_parallel, ip_batch, line, output, run, tool, tool_in, wait_for};
 use crate::host::split;
 use crate::registry::{Kind, check_name, namespace};
 use crate::state::{State, Vm};
@@ -218,7 +218,7 @@ impl Lab {
     pub fn arp_cache(&self, vm: &str) -> Result<Vec<Neighbour>, Error> {
         let mut command = tool("ip");
         command.args(["-n", &self.vm(vm)?.namespace, "-json", "neigh", "show", "dev", "eth0"]);
-        let line = crate::host::shown(&command);
+        let line = line(&command);
         let text = run(vm, command)?;
         let text = if text.trim().is_empty() { "[]" } else { &text };
         serde_json::from_str(text).map_err(|error| Error::Unexpected {

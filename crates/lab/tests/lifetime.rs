@@ -177,7 +177,10 @@ fn faults_are_refused_before_or_undone_after() {
     let error = lab.add_vm(&web()).unwrap_err().to_string();
     assert!(error.starts_with("hv1: `ovs-vsctl ") && error.contains("br-int"), "{error}");
     assert_eq!(lab.vms().unwrap(), []);
-    lab.host("hv1").unwrap().make_integration_bridge().unwrap();
+    let host = lab.host("hv1").unwrap();
+    assert!(matches!(host.wait_for_bridge("br-int", Duration::ZERO), Err(Error::Timeout { .. })));
+    host.make_integration_bridge().unwrap();
+    host.wait_for_bridge("br-int", Duration::from_secs(5)).unwrap();
     lab.add_vm(&web()).unwrap();
     assert!(matches!(lab.add_vm(&web()), Err(Error::Exists { .. })));
     let error = lab.vm("nobody").unwrap_err().to_string();

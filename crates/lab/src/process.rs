@@ -1,0 +1,41 @@
+//! Processes by number: found, recognised, ended.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::Error;
+
+/// Whether process `pid` is a daemon of the folder `run_dir`: its command line names a file in it. Process
+/// numbers are used again, so nothing is signalled on the word of a pid file. A zombie has no command line.
+pub(crate) fn runs_in(pid: u32, run_dir: &Path) -> bool {
+    let Ok(command_line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let folder = format!("{}/", run_dir.display());
+    command_line.windows(folder.len()).any(|window| window == folder.as_bytes())
+}
+
+/// SIGKILL; a process that is gone already is fine.
+pub(crate) fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+pub(crate) fn signal(pid: u32, signal: Signal) {
+    if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
+        // The only failure left to root is that the process has ended, which is what was wanted.
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// The numbers of all processes.
+pub(crate) fn processes() -> Result<Vec<u32>, Error> {
+    let entries = std::fs::read_dir("/proc").map_err(Error::io("read", "/proc"))?;
+    Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
+}
+
+/// Neither gone nor a zombie that waits for a parent to take note.
+pub(crate) fn alive(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    // The program's name stands in parentheses and may itself hold any character.
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, None | Some('Z' | 'X'))
+}
