@@ -26,7 +26,7 @@
 //!
 //! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
 //! [`endpoint`], `connection` (JSON-RPC, echo); [`transact`] (operations and their results), [`replica`]
-//! (monitored rows and their changes), [`session`] (the task that stays connected); above all these
+//! (monitored rows and their changes), [`events`] (what is reported), [`session`] (the task that stays connected); above all these
 //! [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
 //!
 //! Left out on purpose: conditions on monitored rows, more than one database per client, serving the protocol.
@@ -35,6 +35,7 @@
 
 pub mod connection;
 pub mod endpoint;
+pub mod events;
 pub mod framing;
 pub mod open_vswitch;
 pub mod replica;
@@ -46,8 +47,9 @@ pub mod value;
 
 pub use connection::{ConnectionError, Options};
 pub use endpoint::{Endpoint, EndpointError};
+pub use events::Event;
 pub use replica::{Change, MonitorSpec, Replica};
 pub use row::{ColumnError, Row};
-pub use session::{Client, Event};
+pub use session::Client;
 pub use transact::{Condition, Mutation, Mutator, Operation, Outcome, Outcomes, TransactError};
 pub use value::{Atom, Datum};

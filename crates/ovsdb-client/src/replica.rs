@@ -204,16 +204,16 @@ impl Replica {
     }
 }
 
-/// Merges a later batch into an earlier one: for each row the first `old` and the last `new`.
-pub(crate) fn merge(earlier: &mut Vec<Change>, later: Vec<Change>) {
+/// Merges batches that follow one another: for each row the first `old` and the last `new`.
+pub(crate) fn merge(changes: impl IntoIterator<Item = Change>) -> Vec<Change> {
     let mut merged: BTreeMap<(Arc<str>, Uuid), Change> = BTreeMap::new();
-    for change in std::mem::take(earlier).into_iter().chain(later) {
+    for change in changes {
         merged
             .entry((change.table.clone(), change.uuid))
             .and_modify(|first| first.new.clone_from(&change.new))
             .or_insert(change);
     }
-    *earlier = merged.into_values().filter(|change| change.old != change.new).collect();
+    merged.into_values().filter(|change| change.old != change.new).collect()
 }
 
 struct RowReader<'a> {
@@ -405,12 +405,14 @@ mod tests {
         let uuid = |n| Uuid::from_u128(n);
         let row = |name: &str| Some(Row::new("T").with("name", name));
         let change = |n, old, new| Change { table: "T".into(), uuid: uuid(n), old, new };
-        let mut batch =
-            vec![change(1, None, row("a")), change(2, row("b"), row("c")), change(3, None, row("d"))];
-        merge(
-            &mut batch,
-            vec![change(1, row("a"), row("e")), change(2, row("c"), row("b")), change(3, row("d"), None)],
-        );
+        let batch = merge([
+            change(1, None, row("a")),
+            change(2, row("b"), row("c")),
+            change(3, None, row("d")),
+            change(1, row("a"), row("e")),
+            change(2, row("c"), row("b")),
+            change(3, row("d"), None),
+        ]);
         assert_eq!(batch, [change(1, None, row("e"))]);
     }
 

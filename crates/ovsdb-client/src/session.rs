@@ -2,11 +2,9 @@
 //!
 //! The task is a loop of three states: connecting (schema, monitor, snapshot), serving, and pausing. Requests made
 //! while it connects wait for it; while it pauses they fail at once. The task never waits for the receiver of
-//! events while it serves (a receiver that itself waits for a transaction would never get its reply): what the
-//! channel does not take is kept, and merged batch with batch beyond a limit, so that it cannot outgrow the
-//! database's own size. It does wait for the receiver before it connects again.
+//! events: a receiver that itself waits for a transaction would never get its reply.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -17,23 +15,10 @@ use uuid::Uuid;
 
 use crate::connection::{Connection, ConnectionError, Incoming, Options, protocol, unasked};
 use crate::endpoint::Endpoint;
-use crate::replica::{Change, Format, Layout, MonitorSpec, Replica, merge};
+use crate::events::{Event, Outbox};
+use crate::replica::{Change, Format, Layout, MonitorSpec, Replica};
 use crate::schema::Schema;
 use crate::transact::{self, Operation, Outcomes, TransactError, error_parts};
-
-/// What a client reports, in order, over one bounded channel.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Event {
-    /// Connected. One `Changes` follows at once, perhaps empty, with all that is new since the last connection.
-    Connected,
-    /// What one update of the database changed, or (if the receiver is slow) several updates together.
-    Changes(Vec<Change>),
-    /// The connection was lost; or it could not be made, for another reason than was reported last.
-    Disconnected {
-        /// The reason.
-        why: String,
-    },
-}
 
 /// A handle to the client's task. Clones share it; the task ends when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -83,7 +68,7 @@ impl Client {
             database: database.clone(),
             monitor,
             commands: command_receiver,
-            outbox: Outbox { channel: events, kept: VecDeque::new(), kept_max: options.events_max.max(1) },
+            outbox: Outbox::new(events, options.events_max),
             options,
             replica: replica.clone(),
             version: version_sender,
@@ -140,46 +125,6 @@ impl Client {
         } else {
             let (error, details) = error_parts(&reply.error);
             Err(TransactError::Request { error, details })
-        }
-    }
-}
-
-/// Events on their way to the receiver.
-struct Outbox {
-    channel: mpsc::Sender<Event>,
-    kept: VecDeque<Event>,
-    kept_max: usize,
-}
-
-impl Outbox {
-    fn push(&mut self, event: Event) {
-        let event = if self.kept.is_empty() {
-            match self.channel.try_send(event) {
-                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => return,
-                Err(mpsc::error::TrySendError::Full(event)) => event,
-            }
-        } else {
-            event
-        };
-        let full = self.kept.len() >= self.kept_max;
-        match (self.kept.back_mut(), event) {
-            (Some(Event::Changes(earlier)), Event::Changes(later)) if full => merge(earlier, later),
-            (_, event) => self.kept.push_back(event),
-        }
-    }
-
-    /// Hands one kept event over; waits for ever if there is none. Dropping the future loses nothing.
-    async fn hand_over(&mut self) {
-        if self.kept.is_empty() {
-            std::future::pending::<()>().await;
-        }
-        match self.channel.reserve().await {
-            Ok(permit) => {
-                if let Some(event) = self.kept.pop_front() {
-                    permit.send(event);
-                }
-            }
-            Err(_) => self.kept.clear(),
         }
     }
 }
@@ -393,13 +338,12 @@ impl Session {
         self.outbox.push(Event::Changes(changes));
     }
 
-    /// Waits, and for the receiver to have taken every event; refuses requests meanwhile.
+    /// Waits; refuses requests meanwhile.
     async fn pause(&mut self, pause: Duration, why: &str) -> Result<(), Ended> {
         let end = Instant::now() + pause;
         loop {
-            let delivered = self.outbox.kept.is_empty();
             tokio::select! {
-                () = tokio::time::sleep_until(end), if delivered => return Ok(()),
+                () = tokio::time::sleep_until(end) => return Ok(()),
                 () = self.outbox.hand_over() => {}
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Err(Ended) };
@@ -424,4 +368,17 @@ fn transaction_id(value: &Value) -> Result<Uuid, ConnectionError> {
 fn jittered(pause: Duration) -> Duration {
     let share = (Uuid::new_v4().as_u128() & 0xffff) as u32;
     pause / 2 + pause / 2 * share / 0xffff
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_takes_at_most_a_half() {
+        let pause = Duration::from_millis(100);
+        let pauses: Vec<_> = (0..100).map(|_| jittered(pause)).collect();
+        assert!(pauses.iter().all(|jittered| (pause / 2..=pause).contains(jittered)));
+        assert!(pauses.iter().any(|jittered| *jittered != pauses[0]));
+    }
 }

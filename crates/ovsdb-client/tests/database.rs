@@ -125,7 +125,7 @@ async fn after_a_restart_only_the_difference_is_reported() {
     disconnected(&mut events).await;
     server.resume();
     assert_eq!(connected(&mut events).await, []);
-    assert!(client.with_replica(|replica| replica.clone()) == own);
+    assert!(client.with_replica(|replica| *replica == own));
 }
 
 #[tokio::test]
@@ -390,4 +390,37 @@ async fn what_the_schema_has_not_is_told() {
         Client::spawn(server.endpoint(), "Northbound", MonitorSpec::nothing(), Options::default());
     let why = disconnected(&mut events).await;
     assert!(why.contains("refused get_schema"), "{why}");
+}
+
+#[tokio::test]
+async fn a_receiver_that_does_not_receive_does_not_keep_the_client_from_connecting_again() {
+    let mut server = Server::start();
+    let options = Options { events_max: 1, backoff_min: Duration::from_millis(10), ..Options::default() };
+    let (client, mut events) = Client::spawn(server.endpoint(), "Open_vSwitch", bridges(), options);
+    for n in 0..5 {
+        client.transact(&insert_bridge(&format!("br{n}"))).await.unwrap();
+        server.stop();
+        let gone = async { while client.transact(&[]).await.is_ok() {} };
+        tokio::time::timeout(PATIENCE, gone).await.unwrap();
+        server.resume();
+        let back = async { while client.transact(&[]).await.is_err() {} };
+        tokio::time::timeout(PATIENCE, back).await.unwrap();
+    }
+    let mut own = Replica::default();
+    while client.with_replica(|replica| *replica != own) {
+        if let Event::Changes(changes) = next(&mut events).await {
+            common::follow_changes(&mut own, &changes);
+        }
+    }
+    assert_eq!(own.rows("Bridge").count(), 5);
+}
+
+#[tokio::test]
+async fn over_tcp() {
+    let server = Server::start();
+    let (client, mut events) =
+        Client::spawn(server.listen_on_tcp(), "Open_vSwitch", bridges(), Options::default());
+    assert_eq!(connected(&mut events).await, []);
+    client.transact(&insert_bridge("br0")).await.unwrap();
+    assert_eq!(next_changes(&mut events).await.len(), 1);
 }

@@ -323,3 +323,20 @@ async fn without_a_server_requests_fail_and_dropping_the_client_ends_the_events(
     drop(client);
     assert_eq!(tokio::time::timeout(PATIENCE, events.recv()).await.expect("an end in time"), None);
 }
+
+#[tokio::test]
+async fn attempts_become_rarer() {
+    let options = Options { backoff_max: Duration::from_millis(80), ..Options::default() };
+    let mut stage = Stage::with(options);
+    let mut last: Option<Instant> = None;
+    // From 10 ms doubling to 80 ms, of which the jitter takes up to a half.
+    for least in [0, 5, 10, 20, 40, 40] {
+        drop(stage.accept().await);
+        let now = Instant::now();
+        let gap = last.map_or(Duration::ZERO, |last| now - last);
+        // The client may see the close a little before this thread does.
+        let least = Duration::from_millis(least).saturating_sub(Duration::from_millis(2));
+        assert!(gap >= least, "{gap:?} where at least {least:?} are due");
+        last = Some(now);
+    }
+}

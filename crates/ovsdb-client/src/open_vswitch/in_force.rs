@@ -39,9 +39,7 @@ pub async fn wait_in_force(client: &Client, next_cfg: i64, patience: Duration) -
     let mut reached = None;
     let waited =
         tokio::time::timeout(patience, until_reached(client, next_cfg, patience, &mut reached)).await;
-    waited.unwrap_or_else(|_| {
-        Err(Error::NotInForce { wanted: next_cfg, reached, seconds: patience.as_secs_f64() })
-    })
+    waited.unwrap_or(Err(Error::NotInForce { wanted: next_cfg, reached, seconds: patience.as_secs_f64() }))
 }
 
 async fn until_reached(

@@ -32,7 +32,7 @@ impl Drop for Daemon {
 pub(crate) struct Server {
     // In this order: the daemons go before their folder.
     vswitchd: Option<Daemon>,
-    server: Option<Daemon>,
+    database: Option<Daemon>,
     folder: tempfile::TempDir,
 }
 
@@ -63,7 +63,7 @@ impl Server {
     fn start_created(create: impl Fn(&Path) -> Vec<std::ffi::OsString>) -> Server {
         let folder = tempfile::Builder::new().prefix("ovsdb-client-").tempdir().unwrap();
         run(Command::new("ovsdb-tool").args(create(&folder.path().join("conf.db"))));
-        let mut server = Server { vswitchd: None, server: None, folder };
+        let mut server = Server { vswitchd: None, database: None, folder };
         server.resume();
         server
     }
@@ -76,9 +76,20 @@ impl Server {
         Endpoint::Unix(self.path("db.sock"))
     }
 
+    /// Listens on a TCP port of the loopback interface as well.
+    pub(crate) fn listen_on_tcp(&self) -> Endpoint {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let remote = format!("ptcp:{free}:127.0.0.1");
+        run(Command::new("ovs-appctl")
+            .arg("-t")
+            .arg(self.path("db.ctl"))
+            .args(["ovsdb-server/add-remote", &remote]));
+        format!("tcp:127.0.0.1:{free}").parse().unwrap()
+    }
+
     /// Kills the server; the database stays.
     pub(crate) fn stop(&mut self) {
-        self.server = None;
+        self.database = None;
     }
 
     /// Starts the server again.
@@ -86,15 +97,15 @@ impl Server {
         let socket = self.path("db.sock");
         let _ = std::fs::remove_file(&socket);
         let child = Command::new("ovsdb-server")
+            .arg("-vconsole:off")
             .arg(self.path("conf.db"))
             .arg(format!("--remote=punix:{}", socket.display()))
             .arg(format!("--unixctl={}", self.path("db.ctl").display()))
             .arg(format!("--log-file={}", self.path("db.log").display()))
-            .args(["-vconsole:off"])
             .current_dir(self.folder.path())
             .spawn()
             .expect("ovsdb-server of Open vSwitch is installed");
-        self.server = Some(Daemon(child));
+        self.database = Some(Daemon(child));
         eventually(|| UnixStream::connect(&socket).is_ok());
     }
 
