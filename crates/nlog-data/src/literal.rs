@@ -186,13 +186,11 @@ impl<'a> Reader<'a> {
         // from_str_radix takes a sign, but a word has none.
         let magnitude = i128::from_str_radix(digits, radix).ok();
         let number = magnitude.map(|n| if negative { -n } else { n }).and_then(|n| i64::try_from(n).ok());
-        match number {
-            Some(number) => Ok(Value::Int(number)),
-            None => {
-                self.at = start;
-                self.error("this is no integer of 64 bits")
-            }
+        if let Some(number) = number {
+            return Ok(Value::Int(number));
         }
+        self.at = start;
+        self.error("this is no integer of 64 bits")
     }
 
     /// Text between quotes.
@@ -231,7 +229,7 @@ mod tests {
             r#"mac"02:00:00:00:00:01""#,
             r#"match"reg1=0x1a""#,
             r#"actions"output:3""#,
-            r#"{1, 2}"#,
+            "{1, 2}",
             r#"[["b"], [], ["a", "b"]]"#,
         ] {
             assert_eq!(parse(text).map(|value| value.to_string()), Ok(text.to_string()));

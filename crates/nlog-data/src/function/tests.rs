@@ -154,8 +154,11 @@ fn arguments_of_wrong_types_are_refused_without_harm() {
 fn a_value_that_does_not_fit_is_named_with_function_field_and_width() {
     let message = |name: &str, arguments: &str| {
         let arguments = literal::parse_list(arguments).expect("literals");
-        let function =
-            lookup(name).iter().find(|f| f.parameters.iter().zip(&arguments).all(|(p, a)| fits(&p.shape, a)));
+        let function = lookup(name).iter().find(|function| {
+            let parameters = &function.parameters;
+            parameters.len() == arguments.len()
+                && parameters.iter().zip(&arguments).all(|(parameter, value)| fits(&parameter.shape, value))
+        });
         (function.expect("a function").evaluate)(&arguments).expect_err("a failure").message.to_string()
     };
     assert_eq!(

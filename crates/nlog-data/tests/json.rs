@@ -1,0 +1,358 @@
+//! JSON both ways: what is written is read back, what is not of the form is refused with its place.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use nlog_data::json::{
+    from_json, parse_line, to_json, write_contents_line, write_delta_line, write_error_line, write_value,
+};
+use nlog_data::{
+    Column, Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, Transaction, TransactionError, Type,
+    Value, literal,
+};
+use openflow_rs::{Actions, MacAddr, Match};
+use proptest::prelude::*;
+
+/// A few hundred cases, and no files with failures: a failure prints its smallest case.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn any_type() -> impl Strategy<Value = Type> {
+    let scalar = prop::sample::select(vec![
+        Type::Bool,
+        Type::Int,
+        Type::String,
+        Type::Mac,
+        Type::Ip,
+        Type::Net,
+        Type::Match,
+        Type::Actions,
+    ]);
+    scalar.prop_recursive(2, 4, 1, |inner| {
+        prop_oneof![inner.clone().prop_map(Type::set), inner.prop_map(Type::list)]
+    })
+}
+
+fn any_text() -> impl Strategy<Value = String> {
+    prop_oneof![".{0,8}", "[a-c]", prop::collection::vec(any::<char>(), 0..6).prop_map(String::from_iter)]
+}
+
+fn any_match() -> impl Strategy<Value = Match> {
+    (0..16u8, any::<u32>(), any::<bool>()).prop_map(|(n, value, arp)| {
+        let text =
+            format!("reg{n}={value:#x},metadata=0x7{}", if arp { ",arp,arp_tpa=10.0.0.1" } else { "" });
+        text.parse().expect("a match")
+    })
+}
+
+fn any_actions() -> impl Strategy<Value = Actions> {
+    (0..16u8, any::<u32>(), 0..255u8).prop_map(|(n, value, table)| {
+        format!("set_field:{value:#x}->reg{n},resubmit(,{table})").parse().expect("actions")
+    })
+}
+
+/// A value of the type; small values are likely to meet again.
+fn value_of(ty: &Type) -> BoxedStrategy<Value> {
+    match ty {
+        Type::Bool => any::<bool>().prop_map(Value::from).boxed(),
+        Type::Int => prop_oneof![any::<i64>(), -2..3i64].prop_map(Value::from).boxed(),
+        Type::String => any_text().prop_map(Value::from).boxed(),
+        Type::Mac => any::<[u8; 6]>().prop_map(|bytes| MacAddr(bytes).into()).boxed(),
+        Type::Ip => any::<IpAddr>().prop_map(Value::from).boxed(),
+        Type::Net => (any::<IpAddr>(), 0..=128u8)
+            .prop_map(|(ip, length)| {
+                let length = if ip.is_ipv4() { length % 33 } else { length };
+                Value::from(IpNet::new(ip, length).expect("a prefix length"))
+            })
+            .boxed(),
+        Type::Match => any_match().prop_map(Value::from).boxed(),
+        Type::Actions => any_actions().prop_map(Value::from).boxed(),
+        Type::Set(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::set).boxed(),
+        Type::List(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::list).boxed(),
+    }
+}
+
+fn row_of(types: &[Type]) -> BoxedStrategy<Row> {
+    types.iter().map(value_of).collect::<Vec<_>>().boxed()
+}
+
+fn table(name: &str, role: Role, columns: &[(&str, Type)]) -> Table {
+    let columns =
+        columns.iter().map(|(name, ty)| Column { name: (*name).to_string(), ty: ty.clone() }).collect();
+    Table { name: name.to_string(), role, columns, key: None, doc: String::new() }
+}
+
+fn schema() -> Schema {
+    Schema::new(vec![
+        table("a", Role::Input, &[("n", Type::Int), ("s", Type::String)]),
+        table("b", Role::Input, &[("ips", Type::set(Type::Ip)), ("net", Type::Net)]),
+        table("m", Role::Input, &[("mac", Type::Mac), ("match", Type::Match), ("actions", Type::Actions)]),
+        table("out", Role::Output, &[("x", Type::Int)]),
+    ])
+}
+
+fn written(value: &Value) -> String {
+    let mut out = Vec::new();
+    write_value(&mut out, value);
+    String::from_utf8(out).expect("UTF-8")
+}
+
+proptest! {
+    #![proptest_config(config(512))]
+
+    #[test]
+    fn a_value_is_read_back_from_its_json_and_from_its_literal(
+        (ty, value) in any_type().prop_flat_map(|ty| (Just(ty.clone()), value_of(&ty)))
+    ) {
+        let text = written(&value);
+        let json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        prop_assert_eq!(&json, &to_json(&value));
+        prop_assert_eq!(&json.to_string(), &text, "compact as serde_json writes");
+        prop_assert_eq!(from_json(&json, &ty), Ok(value.clone()));
+        prop_assert!(ty.admits(&value));
+        prop_assert_eq!(literal::parse(&value.to_string()), Ok(value));
+    }
+
+    #[test]
+    fn a_delta_is_a_transaction_of_another_program(
+        a in prop::collection::btree_set(row_of(&[Type::Int, Type::String]), 0..4),
+        b in prop::collection::btree_set(row_of(&[Type::set(Type::Ip), Type::Net]), 0..4),
+        txn in any::<u64>(),
+    ) {
+        let schema = schema();
+        let mut delta = Delta::default();
+        let rows = |rows: &std::collections::BTreeSet<Row>| rows.iter().cloned().collect::<Vec<_>>();
+        let a_delta = TableDelta { insert: rows(&a), ..TableDelta::default() };
+        delta.tables.insert(schema.find("a").expect("a"), a_delta);
+        let b_delta = TableDelta { delete: rows(&b), ..TableDelta::default() };
+        delta.tables.insert(schema.find("b").expect("b"), b_delta);
+        let mut line = Vec::new();
+        write_delta_line(&mut line, txn, &delta, &schema);
+        prop_assert_eq!(line.pop(), Some(b'\n'));
+        let read = parse_line(&line, 1, &schema).expect("a transaction");
+        prop_assert_eq!(read.txn, Some(txn));
+        prop_assert_eq!(read.transaction.insert.values().flatten().cloned().collect::<Vec<_>>(), rows(&a));
+        prop_assert_eq!(read.transaction.delete.values().flatten().cloned().collect::<Vec<_>>(), rows(&b));
+    }
+
+    #[test]
+    fn no_bytes_do_harm(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        let _ = parse_line(&bytes, 1, &schema());
+    }
+
+    #[test]
+    fn no_damaged_line_does_harm(at in 0..GOOD.len(), byte in any::<u8>(), cut in 0..GOOD.len()) {
+        let mut line = GOOD.as_bytes().to_vec();
+        line[at] = byte;
+        let _ = parse_line(&line, 1, &schema());
+        let _ = parse_line(&line[..cut], 1, &schema());
+    }
+}
+
+const GOOD: &str = r#"{"txn":7,"insert":{"a":[[1,"x"],[2,"y"]],"b":[[["10.0.0.1"],"10.0.0.0/8"]]},"delete":{"m":[["02:00:00:00:00:01","reg1=0x1a","drop"]]},"by":"me"}"#;
+
+#[test]
+fn a_line_has_a_number_changes_and_an_origin() {
+    let schema = schema();
+    let line = parse_line(GOOD.as_bytes(), 1, &schema).expect("a transaction");
+    assert_eq!(line.txn, Some(7));
+    assert_eq!(serde_json::to_string(&line.origin).expect("JSON"), r#"{"by":"me"}"#);
+    let a = &line.transaction.insert[&schema.find("a").expect("a")];
+    assert_eq!(a, &[vec![Value::Int(1), "x".into()], vec![Value::Int(2), "y".into()]]);
+    let empty = parse_line(b" {} ", 1, &schema).expect("an empty transaction");
+    assert_eq!((empty.txn, empty.transaction.is_empty()), (None, true));
+}
+
+#[test]
+fn a_line_with_an_error_is_an_empty_transaction() {
+    let line = br#"{"txn":3,"error":{"code":"range","message":"m"},"insert":{"nosuch":[[1]]}}"#;
+    let line = parse_line(line, 1, &schema()).expect("a transaction");
+    assert_eq!((line.txn, line.transaction), (Some(3), Transaction::default()));
+}
+
+#[test]
+fn values_in_another_spelling_become_canonical() {
+    for (ty, given, canonical) in [
+        (Type::Mac, r#""0A:00:00:00:00:FF""#, r#""0a:00:00:00:00:ff""#),
+        (Type::Ip, r#""2001:DB8:0:0::1""#, r#""2001:db8::1""#),
+        (Type::Net, r#""FE80::/10""#, r#""fe80::/10""#),
+        (Type::Match, r#""reg1=26""#, r#""reg1=0x1a""#),
+        (Type::Match, r#""""#, r#""""#),
+        (Type::Actions, r#""load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#),
+        (Type::Actions, r#""""#, r#""drop""#),
+        (Type::set(Type::Int), "[3,1,3]", "[1,3]"),
+        (Type::list(Type::Int), "[3,1,3]", "[3,1,3]"),
+        (Type::String, r#""\u0000\u00e9""#, r#""\u0000é""#),
+        (Type::Int, "-9223372036854775808", "-9223372036854775808"),
+    ] {
+        let json = serde_json::from_str(given).expect("JSON");
+        let value = from_json(&json, &ty).unwrap_or_else(|error| panic!("{given}: {error}"));
+        assert_eq!(written(&value), canonical);
+    }
+}
+
+#[test]
+fn values_of_other_types_are_told_apart() {
+    for (ty, given, message) in [
+        (
+            Type::Int,
+            "1.0",
+            "a value of type int is wanted, not 1.0: an int has 64 bits, and neither fraction nor exponent",
+        ),
+        (
+            Type::Int,
+            "1e3",
+            "a value of type int is wanted, not 1000.0: an int has 64 bits, and neither fraction nor exponent",
+        ),
+        (
+            Type::Int,
+            "9223372036854775808",
+            "a value of type int is wanted, not 9223372036854775808: the greatest int is 9223372036854775807",
+        ),
+        (Type::Int, r#""1""#, r#"a value of type int is wanted, not "1""#),
+        (Type::Int, "null", "a value of type int is wanted, not null"),
+        (Type::Bool, "0", "a value of type bool is wanted, not 0"),
+        (Type::String, "true", "a value of type string is wanted, not true"),
+        (Type::String, "{\"a\":1}", "a value of type string is wanted, not an object"),
+        (Type::Ip, "[]", "a value of type ip is wanted, not an array"),
+        (
+            Type::Ip,
+            r#""10.0.0.01""#,
+            r#"a value of type ip is wanted, not "10.0.0.01": no IPv4 or IPv6 address"#,
+        ),
+        (
+            Type::Net,
+            r#""10.0.0.1/24""#,
+            r#"a value of type net is wanted, not "10.0.0.1/24": host bits are set; the prefix is 10.0.0.0/24"#,
+        ),
+        (
+            Type::Mac,
+            r#""2:0:0:0:0:1""#,
+            r#"a value of type mac is wanted, not "2:0:0:0:0:1": six pairs of hexadecimal digits, with colons"#,
+        ),
+        (
+            Type::Mac,
+            r#""02-00-00-00-00-01""#,
+            r#"a value of type mac is wanted, not "02-00-00-00-00-01": six pairs of hexadecimal digits, with colons"#,
+        ),
+        (Type::set(Type::Int), r#"[1,["x"],2]"#, "a value of type int is wanted, not an array"),
+    ] {
+        let json = serde_json::from_str(given).expect("JSON");
+        assert_eq!(from_json(&json, &ty).map_err(|error| error.to_string()), Err(message.to_string()));
+    }
+    for text in [r#""reg1=1,reg1=2""#, r#""nosuch=1""#] {
+        assert!(from_json(&serde_json::from_str(text).expect("JSON"), &Type::Match).is_err());
+    }
+}
+
+#[track_caller]
+fn refused(line: &str, code: ErrorCode, message: &str) {
+    let error = parse_line(line.as_bytes(), 4, &schema()).expect_err(line);
+    assert_eq!((error.error.code, error.error.message.as_str()), (code, message), "{line}");
+}
+
+#[test]
+fn lines_of_another_form_are_bad_json_with_their_place() {
+    let bad = |line, message| refused(line, ErrorCode::BadJson, message);
+    bad("", "line 4, column 1: EOF while parsing a value");
+    bad(
+        "[]",
+        "line 4, column 1: invalid type: sequence, expected a transaction: an object with the members insert and delete",
+    );
+    bad(r#"{"txn":1"#, "line 4, column 8: EOF while parsing an object");
+    bad(r#"{"txn":-1}"#, "line 4, column 10: txn is not a natural number");
+    bad(r#"{"insert":{},"insert":{}}"#, r#"line 4, column 25: member "insert" occurs twice"#);
+    bad(r#"{"insert":{"a":[],"a":[]}}"#, r#"line 4, column 25: table "a" occurs twice in insert"#);
+    bad(r#"{"insert":{"no":[],"no":[]}}"#, r#"line 4, column 27: table "no" occurs twice in insert"#);
+    bad(
+        r#"{"note":"é","delete":{"a":5}}"#,
+        "line 4, column 27: invalid type: integer `5`, expected an array of rows",
+    );
+    bad(
+        r#"{"delete":{"a":[5]}}"#,
+        "line 4, column 17: invalid type: integer `5`, expected a row: an array of values",
+    );
+    bad(r"{} {}", "line 4, column 4: trailing characters");
+    bad(r#"{"insert":{"a":[[1,"\ud800"]]}}"#, "line 4, column 27: unexpected end of hex escape");
+}
+
+#[test]
+fn hostile_lines_are_refused_without_harm() {
+    let deep = format!(r#"{{"insert":{{"a":[[1,{}"#, "[".repeat(1_000_000));
+    assert_eq!(parse_line(deep.as_bytes(), 1, &schema()).expect_err("deep").error.code, ErrorCode::BadJson);
+    let deep = format!(r#"{{"x":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(parse_line(deep.as_bytes(), 1, &schema()).expect_err("deep").error.code, ErrorCode::BadJson);
+    let invalid = b"{\"insert\":{\"a\":[[1,\"\xff\"]]}}";
+    assert_eq!(parse_line(invalid, 1, &schema()).expect_err("not UTF-8").error.code, ErrorCode::BadJson);
+    let long = format!(r#"{{"insert":{{"a":[[1,"{}"]]}}}}"#, "x".repeat(10_000_000));
+    assert!(parse_line(long.as_bytes(), 1, &schema()).is_ok());
+    let long = format!(r#"{{"insert":{{"a":[["{}"]]}}}}"#, "x".repeat(10_000_000));
+    assert!(parse_line(long.as_bytes(), 1, &schema()).expect_err("arity").error.message.len() < 1000);
+    let long = format!(r#"{{"insert":{{"a":[["{}",""]]}}}}"#, "é".repeat(1_000_000));
+    assert!(parse_line(long.as_bytes(), 1, &schema()).expect_err("type").error.message.len() < 1000);
+}
+
+#[test]
+fn faults_name_table_row_and_column() {
+    refused(r#"{"insert":{"no":[[1]]}}"#, ErrorCode::UnknownTable, r#"there is no table "no""#);
+    refused(
+        r#"{"insert":{"out":[[1]]}}"#,
+        ErrorCode::NotAnInput,
+        "table out is filled by rules; only input tables take rows",
+    );
+    refused(
+        r#"{"insert":{"a":[[1,"x"],[1]]}}"#,
+        ErrorCode::Arity,
+        "table a: row 2 of insert has 1 value, the table has 2 columns: n, s",
+    );
+    refused(
+        r#"{"delete":{"a":[["x",1,2]]}}"#,
+        ErrorCode::Arity,
+        "table a: row 1 of delete has 3 values, the table has 2 columns: n, s",
+    );
+    refused(
+        r#"{"insert":{"a":[[1,5]]}}"#,
+        ErrorCode::TypeMismatch,
+        "table a: row 1 of insert, column s: a value of type string is wanted, not 5",
+    );
+}
+
+#[test]
+fn of_several_faults_the_first_table_and_row_is_reported() {
+    let code = |line: &str| parse_line(line.as_bytes(), 1, &schema()).expect_err(line).error.code;
+    assert_eq!(code(r#"{"insert":{"out":[],"b":[[1]],"aa":[]}}"#), ErrorCode::UnknownTable);
+    assert_eq!(code(r#"{"insert":{"out":[],"b":[[1]]}}"#), ErrorCode::Arity);
+    assert_eq!(code(r#"{"insert":{"a":[["x","y"],[1]]}}"#), ErrorCode::TypeMismatch);
+    assert_eq!(code(r#"{"insert":{"a":[[1],["x","y"]]}}"#), ErrorCode::Arity);
+    // Deletes come first, also if they stand last.
+    assert_eq!(code(r#"{"insert":{"a":[[1]]},"delete":{"a":[["x","y"]]}}"#), ErrorCode::TypeMismatch);
+    // The rest of the line is still read: it must be JSON.
+    assert_eq!(code(r#"{"insert":{"a":[[1]]}"#), ErrorCode::BadJson);
+    let number = parse_line(br#"{"insert":{"a":[[1]]},"txn":9}"#, 1, &schema()).expect_err("arity").txn;
+    assert_eq!(number, Some(9));
+}
+
+#[test]
+fn output_lines_are_as_the_contract_says() {
+    let schema = schema();
+    let mut out = Vec::new();
+    write_delta_line(&mut out, 1, &Delta::default(), &schema);
+    let mut delta = Delta::default();
+    let rows = |n: i64| vec![vec![Value::Int(n), Value::from("\"\n")]];
+    let a = TableDelta { insert: rows(1), delete: rows(2), ..TableDelta::default() };
+    delta
+        .tables
+        .insert(schema.find("out").expect("out"), TableDelta { delete: vec![vec![3.into()]], ..a.clone() });
+    delta.tables.insert(schema.find("a").expect("a"), a);
+    delta.tables.insert(schema.find("b").expect("b"), TableDelta::default());
+    write_delta_line(&mut out, 2, &delta, &schema);
+    write_error_line(&mut out, 3, &TransactionError::new(ErrorCode::KeyConflict, "a \"b\""));
+    write_contents_line(&mut out, [("a", rows(1).as_slice()), ("b", &[])]);
+    let expected = r#"{"txn":1,"insert":{},"delete":{}}
+{"txn":2,"insert":{"a":[[1,"\"\n"]],"out":[[1,"\"\n"]]},"delete":{"a":[[2,"\"\n"]],"out":[[3]]}}
+{"txn":3,"error":{"code":"key-conflict","message":"a \"b\""}}
+{"a":[[1,"\"\n"]],"b":[]}
+"#;
+    assert_eq!(String::from_utf8(out).expect("UTF-8"), expected);
+}
