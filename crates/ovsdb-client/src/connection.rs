@@ -275,14 +275,14 @@ impl Connection {
     /// When something must be done if nothing is read or written until then.
     fn deadline(&self) -> Instant {
         let read = match self.probed {
-            None => self.last_read + self.probe_interval,
-            Some(probed) => probed + self.probe_timeout,
+            None => after(self.last_read, self.probe_interval),
+            Some(probed) => after(probed, self.probe_timeout),
         };
         if self.unsent() > 0 { read.min(self.write_deadline()) } else { read }
     }
 
     fn write_deadline(&self) -> Instant {
-        self.last_write + self.probe_interval + self.probe_timeout
+        after(after(self.last_write, self.probe_interval), self.probe_timeout)
     }
 
     fn time_passed(&mut self) -> Result<(), ConnectionError> {
@@ -291,12 +291,12 @@ impl Connection {
             return Err(ConnectionError::NotReading { seconds: (now - self.last_write).as_secs_f64() });
         }
         match self.probed {
-            None if now >= self.last_read + self.probe_interval => {
+            None if now >= after(self.last_read, self.probe_interval) => {
                 self.probed = Some(now);
                 self.send(&json!({"id": PROBE_ID, "method": "echo", "params": []}));
                 Ok(())
             }
-            Some(probed) if now >= probed + self.probe_timeout => Err(ConnectionError::Silent {
+            Some(probed) if now >= after(probed, self.probe_timeout) => Err(ConnectionError::Silent {
                 seconds: (now - self.last_read).as_secs_f64(),
                 mid_message: self.decoder.is_mid_message(),
             }),
@@ -329,6 +329,12 @@ impl Connection {
             method => Err(protocol(format!("a method is {}", shorten(&method.to_string())))),
         }
     }
+}
+
+/// `instant + duration`, however long a caller says "never" is; at most thirty years hence.
+pub(crate) fn after(instant: Instant, duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    instant + duration.min(FAR)
 }
 
 /// The error for a reply to what was never asked. Going on would leave the true request waiting for ever.

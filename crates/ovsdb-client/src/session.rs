@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::connection::{Connection, ConnectionError, Incoming, Options, protocol, unasked};
+use crate::connection::{Connection, ConnectionError, Incoming, Options, after, protocol, unasked};
 use crate::endpoint::Endpoint;
 use crate::events::{Event, Outbox};
 use crate::replica::{Change, Format, Layout, MonitorSpec, Replica};
@@ -180,7 +180,7 @@ impl Session {
             if self.pause(jittered(backoff), &why).await.is_err() {
                 return;
             }
-            backoff = (backoff * 2).min(self.options.backoff_max);
+            backoff = backoff.saturating_mul(2).min(self.options.backoff_max);
         }
     }
 
@@ -340,7 +340,7 @@ impl Session {
 
     /// Waits; refuses requests meanwhile.
     async fn pause(&mut self, pause: Duration, why: &str) -> Result<(), Ended> {
-        let end = Instant::now() + pause;
+        let end = after(Instant::now(), pause);
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until(end) => return Ok(()),
@@ -367,7 +367,7 @@ fn transaction_id(value: &Value) -> Result<Uuid, ConnectionError> {
 /// A pause between a half and the whole of `pause`, so that many clients do not come back at once.
 fn jittered(pause: Duration) -> Duration {
     let share = (Uuid::new_v4().as_u128() & 0xffff) as u32;
-    pause / 2 + pause / 2 * share / 0xffff
+    pause.mul_f64(0.5 + f64::from(share) / 131_072.0)
 }
 
 #[cfg(test)]
@@ -377,6 +377,7 @@ mod tests {
     #[test]
     fn jitter_takes_at_most_a_half() {
         let pause = Duration::from_millis(100);
+        assert!(jittered(Duration::MAX) < Duration::MAX, "no overflow");
         let pauses: Vec<_> = (0..100).map(|_| jittered(pause)).collect();
         assert!(pauses.iter().all(|jittered| (pause / 2..=pause).contains(jittered)));
         assert!(pauses.iter().any(|jittered| *jittered != pauses[0]));

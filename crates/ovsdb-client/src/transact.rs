@@ -263,7 +263,7 @@ impl Operation {
                     "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
                 });
                 if let Some(timeout) = timeout {
-                    object["timeout"] = json!(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+                    object["timeout"] = json!(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
                 }
                 object
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Error, OpenVswitch};
+use crate::connection::after;
 use crate::row::Row;
 use crate::session::Client;
 use crate::transact::{Mutation, Mutator, Operation, Outcomes, TransactError};
@@ -48,7 +49,7 @@ async fn until_reached(
     patience: Duration,
     reached: &mut Option<i64>,
 ) -> Result<(), Error> {
-    let end = Instant::now() + patience;
+    let end = after(Instant::now(), patience);
     loop {
         let mut operations = vec![Operation::select(OpenVswitch::TABLE, vec![], &["cur_cfg"])];
         if let Some(seen) = *reached {
