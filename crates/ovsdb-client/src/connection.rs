@@ -333,7 +333,7 @@ impl Connection {
 
 /// `instant + duration`, however long a caller says "never" is; at most thirty years hence.
 pub(crate) fn after(instant: Instant, duration: Duration) -> Instant {
-    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
+    const FAR: Duration = Duration::from_hours(30 * 365 * 24);
     instant + duration.min(FAR)
 }
 
