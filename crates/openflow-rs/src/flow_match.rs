@@ -6,6 +6,8 @@ mod wire;
 use crate::MatchError;
 use crate::field::{Field, Prerequisite, VLAN_PCP, VLAN_PRESENT};
 
+pub(crate) use text::items;
+
 const ETH_TYPE_IP: u128 = 0x0800;
 const ETH_TYPE_ARP: u128 = 0x0806;
 const ETH_TYPE_RARP: u128 = 0x8035;

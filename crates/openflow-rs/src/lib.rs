@@ -4,7 +4,9 @@
 pub mod action;
 mod error;
 pub mod field;
+pub mod flow;
 mod flow_match;
+mod frame;
 mod mac;
 mod oxm;
 mod port;
@@ -13,6 +15,8 @@ mod wire;
 pub use action::{Action, Actions, Subfield};
 pub use error::{DecodeError, Fault, MatchError, ParseError};
 pub use field::{Field, Prerequisite};
+pub use flow::{FlowCommand, FlowEntry, FlowFlags, FlowMod, FlowStats};
 pub use flow_match::{Demand, Match};
+pub use frame::{Frame, HEADER_LEN, frame};
 pub use mac::MacAddr;
 pub use port::PortNo;
