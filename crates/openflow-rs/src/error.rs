@@ -192,7 +192,29 @@ pub enum Fault {
     /// A structure nested deeper than anything sensible.
     #[error("nested too deep")]
     Depth,
+    /// A message in a bundle whose transaction id is not the outer message's.
+    #[error("transaction id {inner:#x} inside a bundle message with {outer:#x}")]
+    Xid {
+        /// The inner message's.
+        inner: u32,
+        /// The outer message's.
+        outer: u32,
+    },
     /// The version byte is not OpenFlow 1.5's.
     #[error("OpenFlow version {0:#04x} is not 0x06 (1.5)")]
     Version(u8),
+}
+
+/// A message that OpenFlow has no bytes for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// Longer than a message may be.
+    #[error("the message would have {len} bytes, more than the 65535 OpenFlow allows: split it")]
+    TooLong {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// A bundle message inside a bundle.
+    #[error("a bundle message cannot stand inside a bundle")]
+    NestedBundle,
 }

@@ -1,0 +1,146 @@
+use super::*;
+use crate::flow::ALL_TABLES;
+use crate::{FlowEntry, FlowStats, Frame, frame};
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text.bytes().filter(|c| !c.is_ascii_whitespace()).collect();
+    digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
+}
+
+/// Checks bytes and message both ways, and that a shorter prefix is no message.
+fn check(body: Body, text: &str) {
+    let message = Message { xid: 7, body };
+    let bytes = hex(text);
+    assert_eq!(message.encode().unwrap(), bytes, "{message}");
+    assert_eq!(frame(&bytes), Ok(Frame::Message(bytes.len())));
+    assert_eq!(Message::decode(&bytes), Ok(message));
+    for len in 0..bytes.len() {
+        assert!(Message::decode(&bytes[..len]).is_err(), "cut to {len}");
+    }
+}
+
+#[test]
+fn session_messages_have_the_bytes_of_the_specification() {
+    check(Body::Hello(Hello::new()), "06 00 0010 00000007 0001 0008 00000040");
+    check(Body::Hello(Hello::with_versions(0x7e)), "06 00 0008 00000007");
+    check(Body::EchoRequest(vec![1, 2, 3]), "06 02 000b 00000007 010203");
+    check(Body::FeaturesRequest, "06 05 0008 00000007");
+    let features = Features {
+        datapath_id: 0x0102_0304_0506_0708,
+        n_buffers: 0,
+        n_tables: 254,
+        auxiliary_id: 0,
+        capabilities: Capabilities(0x4f),
+    };
+    check(
+        Body::FeaturesReply(features),
+        "06 06 0020 00000007 0102030405060708 00000000 fe 00 0000 0000004f 00000000",
+    );
+    let config = SwitchConfig { fragments: FragmentHandling::Normal, miss_send_len: 128 };
+    check(Body::SetConfig(config), "06 09 000c 00000007 0000 0080");
+    let role = RoleRequest { role: Role::Primary, short_id: u32::MAX, generation_id: 5 };
+    check(Body::RoleRequest(role), "06 18 0018 00000007 00000002 ffffffff 0000000000000005");
+}
+
+#[test]
+fn flow_messages_have_the_bytes_of_the_specification() {
+    let entry: FlowEntry =
+        "cookie=5,table=3,priority=9,in_port=2,actions=output:1,goto_table:4".parse().unwrap();
+    let flow = Body::FlowMod(FlowMod::add(entry));
+    check(
+        flow.clone(),
+        "06 0e 0068 00000007 0000000000000005 0000000000000000 03 00 0000 0000 0009 ffffffff ffffffff ffffffff
+         0000 0000 0001 0014 80005804 00000000 80000004 00000002 00000000
+         0004 0018 00000000 0000 0010 00000001 0000 000000000000 0001 0008 04 000000",
+    );
+    let all = FlowDescRequest::all();
+    assert_eq!(all.table, ALL_TABLES);
+    check(
+        Body::FlowDescRequest(all),
+        "06 12 0040 00000007 0001 0000 00000000 ff 000000 ffffffff ffffffff 00000000
+         0000000000000000 0000000000000000 0001 000c 80005804 00000000 00000000",
+    );
+    let bundle =
+        BundleAdd { bundle_id: 1, flags: BundleFlags::ATOMIC | BundleFlags::ORDERED, body: Box::new(flow) };
+    let bytes = Message { xid: 7, body: Body::BundleAdd(bundle) }.encode().unwrap();
+    assert_eq!(bytes[..16], hex("06 22 0078 00000007 00000001 0000 0003"));
+    assert_eq!(bytes[16..24], hex("06 0e 0068 00000007"));
+}
+
+#[test]
+fn an_inner_message_must_have_the_outer_xid() {
+    let add = BundleAdd {
+        bundle_id: 1,
+        flags: BundleFlags(3),
+        body: Box::new(Body::FlowMod(FlowMod::delete_all())),
+    };
+    let mut bytes = Message { xid: 7, body: Body::BundleAdd(add) }.encode().unwrap();
+    bytes[23] = 8;
+    let error = Message::decode(&bytes).unwrap_err();
+    assert_eq!((error.offset, error.fault), (16, Fault::Xid { inner: 8, outer: 7 }));
+}
+
+#[test]
+fn what_is_not_known_is_kept_and_what_is_malformed_is_named() {
+    let packet_in = hex("06 0a 000a 00000001 0102");
+    let decoded = Message::decode(&packet_in).unwrap();
+    assert_eq!(decoded.body, Body::Unknown { kind: 10, data: vec![1, 2] });
+    assert_eq!(decoded.encode().unwrap(), packet_in);
+
+    let error = Message::decode(&hex("06 14 0009 00000001 00")).unwrap_err();
+    assert_eq!(error.to_string(), "malformed barrier request at byte 8: impossible length 1");
+    let error = Message::decode(&hex("04 14 0008 00000001")).unwrap_err();
+    assert_eq!(error.fault, Fault::Version(4));
+}
+
+#[test]
+fn an_entry_of_a_dump_that_cannot_be_read_does_not_hide_the_others() {
+    let stats = |text: &str| FlowStats {
+        entry: text.parse().unwrap(),
+        duration: std::time::Duration::new(1, 20_000_000),
+        packets: Some(3),
+        bytes: None,
+        idle_s: None,
+    };
+    let flows = vec![stats("cookie=1,priority=1,reg0=1,actions=drop"), stats("priority=2,actions=drop")];
+    let reply = FlowDescReply { more: true, flows: flows.clone(), unreadable: Vec::new() };
+    let message = Message { xid: 1, body: Body::FlowDescReply(reply) };
+    let mut bytes = message.encode().unwrap();
+    assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
+    // The match of the first: packet_type, then reg0; make it field 127 of no known class.
+    let reg0 = bytes.windows(4).position(|w| w == [0, 1, 0, 4]).unwrap();
+    bytes[reg0] = 0x7f;
+    let Body::FlowDescReply(read) = Message::decode(&bytes).unwrap().body else { panic!("not a reply") };
+    assert_eq!(read.flows, flows[1..]);
+    assert_eq!((read.unreadable[0].priority, read.unreadable[0].cookie), (1, 1));
+    assert_eq!(read.unreadable[0].error.offset, reg0);
+}
+
+#[test]
+fn a_message_too_long_for_its_length_field_is_refused() {
+    let mut out = vec![9];
+    let echo = Message { xid: 1, body: Body::EchoRequest(vec![0; 65_528]) };
+    assert_eq!(echo.encode_into(&mut out), Err(EncodeError::TooLong { len: 65_536 }));
+    assert_eq!(out, [9]);
+    let echo = Message { xid: 1, body: Body::EchoRequest(vec![0; 65_527]) };
+    assert_eq!(echo.encode().map(|bytes| bytes.len()), Ok(65_535));
+}
+
+#[test]
+fn errors_within_errors_do_not_exhaust_the_stack() {
+    let code = ErrorCode::BAD_PREREQ;
+    let mut data = Vec::new();
+    while data.len() < 60_000 {
+        data = Message { xid: 1, body: Body::Error(ErrorMessage { code, data }) }.encode().unwrap();
+    }
+    let decoded = Message::decode(&data).unwrap();
+    assert!(decoded.to_string().starts_with("OFPT_ERROR (OF1.5) (xid=0x1): OFPBMC_BAD_PREREQ\nOFPT_ERROR"));
+}
+
+#[test]
+fn every_named_error_has_its_own_name() {
+    let mut names = std::collections::BTreeSet::new();
+    for code in error_names::all() {
+        assert!(names.insert(code.name().unwrap()), "{code} twice");
+    }
+}
