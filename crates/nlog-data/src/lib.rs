@@ -25,7 +25,7 @@ pub use inputs::{Changes, Inputs};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, Row, RuleId, TableDelta,
-    Transaction, TransactionError,
+    Tables, Transaction, TransactionError,
 };
 pub use types::Type;
 pub use value::{Canonical, Value};

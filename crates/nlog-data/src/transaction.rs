@@ -1,9 +1,9 @@
 //! What goes into a program and what comes out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::json::quote_row;
-use crate::{Failure, FailureCode, Schema, TableId, Value};
+use crate::{Failure, FailureCode, Role, Schema, TableId, Value};
 
 /// One tuple: a value for each column.
 pub type Row = Vec<Value>;
@@ -49,6 +49,32 @@ pub struct TableDelta {
     pub rules: Vec<RuleId>,
     /// Rows that stay, but are attributed to another rule now; empty unless attribution was asked for.
     pub reattributed: Vec<(Row, RuleId)>,
+}
+
+/// Which tables' changes an evaluator reports.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Tables {
+    /// Output tables.
+    #[default]
+    Outputs,
+    /// All tables, inputs among them.
+    All,
+    /// These tables.
+    These(BTreeSet<TableId>),
+}
+
+impl Tables {
+    /// Whether the table is one of them.
+    ///
+    /// # Panics
+    /// If the number is of another schema.
+    pub fn include(&self, schema: &Schema, table: TableId) -> bool {
+        match self {
+            Tables::Outputs => schema.table(table).role == Role::Output,
+            Tables::All => true,
+            Tables::These(tables) => tables.contains(&table),
+        }
+    }
 }
 
 /// Why a transaction was refused, as scripts see it.
