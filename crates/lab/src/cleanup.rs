@@ -48,8 +48,11 @@ pub fn sweep() -> Result<Vec<String>, Error> {
             continue;
         };
         let orphan = registry::namespace_file(&namespace).exists() && !registry::folder(name).exists();
-        if orphan && Lab::destroy(name)? {
-            removed.push(name.to_owned());
+        match orphan.then(|| Lab::destroy(name)).transpose() {
+            Ok(Some(true)) => removed.push(name.to_owned()),
+            // Another sweep is at it.
+            Ok(_) | Err(Error::InUse { .. }) => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(removed)

@@ -7,7 +7,8 @@
 //! `vconn` module without rate limit: one record for every message received, inside bundles too, whether it
 //! changes something, changes nothing or is refused.
 //!
-//! Logging costs the daemon time (5,000 flow-mods: 0.06 s more) and room, so it is on only between
+//! Logging costs the daemon about 16 us and 230 bytes a flow-mod (50,000 in one bundle: 1.4 s instead of
+//! 0.6 s, and 11 MB of log; two shared cores), so it is on only between
 //! [`Host::mark_openflow`] and [`Host::unmark_openflow`]; not for use while measuring speed.
 
 use std::io::{BufRead, BufReader, Seek, SeekFrom};

@@ -3,7 +3,7 @@
 //! All figures are those of iputils `ping` in the machine's namespace, read from its output with its own
 //! timestamps (`-D`), so that the reader's delays do not count.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
-use crate::command::{in_parallel, line, output, wait_for};
+use crate::command::{in_parallel, line, wait_for};
 use crate::process::{kill, signal};
 use crate::{Error, Lab};
 
@@ -29,7 +29,7 @@ pub struct PingOptions {
     pub count: u32,
     /// Time between them, at least 1 ms.
     pub interval: Duration,
-    /// How long to wait for the last reply if none came at all.
+    /// How long to wait for answers after the last probe.
     pub deadline: Duration,
     /// Bytes of payload; the IP packet has 28 more (IPv6: 48).
     pub size: u16,
@@ -95,23 +95,20 @@ impl Reachability {
 }
 
 impl Lab {
-    /// Pings `to` from a machine. Lost probes are a result, not an error.
+    /// Pings `to` from a machine. Lost probes are a result, not an error. A few probes more than asked for may
+    /// be sent; they are not counted. They are how a last probe that is lost is told from one that is late:
+    /// left to itself, ping waits for no more than two round trips.
     pub fn ping(&self, vm: &str, to: IpAddr, options: &PingOptions) -> Result<PingResult, Error> {
         let mut command = self.ping_command(vm, to, options.interval)?;
-        command.args(["-c", &options.count.to_string(), "-s", &options.size.to_string()]);
-        command.args(["-W", &format!("{:.3}", options.deadline.as_secs_f64())]);
-        let line = line(&command);
-        let started = now();
-        let output = output(vm, command, None)?;
-        let mut record = Record::new(started);
-        for line in output.stdout.lines() {
-            record.read(line);
-        }
-        if record.transmitted.is_none() {
-            let detail = format!("{} {}", output.stdout.trim(), output.stderr.trim());
-            return Err(Error::Unexpected { place: vm.to_owned(), command: line, detail });
-        }
-        Ok(record.result(f64::MAX, options.interval))
+        command.args(["-s", &options.size.to_string()]);
+        let mut ping = RunningPing::start(vm, command, options.interval)?;
+        let count = u64::from(options.count);
+        ping.wait_until(options.interval * options.count + options.deadline, |record| {
+            let within = record.replies.iter().filter(|reply| reply.number <= count).count() as u64;
+            within == count || within < record.replies.len() as u64
+        });
+        ping.finish()?;
+        Ok(ping.look(|record| record.result(f64::MAX, count, options.interval)))
     }
 
     /// Pings until the first answer; gives the time that took. [`Error::Timeout`] after `deadline`.
@@ -126,22 +123,7 @@ impl Lab {
     /// Starts a ping that goes on until [`RunningPing::stop`]. Returns once the process runs; see
     /// [`RunningPing::wait_received`].
     pub fn spawn_ping(&self, vm: &str, to: IpAddr, interval: Duration) -> Result<RunningPing, Error> {
-        let mut command = self.ping_command(vm, to, interval)?;
-        let line = line(&command);
-        let started = now();
-        let spawn = |source| Error::Spawn { place: vm.to_owned(), command: line, source };
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = command.spawn().map_err(spawn)?;
-        let record = Arc::new(Mutex::new(Record::new(started)));
-        let reader = child.stdout.take().map(|stdout| {
-            let record = Arc::clone(&record);
-            std::thread::spawn(move || {
-                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-                    record.lock().unwrap_or_else(PoisonError::into_inner).read(&line);
-                }
-            })
-        });
-        Ok(RunningPing { vm: vm.to_owned(), interval, child, reader, record })
+        RunningPing::start(vm, self.ping_command(vm, to, interval)?, interval)
     }
 
     /// Tries every ordered pair of the machines `vms`, many at a time. A pair is reached when an answer
@@ -189,12 +171,31 @@ impl Lab {
 pub struct RunningPing {
     vm: String,
     interval: Duration,
+    command: String,
     child: Child,
     reader: Option<JoinHandle<()>>,
     record: Arc<Mutex<Record>>,
 }
 
 impl RunningPing {
+    fn start(vm: &str, mut command: Command, interval: Duration) -> Result<RunningPing, Error> {
+        let line = line(&command);
+        let started = now();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let spawn = |source| Error::Spawn { place: vm.to_owned(), command: line.clone(), source };
+        let mut child = command.spawn().map_err(spawn)?;
+        let record = Arc::new(Mutex::new(Record::new(started)));
+        let reader = child.stdout.take().map(|stdout| {
+            let record = Arc::clone(&record);
+            std::thread::spawn(move || {
+                for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                    record.lock().unwrap_or_else(PoisonError::into_inner).read(&line);
+                }
+            })
+        });
+        Ok(RunningPing { vm: vm.to_owned(), interval, command: line, child, reader, record })
+    }
+
     /// Probes answered so far.
     pub fn received(&self) -> u64 {
         self.look(|record| record.replies.len() as u64)
@@ -213,28 +214,43 @@ impl RunningPing {
     pub fn stop(mut self) -> Result<PingResult, Error> {
         let cutoff = now();
         // One answer to a probe sent later shows that earlier ones had their time.
-        let _ = wait_for(&self.vm, "a later answer", self.interval + GRACE, || {
-            let later = self.look(|record| record.replies.last().is_some_and(|reply| reply.sent > cutoff));
-            Ok(later.then_some(()))
+        self.wait_until(self.interval + GRACE, |record| {
+            record.replies.last().is_some_and(|reply| reply.sent > cutoff)
         });
-        signal(self.child.id(), Signal::INT);
-        self.child.wait().map_err(|source| Error::Spawn {
-            place: self.vm.clone(),
-            command: "ping".to_owned(),
-            source,
-        })?;
+        self.finish()?;
+        Ok(self.look(|record| record.result(cutoff, u64::MAX, self.interval)))
+    }
+
+    /// Waits until the record is as wanted; gives up after `within`, or when ping has ended by itself.
+    fn wait_until(&mut self, within: Duration, wanted: impl Fn(&Record) -> bool) {
+        let start = Instant::now();
+        while start.elapsed() < within && !self.look(&wanted) && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Ends ping, as by Ctrl-C, and reads its output to the end.
+    fn finish(&mut self) -> Result<(), Error> {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            signal(self.child.id(), Signal::INT);
+        }
+        let mut detail = String::new();
+        if let Some(mut stderr) = self.child.stderr.take() {
+            let _ = stderr.read_to_string(&mut detail);
+        }
+        let (place, command) = (self.vm.clone(), self.command.clone());
+        if let Err(source) = self.child.wait() {
+            return Err(Error::Spawn { place, command, source });
+        }
         if let Some(reader) = self.reader.take() {
             // The reader cannot panic; if it did, the record lacks a summary and that is reported below.
             let _ = reader.join();
         }
         if self.look(|record| record.transmitted.is_none()) {
-            return Err(Error::Unexpected {
-                place: self.vm.clone(),
-                command: "ping".to_owned(),
-                detail: "it ended without a summary".to_owned(),
-            });
+            let detail = format!("no summary; {}", detail.trim());
+            return Err(Error::Unexpected { place, command, detail });
         }
-        Ok(self.look(|record| record.result(cutoff, self.interval)))
+        Ok(())
     }
 
     fn look<T>(&self, at: impl FnOnce(&Record) -> T) -> T {
@@ -298,18 +314,19 @@ impl Record {
         Some(Reply { number: near.checked_add_signed(step)?, sent: arrived - rtt / 1000.0, arrived })
     }
 
-    /// The result over all probes sent up to `cutoff`. When a probe that was never answered was sent is
+    /// The result over the first `limit` probes, as far as they were sent up to `cutoff`. When a probe that was never answered was sent is
     /// reckoned from the last answered one and the interval.
-    fn result(&self, cutoff: f64, interval: Duration) -> PingResult {
-        let counted: Vec<Reply> = self.replies.iter().copied().filter(|reply| reply.sent <= cutoff).collect();
+    fn result(&self, cutoff: f64, limit: u64, interval: Duration) -> PingResult {
+        let counts = |reply: &Reply| reply.sent <= cutoff && reply.number <= limit;
+        let counted: Vec<Reply> = self.replies.iter().copied().filter(counts).collect();
         let later = self.replies.iter().filter(|reply| reply.sent > cutoff).map(|reply| reply.number).min();
-        let transmitted = self.transmitted.unwrap_or(0);
+        let transmitted = self.transmitted.unwrap_or(0).min(limit);
         let known = counted.iter().map(|reply| reply.number).max().unwrap_or(0);
         let from = counted.iter().map(|reply| reply.sent).fold(self.started, f64::max);
         let passed = ((cutoff - from).max(0.0) / interval.as_secs_f64().max(1e-6)) as u64;
         // Before the first answer the first probe goes out at once, hence one more.
         let reckoned = known.saturating_add(passed).saturating_add(u64::from(counted.is_empty()));
-        let sent = reckoned.min(later.map_or(transmitted, |later| later - 1)).max(known);
+        let sent = reckoned.min(later.map_or(transmitted, |later| transmitted.min(later - 1))).max(known);
         let rtts: Vec<f64> = counted.iter().map(|reply| reply.arrived - reply.sent).collect();
         let seconds = |value: f64| Duration::try_from_secs_f64(value).unwrap_or_default();
         let rtt = |value: f64| (!rtts.is_empty()).then(|| seconds(value));
@@ -371,10 +388,22 @@ mod tests {
             "[100.501] 64 bytes from 10.0.0.2: icmp_seq=6 ttl=64 time=1.00 ms",
             "6 packets transmitted, 3 received, +1 duplicates, 50% packet loss, time 500ms",
         ]);
-        let result = record.result(f64::MAX, TENTH);
+        let result = record.result(f64::MAX, u64::MAX, TENTH);
         assert_eq!((result.sent, result.received, result.duplicates, result.lost()), (6, 3, 1, 3));
         assert_eq!(result.longest_gap.as_millis(), 398);
         assert_eq!(result.rtt_max.unwrap().as_micros().div_ceil(1000), 3);
+    }
+
+    #[test]
+    fn probes_beyond_the_limit_only_buy_time() {
+        let record = record(&[
+            "[100.001] 64 bytes from 10.0.0.2: icmp_seq=1 ttl=64 time=1.00 ms",
+            "[100.201] 64 bytes from 10.0.0.2: icmp_seq=3 ttl=64 time=1.00 ms",
+            "3 packets transmitted, 2 received, 33% packet loss, time 200ms",
+        ]);
+        let result = record.result(f64::MAX, 2, TENTH);
+        assert_eq!((result.sent, result.received), (2, 1));
+        assert_eq!(result.longest_gap.as_millis(), 100);
     }
 
     #[test]
@@ -385,18 +414,21 @@ mod tests {
             "[100.201] 64 bytes from 10.0.0.2: icmp_seq=3 ttl=64 time=1.00 ms",
             "4 packets transmitted, 3 received, 25% packet loss, time 300ms",
         ];
-        let result = record(&lines).result(100.150, TENTH);
+        let result = record(&lines).result(100.150, u64::MAX, TENTH);
         assert_eq!((result.sent, result.received), (2, 2));
         // Probe 4 went out at 100.3, within the cutoff: it is lost.
-        let result = record(&lines).result(100.350, TENTH);
+        let result = record(&lines).result(100.350, u64::MAX, TENTH);
         assert_eq!((result.sent, result.received), (4, 3));
         assert_eq!(result.longest_gap.as_millis(), 100);
     }
 
     #[test]
     fn silence_from_start_to_end_is_all_lost_and_one_gap() {
-        let result = record(&["12 packets transmitted, 0 received, 100% packet loss, time 1100ms"])
-            .result(101.05, TENTH);
+        let result = record(&["12 packets transmitted, 0 received, 100% packet loss, time 1100ms"]).result(
+            101.05,
+            u64::MAX,
+            TENTH,
+        );
         assert_eq!((result.sent, result.received), (11, 0));
         assert_eq!(result.longest_gap.as_millis(), 1050);
         assert_eq!(result.rtt_min, None);

@@ -5,6 +5,7 @@ mod common;
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use common::{leftovers, two_hosts, unique_name, web};
@@ -12,6 +13,13 @@ use lab::{Error, HostSpec, Lab, Options, Ownership};
 
 /// Set for a copy of this test program that plays the process that is killed.
 const CHILD: &str = "LAB_TEST_CHILD_NAME";
+
+/// Held by tests that sweep, and by those with something to be swept: a sweep does not ask whose it is.
+static SWEEPING: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    SWEEPING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn nothing() -> Vec<String> {
     Vec::new()
@@ -82,10 +90,10 @@ fn crash(name: &str) {
 
 #[test]
 fn kill_9_leaves_nothing_after_a_sweep() {
+    let _alone = alone();
     let (dead, alive) = (unique_name(), Lab::create(Options::new(unique_name()).hosts(1)).unwrap());
     crash(&dead);
-    // Other tests may sweep it before us; what counts is that it is gone and the living are not.
-    lab::sweep().unwrap();
+    assert!(lab::sweep().unwrap().contains(&dead));
     assert_eq!(leftovers(&dead), nothing());
     assert!(alive.hosts().unwrap()[0].vswitchd_pid().is_some(), "a live lab was swept");
     assert_eq!(alive.check().unwrap(), nothing());
@@ -93,6 +101,7 @@ fn kill_9_leaves_nothing_after_a_sweep() {
 
 #[test]
 fn create_removes_what_a_dead_owner_left_under_the_name() {
+    let _alone = alone();
     let name = unique_name();
     crash(&name);
     let lab = Lab::create(Options::new(&name).hosts(1)).unwrap();
@@ -103,13 +112,18 @@ fn create_removes_what_a_dead_owner_left_under_the_name() {
 }
 
 #[test]
-fn namespaces_without_a_folder_are_taken_by_destroy() {
+fn namespaces_without_a_folder_are_taken_by_sweep_and_by_destroy() {
+    let _alone = alone();
     let name = unique_name();
     let namespace = format!("weft.{name}.host.hv1");
-    assert!(Command::new("ip").args(["netns", "add", &namespace]).status().unwrap().success());
-    assert_eq!(leftovers(&name), [namespace]);
-    assert!(Lab::destroy(&name).unwrap());
-    assert_eq!(leftovers(&name), nothing());
+    for by_sweep in [true, false] {
+        assert!(Command::new("ip").args(["netns", "add", &namespace]).status().unwrap().success());
+        assert_eq!(leftovers(&name), [namespace.as_str()]);
+        let removed =
+            if by_sweep { lab::sweep().unwrap().contains(&name) } else { Lab::destroy(&name).unwrap() };
+        assert!(removed, "by_sweep: {by_sweep}");
+        assert_eq!(leftovers(&name), nothing());
+    }
     assert!(!Lab::destroy(&name).unwrap());
 }
 
@@ -124,6 +138,7 @@ impl Drop for Destroy {
 
 #[test]
 fn a_kept_lab_goes_on_until_destroyed_by_name() {
+    let _alone = alone();
     let name = unique_name();
     let _at_the_end = Destroy(name.clone());
     let visitor =
