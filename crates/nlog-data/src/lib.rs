@@ -3,9 +3,29 @@
 //! Everything that evaluates rules, checks them or carries their rows shares this crate, so that a value has one
 //! order, one canonical text and one meaning everywhere.
 //!
-//! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`] (tables), [`function`] (the one
-//! table of functions and operators), [`transaction`] (what goes in and what comes out), [`json`] (both as JSON
-//! Lines), [`inputs`] (the contents of input tables, and which transactions they accept).
+//! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
+//! (tables), [`function`] (the one table of functions and operators), [`transaction`] (what goes in and what comes
+//! out), [`json`] (both as JSON Lines), [`inputs`] (the contents of input tables, and which transactions they accept).
+//!
+//! ```
+//! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
+//!
+//! let column = |name: &str, ty| Column { name: name.to_string(), ty };
+//! let schema = std::sync::Arc::new(Schema::new(vec![Table {
+//!     name: "hypervisor".to_string(),
+//!     role: Role::Input,
+//!     columns: vec![column("hv", Type::String), column("address", Type::Ip)],
+//!     key: Some(vec![0]),
+//!     doc: String::new(),
+//! }]));
+//! let mut inputs = Inputs::new(schema.clone());
+//! let line = br#"{"insert":{"hypervisor":[["hv1","2001:DB8::1"]]},"by":"me"}"#;
+//! let changes = inputs.apply(&json::parse_line(line, 1, &schema)?.transaction)?;
+//! let mut out = Vec::new();
+//! json::write_delta_line(&mut out, 1, &changes.delta, &schema);
+//! assert_eq!(out, b"{\"txn\":1,\"insert\":{\"hypervisor\":[[\"hv1\",\"2001:db8::1\"]]},\"delete\":{}}\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! Left out on purpose: rules (crate `nlog`), how rows are stored in an engine (crate `nlog-dataflow`), any I/O.
 #![forbid(unsafe_code)]
@@ -20,7 +40,6 @@ pub mod types;
 pub mod value;
 
 pub use function::{Failure, FailureCode, Function, Results};
-
 pub use inputs::{Changes, Inputs};
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{

@@ -220,6 +220,9 @@ pub enum CommitError {
 }
 
 /// What runs transactions through a program: the reference or the dataflow, with equal results.
+///
+/// Derived tables are empty before the first accepted transaction, be it an empty one; its delta has what the program's
+/// facts give. A program whose facts are in error refuses every transaction.
 pub trait Evaluator {
     /// The tables of the program.
     fn schema(&self) -> &Schema;

@@ -1,0 +1,160 @@
+//! The body of a rule: every binding that nothing in it rejects.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nlog::program::{BodyItem, Rule, Term, VariableId};
+use nlog_data::{Failure, Row, RuleId, TableId, Value};
+
+use crate::expression::{Outcome, Values, call, evaluate};
+
+/// The rows of each table by number, with the rule that each is attributed to (none for rows of inputs).
+pub(crate) type Contents = Vec<BTreeMap<Row, Option<RuleId>>>;
+
+/// A binding of a rule's variables that satisfies the body as far as that is determined.
+pub(crate) struct Binding<'a> {
+    /// The variables' values.
+    pub(crate) values: Values,
+    /// The rows of the body's atoms, in their order.
+    pub(crate) rows: Vec<(TableId, &'a Row)>,
+    /// What failed in the body.
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// An atom, with its rows by the values that are known when it is reached.
+struct Atom<'a> {
+    table: TableId,
+    /// What is known: constants, and variables of earlier atoms.
+    known: Vec<&'a Term>,
+    /// Columns that bind a variable.
+    binds: Vec<(usize, VariableId)>,
+    /// Rows by the values of the known columns.
+    rows: HashMap<Vec<Value>, Vec<&'a Row>>,
+}
+
+/// Calls `each` for every binding that the body does not reject.
+pub(crate) fn for_each_binding<'a>(
+    rule: &'a Rule,
+    contents: &'a Contents,
+    each: &mut dyn FnMut(&Binding<'a>),
+) {
+    let mut atoms = Vec::new();
+    let mut others = Vec::new();
+    let mut bound = vec![false; rule.variables.len()];
+    for item in &rule.body {
+        match item {
+            BodyItem::Atom { table, terms, .. } => atoms.push(index(*table, terms, &mut bound, contents)),
+            other => others.push(other),
+        }
+    }
+    let mut binding =
+        Binding { values: vec![None; rule.variables.len()], rows: Vec::new(), failures: Vec::new() };
+    join(&atoms, &others, &mut binding, each);
+}
+
+/// Sorts an atom's rows by what is known, leaving out those in which a variable would have two values.
+fn index<'a>(table: TableId, terms: &'a [Term], bound: &mut [bool], contents: &'a Contents) -> Atom<'a> {
+    let mut known = Vec::new();
+    let mut known_columns = Vec::new();
+    let mut binds: Vec<(usize, VariableId)> = Vec::new();
+    let mut equal_columns = Vec::new();
+    for (column, term) in terms.iter().enumerate() {
+        match term {
+            Term::Any => {}
+            Term::Variable(variable) if !bound[variable.0 as usize] => {
+                match binds.iter().find(|(_, other)| other == variable) {
+                    Some((first, _)) => equal_columns.push((*first, column)),
+                    None => binds.push((column, *variable)),
+                }
+            }
+            Term::Variable(_) | Term::Constant(_) => {
+                known.push(term);
+                known_columns.push(column);
+            }
+        }
+    }
+    for (_, variable) in &binds {
+        bound[variable.0 as usize] = true;
+    }
+    let mut rows: HashMap<Vec<Value>, Vec<&Row>> = HashMap::new();
+    for row in contents[table.0 as usize].keys() {
+        if equal_columns.iter().all(|(a, b)| row[*a] == row[*b]) {
+            rows.entry(known_columns.iter().map(|column| row[*column].clone()).collect())
+                .or_default()
+                .push(row);
+        }
+    }
+    Atom { table, known, binds, rows }
+}
+
+/// Nested loops over the atoms.
+fn join<'a>(
+    atoms: &[Atom<'a>],
+    others: &[&BodyItem],
+    binding: &mut Binding<'a>,
+    each: &mut dyn FnMut(&Binding<'a>),
+) {
+    let Some((atom, atoms)) = atoms.split_first() else {
+        return check(others, binding, each);
+    };
+    let key: Option<Vec<Value>> = (atom.known.iter())
+        .map(|term| match term {
+            Term::Constant(value) => Some(value.clone()),
+            Term::Variable(variable) => binding.values[variable.0 as usize].clone(),
+            Term::Any => None,
+        })
+        .collect();
+    let rows = key.and_then(|key| atom.rows.get(&key)).map_or(&[][..], Vec::as_slice);
+    for row in rows {
+        for (column, variable) in &atom.binds {
+            binding.values[variable.0 as usize] = Some(row[*column].clone());
+        }
+        binding.rows.push((atom.table, row));
+        join(atoms, others, binding, each);
+        binding.rows.pop();
+    }
+}
+
+/// The items after the atoms.
+fn check<'a>(others: &[&BodyItem], binding: &mut Binding<'a>, each: &mut dyn FnMut(&Binding<'a>)) {
+    let Some((item, others)) = others.split_first() else {
+        return each(binding);
+    };
+    let before = binding.failures.len();
+    match item {
+        // The atoms are joined before.
+        BodyItem::Atom { .. } => check(others, binding, each),
+        BodyItem::Let { variable, expr } => {
+            let outcome = evaluate(expr, &binding.values, &mut binding.failures);
+            let value = match outcome {
+                Outcome::Value(value) => Some(Some(value)),
+                Outcome::Undetermined => Some(None),
+                Outcome::Nothing => None,
+            };
+            if let Some(value) = value {
+                binding.values[variable.0 as usize] = value;
+                check(others, binding, each);
+            }
+        }
+        BodyItem::Filter(condition) => match evaluate(condition, &binding.values, &mut binding.failures) {
+            Outcome::Value(Value::Bool(true)) | Outcome::Undetermined => check(others, binding, each),
+            Outcome::Value(_) | Outcome::Nothing => {}
+        },
+        BodyItem::Generate { function, arguments, results } => {
+            let mut assign = |tuple: Option<Vec<Value>>, binding: &mut Binding<'a>| {
+                for (column, variable) in results.iter().enumerate() {
+                    if let Some(variable) = variable {
+                        let value = tuple.as_ref().and_then(|tuple| tuple.get(column).cloned());
+                        binding.values[variable.0 as usize] = value;
+                    }
+                }
+                check(others, binding, each);
+            };
+            match call(function, arguments, &binding.values, &mut binding.failures) {
+                Outcome::Value(tuples) => tuples.into_iter().for_each(|tuple| assign(Some(tuple), binding)),
+                Outcome::Undetermined => assign(None, binding),
+                Outcome::Nothing => {}
+            }
+        }
+    }
+    binding.failures.truncate(before);
+}

@@ -1,0 +1,174 @@
+//! Transactions: inputs in, everything recomputed, differences out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row, RuleId, Schema,
+    Table, TableDelta, TableId, Tables, Transaction,
+};
+
+use crate::join::Contents;
+use crate::rule;
+
+/// The reference evaluator.
+#[derive(Debug)]
+pub struct Reference {
+    program: Arc<Program>,
+    tables: Tables,
+    attribution: bool,
+    inputs: Inputs,
+    contents: Contents,
+}
+
+/// One way in which a rule derives a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Derivation {
+    /// The rule.
+    pub rule: RuleId,
+    /// The rows of its atoms, in the order of the body: one list for each binding. Of a rule with aggregates these are
+    /// all bindings of the row's group together; else any one of them derives the row.
+    pub bodies: Vec<Vec<(TableId, Row)>>,
+}
+
+impl Reference {
+    /// Evaluates a program, reporting the changes of these tables.
+    ///
+    /// The program's facts hold from the first transaction on, whose delta has their consequences. A program whose
+    /// facts are in error refuses every transaction.
+    pub fn new(program: Arc<Program>, tables: Tables) -> Self {
+        let inputs = Inputs::new(program.schema.clone());
+        let contents = vec![BTreeMap::new(); program.schema.len()];
+        Reference { program, tables, attribution: false, inputs, contents }
+    }
+
+    /// Also says which rule each derived row is attributed to: of all that derive it, the one with the least
+    /// fingerprint.
+    pub fn with_attribution(self) -> Self {
+        Reference { attribution: true, ..self }
+    }
+
+    /// How the rules derive a row that is there: nothing for rows of inputs and rows that are not there.
+    pub fn derivations(&self, table: TableId, row: &Row) -> Vec<Derivation> {
+        let ways = self
+            .program
+            .rules_of(table)
+            .map(|(id, rule)| Derivation { rule: id, bodies: rule::bodies(rule, &self.contents, row) });
+        ways.filter(|way| !way.bodies.is_empty()).collect()
+    }
+
+    /// All tables for the inputs as they are, or the least error.
+    fn recompute(&self) -> Result<Contents, DerivedError> {
+        let schema = &self.program.schema;
+        let mut contents: Contents = schema
+            .iter()
+            .map(|(id, _)| self.inputs.contents(id).into_iter().map(|row| (row, None)).collect())
+            .collect();
+        let mut errors = Vec::new();
+        for id in &self.program.order {
+            if schema.table(*id).role == Role::Input {
+                continue;
+            }
+            let mut rows: BTreeMap<Row, Option<RuleId>> = BTreeMap::new();
+            // Rules come in the order of their fingerprints: the first that derives a row has it.
+            for (rule_id, rule) in self.program.rules_of(*id) {
+                let derived = rule::derive(rule, &contents);
+                for row in derived.rows {
+                    rows.entry(row).or_insert(Some(rule_id));
+                }
+                errors.extend(derived.failure.map(|failure| DerivedError {
+                    table: *id,
+                    cause: DerivedCause::Failure { failure, rule: rule_id },
+                }));
+            }
+            errors.extend(key_conflict(*id, schema.table(*id), rows.keys()));
+            contents[id.0 as usize] = rows;
+        }
+        errors.into_iter().min().map_or(Ok(contents), Err)
+    }
+
+    /// How the tables asked for differ from what they were.
+    fn difference(&self, new: &Contents) -> Delta {
+        let mut delta = Delta::default();
+        for (id, table) in self.program.schema.iter() {
+            if !self.tables.include(&self.program.schema, id) {
+                continue;
+            }
+            let attributed = self.attribution && table.role != Role::Input;
+            let changes = table_difference(&self.contents[id.0 as usize], &new[id.0 as usize], attributed);
+            if changes != TableDelta::default() {
+                delta.tables.insert(id, changes);
+            }
+        }
+        delta
+    }
+}
+
+fn table_difference(
+    old: &BTreeMap<Row, Option<RuleId>>,
+    new: &BTreeMap<Row, Option<RuleId>>,
+    attributed: bool,
+) -> TableDelta {
+    let mut delta = TableDelta::default();
+    for (row, rule) in new {
+        match (old.get(row), rule) {
+            (None, rule) => {
+                delta.insert.push(row.clone());
+                delta.rules.extend(rule.filter(|_| attributed));
+            }
+            (Some(before), Some(rule)) if attributed && *before != Some(*rule) => {
+                delta.reattributed.push((row.clone(), *rule));
+            }
+            _ => {}
+        }
+    }
+    delta.delete = old.keys().filter(|row| !new.contains_key(*row)).cloned().collect();
+    delta
+}
+
+/// The least two rows with one key.
+fn key_conflict<'a>(id: TableId, table: &Table, rows: impl Iterator<Item = &'a Row>) -> Option<DerivedError> {
+    let mut by_key: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
+    for row in rows {
+        by_key.entry(table.key_of(row)?).or_default().push(row);
+    }
+    // Rows come ascending, so those of each key are ascending too.
+    let conflicts = by_key.into_values().filter_map(|rows| match rows.as_slice() {
+        [first, second, ..] => {
+            let cause = DerivedCause::KeyConflict { first: (*first).clone(), second: (*second).clone() };
+            Some(DerivedError { table: id, cause })
+        }
+        _ => None,
+    });
+    conflicts.min()
+}
+
+impl Evaluator for Reference {
+    fn schema(&self) -> &Schema {
+        &self.program.schema
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        let changes = self.inputs.apply(transaction)?;
+        let new = match self.recompute() {
+            Ok(new) => new,
+            Err(error) => {
+                self.inputs.undo(changes);
+                return Err(error.to_transaction_error(&self.program.schema).into());
+            }
+        };
+        let delta = self.difference(&new);
+        self.contents = new;
+        Ok(Committed {
+            delta,
+            redundant_inserts: changes.redundant_inserts,
+            redundant_deletes: changes.redundant_deletes,
+        })
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        let rows = self.contents.get(table.0 as usize);
+        Ok(rows.map(|rows| rows.keys().cloned().collect()).unwrap_or_default())
+    }
+}

@@ -1,0 +1,146 @@
+//! One rule over the tables as they are: the rows it derives, and its failures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nlog::program::{Expr, HeadTerm, Rule, VariableId};
+use nlog_data::{Failure, Row, TableId, Value};
+
+use crate::aggregate::aggregate;
+use crate::expression::{Outcome, evaluate, variables};
+use crate::join::{Binding, Contents, for_each_binding};
+
+/// What a rule gives.
+#[derive(Default)]
+pub(crate) struct Derived {
+    /// Its rows.
+    pub(crate) rows: BTreeSet<Row>,
+    /// The least of its failures.
+    pub(crate) failure: Option<Failure>,
+}
+
+impl Derived {
+    fn fail(&mut self, failures: impl IntoIterator<Item = Failure>) {
+        self.failure = self.failure.take().into_iter().chain(failures).min();
+    }
+}
+
+/// The head of a rule under one binding: the group's columns, and each aggregate's arguments.
+struct Head {
+    group: Vec<Value>,
+    arguments: Vec<Vec<Value>>,
+}
+
+/// Groups by the head's other columns: for each distinct tuple of the head's variables the aggregates' arguments.
+type Groups = BTreeMap<Vec<Value>, BTreeMap<Vec<Option<Value>>, Vec<Vec<Value>>>>;
+
+/// Evaluates a rule.
+pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
+    let mut derived = Derived::default();
+    let mut groups = Groups::new();
+    let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
+    let of_head = head_variables(rule);
+    for_each_binding(rule, contents, &mut |binding| match head(rule, binding) {
+        None => {}
+        Some(Err(failures)) => derived.fail(failures),
+        Some(Ok(head)) if aggregates => {
+            let tuple = of_head.iter().map(|variable| binding.values[variable.0 as usize].clone()).collect();
+            groups.entry(head.group).or_default().insert(tuple, head.arguments);
+        }
+        Some(Ok(head)) => {
+            derived.rows.insert(head.group);
+        }
+    });
+    for (group, tuples) in groups {
+        match group_row(rule, &group, &tuples.into_values().collect::<Vec<_>>()) {
+            Ok(row) => {
+                derived.rows.insert(row);
+            }
+            Err(failures) => derived.fail(failures),
+        }
+    }
+    derived
+}
+
+/// The bodies that derive a row: the rows of the atoms of each binding whose head is the row, or whose group's row it is.
+pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(TableId, Row)>> {
+    if !derive(rule, contents).rows.contains(row) {
+        return Vec::new();
+    }
+    let group_columns: Vec<&Value> = (rule.terms.iter().zip(row))
+        .filter(|(term, _)| matches!(term, HeadTerm::Value(_)))
+        .map(|(_, value)| value)
+        .collect();
+    let mut bodies = Vec::new();
+    for_each_binding(rule, contents, &mut |binding| {
+        if let Some(Ok(head)) = head(rule, binding)
+            && head.group.iter().eq(group_columns.iter().copied())
+        {
+            bodies.push(binding.rows.iter().map(|(table, row)| (*table, (*row).clone())).collect());
+        }
+    });
+    bodies
+}
+
+/// The head under a binding: none if a column gives nothing, or all that failed in the rule.
+fn head(rule: &Rule, binding: &Binding<'_>) -> Option<Result<Head, Vec<Failure>>> {
+    let mut failures = binding.failures.clone();
+    let mut all = |exprs: &[Expr]| -> Option<Vec<Value>> {
+        let mut values = Vec::new();
+        for expr in exprs {
+            match evaluate(expr, &binding.values, &mut failures) {
+                Outcome::Value(value) => values.push(value),
+                Outcome::Nothing => return None,
+                // Whatever is undetermined comes from a failure in the list.
+                Outcome::Undetermined => {}
+            }
+        }
+        Some(values)
+    };
+    let mut head = Head { group: Vec::new(), arguments: Vec::new() };
+    for term in &rule.terms {
+        match term {
+            HeadTerm::Value(expr) => head.group.extend(all(std::slice::from_ref(expr))?),
+            HeadTerm::Aggregate { arguments, .. } => head.arguments.push(all(arguments)?),
+        }
+    }
+    Some(if failures.is_empty() { Ok(head) } else { Err(failures) })
+}
+
+/// The row of a group; `tuples` has each aggregate's arguments for each of the group's distinct tuples.
+fn group_row(rule: &Rule, group: &[Value], tuples: &[Vec<Vec<Value>>]) -> Result<Row, Vec<Failure>> {
+    let mut row = Row::new();
+    let mut failures = Vec::new();
+    let mut group = group.iter();
+    let mut number = 0;
+    for term in &rule.terms {
+        match term {
+            HeadTerm::Value(_) => row.extend(group.next().cloned()),
+            HeadTerm::Aggregate { aggregate: which, .. } => {
+                let arguments: Vec<&[Value]> = tuples.iter().map(|tuple| tuple[number].as_slice()).collect();
+                number += 1;
+                match aggregate(*which, &arguments) {
+                    Ok(value) => row.push(value),
+                    Err(failure) => failures.push(failure),
+                }
+            }
+        }
+    }
+    if failures.is_empty() { Ok(row) } else { Err(failures) }
+}
+
+/// The variables that the head uses.
+fn head_variables(rule: &Rule) -> BTreeSet<VariableId> {
+    let mut found = BTreeSet::new();
+    for term in &rule.terms {
+        let exprs = match term {
+            HeadTerm::Value(expr) => std::slice::from_ref(expr),
+            HeadTerm::Aggregate { arguments, .. } => arguments.as_slice(),
+        };
+        for expr in exprs {
+            variables(expr, &mut |variable| {
+                found.insert(variable);
+            });
+        }
+    }
+    found
+}
