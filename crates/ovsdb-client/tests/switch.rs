@@ -7,12 +7,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use common::proxy::Proxy;
 use common::{PATIENCE, Server, connected, next_changes};
 use ovsdb_client::open_vswitch::{
     Bridge, BridgeSpec, DATABASE, Ensured, Error, Interface, OpenVswitch, PortStatus, TunnelSpec,
     delete_ports, ensure_bridge, ensure_tunnels, interfaces_marked, monitor, transact_in_force,
 };
-use ovsdb_client::{Client, Event, MonitorSpec, Operation, Options, Replica, Row};
+use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, Replica, Row};
 use tokio::sync::mpsc::Receiver;
 
 fn int() -> BridgeSpec {
@@ -313,4 +314,46 @@ async fn waiting_survives_a_restart_of_the_database() {
     server.vsctl(&["set", "open_vswitch", ".", "cur_cfg=3"]);
     let outcomes = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
     assert_eq!(outcomes.0.len(), 1);
+}
+
+/// A client whose first transaction with a guard is overtaken by a foreign change.
+fn overtaken(server: &Server, change: &[&str]) -> Client {
+    let (database, mut change) = (server.path("db.sock"), Some(change.join(" ")));
+    let listen = server.path("overtaken");
+    let _ = std::fs::remove_file(&listen);
+    let proxy = Proxy::start_with(&listen, &server.path("db.sock"), &[], move |message| {
+        let guarded =
+            message["params"].as_array().is_some_and(|all| all.iter().any(|one| one["op"] == "wait"));
+        if let Some(change) = change.take_if(|_| guarded) {
+            common::vsctl(&database, &change.split(' ').collect::<Vec<_>>());
+        }
+    });
+    Client::spawn(Endpoint::Unix(proxy.path), DATABASE, MonitorSpec::nothing(), Options::default()).0
+}
+
+#[tokio::test]
+async fn what_others_change_in_between_is_noticed() {
+    let server = Server::start();
+    let (direct, _events) = server.client(monitor());
+    let tunnels = [marked(TunnelSpec::by_flow("gnv", "geneve"))];
+    ensure_bridge(&direct, &int(), None).await.unwrap();
+
+    let client = overtaken(&server, &["del-br", "br-int"]);
+    let error = ensure_tunnels(&client, "br-int", &tunnels, None).await;
+    assert_eq!(error, Err(Error::NoBridge { bridge: "br-int".to_owned() }));
+
+    ensure_bridge(&direct, &int(), None).await.unwrap();
+    server.vsctl(&["clear", "bridge", "br-int", "fail_mode"]);
+    let client = overtaken(&server, &["del-br", "br-int"]);
+    assert_eq!(ensure_bridge(&client, &int(), None).await, Ok(Ensured::Created));
+
+    ensure_tunnels(&direct, "br-int", &tunnels, None).await.unwrap();
+    server.vsctl(&["set", "interface", "gnv", "options:key=7"]);
+    let client = overtaken(&server, &["del-port", "gnv"]);
+    let outcomes = ensure_tunnels(&client, "br-int", &tunnels, None).await.unwrap();
+    assert_eq!(outcomes[0].ensured, Ensured::Created);
+
+    let client = overtaken(&server, &["del-br", "br-int"]);
+    let error = delete_ports(&client, "br-int", &["gnv"], None).await;
+    assert_eq!(error, Err(Error::NoBridge { bridge: "br-int".to_owned() }));
 }

@@ -132,10 +132,7 @@ impl Server {
     }
 
     fn vsctl_status(&self, arguments: &[&str]) -> bool {
-        let database = format!("--db=unix:{}", self.path("db.sock").display());
-        let mut command = Command::new("ovs-vsctl");
-        command.args([&database, "--no-wait", "--timeout=10"]).args(arguments);
-        command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
+        vsctl(&self.path("db.sock"), arguments)
     }
 
     /// Runs a transaction on the database file while the server is stopped.
@@ -154,6 +151,14 @@ impl Server {
     pub(crate) fn client(&self, monitor: MonitorSpec) -> (Client, Receiver<Event>) {
         Client::spawn(self.endpoint(), "Open_vSwitch", monitor, Options::default())
     }
+}
+
+/// Runs a change as a foreign client and returns whether it worked.
+pub(crate) fn vsctl(socket: &Path, arguments: &[&str]) -> bool {
+    let database = format!("--db=unix:{}", socket.display());
+    let mut command = Command::new("ovs-vsctl");
+    command.args([&database, "--no-wait", "--timeout=10"]).args(arguments);
+    command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
 }
 
 fn run(command: &mut Command) {

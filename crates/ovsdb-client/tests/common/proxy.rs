@@ -21,6 +21,17 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) fn start(listen: &Path, server: &Path, refused: &'static [&'static str]) -> Proxy {
+        Proxy::start_with(listen, server, refused, |_| {})
+    }
+
+    /// Calls `before` with every message of the client before the server gets it.
+    pub(crate) fn start_with(
+        listen: &Path,
+        server: &Path,
+        refused: &'static [&'static str],
+        before: impl FnMut(&Value) + Send + 'static,
+    ) -> Proxy {
+        let before = Arc::new(Mutex::new(before));
         let listener = UnixListener::bind(listen).unwrap();
         let (cut, _) = watch::channel(0);
         let proxy = Proxy {
@@ -35,7 +46,7 @@ impl Proxy {
             while let Ok((client, _)) = listener.accept().await {
                 let mut cut = cut.subscribe();
                 let server = UnixStream::connect(&server).await.unwrap();
-                let relay = relay(client, server, refused, recorded.clone(), methods.clone());
+                let relay = relay(client, server, refused, recorded.clone(), methods.clone(), before.clone());
                 tokio::spawn(async move {
                     tokio::select! { () = relay => {}, _ = cut.changed() => {} }
                 });
@@ -56,6 +67,7 @@ async fn relay(
     refused: &[&str],
     recorded: Arc<Mutex<Vec<Value>>>,
     methods: Arc<Mutex<Vec<String>>>,
+    before: Arc<Mutex<impl FnMut(&Value)>>,
 ) {
     let (mut from_client, mut from_server) = (Decoder::default(), Decoder::default());
     let (mut client_chunk, mut server_chunk) = (vec![0; 1 << 16], vec![0; 1 << 16]);
@@ -66,6 +78,7 @@ async fn relay(
                 if length == 0 { return }
                 from_client.feed(&client_chunk[..length]);
                 while let Some(message) = from_client.next_message().unwrap() {
+                    (before.lock().unwrap())(&message);
                     let method = message["method"].as_str().unwrap_or_default();
                     methods.lock().unwrap().push(method.to_owned());
                     if refused.contains(&method) {
