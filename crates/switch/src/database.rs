@@ -1,0 +1,242 @@
+//! The database's side of a driver: brings up the bridge, watches what is plugged in, creates and removes tunnels.
+
+use std::sync::Arc;
+
+use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus, TunnelSpec};
+use ovsdb_client::{Client, Event as ClientEvent, Options, TransactError};
+use tokio::sync::{Notify, mpsc, watch};
+
+use crate::config::{Config, Timing};
+use crate::event::{Channel, Event, Problem};
+use crate::intent::Shared;
+use crate::outbox::Outbox;
+use crate::view::{self, FlowKeeping, View};
+
+/// What the rest of the driver needs to know about the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Status {
+    /// Whether a first connection was tried: before that it cannot be told whether there will be one.
+    pub(crate) known: bool,
+    /// Connected, the bridge as it should be.
+    pub(crate) ready: bool,
+    /// How many connections there were.
+    pub(crate) connection: u64,
+    /// How often something happened that may have made ovs-vswitchd throw all flows away.
+    pub(crate) flushes: u64,
+    /// How often what the database says has changed.
+    pub(crate) version: u64,
+}
+
+/// A handle to the database's task, for the driver's.
+pub(crate) struct Database {
+    client: Client,
+    config: Arc<Config>,
+    timing: Timing,
+    pub(crate) status: watch::Receiver<Status>,
+    report_again: Arc<Notify>,
+}
+
+/// What became of one tunnel.
+pub(crate) type TunnelResult = (String, Result<(), String>);
+
+impl Database {
+    /// The handle, and the task to be run beside it.
+    pub(crate) fn new(
+        config: Arc<Config>,
+        timing: &Timing,
+        intent: Arc<Shared>,
+        outbox: Arc<Outbox>,
+    ) -> (Database, impl Future<Output = ()> + Send + 'static) {
+        let options = Options {
+            probe_interval: timing.probe_after,
+            probe_timeout: timing.stall_max,
+            backoff_min: timing.backoff_min,
+            backoff_max: timing.backoff_max,
+            ..Options::default()
+        };
+        let (client, events) = Client::spawn(config.ovsdb.clone(), DATABASE, view::monitor(), options);
+        let (status, status_receiver) = watch::channel(Status::default());
+        let report_again = Arc::new(Notify::new());
+        let watcher = Watcher {
+            client: client.clone(),
+            config: config.clone(),
+            timing: timing.clone(),
+            intent,
+            outbox,
+            status,
+            report_again: report_again.clone(),
+            flow_keeping: None,
+            bridge_problem: None,
+        };
+        let database =
+            Database { client, config, timing: timing.clone(), status: status_receiver, report_again };
+        (database, watcher.run(events))
+    }
+
+    pub(crate) fn view(&self) -> View {
+        self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
+    }
+
+    /// The desired tunnels have changed, and with them perhaps what is to be reported.
+    pub(crate) fn report_again(&self) {
+        self.report_again.notify_one();
+    }
+
+    /// Creates or changes tunnel ports and waits until they are in force. Says what became of each; the outer
+    /// error means that it is not known and another connection must be waited for.
+    pub(crate) async fn ensure_tunnels(&self, specs: &[TunnelSpec]) -> Result<Vec<TunnelResult>, String> {
+        match self.try_ensure_tunnels(specs).await {
+            Err(error) if is_about_one(&error) && specs.len() > 1 => {
+                // One of them keeps the transaction from being made; the others shall not suffer.
+                let mut results = Vec::new();
+                for spec in specs {
+                    match self.try_ensure_tunnels(std::slice::from_ref(spec)).await {
+                        Ok(result) => results.extend(result),
+                        Err(error) if is_about_one(&error) => {
+                            results.push((spec.name.clone(), Err(error.to_string())));
+                        }
+                        Err(error) => return Err(error.to_string()),
+                    }
+                }
+                Ok(results)
+            }
+            Err(error) if is_about_one(&error) => {
+                Ok(specs.iter().map(|spec| (spec.name.clone(), Err(error.to_string()))).collect())
+            }
+            other => other.map_err(|error| error.to_string()),
+        }
+    }
+
+    async fn try_ensure_tunnels(&self, specs: &[TunnelSpec]) -> Result<Vec<TunnelResult>, open_vswitch::Error> {
+        let patience = Some(self.timing.in_force_max);
+        let outcomes = open_vswitch::ensure_tunnels(&self.client, &self.config.bridge, specs, patience).await?;
+        let result = |status| match status {
+            PortStatus::Assigned(_) => Ok(()),
+            PortStatus::Failed { error } => Err(error),
+            PortStatus::Pending => Err("ovs-vswitchd gave it no port number; see its log".to_owned()),
+        };
+        Ok(outcomes.into_iter().map(|outcome| (outcome.name, result(outcome.status))).collect())
+    }
+
+    /// Removes tunnel ports and waits until that is in force; returns how many.
+    pub(crate) async fn remove_tunnels(&self, names: &[String]) -> Result<usize, String> {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let patience = Some(self.timing.in_force_max);
+        let removed = open_vswitch::delete_ports(&self.client, &self.config.bridge, &names, patience).await;
+        removed.map(|names| names.len()).map_err(|error| error.to_string())
+    }
+}
+
+/// Whether the error lies in what was asked for, so that asking again will not help.
+fn is_about_one(error: &open_vswitch::Error) -> bool {
+    match error {
+        open_vswitch::Error::NameTaken { .. } | open_vswitch::Error::Column(_) => true,
+        open_vswitch::Error::Transact(error) => match error {
+            TransactError::Operation { .. } => !error.is_timed_out(),
+            TransactError::Commit { .. } => true,
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+struct Watcher {
+    client: Client,
+    config: Arc<Config>,
+    timing: Timing,
+    intent: Arc<Shared>,
+    outbox: Arc<Outbox>,
+    status: watch::Sender<Status>,
+    report_again: Arc<Notify>,
+    flow_keeping: Option<FlowKeeping>,
+    /// Why the bridge is not as it should be.
+    bridge_problem: Option<String>,
+}
+
+impl Watcher {
+    async fn run(mut self, mut events: mpsc::Receiver<ClientEvent>) {
+        let channel = Channel::Ovsdb;
+        let mut connected = false;
+        // Of a new connection, until its first changes were looked at.
+        let mut fresh = false;
+        loop {
+            let retry = self.bridge_problem.is_some() && connected;
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(ClientEvent::Connected) => {
+                        (connected, fresh) = (true, true);
+                        self.outbox.put(Event::Connected { channel });
+                        self.status.send_modify(|status| status.connection += 1);
+                    }
+                    Some(ClientEvent::Changes(_)) => {
+                        self.look().await;
+                        self.report(std::mem::take(&mut fresh));
+                    }
+                    Some(ClientEvent::Disconnected { why }) => {
+                        connected = false;
+                        self.status.send_modify(|status| (status.known, status.ready) = (true, false));
+                        let why = format!("{}: {why}", self.config.ovsdb);
+                        self.outbox.put(Event::Disconnected { channel, why });
+                    }
+                    None => return,
+                },
+                () = self.report_again.notified() => if connected { self.report(false) },
+                () = tokio::time::sleep(self.timing.backoff_max), if retry => {
+                    self.look().await;
+                    self.report(false);
+                }
+            }
+        }
+    }
+
+    /// Brings the bridge to what it should be and tells the driver what is there.
+    async fn look(&mut self) {
+        let mut view = self.view();
+        self.bridge_problem = None;
+        if let Some(spec) = view.correction(&self.config) {
+            tracing::info!(switch = self.config.name, bridge = spec.name, "bringing up the bridge");
+            let patience = Some(self.timing.in_force_max);
+            match open_vswitch::ensure_bridge(&self.client, &spec, patience).await {
+                // The replica has it by now: updates come before the reply.
+                Ok(_) => view = self.view(),
+                Err(error) => self.bridge_problem = Some(error.to_string()),
+            }
+        }
+        if view.bridge.is_none() && self.bridge_problem.is_none() {
+            let why = "is missing, and the switch has not said which datapaths it has: does ovs-vswitchd run?";
+            self.bridge_problem = Some(why.to_owned());
+        }
+        let flow_keeping = view.flow_keeping();
+        if flow_keeping.is_some() && self.flow_keeping != flow_keeping {
+            let first = self.flow_keeping.is_none();
+            if !first {
+                // Only when the change is in force it is certain that no flush is still to come.
+                let waited =
+                    open_vswitch::transact_in_force(&self.client, Vec::new(), self.timing.in_force_max).await;
+                if let Err(error) = waited {
+                    tracing::warn!(switch = self.config.name, %error, "cannot tell whether the bridge's change is in force");
+                }
+            }
+            self.status.send_modify(|status| status.flushes += 1);
+            self.flow_keeping = flow_keeping;
+        }
+        let ready = view.bridge.is_some() && self.bridge_problem.is_none();
+        self.status.send_modify(|status| {
+            (status.known, status.ready) = (true, ready);
+            status.version += 1;
+        });
+    }
+
+    fn view(&self) -> View {
+        self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
+    }
+
+    fn report(&self, due: bool) {
+        let want = self.intent.lock().tunnels.clone();
+        let mut report = self.view().report(&self.config, &want);
+        if let Some(why) = &self.bridge_problem {
+            report.problems.push(Problem { what: self.config.bridge.clone(), why: why.clone() });
+        }
+        self.outbox.report(report, due);
+    }
+}

@@ -1,0 +1,172 @@
+//! What a switch should be: flows and tunnel ports, and changes of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+use std::str::FromStr;
+
+use crate::flow::{Flow, FlowKey};
+
+/// All that should be in the integration bridge.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Desired {
+    /// The flows; a switch has at most one for each key.
+    pub flows: BTreeMap<FlowKey, Flow>,
+    /// The tunnel ports, by port name.
+    pub tunnels: BTreeMap<String, Tunnel>,
+}
+
+/// The changes of one transaction. What is added replaces what has the same key; no key is in both an `add` and its
+/// `delete` (if one is, the addition counts).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// Flows to add, or to put in place of those with the same key.
+    pub flows_add: BTreeMap<FlowKey, Flow>,
+    /// Flows to delete.
+    pub flows_delete: BTreeSet<FlowKey>,
+    /// Tunnel ports to create, or to change.
+    pub tunnels_add: BTreeMap<String, Tunnel>,
+    /// Tunnel ports to remove.
+    pub tunnels_delete: BTreeSet<String>,
+}
+
+impl Changes {
+    /// Nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.flows_add.is_empty() && self.flows_delete.is_empty() && !self.touches_tunnels()
+    }
+
+    /// Whether any tunnel port is created, changed or removed.
+    pub(crate) fn touches_tunnels(&self) -> bool {
+        !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty()
+    }
+}
+
+impl Desired {
+    /// Applies changes.
+    pub fn apply(&mut self, changes: &Changes) {
+        for key in &changes.flows_delete {
+            self.flows.remove(key);
+        }
+        self.flows.extend(changes.flows_add.iter().map(|(key, flow)| (key.clone(), flow.clone())));
+        for name in &changes.tunnels_delete {
+            self.tunnels.remove(name);
+        }
+        self.tunnels.extend(changes.tunnels_add.iter().map(|(name, tunnel)| (name.clone(), tunnel.clone())));
+    }
+}
+
+/// A tunnel port. Packets carry the key that the flow sets (`options:key=flow`).
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tunnel {
+    /// The encapsulation.
+    pub encap: Encap,
+    /// The other end.
+    pub remote: Remote,
+}
+
+/// How packets are wrapped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Encap {
+    /// RFC 8926.
+    Geneve,
+    /// RFC 7348; the key has 24 bits.
+    Vxlan,
+    /// RFC 2784 with the key of RFC 2890.
+    Gre,
+    /// Stateless transport tunnelling (draft-davie-stt); not with the userspace datapath.
+    Stt,
+}
+
+/// The other end of a tunnel port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Remote {
+    /// The flow that outputs to the port sets `tun_dst`.
+    Flow,
+    /// One host.
+    Address(IpAddr),
+}
+
+/// A text that names no encapsulation or no remote.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum TunnelError {
+    /// Not an encapsulation.
+    #[error("{0:?} is no encapsulation known here: write geneve, vxlan, gre or stt")]
+    Encap(String),
+    /// Not a remote.
+    #[error("{0:?} is no remote of a tunnel: write an IPv4 or IPv6 address, or flow")]
+    Remote(String),
+}
+
+impl Encap {
+    /// All of them.
+    pub const ALL: [Encap; 4] = [Encap::Geneve, Encap::Vxlan, Encap::Gre, Encap::Stt];
+
+    /// The name, which is also the interface type in Open vSwitch.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encap::Geneve => "geneve",
+            Encap::Vxlan => "vxlan",
+            Encap::Gre => "gre",
+            Encap::Stt => "stt",
+        }
+    }
+}
+
+impl fmt::Display for Encap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Encap {
+    type Err = TunnelError;
+
+    fn from_str(text: &str) -> Result<Self, TunnelError> {
+        let named = Encap::ALL.into_iter().find(|encap| encap.name() == text);
+        named.ok_or_else(|| TunnelError::Encap(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Remote::Flow => f.write_str("flow"),
+            Remote::Address(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+impl FromStr for Remote {
+    type Err = TunnelError;
+
+    fn from_str(text: &str) -> Result<Self, TunnelError> {
+        match text {
+            "flow" => Ok(Remote::Flow),
+            _ => text.parse().map(Remote::Address).map_err(|_| TunnelError::Remote(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for Tunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.encap, self.remote)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_encapsulations_and_remotes_are_read_as_they_print() {
+        for encap in Encap::ALL {
+            assert_eq!(encap.to_string().parse(), Ok(encap));
+        }
+        for text in ["flow", "172.31.0.2", "2001:db8::1"] {
+            assert_eq!(text.parse::<Remote>().map(|remote| remote.to_string()), Ok(text.to_owned()));
+        }
+        assert_eq!("GENEVE".parse::<Encap>(), Err(TunnelError::Encap("GENEVE".to_owned())));
+        assert_eq!("hv2".parse::<Remote>(), Err(TunnelError::Remote("hv2".to_owned())));
+    }
+}

@@ -1,0 +1,339 @@
+//! The driver's task: keeps one switch as it is wanted.
+//!
+//! Its one procedure compares and corrects, in this order: tunnel ports that are missing, until they are in force;
+//! all flow changes in one bundle; tunnel ports that are not wanted. It runs after every connection, whenever the
+//! intent changes and whenever the database does; if there is nothing to correct it sends nothing. With one of the
+//! two connections down it does what the other allows, except that no tunnel is removed while flows may still
+//! output to it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+
+use crate::config::{Config, Timing};
+use crate::database::{Database, Status};
+use crate::desired::{Changes, Desired, Tunnel};
+use crate::event::Event;
+use crate::intent::Shared;
+use crate::openflow::{Lost, OpenFlow};
+use crate::outbox::Outbox;
+
+/// A running driver; dropping it ends the driver and leaves the switch as it is.
+#[derive(Debug)]
+pub struct Handle {
+    intent: Arc<Shared>,
+    task: AbortHandle,
+}
+
+impl Handle {
+    /// What the switch should be, whole. Nothing is written to the switch before the first call. Later calls
+    /// replace what was wanted, pushed transactions included; those not yet confirmed are confirmed when this
+    /// state is in force. Returns at once.
+    pub fn set_desired(&self, desired: Arc<Desired>) {
+        self.intent.change(|intent| intent.set_desired(&desired));
+    }
+
+    /// The changes of one transaction, upon all before. Returns at once: changes wait for the switch, those of
+    /// several transactions flow by flow in one, and each transaction ends with [`Event::Confirmed`] or
+    /// [`Event::Refused`].
+    pub fn push(&self, txn: u64, changes: Changes) {
+        self.intent.change(|intent| intent.push(txn, &changes));
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Starts the driver of a switch, with the usual limits. Must be called within a tokio runtime.
+pub fn spawn(config: Config, events: mpsc::Sender<(String, Event)>) -> Handle {
+    spawn_with(config, Timing::default(), events)
+}
+
+/// Starts the driver of a switch. Must be called within a tokio runtime.
+pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, Event)>) -> Handle {
+    let config = Arc::new(config);
+    let intent = Arc::new(Shared::default());
+    let outbox = Arc::new(Outbox::default());
+    let (database, watch_database) =
+        Database::new(config.clone(), &timing, intent.clone(), outbox.clone());
+    let (openflow, keep_connected) = OpenFlow::new(config.clone(), &timing, outbox.clone());
+    let driver = Driver::new(config.name.clone(), timing, intent.clone(), outbox.clone(), database, openflow);
+    let deliver = outbox.deliver(config.name.clone(), events);
+    let task = tokio::spawn(async move {
+        // None of them ends before the task is aborted.
+        tokio::join!(driver.run(), watch_database, keep_connected, deliver);
+    });
+    Handle { intent, task: task.abort_handle() }
+}
+
+/// What the ledger's knowledge of the switch rests on; another basis means that it must be read again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Basis {
+    connection: u64,
+    flushes: u64,
+}
+
+struct Driver {
+    name: String,
+    timing: Timing,
+    intent: Arc<Shared>,
+    outbox: Arc<Outbox>,
+    database: Database,
+    openflow: OpenFlow,
+    basis: Option<Basis>,
+    /// The connection to the database whose tunnels were compared.
+    tunnels_compared: Option<u64>,
+    /// The version of the intent whose flows, and whose tunnels, are in force.
+    flows_in_force: u64,
+    tunnels_in_force: u64,
+    /// Tunnels that the switch refused; not tried again before they change or the database is connected anew.
+    tunnels_refused: BTreeMap<String, Tunnel>,
+    transactions_refused: BTreeSet<u64>,
+    sync: Option<Sync>,
+}
+
+/// What a comparison of the whole switch has cost so far.
+#[derive(Debug, Default)]
+struct Sync {
+    flow_mods: usize,
+    tunnels_changed: usize,
+}
+
+/// How a pass of the procedure ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    /// Wait until something changes.
+    Done,
+    /// Something changed meanwhile that belongs before what comes next.
+    Again,
+    /// Something failed that may work later.
+    Later,
+}
+
+impl Driver {
+    fn new(
+        name: String,
+        timing: Timing,
+        intent: Arc<Shared>,
+        outbox: Arc<Outbox>,
+        database: Database,
+        openflow: OpenFlow,
+    ) -> Self {
+        Driver {
+            name,
+            timing,
+            intent,
+            outbox,
+            database,
+            openflow,
+            basis: None,
+            tunnels_compared: None,
+            flows_in_force: 0,
+            tunnels_in_force: 0,
+            tunnels_refused: BTreeMap::new(),
+            transactions_refused: BTreeSet::new(),
+            sync: None,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut tunnels_reported = BTreeMap::new();
+        loop {
+            {
+                let intent = self.intent.lock();
+                if intent.tunnels != tunnels_reported {
+                    tunnels_reported.clone_from(&intent.tunnels);
+                    self.database.report_again();
+                }
+            }
+            let pass = self.correct().await;
+            self.confirm();
+            if pass == Pass::Again {
+                continue;
+            }
+            tokio::select! {
+                () = self.intent.changed() => {}
+                _ = self.database.status.changed() => {}
+                _ = self.openflow.status.changed() => {}
+                () = tokio::time::sleep(self.timing.backoff_max), if pass == Pass::Later => {}
+            }
+        }
+    }
+
+    /// One pass: compares and corrects.
+    async fn correct(&mut self) -> Pass {
+        let database = *self.database.status.borrow_and_update();
+        let (version, want) = {
+            let intent = self.intent.lock();
+            if !intent.given {
+                return Pass::Done;
+            }
+            (intent.version(), intent.tunnels.clone())
+        };
+        let tunnels = self.add_tunnels(database, &want).await;
+        let tunnels_are = database.ready.then_some(&want);
+        let flows = self.correct_flows(database.flushes, tunnels_are).await;
+        if flows == Flows::Overtaken {
+            return Pass::Again;
+        }
+        let flows_right = flows == Flows::Right;
+        let removed = match (&tunnels, flows_right) {
+            (Ok(unwanted), true) => self.remove_tunnels(unwanted).await,
+            (Ok(unwanted), false) => Ok(unwanted.is_empty()),
+            (Err(why), _) => Err(why.clone()),
+        };
+        let tunnels_right = removed == Ok(true) && database.ready;
+        if tunnels_right {
+            self.tunnels_in_force = version;
+            self.intent.lock().settle_tunnels(version);
+        }
+        if flows_right && database.known && (tunnels_right || !database.ready)
+            && let Some(Sync { flow_mods, tunnels_changed }) = self.sync.take()
+        {
+            self.outbox.put(Event::Synced { flow_mods, tunnels_changed });
+        }
+        match removed {
+            Ok(_) => Pass::Done,
+            Err(why) => {
+                tracing::warn!(switch = self.name, why, "tunnels could not be corrected");
+                Pass::Later
+            }
+        }
+    }
+
+    fn confirm(&mut self) {
+        let at = Instant::now();
+        let confirmed = self.intent.lock().confirm(
+            self.flows_in_force,
+            self.tunnels_in_force,
+            &mut self.transactions_refused,
+        );
+        for txn in confirmed {
+            self.outbox.put(Event::Confirmed { txn, at });
+        }
+    }
+
+    /// Creates and changes tunnel ports until they are in force, and returns those that are not wanted. With the
+    /// database down there is nothing to do. The error is what may work later.
+    async fn add_tunnels(
+        &mut self,
+        database: Status,
+        want: &BTreeMap<String, Tunnel>,
+    ) -> Result<Vec<String>, String> {
+        if !database.ready {
+            return Ok(Vec::new());
+        }
+        if self.tunnels_compared != Some(database.connection) {
+            self.tunnels_refused.clear();
+            self.sync.get_or_insert_default();
+        }
+        self.tunnels_refused.retain(|name, tunnel| want.get(name) == Some(tunnel));
+        let mut plan = self.database.view().tunnel_plan(want);
+        for (name, why) in plan.unsupported {
+            self.refuse_tunnel(&name, want, &why);
+        }
+        plan.missing.retain(|spec| !self.tunnels_refused.contains_key(&spec.name));
+        if !plan.missing.is_empty() {
+            for (name, result) in self.database.ensure_tunnels(&plan.missing).await? {
+                match result {
+                    Ok(()) => self.sync.iter_mut().for_each(|sync| sync.tunnels_changed += 1),
+                    Err(why) => self.refuse_tunnel(&name, want, &why),
+                }
+            }
+        }
+        self.tunnels_compared = Some(database.connection);
+        Ok(plan.unwanted)
+    }
+
+    fn refuse_tunnel(&mut self, name: &str, want: &BTreeMap<String, Tunnel>, why: &str) {
+        let Some(tunnel) = want.get(name) else { return };
+        if self.tunnels_refused.insert(name.to_owned(), tunnel.clone()).is_some() {
+            return;
+        }
+        let txn = self.intent.lock().tunnels_touched.get(name).map(|(txn, _)| *txn);
+        self.refuse(txn, why.to_owned(), format!("tunnel {name}: {tunnel}"));
+    }
+
+    fn refuse(&mut self, txn: Option<u64>, reason: String, what: String) {
+        tracing::warn!(switch = self.name, txn, reason, what, "the switch refused");
+        self.transactions_refused.extend(txn);
+        self.outbox.put(Event::Refused { txn, reason, what });
+    }
+
+    /// Removes tunnel ports that are still not wanted; true if none is left.
+    async fn remove_tunnels(&mut self, unwanted: &[String]) -> Result<bool, String> {
+        let still: Vec<String> = {
+            let intent = self.intent.lock();
+            let refused = |name: &String| self.tunnels_refused.contains_key(name);
+            unwanted.iter().filter(|name| !intent.tunnels.contains_key(*name) || refused(name)).cloned().collect()
+        };
+        if !still.is_empty() {
+            let removed = self.database.remove_tunnels(&still).await?;
+            self.sync.iter_mut().for_each(|sync| sync.tunnels_changed += removed);
+        }
+        Ok(true)
+    }
+
+    /// Brings the flows to what they should be, if the tunnels still are what was wanted of them.
+    async fn correct_flows(&mut self, flushes: u64, tunnels_are: Option<&BTreeMap<String, Tunnel>>) -> Flows {
+        let status = *self.openflow.status.borrow_and_update();
+        if status.up {
+            let basis = Basis { connection: status.connection, flushes };
+            if let Ok(flows) = self.try_correct_flows(basis, tunnels_are).await {
+                return flows;
+            }
+        }
+        self.basis = None;
+        self.intent.lock().ledger.lost();
+        Flows::Unknown
+    }
+
+    async fn try_correct_flows(
+        &mut self,
+        basis: Basis,
+        tunnels_are: Option<&BTreeMap<String, Tunnel>>,
+    ) -> Result<Flows, Lost> {
+        if self.basis != Some(basis) {
+            let installed = self.openflow.read(basis.connection).await?;
+            self.intent.lock().ledger.read(&installed);
+            self.basis = Some(basis);
+            self.sync.get_or_insert_default();
+        }
+        let (batch, version) = {
+            let mut intent = self.intent.lock();
+            if tunnels_are.is_some_and(|tunnels| *tunnels != intent.tunnels) {
+                return Ok(Flows::Overtaken);
+            }
+            (intent.ledger.take(), intent.version())
+        };
+        if let Some(batch) = batch {
+            let applied = self.openflow.apply(basis.connection, batch.clone()).await?;
+            self.intent.lock().ledger.settle(applied.refused.iter().map(|refused| refused.place));
+            self.sync.iter_mut().for_each(|sync| sync.flow_mods += applied.flow_mods);
+            for refused in applied.refused {
+                if let Some(change) = batch.get(refused.place) {
+                    self.refuse(change.txn, refused.reason, change.to_string());
+                }
+            }
+        }
+        self.flows_in_force = version;
+        Ok(Flows::Right)
+    }
+}
+
+/// Where the flows stand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Flows {
+    /// As they should be, but for those that the switch refused.
+    Right,
+    /// Other tunnels are wanted by now, and tunnels come first.
+    Overtaken,
+    /// There is no connection, or it was lost.
+    Unknown,
+}

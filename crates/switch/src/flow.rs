@@ -1,0 +1,212 @@
+//! Flows as a driver keeps them: the bytes of their canonical form.
+//!
+//! A controller keeps the flows of thousands of switches. As bytes a flow needs a quarter of what its types need,
+//! equal flows are equal bytes, parts that several flows or switches share are shared by cloning, and a push copies
+//! bytes. The canonical form is that of `openflow-rs`: what a switch reports is decoded and encoded again, so two
+//! spellings of one match or one action list are the same bytes here.
+
+use std::fmt;
+use std::sync::Arc;
+
+use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, Match, Message};
+
+/// The longest match and the longest actions, in bytes as OpenFlow encodes them. Both, and what a bundle wraps
+/// around them, must fit one message of 65,535.
+pub const ENCODED_BYTES_MAX: usize = 32_000;
+
+/// Where the match begins in an encoded flow-mod (OpenFlow 1.5, section 7.3.4.2).
+const MATCH_AT: usize = 48;
+/// `OFPT_FLOW_MOD`.
+const FLOW_MOD: u8 = 14;
+/// A match of no fields.
+const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
+
+/// What tells a flow from others: a switch has at most one flow with this table, priority and match.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowKey {
+    table: u8,
+    priority: u16,
+    matching: Arc<[u8]>,
+}
+
+/// What a flow does, under its key.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Flow {
+    cookie: u64,
+    /// Idle timeout, hard timeout, flags and importance as a switch reports them. Those of our flows are zero, so
+    /// a flow that differs in them is replaced.
+    attributes: [u8; 8],
+    instructions: Arc<[u8]>,
+}
+
+/// A flow that cannot be sent to any switch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FlowError {
+    /// The match or the actions are too long.
+    #[error("a flow's {part} take {bytes} bytes; no more than {ENCODED_BYTES_MAX} fit a message")]
+    TooLong {
+        /// "match" or "actions".
+        part: &'static str,
+        /// Their length.
+        bytes: usize,
+    },
+}
+
+impl FlowKey {
+    /// The key of flows with this match.
+    ///
+    /// # Errors
+    /// [`FlowError::TooLong`]; no match that means anything is.
+    pub fn new(table: u8, priority: u16, matching: &Match) -> Result<Self, FlowError> {
+        let (matching, _) = encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
+        Ok(FlowKey { table, priority, matching: checked("match", matching)? })
+    }
+
+    /// The table, 0 to 254.
+    pub fn table(&self) -> u8 {
+        self.table
+    }
+
+    /// Higher is looked at first.
+    pub fn priority(&self) -> u16 {
+        self.priority
+    }
+
+    /// The match; an error if a switch reported one that is not known here.
+    pub fn matching(&self) -> Result<Match, DecodeError> {
+        decode(&self.matching, &[]).map(|entry| entry.matches)
+    }
+
+    pub(crate) fn match_bytes(&self) -> &[u8] {
+        &self.matching
+    }
+}
+
+impl Flow {
+    /// A flow that lasts until it is replaced or deleted.
+    ///
+    /// # Errors
+    /// [`FlowError::TooLong`].
+    pub fn new(cookie: u64, actions: &Actions) -> Result<Self, FlowError> {
+        let actions = actions.clone().canonical();
+        let (_, instructions) = encode(Match::any(), actions).map_err(|error| too_long("actions", &error))?;
+        Ok(Flow { cookie, attributes: [0; 8], instructions: checked("actions", instructions)? })
+    }
+
+    /// The controller's own number for the flow.
+    pub fn cookie(&self) -> u64 {
+        self.cookie
+    }
+
+    /// The actions; an error if a switch reported some that are not known here.
+    pub fn actions(&self) -> Result<Actions, DecodeError> {
+        decode(&ANY_MATCH, &self.instructions).map(|entry| entry.actions)
+    }
+
+    pub(crate) fn instructions(&self) -> &[u8] {
+        &self.instructions
+    }
+}
+
+/// The flow in the notation of `ovs-ofctl`.
+pub(crate) fn show(f: &mut fmt::Formatter<'_>, key: &FlowKey, flow: Option<&Flow>) -> fmt::Result {
+    let (matching, actions) = (key.matching(), flow.map(Flow::actions).transpose());
+    match (matching, actions) {
+        (Ok(matches), Ok(actions)) => {
+            let mut entry = FlowEntry::new(key.table, key.priority, matches, actions.unwrap_or_default());
+            match flow {
+                Some(flow) => {
+                    entry.cookie = flow.cookie;
+                    write!(f, "{entry}")
+                }
+                None => write!(f, "{}", FlowMod::delete_strict(entry).to_string().trim_end()),
+            }
+        }
+        (Err(error), _) | (_, Err(error)) => {
+            write!(f, "table={}, priority={}, unreadable here: {error}", key.table, key.priority)
+        }
+    }
+}
+
+impl fmt::Debug for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "table={}, priority={}", self.table, self.priority)?;
+        match self.matching() {
+            Ok(matching) => write!(f, ",{matching}"),
+            Err(error) => write!(f, ",unreadable here: {error}"),
+        }
+    }
+}
+
+impl fmt::Debug for Flow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cookie={:#x}, actions=", self.cookie)?;
+        match self.actions() {
+            Ok(actions) => write!(f, "{actions}")?,
+            Err(error) => write!(f, "unreadable here: {error}")?,
+        }
+        if self.attributes == [0; 8] { Ok(()) } else { write!(f, " attributes={:02x?}", self.attributes) }
+    }
+}
+
+/// Key and flow as a switch reported them. A match or actions that cannot be decoded stay as they came: they are
+/// none of ours, and these bytes are what the switch needs to find and delete the flow.
+pub(crate) fn from_switch(
+    (table, priority): (u8, u16),
+    (cookie, attributes): (u64, [u8; 8]),
+    matching: &[u8],
+    instructions: &[u8],
+) -> (FlowKey, Flow) {
+    let canonical = |matching: &[u8], instructions: &[u8]| {
+        let entry = decode(matching, instructions).ok()?;
+        encode(entry.matches, entry.actions).ok()
+    };
+    let (matching, instructions) = canonical(matching, instructions).unwrap_or_else(|| {
+        let only_match = canonical(matching, &[]).map_or_else(|| matching.to_vec(), |(bytes, _)| bytes);
+        let only_actions = canonical(&ANY_MATCH, instructions).map_or_else(|| instructions.to_vec(), |(_, bytes)| bytes);
+        (only_match, only_actions)
+    });
+    let key = FlowKey { table, priority, matching: Arc::from(matching) };
+    (key, Flow { cookie, attributes, instructions: Arc::from(instructions) })
+}
+
+fn too_long(part: &'static str, error: &EncodeError) -> FlowError {
+    let bytes = match error {
+        EncodeError::TooLong { len } => *len,
+        EncodeError::NestedBundle => 0,
+    };
+    FlowError::TooLong { part, bytes }
+}
+
+fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
+    match bytes.len() {
+        0..=ENCODED_BYTES_MAX => Ok(Arc::from(bytes)),
+        bytes => Err(FlowError::TooLong { part, bytes }),
+    }
+}
+
+/// Match, with padding, and instructions as bytes: those of the flow-mod that has them.
+fn encode(matching: Match, actions: Actions) -> Result<(Vec<u8>, Vec<u8>), EncodeError> {
+    let flow_mod = FlowMod::add(FlowEntry::new(0, 0, matching, actions));
+    let mut bytes = Message { xid: 0, body: Body::FlowMod(flow_mod) }.encode()?;
+    let length = usize::from(u16::from_be_bytes([bytes[MATCH_AT + 2], bytes[MATCH_AT + 3]]));
+    let instructions = bytes.split_off(MATCH_AT + length.next_multiple_of(8));
+    bytes.drain(..MATCH_AT);
+    Ok((bytes, instructions))
+}
+
+/// The inverse of [`encode`].
+fn decode(matching: &[u8], instructions: &[u8]) -> Result<FlowEntry, DecodeError> {
+    let mut bytes = vec![0; MATCH_AT];
+    bytes[0] = openflow_rs::message::VERSION;
+    bytes[1] = FLOW_MOD;
+    bytes.extend_from_slice(matching);
+    bytes.extend_from_slice(instructions);
+    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+    bytes[2..4].copy_from_slice(&length.to_be_bytes());
+    match Message::decode(&bytes)?.body {
+        Body::FlowMod(flow_mod) => Ok(flow_mod.entry),
+        // The type byte above says that it is one.
+        _ => Ok(FlowEntry::new(0, 0, Match::any(), Actions::drop())),
+    }
+}

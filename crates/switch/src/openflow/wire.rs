@@ -1,0 +1,190 @@
+//! The bytes that go over the wire a hundred thousand at a time, written without detours; and the header of all.
+//!
+//! Layouts: OpenFlow Switch Specification 1.5.1, sections 7.1, 7.3.4.2 (flow-mod), 7.3.9 (bundles) and 7.3.5.2
+//! (flow descriptions).
+
+use crate::flow::{self, Flow, FlowKey};
+use crate::ledger::FlowChange;
+
+/// OpenFlow 1.5.
+pub(crate) const VERSION: u8 = 6;
+/// Version, type, length, transaction id.
+pub(crate) const HEADER_LEN: usize = 8;
+
+/// Message types (section 7.1.1).
+pub(crate) mod kind {
+    pub(crate) const HELLO: u8 = 0;
+    pub(crate) const ERROR: u8 = 1;
+    pub(crate) const ECHO_REQUEST: u8 = 2;
+    pub(crate) const ECHO_REPLY: u8 = 3;
+    pub(crate) const FEATURES_REPLY: u8 = 6;
+    pub(crate) const FLOW_MOD: u8 = 14;
+    pub(crate) const MULTIPART_REPLY: u8 = 19;
+    pub(crate) const BARRIER_REQUEST: u8 = 20;
+    pub(crate) const BARRIER_REPLY: u8 = 21;
+    pub(crate) const BUNDLE_CONTROL: u8 = 33;
+    pub(crate) const BUNDLE_ADD: u8 = 34;
+}
+
+/// What a bundle control message says (`ofp_bundle_ctrl_type`).
+pub(crate) mod bundle {
+    pub(crate) const OPEN_REQUEST: u16 = 0;
+    pub(crate) const COMMIT_REQUEST: u16 = 4;
+    pub(crate) const COMMIT_REPLY: u16 = 5;
+    pub(crate) const DISCARD_REQUEST: u16 = 6;
+    /// `OFPBF_ATOMIC | OFPBF_ORDERED`: all or nothing, in the order given.
+    pub(crate) const FLAGS: u16 = 3;
+}
+
+/// `OFPFC_ADD`: replaces the flow with the same match and priority, and keeps its counters.
+const ADD: u8 = 0;
+/// `OFPFC_DELETE_STRICT`: deletes the flow with exactly this match and priority.
+const DELETE_STRICT: u8 = 4;
+/// No buffered packet.
+const NO_BUFFER: u32 = u32::MAX;
+/// `OFPP_ANY`, `OFPG_ANY`: no restriction on what a deleted flow outputs to.
+const ANY: u32 = u32::MAX;
+/// `OFPMP_FLOW_DESC`.
+pub(crate) const FLOW_DESC: u16 = 1;
+/// `OFPMPF_REPLY_MORE`.
+pub(crate) const MORE: u16 = 1;
+
+/// A message's first eight bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) version: u8,
+    pub(crate) kind: u8,
+    /// Of the whole message, in bytes.
+    pub(crate) length: u16,
+    pub(crate) xid: u32,
+}
+
+impl Header {
+    pub(crate) fn new(kind: u8, xid: u32) -> Self {
+        Header { version: VERSION, kind, length: HEADER_LEN as u16, xid }
+    }
+
+    /// The header at the start of these bytes, if they are enough.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
+        let [version, kind, l0, l1, x0, x1, x2, x3] = *bytes.first_chunk::<HEADER_LEN>()?;
+        let (length, xid) = (u16::from_be_bytes([l0, l1]), u32::from_be_bytes([x0, x1, x2, x3]));
+        Some(Header { version, kind, length, xid })
+    }
+
+    /// Appends a message with this body.
+    pub(crate) fn put(self, out: &mut Vec<u8>, body: &[u8]) {
+        self.put_head(out, body.len());
+        out.extend_from_slice(body);
+    }
+
+    fn put_head(self, out: &mut Vec<u8>, body: usize) {
+        // Only flows have bodies of any size, and `FlowKey` and `Flow` keep below the limit.
+        let length = (HEADER_LEN + body) as u16;
+        out.extend_from_slice(&[self.version, self.kind]);
+        out.extend_from_slice(&length.to_be_bytes());
+        out.extend_from_slice(&self.xid.to_be_bytes());
+    }
+}
+
+/// Appends a flow-mod.
+pub(crate) fn put_flow_mod(out: &mut Vec<u8>, xid: u32, change: &FlowChange) {
+    let FlowChange { key, flow, .. } = change;
+    let (command, cookie, instructions) = match flow {
+        Some(flow) => (ADD, flow.cookie(), flow.instructions()),
+        None => (DELETE_STRICT, 0, &[][..]),
+    };
+    let body = 40 + key.match_bytes().len() + instructions.len();
+    Header::new(kind::FLOW_MOD, xid).put_head(out, body);
+    out.extend_from_slice(&cookie.to_be_bytes());
+    out.extend_from_slice(&[0; 8]);
+    out.extend_from_slice(&[key.table(), command]);
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&key.priority().to_be_bytes());
+    for restriction in [NO_BUFFER, ANY, ANY] {
+        out.extend_from_slice(&restriction.to_be_bytes());
+    }
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(key.match_bytes());
+    out.extend_from_slice(instructions);
+}
+
+/// Appends a flow-mod inside a bundle. Both messages have the same id, as the specification demands.
+pub(crate) fn put_bundle_add(out: &mut Vec<u8>, bundle_id: u32, xid: u32, change: &FlowChange) {
+    let start = out.len();
+    Header::new(kind::BUNDLE_ADD, xid).put_head(out, 0);
+    out.extend_from_slice(&bundle_id.to_be_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&bundle::FLAGS.to_be_bytes());
+    put_flow_mod(out, xid, change);
+    let length = (out.len() - start) as u16;
+    out[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+/// Appends a bundle control message.
+pub(crate) fn put_bundle_control(out: &mut Vec<u8>, xid: u32, bundle_id: u32, control: u16) {
+    let mut body = [0; 8];
+    body[..4].copy_from_slice(&bundle_id.to_be_bytes());
+    body[4..6].copy_from_slice(&control.to_be_bytes());
+    body[6..].copy_from_slice(&bundle::FLAGS.to_be_bytes());
+    Header::new(kind::BUNDLE_CONTROL, xid).put(out, &body);
+}
+
+/// The control type of a bundle control message, given its body.
+pub(crate) fn bundle_control(body: &[u8]) -> Option<u16> {
+    body.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
+}
+
+/// A part of a reply that does not have the form of flow descriptions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a flow description is malformed at byte {offset} of its message")]
+pub(crate) struct BadFlowDesc {
+    offset: usize,
+}
+
+/// Reads one part of the reply to a flow description request, given the message's body, and hands every flow to
+/// `take`. Returns whether more parts follow; `None` if it is the reply to another request.
+pub(crate) fn flow_descs(
+    body: &[u8],
+    mut take: impl FnMut(FlowKey, Flow),
+) -> Result<Option<bool>, BadFlowDesc> {
+    let [t0, t1, f0, f1, _, _, _, _, rest @ ..] = body else { return Err(BadFlowDesc { offset: HEADER_LEN }) };
+    if u16::from_be_bytes([*t0, *t1]) != FLOW_DESC {
+        return Ok(None);
+    }
+    let mut rest = rest;
+    while !rest.is_empty() {
+        let bad = BadFlowDesc { offset: HEADER_LEN + body.len() - rest.len() };
+        let (entry, after) = split_flow_desc(rest).ok_or(bad)?;
+        let (key, flow) = flow_desc(entry).ok_or(bad)?;
+        take(key, flow);
+        rest = after;
+    }
+    Ok(Some(u16::from_be_bytes([*f0, *f1]) & MORE != 0))
+}
+
+fn split_flow_desc(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    bytes.split_at_checked(usize::from(u16_at(bytes, 0)?))
+}
+
+fn flow_desc(entry: &[u8]) -> Option<(FlowKey, Flow)> {
+    const FIXED: usize = 24;
+    let (table, priority) = (*entry.get(4)?, u16_at(entry, 6)?);
+    let attributes = entry.get(8..16)?.try_into().ok()?;
+    let cookie = u64::from_be_bytes(entry.get(16..FIXED)?.try_into().ok()?);
+    let (matching, rest) = split_padded(entry.get(FIXED..)?)?;
+    let (_statistics, instructions) = split_padded(rest)?;
+    Some(flow::from_switch((table, priority), (cookie, attributes), matching, instructions))
+}
+
+/// Splits off a structure that has its length in its third and fourth byte, with its padding to eight.
+fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let length = usize::from(u16_at(bytes, 2)?);
+    if length < 4 {
+        return None;
+    }
+    bytes.split_at_checked(length.next_multiple_of(8))
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
+}

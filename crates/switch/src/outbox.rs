@@ -1,0 +1,125 @@
+//! Events on their way to the owner of the driver.
+//!
+//! No task of the driver waits for the owner, who may himself be busy giving the driver work. What he has not taken
+//! is bounded: of reports only the last is kept, of syncs the sum, and everything else comes once for each
+//! connection or transaction.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{Notify, mpsc};
+
+use crate::event::{Event, Report};
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    kept: Mutex<Kept>,
+    filled: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    last_report: Option<Report>,
+}
+
+/// Connections come and go without end; more of those than this are not kept.
+const CONNECTION_EVENTS_MAX: usize = 64;
+
+impl Outbox {
+    pub(crate) fn put(&self, event: Event) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        match &event {
+            Event::Report(_) => kept.events.retain(|event| !matches!(event, Event::Report(_))),
+            Event::Connected { .. } | Event::Disconnected { .. } => {
+                let passing =
+                    |event: &Event| matches!(event, Event::Connected { .. } | Event::Disconnected { .. });
+                if kept.events.iter().filter(|event| passing(event)).count() >= CONNECTION_EVENTS_MAX
+                    && let Some(oldest) = kept.events.iter().position(passing)
+                {
+                    kept.events.remove(oldest);
+                }
+            }
+            _ => {}
+        }
+        kept.events.push_back(event);
+        drop(kept);
+        self.filled.notify_one();
+    }
+
+    /// Puts a report if it is `due` in any case, or says something else than the last one.
+    pub(crate) fn report(&self, report: Report, due: bool) {
+        {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if !due && kept.last_report.as_ref() == Some(&report) {
+                return;
+            }
+            kept.last_report = Some(report.clone());
+        }
+        self.put(Event::Report(report));
+    }
+
+    fn take(&self) -> Option<Event> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
+    }
+
+    /// Hands events over for ever. An owner who does not listen any more may still want the switch driven.
+    pub(crate) async fn deliver(self: Arc<Self>, name: String, events: mpsc::Sender<(String, Event)>) {
+        loop {
+            let Ok(permit) = events.reserve().await else { return self.discard().await };
+            match self.take() {
+                Some(event) => permit.send((name.clone(), event)),
+                None => {
+                    drop(permit);
+                    self.filled.notified().await;
+                }
+            }
+        }
+    }
+
+    async fn discard(&self) {
+        loop {
+            while self.take().is_some() {}
+            self.filled.notified().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{Channel, Vif};
+
+    fn report(ofport: u16) -> Report {
+        let vifs = [("p".to_owned(), Vif { ofport, mac: String::new() })].into();
+        Report { vifs, ..Report::default() }
+    }
+
+    #[test]
+    fn a_slow_owner_finds_the_last_report_and_every_confirmation() {
+        let outbox = Outbox::default();
+        let at = std::time::Instant::now();
+        for n in 1..=1000 {
+            outbox.report(report(n), false);
+            outbox.put(Event::Confirmed { txn: n.into(), at });
+            outbox.put(Event::Connected { channel: Channel::OpenFlow });
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();
+        let reports: Vec<&Event> = events.iter().filter(|event| matches!(event, Event::Report(_))).collect();
+        assert_eq!(reports, [&Event::Report(report(1000))]);
+        assert_eq!(events.iter().filter(|event| matches!(event, Event::Confirmed { .. })).count(), 1000);
+        assert_eq!(
+            events.iter().filter(|event| matches!(event, Event::Connected { .. })).count(),
+            CONNECTION_EVENTS_MAX
+        );
+    }
+
+    #[test]
+    fn the_same_report_is_sent_again_only_if_it_is_due() {
+        let outbox = Outbox::default();
+        for (due, sent) in [(false, true), (false, false), (true, true), (false, false)] {
+            outbox.report(report(1), due);
+            assert_eq!(outbox.take().is_some(), sent);
+        }
+    }
+}
