@@ -288,10 +288,7 @@ impl Session {
 
     fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), ConnectionError> {
         let (updates, format) = match method {
-            "update3" => {
-                self.last = Some((transaction_id(&params[1])?, served.schema.clone()));
-                (&params[2], Format::Update2)
-            }
+            "update3" => (&params[2], Format::Update2),
             "update2" => (&params[1], Format::Update2),
             "update" => (&params[1], Format::Update1),
             "monitor_canceled" if params[0] == MONITOR_ID => return Err(ConnectionError::MonitorCancelled),
@@ -304,6 +301,9 @@ impl Session {
             return Err(protocol(format!("an {method} for a monitor that is not ours")));
         }
         let changes = self.decode(&served.layout, updates, format)?;
+        if method == "update3" {
+            self.last = Some((transaction_id(&params[1])?, served.schema.clone()));
+        }
         if !changes.is_empty() {
             self.apply(changes);
         }

@@ -148,7 +148,10 @@ async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
         (r#"{"id":null,"method":7,"params":[]}"#.to_owned(), "a method is 7"),
         (update(B, &json!({"modify": {"name": "x"}})), "reported as modified, but it is unknown"),
         (update(A, &json!({"modify": {"name": 1}})), "T.name: wanted string, got 1"),
-        (r#"{"id":null,"method":"update3","params":["replica"]}"#.to_owned(), "a transaction id is null"),
+        (
+            r#"{"id":null,"method":"update3","params":["replica",null,{}]}"#.to_owned(),
+            "a transaction id is null",
+        ),
         (
             r#"{"id":null,"method":"update2","params":["other",{}]}"#.to_owned(),
             "for a monitor that is not ours",
@@ -339,4 +342,64 @@ async fn attempts_become_rarer() {
         assert!(gap >= least, "{gap:?} where at least {least:?} are due");
         last = Some(now);
     }
+}
+
+#[tokio::test]
+async fn a_clustered_server_is_asked_for_what_follows_unless_the_replica_is_in_doubt() {
+    let transaction = |n: u8| format!("00000000-0000-0000-0000-0000000000{n:02}");
+    let update = |n, uuid: &str, change: Value| {
+        json!({"id": null, "method": "update3", "params": ["replica", transaction(n), {"T": {uuid: change}}]})
+            .to_string()
+    };
+    let mut stage = Stage::new();
+    let mut peer = stage.accept().await;
+    peer.answer_schema().await;
+    peer.answer(
+        "monitor_cond_since",
+        &json!([false, transaction(1), {"T": {A: {"initial": {"name": "a"}}}}]),
+    )
+    .await;
+    assert_eq!(connected(&mut stage.events).await.len(), 1);
+    peer.send(update(2, B, json!({"insert": {"name": "b"}}))).await;
+    next_changes(&mut stage.events).await;
+    drop(peer);
+
+    let mut peer = stage.accept().await;
+    peer.answer_schema().await;
+    let request = peer.receive().await;
+    assert_eq!(request["params"][3], transaction(2));
+    let since = json!([true, transaction(3), {"T": {B: {"modify": {"name": "c"}}}}]);
+    peer.send(json!({"id": request["id"], "result": since, "error": null}).to_string()).await;
+    let changes = connected(&mut stage.events).await;
+    assert_eq!((changes.len(), changes[0].uuid.to_string().as_str()), (1, B), "the rest stays as it was");
+    peer.send(update(4, A, json!({"insert": {"name": 7}}))).await;
+    disconnected(&mut stage.events).await;
+
+    let mut peer = stage.accept().await;
+    peer.answer_schema().await;
+    assert_eq!(peer.receive().await["params"][3], NO_TRANSACTION);
+}
+
+#[tokio::test]
+async fn after_a_good_connection_the_next_attempt_is_soon() {
+    let options = Options { backoff_max: Duration::from_millis(400), ..Options::default() };
+    let longest = options.backoff_max;
+    let mut stage = Stage::with(options);
+    for _ in 0..7 {
+        drop(stage.accept().await);
+    }
+    let mut peer = stage.accept_well(&[]).await;
+    connected(&mut stage.events).await;
+    let start = Instant::now();
+    let mut chunk = [0; 4096];
+    // Its probes show that it stays.
+    while start.elapsed() < longest {
+        let length = tokio::time::timeout(PATIENCE, peer.stream.read(&mut chunk)).await.unwrap().unwrap();
+        assert_ne!(length, 0);
+        peer.send(r#"{"id":"echo","result":[],"error":null}"#).await;
+    }
+    let lost = Instant::now();
+    drop(peer);
+    let _peer = stage.accept_well(&[]).await;
+    assert!(lost.elapsed() < longest / 2, "{:?}, as if the connection had been bad", lost.elapsed());
 }
