@@ -1,1 +1,46 @@
-//! Typed nlog program to query plan.
+//! Typed nlog program to query plan: which rows are joined in which order, on which columns, and where duplicates go.
+//!
+//! The planner is pure: a program and the tables that are wanted give a [`Plan`], the same on every run. A plan is
+//! data. An engine turns it into operators; `Display` turns it into text that the author of a rule can follow:
+//!
+//! ```
+//! # fn main() -> Result<(), String> {
+//! let program = nlog_plan::sample_program();
+//! let plan = nlog_plan::Plan::for_outputs(program);
+//! println!("{plan}");
+//! # Ok(()) }
+//! ```
+//!
+//! In reading order: [`plan`] (the data), `analysis` (what a rule's body says), `dependency` (functional dependencies
+//! from declared keys), `rule` (one rule's joins), `planner` (all rules, what they share, which tables need their
+//! duplicates removed), `display`.
+//!
+//! How a rule becomes a plan:
+//!
+//! - A body is a chain of joins, greedily ordered: the atom with constants first, then connected atoms, those whose
+//!   declared key is bound before others; products only where the body has nothing else.
+//! - An atom that is only a lookup of another one (its key is among the other's variables) is joined to that one
+//!   first, so that what the lookup finds is computed once per row and not once per pair.
+//! - Filters and functions run as soon as their variables are bound; columns are dropped as soon as nothing needs
+//!   them, on both sides of every join.
+//! - An equation between a variable and an expression is a join key. If the expression can fail, the bindings for
+//!   which it does are followed by a plan of their own ([`RulePlan::failures`]), which looks for the rest of the body
+//!   without that equation: so the failure counts exactly for bindings that satisfy everything else.
+//! - A failed value takes the place of the value that it has not become and travels with the binding to the head.
+//!   Where its column is dropped, or where a filter failed, the binding gets a hidden column instead
+//!   ([`Arrangement::failure`]).
+//!
+//! Left out on purpose: statistics, and everything about how operators work.
+#![forbid(unsafe_code)]
+
+mod analysis;
+mod dependency;
+mod display;
+pub mod plan;
+mod planner;
+mod rule;
+
+pub use plan::{
+    AggregatePlan, Arrangement, ArrangementId, Chain, GroupColumn, Keep, Operand, Output, Plan, RulePlan, Scalar,
+    Selection, Slot, Source, Step, TablePlan,
+};
