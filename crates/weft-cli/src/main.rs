@@ -1,2 +1,66 @@
-//! The weft command.
-fn main() {}
+//! The `weft` command: rules checked and run, networks applied, labs made.
+//!
+//! Each command is one module; this file only parses the command line and turns results into exit statuses
+//! ([`exit::Failure`]). Data goes to standard output, everything for people to standard error.
+#![forbid(unsafe_code)]
+
+mod check;
+mod client;
+mod daemon;
+mod demo;
+mod eval;
+mod exit;
+mod lab;
+mod program;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A network virtualisation controller whose forwarding logic is rules.
+#[derive(Parser)]
+#[command(name = "weft", version, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Parse, resolve, type-check and lint rules
+    Check(check::Check),
+    /// Run transactions through rules and print what changes
+    Eval(eval::Eval),
+    /// Run the controller
+    Controller(daemon::Controller),
+    /// Create or update network objects from a YAML or JSON file, all or none
+    Apply(client::Apply),
+    /// Print network objects, or what the controller knows of switches and flows
+    Get(client::Get),
+    /// Delete a network object
+    Delete(client::Delete),
+    /// Virtual hosts in network namespaces with real Open vSwitch, for trying and testing
+    Lab(lab::Lab),
+    /// Two hypervisors, two tenants, a migration and a dead controller, shown on real Open vSwitch
+    Demo(demo::Demo),
+}
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Check(check) => check.run(),
+        Command::Eval(eval) => eval.run(),
+        Command::Controller(controller) => controller.run(),
+        Command::Apply(apply) => apply.run(),
+        Command::Get(get) => get.run(),
+        Command::Delete(delete) => delete.run(),
+        Command::Lab(lab) => lab.run(),
+        Command::Demo(demo) => demo.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}

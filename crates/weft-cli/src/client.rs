@@ -1,0 +1,279 @@
+//! `weft apply`, `weft get`, `weft delete`: the controller's clients.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+
+use clap::Args;
+use controller::client::Flows;
+use controller::pb::{Accepted, Outcome};
+use controller::{Client, ClientError};
+use network::{Kind, ObjectKey};
+
+use crate::exit::Failure;
+
+/// Where the controller is.
+#[derive(Args, Clone)]
+pub(crate) struct Address {
+    /// The controller: ADDRESS:PORT, or unix:/PATH
+    #[arg(long = "controller", env = "WEFT_CONTROLLER", default_value = "127.0.0.1:6657", value_name = "ADDRESS")]
+    address: String,
+}
+
+impl Address {
+    /// Connects, and does `work` with the connection.
+    fn with<T, F: Future<Output = Result<T, ClientError>>>(&self, work: impl FnOnce(Client) -> F) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Failure::outside("cannot start", error))?;
+        runtime.block_on(async { work(Client::connect(&self.address).await?).await }).map_err(failed)
+    }
+}
+
+fn failed(error: ClientError) -> Failure {
+    match error {
+        ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
+        ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
+        ClientError::Unreachable { .. } | ClientError::Failed { .. } => Failure::Outside(error.to_string()),
+    }
+}
+
+/// Arguments of `weft apply`.
+#[derive(Args)]
+pub(crate) struct Apply {
+    /// Files of objects, YAML or JSON; `-` is standard input. All of them are one transaction
+    #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Wait until the switches have what follows from it
+    #[arg(long)]
+    wait: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Apply {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
+        let wait = self.wait;
+        let accepted = self.address.with(|mut client| async move {
+            let accepted = client.apply(documents, "weft apply").await?;
+            settle(&mut client, &accepted, wait).await?;
+            Ok(accepted)
+        })?;
+        show_accepted(&accepted, self.json)
+    }
+}
+
+/// A file's name and text.
+fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
+    if path.as_os_str() == "-" {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        return read.map(|_| ("standard input".to_owned(), text)).map_err(|error| Failure::outside("standard input", error));
+    }
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
+    let text = String::from_utf8(bytes).map_err(|error| {
+        Failure::Rejected(format!("{name}: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
+    })?;
+    Ok((name, text))
+}
+
+async fn settle(client: &mut Client, accepted: &Accepted, wait: bool) -> Result<(), ClientError> {
+    if let (true, Some(txn)) = (wait, accepted.txn) {
+        client.settled(txn).await?;
+    }
+    Ok(())
+}
+
+/// Says what became of each object.
+fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
+    let word = |outcome| match Outcome::try_from(outcome) {
+        Ok(Outcome::Created) => "created",
+        Ok(Outcome::Updated) => "updated",
+        Ok(Outcome::Unchanged) => "unchanged",
+        Ok(Outcome::Deleted) => "deleted",
+        Ok(Outcome::Unspecified) | Err(_) => "done",
+    };
+    let mut text = String::new();
+    let mut objects = Vec::new();
+    for result in &accepted.objects {
+        let object = result.object.clone().unwrap_or_default();
+        if json {
+            objects.push(serde_json::json!({
+                "kind": object.kind, "id": object.id, "outcome": word(result.outcome),
+            }));
+        } else {
+            text += &format!("{} {}: {}\n", object.kind, object.id, word(result.outcome));
+        }
+    }
+    if json {
+        text = format!("{}\n", serde_json::json!({"txn": accepted.txn, "objects": objects}));
+    }
+    print(&text)
+}
+
+/// Arguments of `weft get`.
+#[derive(Args)]
+pub(crate) struct Get {
+    /// `transport_node`, `switch` or `switch_port`; `status` (of the controller and its switches); `flows` (of a transport
+    /// node, with the rule that each came from)
+    kind: String,
+    /// Which; default: all
+    id: Option<String>,
+    /// Print JSON, one object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Get {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        match self.kind.as_str() {
+            "status" => self.status(),
+            "flows" => self.flows(),
+            kind => {
+                // The plural reads better where no id is given.
+                let kind = kind.strip_suffix("es").filter(|kind| *kind == "switch").unwrap_or(kind);
+                let kind = kind.strip_suffix('s').unwrap_or(kind).to_owned();
+                self.objects(kind)
+            }
+        }
+    }
+
+    fn objects(&self, kind: String) -> Result<(), Failure> {
+        let id = self.id.clone();
+        let objects = self.address.with(|mut client| async move { client.get(&kind, id.as_deref()).await })?;
+        let mut text = String::new();
+        for (number, object) in objects.iter().enumerate() {
+            if self.json {
+                text += &format!("{object}\n");
+            } else {
+                let yaml = network::object::json_to_yaml(object).map_err(|error| Failure::outside("the answer", error))?;
+                text += if number > 0 { "---\n" } else { "" };
+                text += &yaml;
+            }
+        }
+        print(&text)
+    }
+
+    fn status(&self) -> Result<(), Failure> {
+        let status = self.address.with(|mut client| async move { client.status().await })?;
+        let mut text = String::new();
+        if self.json {
+            let switches: Vec<_> = status
+                .switches
+                .iter()
+                .map(|switch| {
+                    serde_json::json!({
+                        "transport_node": switch.transport_node, "connected": switch.connected, "synced": switch.synced,
+                        "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
+                        "flows": switch.flows, "tunnels": switch.tunnels, "vifs": switch.vifs,
+                        "sync_flow_mods": switch.sync_flow_mods,
+                    })
+                })
+                .collect();
+            let objects: BTreeMap<_, _> = status.objects.iter().collect();
+            text = format!(
+                "{}\n",
+                serde_json::json!({
+                    "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
+                })
+            );
+        } else {
+            text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
+            for switch in &status.switches {
+                let state = match (switch.connected, switch.synced) {
+                    (false, _) => "not connected",
+                    (true, false) => "in progress",
+                    (true, true) => "in order",
+                };
+                text += &format!(
+                    "{}: {state}; {} flows, {} tunnels, {} vNICs",
+                    switch.transport_node, switch.flows, switch.tunnels, switch.vifs
+                );
+                let error = &switch.last_error;
+                text += &if error.is_empty() { "\n".to_owned() } else { format!("; {error}\n") };
+            }
+        }
+        print(&text)
+    }
+
+    fn flows(&self) -> Result<(), Failure> {
+        let node = self.id.clone().ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
+        let flows = self.address.with(|mut client| async move { client.flows(&node).await })?;
+        print(&flows_text(&flows, self.json))
+    }
+}
+
+/// Flows under the rules that they came from; tunnels after them.
+pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
+    let rules: BTreeMap<u64, _> = flows.rules.iter().map(|rule| (rule.fingerprint, rule)).collect();
+    let place = |cookie: u64| rules.get(&cookie).map(|rule| format!("{}:{}", rule.file, rule.line)).unwrap_or_default();
+    let mut text = String::new();
+    for flow in &flows.flows {
+        if json {
+            let flow = serde_json::json!({
+                "table": flow.table_id, "priority": flow.priority, "match": flow.r#match, "actions": flow.actions,
+                "cookie": format!("{:#x}", flow.cookie), "rule": place(flow.cookie),
+            });
+            text += &format!("{flow}\n");
+        } else {
+            let matched = if flow.r#match.is_empty() { String::new() } else { format!(",{}", flow.r#match) };
+            text += &format!(
+                "table={},priority={}{matched} actions={}\n    from {}\n",
+                flow.table_id, flow.priority, flow.actions, place(flow.cookie)
+            );
+        }
+    }
+    for tunnel in &flows.tunnels {
+        text += &if json {
+            format!("{}\n", serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote}))
+        } else {
+            format!("tunnel {}: {} to {}\n", tunnel.name, tunnel.encap, tunnel.remote)
+        };
+    }
+    text
+}
+
+/// Arguments of `weft delete`.
+#[derive(Args)]
+pub(crate) struct Delete {
+    /// `transport_node`, `switch` or `switch_port`
+    kind: String,
+    /// Which
+    id: String,
+    /// Wait until the switches have what follows from it
+    #[arg(long)]
+    wait: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    address: Address,
+}
+
+impl Delete {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let kind: Kind = self.kind.parse().map_err(|error| Failure::Rejected(format!("{error}")))?;
+        let key = ObjectKey { kind, id: self.id.clone() };
+        let wait = self.wait;
+        let accepted = self.address.with(|mut client| async move {
+            let accepted = client.delete(&[key], "weft delete").await?;
+            settle(&mut client, &accepted, wait).await?;
+            Ok(accepted)
+        })?;
+        show_accepted(&accepted, self.json)
+    }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}

@@ -1,0 +1,34 @@
+//! `weft controller`: the daemon.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use controller::{Config, ConfigError};
+
+use crate::exit::Failure;
+
+/// Arguments of `weft controller`.
+#[derive(Args)]
+pub(crate) struct Controller {
+    /// Its configuration (TOML): `state` (folder), `listen` (address:port or unix:/path), `rules` (folder, default: those
+    /// built in), `workers`, `log`
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+    /// Only say whether the configuration and the rules are in order
+    #[arg(long)]
+    check: bool,
+}
+
+impl Controller {
+    /// Runs the command until a signal ends it.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let config = Config::load(&self.config).map_err(|error| match error {
+            ConfigError::Io { .. } => Failure::Outside(error.to_string()),
+            ConfigError::Content { .. } => Failure::Rejected(error.to_string()),
+        })?;
+        let result = if self.check { controller::check(&config) } else { controller::run(&config) };
+        result.map_err(|error| {
+            if error.is_rejection() { Failure::Rejected(error.to_string()) } else { Failure::Outside(error.to_string()) }
+        })
+    }
+}

@@ -1,0 +1,300 @@
+//! `weft lab`: virtual hosts with real Open vSwitch, one machine.
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use lab::{Error, Lab as Network, Migration, Options, Order, PingOptions, VmSpec};
+
+use crate::exit::Failure;
+
+/// Arguments of `weft lab`.
+#[derive(Args)]
+pub(crate) struct Lab {
+    #[command(subcommand)]
+    command: Command,
+    /// The lab's name
+    #[arg(long = "lab", global = true, default_value = "weft", value_name = "NAME")]
+    name: String,
+    /// Print JSON
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Make hosts hv1, hv2, … each with its own Open vSwitch; they stay until `weft lab down`
+    Up {
+        /// How many hosts
+        #[arg(long, default_value_t = 2)]
+        hosts: u8,
+        /// Where the hosts' databases, sockets and logs go
+        #[arg(long, value_name = "FOLDER")]
+        run_dir: Option<PathBuf>,
+    },
+    /// Remove a lab and everything in it, whatever became of its maker
+    Down {
+        /// Which (default: the one of --lab)
+        name: Option<String>,
+    },
+    /// Remove every lab whose maker died
+    Sweep,
+    /// Say what this machine lacks, and how to get it
+    Check,
+    /// The labs that run
+    List,
+    /// The lab's hosts as transport nodes, to be applied with `weft apply -f -`
+    Nodes {
+        /// Encapsulations of every node, in order of preference
+        #[arg(long, value_delimiter = ',', default_value = "geneve")]
+        encaps: Vec<String>,
+    },
+    /// The lab's virtual machines
+    Vms,
+    /// Make a virtual machine and plug it in
+    Add {
+        /// Its name
+        vm: String,
+        /// The host to plug it in at
+        #[arg(long)]
+        host: String,
+        /// The logical port it attaches to: its interface's `external_ids:iface-id` (default: its name)
+        #[arg(long)]
+        port: Option<String>,
+        /// MAC of its eth0
+        #[arg(long)]
+        mac: String,
+        /// Addresses with prefix length, such as 10.0.0.1/24
+        #[arg(long, value_delimiter = ',')]
+        ip: Vec<String>,
+        /// Default route
+        #[arg(long)]
+        gateway: Vec<IpAddr>,
+    },
+    /// Unplug a virtual machine and remove it
+    Remove {
+        /// Which
+        vm: String,
+    },
+    /// Move a running virtual machine to another host
+    Migrate {
+        /// Which
+        vm: String,
+        /// Where to
+        host: String,
+        /// Plug it in at the new host before it is unplugged at the old one
+        #[arg(long)]
+        plug_first: bool,
+    },
+    /// Ping from a virtual machine
+    Ping {
+        /// From
+        vm: String,
+        /// To
+        address: IpAddr,
+        /// How many
+        #[arg(short, long, default_value_t = 5)]
+        count: u32,
+        /// Between two, in milliseconds
+        #[arg(short, long, default_value_t = 200)]
+        interval_ms: u64,
+    },
+    /// Run a command in a virtual machine, with its exit status
+    Exec {
+        /// Which
+        vm: String,
+        /// The command and its arguments
+        #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Run a command on a host with its Open vSwitch's environment, as in `weft lab host hv1 ovs-vsctl show`
+    Host {
+        /// Which
+        host: String,
+        /// The command and its arguments
+        #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+}
+
+/// What the lab says, as a failure of the command.
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Invalid { .. }
+        | Error::Exists { .. }
+        | Error::Unknown { .. }
+        | Error::NoLab(_)
+        | Error::InUse { .. }
+        | Error::Kept(_)
+        | Error::Abandoned(_) => Failure::Rejected(error.to_string()),
+        _ => Failure::Outside(error.to_string()),
+    }
+}
+
+impl Lab {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let open = || Network::open(&self.name).map_err(failed);
+        match &self.command {
+            Command::Up { hosts, run_dir } => self.up(*hosts, run_dir.clone()),
+            Command::Down { name } => {
+                let name = name.as_ref().unwrap_or(&self.name);
+                match Network::destroy(name).map_err(failed)? {
+                    true => eprintln!("lab {name} is removed"),
+                    false => eprintln!("there was no lab {name}"),
+                }
+                Ok(())
+            }
+            Command::Sweep => {
+                let swept = lab::sweep().map_err(failed)?;
+                eprintln!("{} abandoned labs removed{}", swept.len(), list_after(&swept));
+                Ok(())
+            }
+            Command::Check => {
+                lab::preflight().map_err(|missing| Failure::Outside(missing.to_string()))?;
+                eprintln!("nothing is missing");
+                Ok(())
+            }
+            Command::List => self.list(),
+            Command::Nodes { encaps } => self.nodes(&open()?, encaps),
+            Command::Vms => self.vms(&open()?),
+            Command::Add { vm, host, port, mac, ip, gateway } => {
+                let port = port.as_ref().unwrap_or(vm);
+                let mut spec = VmSpec::new(vm, host, port, mac);
+                spec.addresses.clone_from(ip);
+                spec.gateways.clone_from(gateway);
+                open()?.add_vm(&spec).map_err(failed)?;
+                eprintln!("{vm} runs on {host}, plugged in as logical port {port}");
+                Ok(())
+            }
+            Command::Remove { vm } => open()?.remove_vm(vm).map_err(failed),
+            Command::Migrate { vm, host, plug_first } => {
+                let order = if *plug_first { Order::PlugFirst } else { Order::UnplugFirst };
+                open()?.migrate_vm(vm, host, Migration { order, ..Migration::default() }).map_err(failed)?;
+                eprintln!("{vm} runs on {host} now");
+                Ok(())
+            }
+            Command::Ping { vm, address, count, interval_ms } => {
+                self.ping(&open()?, vm, *address, *count, *interval_ms)
+            }
+            Command::Exec { vm, command } => {
+                let (program, arguments) = command.split_first().ok_or_else(no_command)?;
+                hand_over(open()?.command(vm, program).map_err(failed)?, arguments)
+            }
+            Command::Host { host, command } => {
+                let (program, arguments) = command.split_first().ok_or_else(no_command)?;
+                hand_over(open()?.host(host).map_err(failed)?.command(program), arguments)
+            }
+        }
+    }
+
+    fn up(&self, hosts: u8, run_dir: Option<PathBuf>) -> Result<(), Failure> {
+        let mut options = Options::new(&self.name).hosts(hosts);
+        options.run_dir = run_dir;
+        let network = Network::create(options).and_then(Network::keep).map_err(failed)?;
+        for host in network.hosts().map_err(failed)? {
+            eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
+        }
+        eprintln!("lab {} is up; `weft lab nodes` prints its hosts as objects, `weft lab down` removes it", self.name);
+        Ok(())
+    }
+
+    fn list(&self) -> Result<(), Failure> {
+        let labs = lab::list().map_err(failed)?;
+        if self.json {
+            let value: Vec<_> = labs
+                .iter()
+                .map(|lab| {
+                    serde_json::json!({
+                        "name": lab.name, "state": format!("{:?}", lab.ownership).to_lowercase(),
+                        "hosts": lab.hosts, "vms": lab.vms,
+                    })
+                })
+                .collect();
+            return print(&serde_json::Value::from(value).to_string());
+        }
+        for lab in labs {
+            print(&format!("{}\t{:?}\thosts {}\tvms {}", lab.name, lab.ownership, lab.hosts.join(" "), lab.vms.join(" ")))?;
+        }
+        Ok(())
+    }
+
+    fn nodes(&self, network: &Network, encaps: &[String]) -> Result<(), Failure> {
+        let mut text = String::new();
+        for host in network.hosts().map_err(failed)? {
+            if self.json {
+                let node = serde_json::json!({
+                    "kind": "transport_node", "id": host.name, "role": "hypervisor", "ip": host.ip.to_string(),
+                    "encaps": encaps, "ovsdb": host.ovsdb_endpoint(), "openflow": host.openflow_endpoint(),
+                });
+                let _ = writeln!(text, "{node}");
+            } else {
+                let _ = writeln!(
+                    text,
+                    "---\nkind: transport_node\nid: {}\nrole: hypervisor\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}",
+                    host.name,
+                    host.ip,
+                    encaps.join(", "),
+                    host.ovsdb_endpoint(),
+                    host.openflow_endpoint(),
+                );
+            }
+        }
+        print(text.trim_end())
+    }
+
+    fn vms(&self, network: &Network) -> Result<(), Failure> {
+        let vms = network.vms().map_err(failed)?;
+        if self.json {
+            let text = serde_json::to_string(&vms).map_err(|error| Failure::outside("virtual machines as JSON", error))?;
+            return print(&text);
+        }
+        for vm in vms {
+            let addresses: Vec<_> = vm.addresses.iter().map(ToString::to_string).collect();
+            print(&format!("{}\t{}\tport {}\t{}\t{}", vm.name, vm.host, vm.iface_id, vm.mac, addresses.join(" ")))?;
+        }
+        Ok(())
+    }
+
+    fn ping(&self, network: &Network, vm: &str, to: IpAddr, count: u32, interval_ms: u64) -> Result<(), Failure> {
+        let options = PingOptions { count, interval: Duration::from_millis(interval_ms), ..PingOptions::default() };
+        let result = network.ping(vm, to, &options).map_err(failed)?;
+        let mean_ms = result.rtt_mean.map(|mean| mean.as_secs_f64() * 1e3);
+        if self.json {
+            let value = serde_json::json!({
+                "sent": result.sent, "received": result.received, "duplicates": result.duplicates,
+                "rtt_mean_ms": mean_ms,
+            });
+            print(&value.to_string())?;
+        } else {
+            let mean = mean_ms.map_or(String::new(), |mean| format!(", {mean:.2} ms on average"));
+            print(&format!("{} sent, {} received{mean}", result.sent, result.received))?;
+        }
+        if result.received == 0 { Err(Failure::Outside(format!("{vm} cannot reach {to}"))) } else { Ok(()) }
+    }
+}
+
+fn no_command() -> Failure {
+    Failure::Usage("no command was given".into())
+}
+
+/// Runs a command in this process's place: its output is ours, its exit status too.
+fn hand_over(mut command: std::process::Command, arguments: &[String]) -> Result<(), Failure> {
+    let status =
+        command.args(arguments).status().map_err(|error| Failure::outside("cannot start the command", error))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        code => std::process::exit(code.unwrap_or(3)),
+    }
+}
+
+fn list_after(names: &[String]) -> String {
+    if names.is_empty() { String::new() } else { format!(": {}", names.join(", ")) }
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{text}").map_err(Failure::output)
+}
