@@ -1,0 +1,296 @@
+//! A plan's expressions and steps, made ready to run on symbols.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use nlog_data::function::{Results, Shape};
+use nlog_data::{Function, Type, Value};
+use nlog_plan::{Scalar, Step};
+
+use crate::symbol::{FALSE, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
+
+/// The results that a call site remembers before it forgets them all: two words each, and the arguments.
+const MEMO_LIMIT: usize = 1 << 18;
+
+/// An expression over slots.
+#[derive(Debug)]
+pub(crate) enum Expression {
+    Slot(usize),
+    Constant(Symbol),
+    /// `==` (true) or `!=` (false), which symbols decide.
+    Compare(Box<[Expression; 2]>, bool),
+    Call(Box<Call>),
+    If(Box<[Expression; 3]>),
+}
+
+/// A call of a function at one place.
+#[derive(Debug)]
+pub(crate) struct Call {
+    function: &'static Function,
+    arguments: Vec<Expression>,
+    /// By arguments; none where computing is no dearer than looking up.
+    memo: Option<HashMap<Box<[Symbol]>, Symbol>>,
+    words: Vec<Symbol>,
+    values: Vec<Value>,
+}
+
+impl Expression {
+    pub(crate) fn new(scalar: &Scalar, symbols: &Symbols) -> Self {
+        match scalar {
+            Scalar::Slot(slot) => Expression::Slot(*slot),
+            Scalar::Constant(value) => Expression::Constant(symbols.intern(value)),
+            Scalar::Call { function, arguments } => {
+                let mut compiled: Vec<Expression> =
+                    arguments.iter().map(|argument| Expression::new(argument, symbols)).collect();
+                let comparison = match &*function.name {
+                    "==" => Some(true),
+                    "!=" | "not_equal" => Some(false),
+                    _ => None,
+                };
+                match (comparison, compiled.pop(), compiled.pop(), compiled.is_empty()) {
+                    (Some(equal), Some(b), Some(a), true) => Expression::Compare(Box::new([a, b]), equal),
+                    (_, last, before, _) => {
+                        compiled.extend(before);
+                        compiled.extend(last);
+                        Expression::Call(Box::new(Call::new(function, compiled)))
+                    }
+                }
+            }
+            Scalar::If { condition, then, otherwise } => {
+                let branches = [condition, then, otherwise].map(|scalar| Expression::new(scalar, symbols));
+                Expression::If(Box::new(branches))
+            }
+        }
+    }
+
+    /// Its value, a failure, or [`NONE`].
+    #[inline]
+    pub(crate) fn evaluate(&mut self, frame: &[Symbol], symbols: &Symbols) -> Symbol {
+        match self {
+            Expression::Slot(slot) => frame[*slot],
+            Expression::Constant(symbol) => *symbol,
+            Expression::Compare(sides, equal) => {
+                let [a, b] = &mut **sides;
+                let (a, b) = (a.evaluate(frame, symbols), b.evaluate(frame, symbols));
+                if is_failure(a) || is_failure(b) {
+                    return combine(a, b, symbols);
+                }
+                if (a == b) == *equal { TRUE } else { FALSE }
+            }
+            Expression::Call(call) => call.evaluate(frame, symbols),
+            Expression::If(branches) => {
+                let [condition, then, otherwise] = &mut **branches;
+                match condition.evaluate(frame, symbols) {
+                    TRUE => then.evaluate(frame, symbols),
+                    FALSE => otherwise.evaluate(frame, symbols),
+                    undetermined => undetermined,
+                }
+            }
+        }
+    }
+}
+
+/// What an expression is of which some arguments are no values: nothing if one is nothing, else the least failure.
+fn combine(one: Symbol, other: Symbol, symbols: &Symbols) -> Symbol {
+    let failure = |symbol| if is_failure(symbol) { symbol } else { NO_FAILURE };
+    if one == NONE || other == NONE { NONE } else { symbols.least_failure(failure(one), failure(other)) }
+}
+
+/// Evaluates arguments; an error is what the whole expression is without looking at the function.
+fn evaluate_all(
+    arguments: &mut [Expression],
+    frame: &[Symbol],
+    symbols: &Symbols,
+    words: &mut Vec<Symbol>,
+) -> Result<(), Symbol> {
+    words.clear();
+    let mut undetermined = NO_FAILURE;
+    for argument in arguments {
+        let word = argument.evaluate(frame, symbols);
+        if is_failure(word) {
+            undetermined = combine(undetermined, word, symbols);
+        }
+        words.push(word);
+    }
+    if undetermined == NO_FAILURE { Ok(()) } else { Err(undetermined) }
+}
+
+impl Call {
+    fn new(function: &'static Function, arguments: Vec<Expression>) -> Self {
+        let is_plain = |shape: &Shape| matches!(shape, Shape::Is(Type::Int | Type::Bool));
+        let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
+        Call {
+            function,
+            arguments,
+            memo: (!cheap).then(HashMap::new),
+            words: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    fn evaluate(&mut self, frame: &[Symbol], symbols: &Symbols) -> Symbol {
+        if let Err(undetermined) = evaluate_all(&mut self.arguments, frame, symbols, &mut self.words) {
+            return undetermined;
+        }
+        if let Some(found) = self.memo.as_ref().and_then(|memo| memo.get(&*self.words)) {
+            return *found;
+        }
+        self.values.clear();
+        self.values.extend(self.words.iter().map(|word| symbols.value(*word)));
+        let result = match (self.function.evaluate)(&self.values) {
+            Ok(Results::One(value)) => symbols.intern(&value),
+            Ok(Results::None) => NONE,
+            Ok(Results::Many(_)) => unreachable!("the checker lets functions with many results be atoms only"),
+            Err(failure) => symbols.fail(failure),
+        };
+        if let Some(memo) = &mut self.memo {
+            if memo.len() >= MEMO_LIMIT {
+                memo.clear();
+            }
+            memo.insert(self.words.as_slice().into(), result);
+        }
+        result
+    }
+}
+
+/// A plan's step.
+#[derive(Debug)]
+enum Action {
+    Let(Expression),
+    Key(Expression),
+    Filter(Expression),
+    Failed(Expression),
+    Generate { function: &'static Function, arguments: Vec<Expression>, wanted: Vec<bool> },
+}
+
+/// The steps of a chain.
+#[derive(Debug)]
+pub(crate) struct Steps {
+    symbols: Arc<Symbols>,
+    actions: Vec<Action>,
+}
+
+/// A binding on its way.
+#[derive(Debug, Default)]
+pub(crate) struct Binding {
+    /// By slot.
+    pub(crate) slots: Vec<Symbol>,
+    /// The least failure that no slot shows.
+    pub(crate) failure: Symbol,
+}
+
+impl Binding {
+    /// The least failure of all.
+    #[inline]
+    pub(crate) fn least_failure(&self, symbols: &Symbols) -> Symbol {
+        self.slots
+            .iter()
+            .filter(|slot| is_failure(**slot))
+            .fold(self.failure, |least, slot| symbols.least_failure(least, *slot))
+    }
+}
+
+impl Steps {
+    pub(crate) fn new(steps: &[Step], symbols: &Arc<Symbols>) -> Self {
+        let expression = |scalar| Expression::new(scalar, symbols);
+        let actions = steps
+            .iter()
+            .map(|step| match step {
+                Step::Let(scalar) => Action::Let(expression(scalar)),
+                Step::Key(scalar) => Action::Key(expression(scalar)),
+                Step::Filter(scalar) => Action::Filter(expression(scalar)),
+                Step::Failed(scalar) => Action::Failed(expression(scalar)),
+                Step::Generate { function, arguments, wanted } => Action::Generate {
+                    function,
+                    arguments: arguments.iter().map(expression).collect(),
+                    wanted: wanted.clone(),
+                },
+            })
+            .collect();
+        Steps { symbols: Arc::clone(symbols), actions }
+    }
+
+    /// Calls `done` for each binding that comes of one.
+    #[inline]
+    pub(crate) fn run(&mut self, binding: &mut Binding, done: &mut impl FnMut(&mut Binding)) {
+        run(&mut self.actions, binding, &self.symbols, done);
+    }
+}
+
+fn run(actions: &mut [Action], binding: &mut Binding, symbols: &Symbols, done: &mut impl FnMut(&mut Binding)) {
+    for at in 0..actions.len() {
+        let (now, later) = actions[at..].split_at_mut(1);
+        match &mut now[0] {
+            Action::Let(expression) => match expression.evaluate(&binding.slots, symbols) {
+                NONE => return,
+                value => binding.slots.push(value),
+            },
+            Action::Key(expression) => match expression.evaluate(&binding.slots, symbols) {
+                undetermined if is_failure(undetermined) => return,
+                value => binding.slots.push(value),
+            },
+            Action::Filter(expression) => match expression.evaluate(&binding.slots, symbols) {
+                TRUE => {}
+                FALSE | NONE => return,
+                failure => binding.failure = symbols.least_failure(binding.failure, failure),
+            },
+            Action::Failed(expression) => match expression.evaluate(&binding.slots, symbols) {
+                failure if is_failure(failure) && failure != NONE => {
+                    binding.failure = symbols.least_failure(binding.failure, failure);
+                }
+                _ => return,
+            },
+            Action::Generate { function, arguments, wanted } => {
+                generate(function, arguments, wanted, binding, symbols, &mut |binding| {
+                    run(later, binding, symbols, done);
+                });
+                return;
+            }
+        }
+    }
+    done(binding);
+}
+
+/// Calls `next` with the results of a function in their slots, once for each tuple.
+fn generate(
+    function: &'static Function,
+    arguments: &mut [Expression],
+    wanted: &[bool],
+    binding: &mut Binding,
+    symbols: &Symbols,
+    next: &mut dyn FnMut(&mut Binding),
+) {
+    let (slots, failure) = (binding.slots.len(), binding.failure);
+    let mut words = Vec::with_capacity(arguments.len());
+    let failed = match evaluate_all(arguments, &binding.slots, symbols, &mut words) {
+        Err(NONE) => return,
+        Err(undetermined) => undetermined,
+        Ok(()) => {
+            let values: Vec<Value> = words.iter().map(|word| symbols.value(*word)).collect();
+            let tuples = match (function.evaluate)(&values) {
+                Ok(Results::None) => return,
+                Ok(Results::One(value)) => Ok(vec![vec![value]]),
+                Ok(Results::Many(tuples)) => Ok(tuples),
+                Err(failure) => Err(symbols.fail(failure)),
+            };
+            match tuples {
+                Err(failed) => failed,
+                Ok(tuples) => {
+                    for tuple in tuples {
+                        let kept = tuple.iter().zip(wanted).filter(|(_, wanted)| **wanted);
+                        binding.slots.extend(kept.map(|(value, _)| symbols.intern(value)));
+                        next(binding);
+                        binding.slots.truncate(slots);
+                        binding.failure = failure;
+                    }
+                    return;
+                }
+            }
+        }
+    };
+    binding.failure = symbols.least_failure(binding.failure, failed);
+    binding.slots.extend(wanted.iter().filter(|wanted| **wanted).map(|_| failed));
+    next(binding);
+    binding.slots.truncate(slots);
+    binding.failure = failure;
+}

@@ -1,0 +1,33 @@
+//! What can go wrong among derived rows, as workers note it.
+
+use nlog_data::TableId;
+
+use crate::graph::Diff;
+use crate::symbol::Symbol;
+
+/// What a worker met since it was last asked.
+///
+/// Between transactions no binding fails and no key is broken: a transaction that brings either about is undone. So
+/// what is noted is new, and nothing has to be remembered in order to take it back.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    /// Rule, failure, and how many more bindings fail so. Within an epoch a join can report a binding that another
+    /// input's change takes back: only what is left of the sum counts.
+    pub(crate) failures: Vec<(u32, Symbol, Diff)>,
+    /// Rows that share a key.
+    pub(crate) conflicts: Vec<Conflict>,
+}
+
+/// All rows of a table that share a key: two or more.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub(crate) table: TableId,
+    pub(crate) rows: Vec<Vec<Symbol>>,
+}
+
+impl Troubles {
+    pub(crate) fn append(&mut self, mut other: Troubles) {
+        self.failures.append(&mut other.failures);
+        self.conflicts.append(&mut other.conflicts);
+    }
+}
