@@ -93,6 +93,10 @@ impl Report {
         Report { code, span, message: message.into(), help: help.into(), labels: Vec::new() }
     }
 
+    pub(crate) fn severity(&self) -> Severity {
+        self.code.severity()
+    }
+
     pub(crate) fn label(mut self, span: Span, message: impl Into<String>) -> Self {
         self.labels.push(Label { message: message.into(), span });
         self

@@ -1,0 +1,31 @@
+//! Aggregates by name.
+
+use crate::program::Aggregate;
+
+/// Their names and how many arguments they take at least and at most.
+const AGGREGATES: [(&str, Aggregate, usize, usize); 8] = [
+    ("count", Aggregate::Count, 0, usize::MAX),
+    ("min", Aggregate::Min, 1, 1),
+    ("max", Aggregate::Max, 1, 1),
+    ("sum", Aggregate::Sum, 1, usize::MAX),
+    ("set", Aggregate::Set, 1, 1),
+    ("list", Aggregate::List, 1, 1),
+    ("arg_min", Aggregate::ArgMin, 2, 2),
+    ("arg_max", Aggregate::ArgMax, 2, 2),
+];
+
+/// The aggregate of this name.
+pub(super) fn by_name(name: &str) -> Option<Aggregate> {
+    AGGREGATES.iter().find(|(own, ..)| *own == name).map(|(_, aggregate, ..)| *aggregate)
+}
+
+/// How many arguments the aggregate takes, in words, if it is not this many.
+pub(super) fn wrong_count(aggregate: Aggregate, given: usize) -> Option<&'static str> {
+    let &(_, _, least, most) = AGGREGATES.iter().find(|(_, own, ..)| *own == aggregate)?;
+    match (given < least || given > most, least, most) {
+        (false, ..) => None,
+        (true, 1, 1) => Some("1 argument"),
+        (true, 2, 2) => Some("2 arguments: the rank and the value"),
+        (true, ..) => Some("1 argument or more: what is added up, and what tells its tuples apart"),
+    }
+}

@@ -1,0 +1,242 @@
+//! Calls of functions: which of those that share a name is meant.
+
+use nlog_data::function::{Function, Shape};
+use nlog_data::Type;
+
+use super::resolve::{Node, NodeKind, Resolver, signatures};
+use super::types::{Mismatch, TypeVar, Types};
+use crate::diagnostic::Code;
+use crate::syntax::ast::{Ident, Span};
+
+/// A function that may be meant, and how many of the terms are its arguments; the others are results.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate {
+    pub(super) function: &'static Function,
+    pub(super) arguments: usize,
+}
+
+impl Candidate {
+    /// Those of the functions that can be an atom of so many terms: arguments and results, or arguments alone if the
+    /// function is a predicate.
+    pub(super) fn of_atom(functions: &'static [Function], terms: usize) -> Vec<Candidate> {
+        let mut candidates = Vec::new();
+        for function in functions {
+            if let Some(arguments) = terms.checked_sub(function.results.len())
+                && takes(function, arguments)
+            {
+                candidates.push(Candidate { function, arguments });
+            }
+            let predicate = matches!(function.results.as_slice(), [only] if only.shape == Shape::Is(Type::Bool));
+            if predicate && takes(function, terms) {
+                candidates.push(Candidate { function, arguments: terms });
+            }
+        }
+        candidates
+    }
+
+    /// Those of the functions that give one value for so many arguments.
+    pub(super) fn of_expression(functions: &'static [Function], arguments: usize) -> Vec<Candidate> {
+        let fitting = functions.iter().filter(|function| function.results.len() == 1 && takes(function, arguments));
+        fitting.map(|function| Candidate { function, arguments }).collect()
+    }
+
+    /// The type of each term in a call.
+    fn types(self, terms: usize, origin: Span, types: &mut Types) -> Vec<TypeVar> {
+        let mut any = Vec::new();
+        let mut all = Vec::with_capacity(terms);
+        let parameters = &self.function.parameters;
+        for index in 0..self.arguments {
+            match (parameters.get(index), parameters.last()) {
+                (Some(parameter), _) => all.push(types.of_shape(&parameter.shape, &mut any, origin)),
+                // The repeated last parameter has a type of its own each time.
+                (None, Some(last)) => all.push(types.of_shape(&last.shape, &mut Vec::new(), origin)),
+                (None, None) => {}
+            }
+        }
+        for result in self.function.results.iter().take(terms - self.arguments) {
+            all.push(types.of_shape(&result.shape, &mut any, origin));
+        }
+        all
+    }
+
+    fn unify(self, terms: &[TypeVar], origin: Span, types: &mut Types) -> Result<(), Mismatch> {
+        let wanted = self.types(terms.len(), origin, types);
+        terms.iter().zip(wanted).try_for_each(|(&term, wanted)| types.unify(term, wanted))
+    }
+}
+
+fn takes(function: &Function, arguments: usize) -> bool {
+    let count = function.parameters.len();
+    arguments == count || (function.variadic && arguments > count)
+}
+
+/// A place where a function is called.
+#[derive(Debug)]
+pub(super) struct Site {
+    name: Ident,
+    span: Span,
+    /// Those that are not ruled out yet.
+    candidates: Vec<Candidate>,
+    pub(super) terms: Vec<TypeVar>,
+    term_spans: Vec<Span>,
+    /// The one that is meant; stays empty after a report.
+    pub(super) chosen: Option<Candidate>,
+}
+
+impl Resolver<'_, '_> {
+    /// Records a call. If only one function can be meant, its types count at once.
+    pub(super) fn site(
+        &mut self,
+        name: &Ident,
+        candidates: Vec<Candidate>,
+        terms: Vec<TypeVar>,
+        term_spans: Vec<Span>,
+        span: Span,
+    ) -> usize {
+        let number = self.sites.len();
+        self.sites.push(Site { name: name.clone(), span, candidates, terms, term_spans, chosen: None });
+        if self.sites[number].candidates.len() == 1 {
+            self.choose(number);
+        }
+        number
+    }
+
+    /// Settles all calls that are open, as far as types tell.
+    pub(super) fn settle_calls(&mut self) {
+        let mut open: Vec<usize> = (0..self.sites.len()).filter(|&site| self.is_open(site)).collect();
+        loop {
+            let count = open.len();
+            // There and back: chains of calls run in either direction.
+            for _ in 0..2 {
+                open.reverse();
+                for &site in &open {
+                    self.narrow(site);
+                }
+                open.retain(|&site| self.is_open(site));
+            }
+            if open.is_empty() {
+                return;
+            }
+            if open.len() == count && !self.default_literals(&open) {
+                break;
+            }
+        }
+        for site in open {
+            self.ambiguous(site);
+        }
+    }
+
+    fn is_open(&self, site: usize) -> bool {
+        self.sites[site].chosen.is_none() && !self.sites[site].candidates.is_empty()
+    }
+
+    /// Rules out the candidates that do not fit what is known, and takes the last that is left.
+    fn narrow(&mut self, number: usize) {
+        let site = &self.sites[number];
+        let (terms, span) = (site.terms.clone(), site.span);
+        let fits = |candidate: &Candidate, types: &mut Types| types.would(|t| candidate.unify(&terms, span, t));
+        let left: Vec<Candidate> =
+            site.candidates.iter().copied().filter(|candidate| fits(candidate, &mut self.types)).collect();
+        if left.is_empty() {
+            self.none_fits(number);
+            self.sites[number].candidates.clear();
+            return;
+        }
+        let one = left.len() == 1;
+        self.sites[number].candidates = left;
+        if one {
+            self.choose(number);
+        }
+    }
+
+    /// Takes the only candidate; reports the terms that do not fit it.
+    fn choose(&mut self, number: usize) {
+        let site = &mut self.sites[number];
+        let Some(candidate) = site.candidates.pop() else { return };
+        site.chosen = Some(candidate);
+        let (terms, spans, name) = (site.terms.clone(), site.term_spans.clone(), site.name.clone());
+        let wanted = candidate.types(terms.len(), site.span, &mut self.types);
+        for (index, ((ty, span), wanted)) in terms.into_iter().zip(spans).zip(wanted).enumerate() {
+            if self.types.unify(ty, wanted).is_ok() {
+                continue;
+            }
+            let (found, wanted_name) = (self.types.show(ty), self.types.show(wanted));
+            let text = self.quote(span);
+            let message = if index < candidate.arguments {
+                let parameters = &candidate.function.parameters;
+                let parameter = parameters.get(index).or(parameters.last());
+                let parameter = parameter.map_or("", |parameter| &*parameter.name);
+                let operator = !name.name.starts_with(|c: char| c.is_ascii_alphabetic());
+                match operator {
+                    true => format!("{text} is of type {found}, but `{}` wants {wanted_name} here", name.name),
+                    false => {
+                        format!("{text} is of type {found}, but `{parameter}` of `{}` is of type {wanted_name}", name.name)
+                    }
+                }
+            } else {
+                format!("{text} is of type {found}, but `{}` gives {wanted_name}", name.name)
+            };
+            // Of a comparison, what the other side is made of tells more than the sign.
+            let because = self.types.origin(wanted).filter(|origin| *origin != self.sites[number].span);
+            let node = self.node_at(ty, span);
+            self.mismatch(&node, message, &found, &wanted_name, because.or(Some(name.span)));
+        }
+    }
+
+    /// The value at this place as far as a report needs it.
+    fn node_at(&self, ty: TypeVar, span: Span) -> Node {
+        let text = self.scope.sources.text(span);
+        let variable = self.variables.iter().position(|variable| variable.ty == ty && variable.name == text);
+        Node { kind: variable.map_or(NodeKind::Faulty, NodeKind::Variable), ty, span }
+    }
+
+    fn none_fits(&mut self, number: usize) {
+        let site = &self.sites[number];
+        let (name, span) = (site.name.clone(), site.span);
+        let result = site.terms.last().copied();
+        let arguments = site.terms.len() - 1;
+        let known: Vec<String> = site.terms.iter().take(arguments).map(|&term| self.types.show(term)).collect();
+        let message = format!("no `{}` takes {}", name.name, known.join(" and "));
+        let message = match result.filter(|&result| !self.types.is_free(result)) {
+            Some(result) => format!("{message} and gives {}", self.types.show(result)),
+            None => message,
+        };
+        self.report(Code::TypeMismatch, span, message, signatures(nlog_data::function::lookup(&name.name)));
+        if let Some(result) = result {
+            self.types.forgive(result);
+        }
+    }
+
+    /// Takes string literals in open calls for strings, where that can be. Whether there was one.
+    fn default_literals(&mut self, open: &[usize]) -> bool {
+        let mut changed = false;
+        for &number in open {
+            let site = &self.sites[number];
+            let terms = site.terms.clone();
+            let span = site.span;
+            for term in terms {
+                let string = self.types.known(&Type::String, span);
+                let text = self.types.is_text(term);
+                if text && self.types.unify(term, string).is_ok() {
+                    changed = true;
+                }
+            }
+        }
+        changed
+    }
+
+    fn ambiguous(&mut self, number: usize) {
+        let site = &self.sites[number];
+        let (name, span) = (site.name.clone(), site.span);
+        let mistaken = site.terms.iter().any(|&term| self.types.is_anything(term));
+        if self.failed || mistaken {
+            self.failed = true;
+            return;
+        }
+        let message = format!("nothing tells which `{}` is meant", name.name);
+        let help = format!("use its arguments where their types are known: {}", {
+            signatures(nlog_data::function::lookup(&name.name))
+        });
+        self.report(Code::AmbiguousType, span, message, help);
+    }
+}

@@ -1,0 +1,188 @@
+//! What a program declares: its tables and named constants, by name.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use nlog_data::{Role, Type, Value};
+
+use super::suggest;
+use crate::diagnostic::{Code, Report, Reports};
+use crate::source::Sources;
+use crate::syntax::ast::{self, Ident, Span, TypeRef};
+
+/// A declared table. Mistakes in its declaration are reported; it counts as declared all the same.
+pub(super) struct Table<'a> {
+    pub(super) name: &'a Ident,
+    pub(super) role: Role,
+    /// `None` if a syntax error hides them.
+    pub(super) columns: Option<Vec<Column<'a>>>,
+    pub(super) key: Option<Vec<usize>>,
+    pub(super) doc: &'a str,
+}
+
+/// A column of a declared table.
+pub(super) struct Column<'a> {
+    pub(super) name: &'a Ident,
+    /// `None` if it is unknown, which is reported.
+    pub(super) ty: Option<Type>,
+    pub(super) type_span: Span,
+}
+
+/// What a named constant stands for.
+#[derive(Debug, Clone)]
+pub(super) enum Constant {
+    /// A value of a type.
+    Value(Value, Type),
+    /// A string literal, which can be read as an address like one written in place.
+    Text(String),
+    /// Its definition is at fault, which is reported.
+    Faulty,
+}
+
+/// All that is declared.
+#[derive(Default)]
+pub(super) struct Declarations<'a> {
+    /// In name order.
+    pub(super) tables: Vec<Table<'a>>,
+    by_name: HashMap<&'a str, usize>,
+    pub(super) constants: BTreeMap<&'a str, Constant>,
+}
+
+impl<'a> Declarations<'a> {
+    /// The tables of all files. `files` are in the order in which the first of several declarations stands.
+    pub(super) fn collect(files: &[&'a ast::File], sources: &Sources, reports: &mut Reports) -> Self {
+        let mut first: BTreeMap<&'a str, &'a ast::Table> = BTreeMap::new();
+        for table in files.iter().flat_map(|file| &file.tables) {
+            let name = table.name.name.as_str();
+            if let Some(earlier) = first.get(name) {
+                let place = sources.place(earlier.name.span);
+                let report = Report::new(
+                    Code::DuplicateTable,
+                    table.name.span,
+                    format!("table `{name}` is declared already, at {place}"),
+                    "remove one of the declarations, or give this table another name",
+                );
+                reports.push(report.label(earlier.name.span, "declared here"));
+            } else {
+                first.insert(name, table);
+            }
+        }
+        let tables: Vec<Table<'a>> = first.into_values().map(|table| declare(table, reports)).collect();
+        let by_name = tables.iter().enumerate().map(|(index, table)| (table.name.name.as_str(), index)).collect();
+        Declarations { tables, by_name, constants: BTreeMap::new() }
+    }
+
+    /// The number of the table with this name.
+    pub(super) fn table(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+}
+
+fn declare<'a>(table: &'a ast::Table, reports: &mut Reports) -> Table<'a> {
+    let columns: Option<Vec<Column<'a>>> = table.columns.as_ref().map(|columns| {
+        let mut seen: HashMap<&str, Span> = HashMap::new();
+        for (name, _) in columns {
+            if let Some(&earlier) = seen.get(name.name.as_str()) {
+                reports.push(duplicate_column(name, earlier, "columns of a table have different names; rename one"));
+            } else {
+                seen.insert(&name.name, name.span);
+            }
+        }
+        let columns = columns.iter();
+        columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span }).collect()
+    });
+    let key = table.key.as_ref().zip(columns.as_ref()).map(|(key, columns)| key_columns(table, key, columns, reports));
+    Table { name: &table.name, role: table.role, columns, key, doc: &table.doc }
+}
+
+fn key_columns(table: &ast::Table, key: &[Ident], columns: &[Column<'_>], reports: &mut Reports) -> Vec<usize> {
+    let mut seen: BTreeMap<usize, Span> = BTreeMap::new();
+    for name in key {
+        let Some(column) = columns.iter().position(|column| column.name.name == name.name) else {
+            reports.push(unknown_column(name, &table.name.name, columns));
+            continue;
+        };
+        if let Some(&earlier) = seen.get(&column) {
+            reports.push(duplicate_column(name, earlier, "name each column of the key once"));
+        } else {
+            seen.insert(column, name.span);
+        }
+    }
+    // A key is a set of columns; ascending, so that the order in which it is written does not show.
+    seen.into_keys().collect()
+}
+
+/// A column that is named a second time.
+pub(super) fn duplicate_column(name: &Ident, earlier: Span, help: &str) -> Report {
+    let message = format!("column `{}` is named twice", name.name);
+    Report::new(Code::DuplicateColumn, name.span, message, help).label(earlier, "first named here")
+}
+
+/// A column that the table has not.
+pub(super) fn unknown_column(name: &Ident, table: &str, columns: &[Column<'_>]) -> Report {
+    let names = columns.iter().map(|column| column.name.name.as_str());
+    let help = match suggest::nearest(&name.name, names.clone()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("its columns are {}", quoted(names)),
+    };
+    Report::new(Code::UnknownColumn, name.span, format!("table `{table}` has no column `{}`", name.name), help)
+}
+
+/// `` `a`, `b` ``
+pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+const SCALARS: [(&str, Type); 8] = [
+    ("bool", Type::Bool),
+    ("int", Type::Int),
+    ("string", Type::String),
+    ("mac", Type::Mac),
+    ("ip", Type::Ip),
+    ("net", Type::Net),
+    ("match", Type::Match),
+    ("actions", Type::Actions),
+];
+
+/// The type of this name, unless it is `set` or `list`.
+pub(super) fn scalar(name: &str) -> Option<Type> {
+    SCALARS.iter().find(|(own, _)| *own == name).map(|(_, ty)| ty.clone())
+}
+
+/// Reads a type; reports what is none.
+pub(super) fn named_type(ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
+    let name = ty.name.name.as_str();
+    match (name, &ty.of) {
+        ("set", Some(of)) => named_type(of, reports).map(Type::set),
+        ("list", Some(of)) => named_type(of, reports).map(Type::list),
+        ("set" | "list", None) => {
+            let message = format!("`{name}` lacks the type of its elements");
+            let help = format!("for example: {name}<string>");
+            reports.push(Report::new(Code::UnknownType, ty.span, message, help));
+            None
+        }
+        (_, None) if scalar(name).is_some() => scalar(name),
+        (_, Some(_)) if scalar(name).is_some() => {
+            let message = format!("type `{name}` has no elements");
+            reports.push(Report::new(Code::UnknownType, ty.span, message, format!("write `{name}` alone")));
+            None
+        }
+        _ => {
+            let names = SCALARS.iter().map(|(name, _)| *name).chain(["set", "list"]);
+            let help = match suggest::nearest(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    "types are bool, int, string, mac, ip, net, match, actions, set<…> and list<…>".to_owned()
+                }
+            };
+            reports.push(Report::new(Code::UnknownType, ty.name.span, format!("unknown type `{name}`"), help));
+            None
+        }
+    }
+}
+
+/// Which tables are read, and which names of mistaken ones probably meant one.
+#[derive(Default)]
+pub(super) struct Usage {
+    pub(super) read: BTreeSet<usize>,
+}

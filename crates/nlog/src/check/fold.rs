@@ -1,0 +1,150 @@
+//! Nodes to expressions of the program. What holds no variable is computed here and now; its failures are mistakes.
+
+use nlog_data::function::{Multiplicity, Results};
+use nlog_data::{FailureCode, Type, Value, function};
+
+use super::resolve::{Node, NodeKind, Resolver, literal_help};
+use crate::diagnostic::Code;
+use crate::program::{Expr, VariableId};
+use crate::syntax::ast::Span;
+
+/// Where an expression stands, as far as functions with several results are concerned.
+pub(super) trait Hoist {
+    /// Makes a variable for the results of a function with any number of them; `None` where none may stand.
+    fn hoist(&mut self, ty: Type, function: &'static function::Function, arguments: Vec<Expr>) -> Option<VariableId>;
+
+    /// The number that the program has for the rule's variable.
+    fn variable(&self, index: usize) -> VariableId;
+}
+
+/// Forbids functions with several results, as in a branch that may not be taken.
+struct Forbidden<'a>(&'a dyn Hoist);
+
+impl Hoist for Forbidden<'_> {
+    fn hoist(&mut self, _: Type, _: &'static function::Function, _: Vec<Expr>) -> Option<VariableId> {
+        None
+    }
+
+    fn variable(&self, index: usize) -> VariableId {
+        self.0.variable(index)
+    }
+}
+
+impl Resolver<'_, '_> {
+    /// The node as an expression, or `None` after a report.
+    pub(super) fn lower(&mut self, node: &Node, hoist: &mut dyn Hoist) -> Option<Expr> {
+        Some(match &node.kind {
+            NodeKind::Variable(index) => Expr::Variable(hoist.variable(*index)),
+            NodeKind::Constant(value) => Expr::Constant(value.clone()),
+            NodeKind::Text(text) => Expr::Constant(self.text_literal(text, node)?),
+            NodeKind::Call(site, arguments) => return self.lower_call(*site, arguments, node, hoist),
+            NodeKind::If(condition, then, otherwise) => {
+                let condition = self.lower(condition, hoist)?;
+                match condition {
+                    Expr::Constant(Value::Bool(true)) => return self.lower(then, hoist),
+                    Expr::Constant(Value::Bool(false)) => return self.lower(otherwise, hoist),
+                    _ => {}
+                }
+                let then = self.lower(then, &mut Forbidden(hoist))?;
+                let otherwise = self.lower(otherwise, &mut Forbidden(hoist))?;
+                Expr::If { condition: condition.into(), then: then.into(), otherwise: otherwise.into() }
+            }
+            NodeKind::List(nodes) => Expr::Constant(Value::list(self.lower_elements(nodes, hoist)?)),
+            NodeKind::Set(nodes) => Expr::Constant(Value::set(self.lower_elements(nodes, hoist)?)),
+            NodeKind::Faulty => {
+                self.failed = true;
+                return None;
+            }
+        })
+    }
+
+    /// Lowers all, so that each mistake is reported.
+    pub(super) fn lower_all(&mut self, nodes: &[Node], hoist: &mut dyn Hoist) -> Option<Vec<Expr>> {
+        let lowered: Vec<Option<Expr>> = nodes.iter().map(|node| self.lower(node, hoist)).collect();
+        lowered.into_iter().collect()
+    }
+
+    fn text_literal(&mut self, text: &str, node: &Node) -> Option<Value> {
+        let ty = self.types.resolved(node.ty).unwrap_or(Type::String);
+        match ty.parse_text(text) {
+            Ok(value) => Some(value),
+            Err(error) => {
+                self.report(Code::BadLiteral, node.span, error.to_string(), literal_help(&ty));
+                None
+            }
+        }
+    }
+
+    fn lower_elements(&mut self, nodes: &[Node], hoist: &mut dyn Hoist) -> Option<Vec<Value>> {
+        let mut values = Vec::with_capacity(nodes.len());
+        for (expr, node) in self.lower_all(nodes, hoist)?.into_iter().zip(nodes) {
+            let Expr::Constant(value) = expr else {
+                let message = "an element of a literal set or list is a constant";
+                let help = "gather values of rows by `set(…)` or `list(…)` in a head";
+                self.report(Code::BadLiteral, node.span, message, help);
+                return None;
+            };
+            values.push(value);
+        }
+        Some(values)
+    }
+
+    fn lower_call(&mut self, site: usize, arguments: &[Node], node: &Node, hoist: &mut dyn Hoist) -> Option<Expr> {
+        let arguments = self.lower_all(arguments, hoist);
+        let Some(candidate) = self.sites[site].chosen else {
+            self.failed = true;
+            return None;
+        };
+        let (function, arguments) = (candidate.function, arguments?);
+        if function.multiplicity == Multiplicity::Many {
+            let Some(ty) = self.types.resolved(node.ty) else {
+                self.unknown_type(node.span);
+                return None;
+            };
+            let variable = hoist.hoist(ty, function, arguments);
+            if variable.is_none() {
+                let message = format!("`{}` can have several results, and here stands one value", function.name);
+                let help = format!("bind its results before: `value = {}(…)` in the body", function.name);
+                self.report(Code::SeveralResults, node.span, message, help);
+            }
+            return variable.map(Expr::Variable);
+        }
+        self.apply(function, arguments, node.span)
+    }
+
+    /// The call, or its value if the arguments are constants.
+    pub(super) fn apply(
+        &mut self,
+        function: &'static function::Function,
+        arguments: Vec<Expr>,
+        span: Span,
+    ) -> Option<Expr> {
+        let mut values = Vec::with_capacity(arguments.len());
+        for argument in &arguments {
+            match argument {
+                Expr::Constant(value) => values.push(value.clone()),
+                _ => return Some(Expr::Call { function, arguments }),
+            }
+        }
+        match (function.evaluate)(&values) {
+            Ok(Results::One(value)) => Some(Expr::Constant(value)),
+            Ok(_) => Some(Expr::Call { function, arguments }),
+            Err(failure) => {
+                let (code, help) = match failure.code {
+                    FailureCode::Overflow => (Code::ConstantOverflow, "an int has 64 bits; use smaller numbers"),
+                    FailureCode::Range => (Code::ConstantRange, "use a value that fits"),
+                };
+                self.report(code, span, failure.message.to_string(), help);
+                None
+            }
+        }
+    }
+
+    pub(super) fn unknown_type(&mut self, span: Span) {
+        if !self.failed {
+            let text = self.quote(span);
+            let help = "use it where a type is known: a column, or a function's argument";
+            self.report(Code::AmbiguousType, span, format!("nothing tells of which type {text} is"), help);
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! From what files say to the program that they mean, or to what is wrong with them.
+//!
+//! In reading order: `declarations` (tables and their columns), `constants`, `resolve` (names and types of a rule),
+//! with `types` (unification), `calls` (which function is meant), `head` and `aggregate`; then `normalise` (the order
+//! in which variables get values) and `fold` (what is constant); `lints`; `recursion` with `cycles`; `suggest` (names
+//! near a mistaken one).
+
+mod aggregate;
+mod calls;
+mod constants;
+mod cycles;
+mod declarations;
+mod fold;
+mod head;
+mod lints;
+mod normalise;
+mod recursion;
+mod resolve;
+mod suggest;
+mod types;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nlog_data::{Column, Schema, Table, TableId, Type};
+
+use crate::diagnostic::{Code, Diagnostic, Report, Reports};
+use crate::program::{Program, Rule};
+use crate::source::Sources;
+use crate::syntax::ast::{self, Span};
+use declarations::{Declarations, Usage};
+use recursion::Dependency;
+use resolve::{ItemIr, Resolver, Scope};
+
+/// What came of a program's sources.
+#[derive(Debug, Clone)]
+pub struct Compilation {
+    /// The program, if there is no error.
+    pub program: Option<Arc<Program>>,
+    /// Errors and warnings, in order of file, line and column.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Checks the sources and makes a program of them. The order of files does not show in it.
+pub fn compile(sources: &Sources) -> Compilation {
+    let mut reports = Reports::default();
+    let mut order: Vec<usize> = (0..sources.files().len()).collect();
+    order.sort_by(|&a, &b| sources.files()[a].name.cmp(&sources.files()[b].name));
+    let files: Vec<&ast::File> = order.iter().map(|&file| &sources.files()[file].ast).collect();
+    report_files(sources, &mut reports);
+    recursion::imports(sources, &order, &mut reports);
+    let mut declarations = Declarations::collect(&files, sources, &mut reports);
+    let mut usage = Usage::default();
+    constants::define(&files, &mut declarations, sources, &mut reports);
+    let mentions = files.iter().flat_map(|file| &file.mentions);
+    usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
+
+    let mut rules = Vec::new();
+    let mut dependencies = Vec::new();
+    let mut scope = Scope { sources, declarations: &declarations, reports: &mut reports, usage: &mut usage };
+    for rule in files.iter().flat_map(|file| &file.rules) {
+        rules.extend(check_rule(rule, &mut scope, &mut dependencies));
+    }
+    recursion::recursion(&declarations, &dependencies, sources, &mut reports);
+    lints::unused_tables(&declarations, &usage, &mut reports);
+    unite_duplicates(&mut rules, sources, &mut reports);
+
+    let program = if reports.has_errors() { None } else { Some(Arc::new(assemble(&declarations, rules, &dependencies))) };
+    Compilation { program, diagnostics: reports.finish(sources) }
+}
+
+/// What is wrong with files before any name has a meaning.
+fn report_files(sources: &Sources, reports: &mut Reports) {
+    for (number, file) in sources.files().iter().enumerate() {
+        for error in &file.errors {
+            let span = Span { file: number as u32, start: error.range.start as u32, end: error.range.end as u32 };
+            reports.push(Report::new(Code::Syntax, span, &*error.message, &*error.help));
+        }
+        for (span, message, help) in &file.ast.errors {
+            reports.push(Report::new(Code::BadLiteral, *span, &**message, &**help));
+        }
+        for (import, found) in file.ast.imports.iter().zip(&file.imports) {
+            if found.is_none() {
+                let message = format!("there is no file {:?}, seen from the folder of this one", import.path);
+                let help = "paths of imports are relative to the importing file";
+                reports.push(Report::new(Code::MissingImport, import.span, message, help));
+            }
+        }
+    }
+}
+
+/// Checks one rule. Its reading of tables counts even if it is at fault.
+fn check_rule(
+    rule: &ast::Rule,
+    scope: &mut Scope<'_>,
+    dependencies: &mut Vec<Dependency>,
+) -> Option<(Span, Rule)> {
+    let sources = scope.sources;
+    let mut resolver = Resolver::new(scope);
+    let items = resolver.body(&rule.body);
+    let head = resolver.head(rule);
+    resolver.settle_calls();
+    let table = head.as_ref().map(|(table, _)| *table);
+    if let Some(head) = table {
+        dependencies.extend(items.iter().filter_map(|item| match item.kind {
+            ItemIr::Table(reads, _) => Some(Dependency { head, reads, atom: item.span }),
+            _ => None,
+        }));
+    }
+    let terms = head.map(|(_, terms)| terms).unwrap_or_default();
+    let normal = resolver.normalise(&items, &terms, rule.is_fact);
+    resolver.unused_variables();
+    let (table, normal) = (table?, normal?);
+    resolver.cartesian_product(rule, &normal.body);
+    let rule_of_program = Rule {
+        head: TableId(table as u32),
+        terms: normal.terms,
+        variables: normal.variables,
+        body: normal.body,
+        fingerprint: rule.fingerprint,
+        place: sources.place(rule.span),
+        text: sources.text(rule.span).into(),
+    };
+    Some((rule.span, rule_of_program))
+}
+
+/// A rule that stands twice counts once.
+fn unite_duplicates(rules: &mut Vec<(Span, Rule)>, sources: &Sources, reports: &mut Reports) {
+    let mut first: HashMap<u64, Span> = HashMap::new();
+    rules.retain(|(span, rule)| {
+        let Some(&earlier) = first.get(&rule.fingerprint) else {
+            first.insert(rule.fingerprint, *span);
+            return true;
+        };
+        let message = format!("this rule stands at {} already", sources.place(earlier));
+        let report = Report::new(Code::DuplicateRule, *span, message, "remove one of the two; it counts once");
+        reports.push(report.label(earlier, "the same rule"));
+        false
+    });
+}
+
+fn assemble(declarations: &Declarations<'_>, rules: Vec<(Span, Rule)>, dependencies: &[Dependency]) -> Program {
+    let tables = declarations.tables.iter().map(|table| Table {
+        name: table.name.name.clone(),
+        role: table.role,
+        columns: table
+            .columns
+            .iter()
+            .flatten()
+            .map(|column| Column {
+                name: column.name.name.clone(),
+                // A column without a type is an error, and then nothing is assembled.
+                ty: column.ty.clone().unwrap_or(Type::Bool),
+            })
+            .collect(),
+        key: table.key.clone(),
+        doc: table.doc.to_owned(),
+    });
+    let schema = Schema::new(tables.collect());
+    let mut edges = vec![Vec::new(); declarations.tables.len()];
+    for dependency in dependencies {
+        edges[dependency.head].push(dependency.reads);
+    }
+    for reads in &mut edges {
+        reads.sort_unstable();
+        reads.dedup();
+    }
+    let order = cycles::dependencies_first(&edges).into_iter().map(|table| TableId(table as u32)).collect();
+    let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
+    rules.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint).then_with(|| a.text.cmp(&b.text)));
+    Program { schema: Arc::new(schema), rules, order }
+}

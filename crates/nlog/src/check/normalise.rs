@@ -1,0 +1,509 @@
+//! Bodies in the order in which variables get their values.
+//!
+//! Atoms of tables come first; they bind every variable that is a term of theirs. What is left (`v = e`, functions)
+//! binds the variables that are still free, each as soon as what it needs is bound. Where several could go next, the
+//! least by kind and hash of tokens does, so that the order in which a body is written does not show. An item that
+//! finds its variables bound compares.
+
+use std::collections::{BTreeSet, HashMap};
+
+use nlog_data::function::{Function, Multiplicity};
+use nlog_data::{TableId, Type, function};
+
+use super::fold::Hoist;
+use super::head::HeadTerm as HeadIr;
+use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term as TermIr};
+use super::declarations::quoted;
+use super::suggest;
+use super::types::TypeVar;
+use crate::diagnostic::Code;
+use crate::program::{BodyItem, Expr, HeadTerm, Term, Variable, VariableId};
+
+/// The parts of a rule that the normal form has.
+pub(super) struct Normal {
+    pub(super) terms: Vec<HeadTerm>,
+    pub(super) variables: Vec<Variable>,
+    pub(super) body: Vec<BodyItem>,
+}
+
+/// What can be placed once its inputs are bound. In the order of kinds, cheap ones that bind nothing go first.
+#[derive(Debug)]
+enum Step {
+    /// A condition.
+    Filter(Expr),
+    /// `variable = expression`
+    Let(VariableId, Expr),
+    /// A function with any number of results, and what becomes of each column.
+    Generate(&'static Function, Vec<Expr>, Vec<Outcome>),
+}
+
+impl Step {
+    fn rank(&self) -> u8 {
+        match self {
+            Step::Filter(_) => 0,
+            Step::Let(..) => 1,
+            Step::Generate(..) => 2,
+        }
+    }
+}
+
+/// What becomes of a result.
+#[derive(Debug, Clone)]
+enum Outcome {
+    Ignored(Type),
+    Variable(VariableId),
+    Equals(Expr, Type),
+}
+
+struct Pending {
+    step: Step,
+    inputs: BTreeSet<VariableId>,
+    fingerprint: u64,
+}
+
+/// The normal form under construction.
+struct Builder {
+    variables: Vec<Variable>,
+    /// The number of each of the rule's variables.
+    numbers: Vec<VariableId>,
+    pending: Vec<Pending>,
+    /// Of the item at hand.
+    fingerprint: u64,
+    may_hoist: bool,
+}
+
+impl Hoist for Builder {
+    fn hoist(&mut self, ty: Type, function: &'static Function, arguments: Vec<Expr>) -> Option<VariableId> {
+        if !self.may_hoist {
+            return None;
+        }
+        let variable = self.fresh(&function.name, ty);
+        self.push(Step::Generate(function, arguments, vec![Outcome::Variable(variable)]));
+        Some(variable)
+    }
+
+    fn variable(&self, index: usize) -> VariableId {
+        self.numbers[index]
+    }
+}
+
+impl Builder {
+    fn fresh(&mut self, name: &str, ty: Type) -> VariableId {
+        let id = VariableId(self.variables.len() as u32);
+        // No name of the source holds a dot.
+        self.variables.push(Variable { name: format!("{name}.{}", id.0), ty });
+        id
+    }
+
+    fn push(&mut self, step: Step) {
+        let mut inputs = BTreeSet::new();
+        match &step {
+            Step::Filter(expr) | Step::Let(_, expr) => used(expr, &mut inputs),
+            Step::Generate(_, arguments, results) => {
+                arguments.iter().for_each(|argument| used(argument, &mut inputs));
+                for result in results {
+                    if let Outcome::Equals(expr, _) = result {
+                        used(expr, &mut inputs);
+                    }
+                }
+            }
+        }
+        self.pending.push(Pending { step, inputs, fingerprint: self.fingerprint });
+    }
+}
+
+/// The variables of an expression.
+pub(super) fn used(expr: &Expr, into: &mut BTreeSet<VariableId>) {
+    match expr {
+        Expr::Variable(variable) => {
+            into.insert(*variable);
+        }
+        Expr::Constant(_) => {}
+        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| used(argument, into)),
+        Expr::If { condition, then, otherwise } => {
+            [condition, then, otherwise].into_iter().for_each(|part| used(part, into));
+        }
+    }
+}
+
+impl Resolver<'_, '_> {
+    /// The normal form of a rule, or `None` after a report.
+    pub(super) fn normalise(&mut self, items: &[Item], head: &[HeadIr], is_fact: bool) -> Option<Normal> {
+        self.check_bound(items, is_fact);
+        if self.failed {
+            // What else is wrong with literals and constants is worth saying all the same.
+            let mut builder = self.builder(false);
+            self.lower_rule(items, head, &mut builder);
+            return None;
+        }
+        let mut builder = self.builder(true);
+        let (atoms, terms) = self.lower_rule(items, head, &mut builder)?;
+        if self.failed {
+            return None;
+        }
+        order(builder, atoms, terms)
+    }
+
+    fn builder(&mut self, complain: bool) -> Builder {
+        let mut builder = Builder {
+            variables: Vec::new(),
+            numbers: Vec::new(),
+            pending: Vec::new(),
+            fingerprint: 0,
+            may_hoist: true,
+        };
+        for index in 0..self.variables.len() {
+            let variable = &self.variables[index];
+            if variable.count == 1 && variable.in_atom {
+                // It asks for nothing and becomes `_`; its number is never used.
+                builder.numbers.push(VariableId(u32::MAX));
+                continue;
+            }
+            let (name, first) = (variable.name.clone(), variable.first);
+            let ty = self.types.resolved(variable.ty);
+            if ty.is_none() && complain {
+                self.unknown_type(first);
+            }
+            builder.numbers.push(VariableId(builder.variables.len() as u32));
+            builder.variables.push(Variable { name, ty: ty.unwrap_or(Type::Bool) });
+        }
+        builder
+    }
+
+    fn lower_rule(
+        &mut self,
+        items: &[Item],
+        head: &[HeadIr],
+        builder: &mut Builder,
+    ) -> Option<(Vec<BodyItem>, Vec<HeadTerm>)> {
+        let mut atoms = Vec::new();
+        for item in items {
+            builder.fingerprint = item.fingerprint;
+            // A mistake is reported; the other items may have their own.
+            let _ = self.lower_item(item, builder, &mut atoms);
+        }
+        builder.fingerprint = 0;
+        let mut terms = Vec::with_capacity(head.len());
+        for term in head {
+            terms.push(match term {
+                HeadIr::Value(node) => self.lower(node, builder).map(HeadTerm::Value),
+                HeadIr::Aggregate(aggregate, nodes) => {
+                    builder.may_hoist = false;
+                    let arguments = self.lower_all(nodes, builder);
+                    builder.may_hoist = true;
+                    arguments.map(|arguments| HeadTerm::Aggregate { aggregate: *aggregate, arguments })
+                }
+            });
+        }
+        Some((atoms, terms.into_iter().collect::<Option<_>>()?))
+    }
+
+    fn lower_item(&mut self, item: &Item, builder: &mut Builder, atoms: &mut Vec<BodyItem>) -> Option<()> {
+        match &item.kind {
+            ItemIr::Table(table, terms) => {
+                let terms: Vec<Option<Term>> =
+                    terms.iter().map(|term| self.lower_term(term, builder)).collect();
+                let terms = terms.into_iter().collect::<Option<_>>()?;
+                let place = self.scope.sources.place(item.span);
+                atoms.push(BodyItem::Atom { table: TableId(*table as u32), terms, place });
+            }
+            ItemIr::Condition(node) => {
+                let condition = self.lower(node, builder)?;
+                builder.push(Step::Filter(condition));
+            }
+            ItemIr::Binding(variable, _, node) => {
+                let value = self.lower(node, builder)?;
+                builder.push(Step::Let(builder.numbers[*variable], value));
+            }
+            ItemIr::Function(site, terms) => {
+                let Some(candidate) = self.sites[*site].chosen else {
+                    self.failed = true;
+                    return None;
+                };
+                let (arguments, results) = terms.split_at(candidate.arguments);
+                let result_types = self.sites[*site].terms[candidate.arguments..].to_vec();
+                let arguments: Vec<Option<Expr>> =
+                    arguments.iter().map(|term| self.lower_argument(term, item, builder)).collect();
+                let results: Vec<Option<Outcome>> =
+                    results.iter().zip(result_types).map(|(term, ty)| self.lower_result(term, ty, item, builder)).collect();
+                let arguments: Vec<Expr> = arguments.into_iter().collect::<Option<_>>()?;
+                let results: Vec<Outcome> = results.into_iter().collect::<Option<_>>()?;
+                self.function_step(candidate.function, arguments, results, item, builder)?;
+            }
+        }
+        Some(())
+    }
+
+    fn lower_term(&mut self, term: &TermIr, builder: &mut Builder) -> Option<Term> {
+        match term {
+            TermIr::Any => Some(Term::Any),
+            TermIr::Variable(index, _) if self.variables[*index].count == 1 => Some(Term::Any),
+            TermIr::Variable(index, _) => Some(Term::Variable(builder.numbers[*index])),
+            TermIr::Node(node) => match self.lower(node, builder)? {
+                Expr::Constant(value) => Some(Term::Constant(value)),
+                expr => {
+                    let Some(ty) = self.types.resolved(node.ty) else {
+                        self.unknown_type(node.span);
+                        return None;
+                    };
+                    let variable = builder.fresh("term", ty);
+                    let condition = equals(Expr::Variable(variable), expr)?;
+                    builder.push(Step::Filter(condition));
+                    Some(Term::Variable(variable))
+                }
+            },
+        }
+    }
+
+    fn lower_argument(&mut self, term: &TermIr, item: &Item, builder: &mut Builder) -> Option<Expr> {
+        match term {
+            TermIr::Any => {
+                let message = "`_` gives a function's argument no value";
+                let help = "write a value, or a variable that the body binds";
+                self.report(Code::UnboundVariable, item.span, message, help);
+                None
+            }
+            TermIr::Variable(index, _) => Some(Expr::Variable(builder.numbers[*index])),
+            TermIr::Node(node) => self.lower(node, builder),
+        }
+    }
+
+    fn lower_result(&mut self, term: &TermIr, ty: TypeVar, item: &Item, builder: &mut Builder) -> Option<Outcome> {
+        if let TermIr::Variable(index, _) = term {
+            return Some(Outcome::Variable(builder.numbers[*index]));
+        }
+        let Some(ty) = self.types.resolved(ty) else {
+            self.unknown_type(item.span);
+            return None;
+        };
+        Some(match term {
+            TermIr::Node(node) => Outcome::Equals(self.lower(node, builder)?, ty),
+            _ => Outcome::Ignored(ty),
+        })
+    }
+
+    /// A function with one value at most is an expression; others generate.
+    fn function_step(
+        &mut self,
+        function: &'static Function,
+        arguments: Vec<Expr>,
+        results: Vec<Outcome>,
+        item: &Item,
+        builder: &mut Builder,
+    ) -> Option<()> {
+        let single = function.results.len() == 1 && function.multiplicity != Multiplicity::Many;
+        if !single {
+            builder.push(Step::Generate(function, arguments, results));
+            return Some(());
+        }
+        let value = self.apply(function, arguments, item.span)?;
+        let step = match results.into_iter().next() {
+            // A predicate without its result.
+            None => Step::Filter(value),
+            Some(Outcome::Variable(variable)) => Step::Let(variable, value),
+            Some(Outcome::Equals(expr, _)) => Step::Filter(equals(value, expr)?),
+            // Whether it has a value at all still counts.
+            Some(Outcome::Ignored(ty)) => Step::Let(builder.fresh(&function.name, ty), value),
+        };
+        builder.push(step);
+        Some(())
+    }
+
+    /// Reports variables that nothing gives a value: of several that depend on each other the one at the root.
+    fn check_bound(&mut self, items: &[Item], is_fact: bool) {
+        let mut bound: Vec<bool> = self.variables.iter().map(|variable| variable.in_atom).collect();
+        let mut has_binder = bound.clone();
+        let mut open: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for item in items {
+            let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+            match &item.kind {
+                ItemIr::Binding(variable, _, node) => {
+                    variables_of(node, &mut inputs);
+                    targets.push(*variable);
+                }
+                ItemIr::Function(site, terms) => {
+                    // Of a call at fault every variable counts as a result.
+                    let arguments = self.sites[*site].chosen.map_or(0, |candidate| candidate.arguments);
+                    for (index, term) in terms.iter().enumerate() {
+                        match term {
+                            TermIr::Any => {}
+                            TermIr::Variable(variable, _) if index < arguments => inputs.push(*variable),
+                            TermIr::Variable(variable, _) => targets.push(*variable),
+                            TermIr::Node(node) if index < arguments => variables_of(node, &mut inputs),
+                            // A result that is compared binds nothing and is compared later.
+                            TermIr::Node(_) => {}
+                        }
+                    }
+                }
+                ItemIr::Table(..) | ItemIr::Condition(_) => continue,
+            }
+            targets.iter().for_each(|&target| has_binder[target] = true);
+            open.push((inputs, targets));
+        }
+        close(&open, &mut bound);
+        let unbound: Vec<usize> = (0..bound.len()).filter(|&variable| !bound[variable]).collect();
+        let roots: Vec<usize> = unbound.iter().copied().filter(|&variable| !has_binder[variable]).collect();
+        for &root in &roots {
+            self.unbound(root, is_fact);
+        }
+        let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
+        if let (true, Some(first)) = (roots.is_empty(), first) {
+            let names = unbound.iter().map(|&variable| self.variables[variable].name.as_str());
+            let message = format!("{} get no value: each is defined by the others or itself", quoted(names));
+            let help = "let an atom of a table bind one of them";
+            self.report(Code::UnboundVariable, self.variables[first].first, message, help);
+        }
+    }
+
+    fn unbound(&mut self, index: usize, is_fact: bool) {
+        let variable = &self.variables[index];
+        let (name, span) = (variable.name.clone(), variable.first);
+        let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
+        let constants = self.scope.declarations.constants.keys().copied();
+        let help = match suggest::nearest(&name, others.chain(constants)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if is_fact => "a fact holds constants; text stands in double quotes".to_owned(),
+            None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
+        };
+        let message = format!("nothing gives the variable `{name}` a value");
+        self.report(Code::UnboundVariable, span, message, help);
+    }
+}
+
+/// Binds the targets of whatever has its inputs bound, until nothing changes.
+fn close(open: &[(Vec<usize>, Vec<usize>)], bound: &mut [bool]) {
+    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut missing = vec![0_usize; open.len()];
+    let mut ready = Vec::new();
+    for (index, (inputs, _)) in open.iter().enumerate() {
+        for &input in inputs.iter().filter(|&&input| !bound[input]) {
+            waiting.entry(input).or_default().push(index);
+            missing[index] += 1;
+        }
+        if missing[index] == 0 {
+            ready.push(index);
+        }
+    }
+    while let Some(index) = ready.pop() {
+        for &target in &open[index].1 {
+            if std::mem::replace(&mut bound[target], true) {
+                continue;
+            }
+            for waiter in waiting.remove(&target).unwrap_or_default() {
+                missing[waiter] -= 1;
+                if missing[waiter] == 0 {
+                    ready.push(waiter);
+                }
+            }
+        }
+    }
+}
+
+fn variables_of(node: &Node, into: &mut Vec<usize>) {
+    match &node.kind {
+        NodeKind::Variable(variable) => into.push(*variable),
+        NodeKind::Call(_, nodes) | NodeKind::List(nodes) | NodeKind::Set(nodes) => {
+            nodes.iter().for_each(|node| variables_of(node, into));
+        }
+        NodeKind::If(a, b, c) => [a, b, c].into_iter().for_each(|node| variables_of(node, into)),
+        NodeKind::Constant(_) | NodeKind::Text(_) | NodeKind::Faulty => {}
+    }
+}
+
+/// Puts the items that are no atoms into an order in which each finds its inputs bound.
+///
+/// `None` if there is no such order, which [`Resolver::check_bound`] has made sure of.
+fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Option<Normal> {
+    let mut body = atoms;
+    let mut bound: BTreeSet<VariableId> = BTreeSet::new();
+    for atom in &body {
+        let BodyItem::Atom { terms, .. } = atom else { continue };
+        bound.extend(terms.iter().filter_map(|term| match term {
+            Term::Variable(variable) => Some(*variable),
+            _ => None,
+        }));
+    }
+    let pending = std::mem::take(&mut builder.pending);
+    let ranks: Vec<(u8, u64)> = pending.iter().map(|pending| (pending.step.rank(), pending.fingerprint)).collect();
+    let mut missing = Vec::with_capacity(pending.len());
+    let mut waiting: HashMap<VariableId, Vec<usize>> = HashMap::new();
+    let mut ready = BTreeSet::new();
+    for (index, pending) in pending.iter().enumerate() {
+        let open = pending.inputs.difference(&bound);
+        let count = open.map(|&variable| waiting.entry(variable).or_default().push(index)).count();
+        missing.push(count);
+        if count == 0 {
+            ready.insert((ranks[index], index));
+        }
+    }
+    let mut steps: Vec<Option<Step>> = pending.into_iter().map(|pending| Some(pending.step)).collect();
+    while let Some((_, index)) = ready.pop_first() {
+        let Some(step) = steps[index].take() else { continue };
+        let mut new = Vec::new();
+        place(step, &bound, &mut new, &mut builder, &mut body)?;
+        for variable in new {
+            bound.insert(variable);
+            for waiter in waiting.remove(&variable).unwrap_or_default() {
+                missing[waiter] -= 1;
+                if missing[waiter] == 0 {
+                    ready.insert((ranks[waiter], waiter));
+                }
+            }
+        }
+    }
+    let complete = steps.iter().all(Option::is_none);
+    complete.then_some(Normal { terms, variables: builder.variables, body })
+}
+
+/// Turns a step into items of the body, binding what is still free; `new` receives what it binds.
+fn place(
+    step: Step,
+    bound: &BTreeSet<VariableId>,
+    new: &mut Vec<VariableId>,
+    builder: &mut Builder,
+    body: &mut Vec<BodyItem>,
+) -> Option<()> {
+    match step {
+        Step::Filter(condition) => body.push(BodyItem::Filter(condition)),
+        Step::Let(variable, expr) if bound.contains(&variable) => {
+            body.push(BodyItem::Filter(equals(Expr::Variable(variable), expr)?));
+        }
+        Step::Let(variable, expr) => {
+            new.push(variable);
+            body.push(BodyItem::Let { variable, expr });
+        }
+        Step::Generate(function, arguments, outcomes) => {
+            let (mut results, mut filters) = (Vec::new(), Vec::new());
+            for outcome in outcomes {
+                let (expr, ty) = match outcome {
+                    Outcome::Ignored(_) => {
+                        results.push(None);
+                        continue;
+                    }
+                    Outcome::Variable(variable) if !bound.contains(&variable) && !new.contains(&variable) => {
+                        results.push(Some(variable));
+                        new.push(variable);
+                        continue;
+                    }
+                    Outcome::Variable(variable) => {
+                        let ty = builder.variables[variable.0 as usize].ty.clone();
+                        (Expr::Variable(variable), ty)
+                    }
+                    Outcome::Equals(expr, ty) => (expr, ty),
+                };
+                let fresh = builder.fresh(&function.name, ty);
+                results.push(Some(fresh));
+                new.push(fresh);
+                filters.push(BodyItem::Filter(equals(Expr::Variable(fresh), expr)?));
+            }
+            body.push(BodyItem::Generate { function, arguments, results });
+            body.append(&mut filters);
+        }
+    }
+    Some(())
+}
+
+fn equals(left: Expr, right: Expr) -> Option<Expr> {
+    let function = function::lookup("==").first()?;
+    Some(Expr::Call { function, arguments: vec![left, right] })
+}

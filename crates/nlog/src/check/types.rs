@@ -1,0 +1,274 @@
+//! Type variables and their unification.
+//!
+//! Every variable and expression of a rule has a type variable; tables and functions say what it is. Each known type
+//! remembers the place that made it known, so that a mismatch can name both sides.
+
+use nlog_data::Type;
+use nlog_data::function::Shape;
+
+use crate::syntax::ast::Span;
+
+/// A type to be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TypeVar(u32);
+
+#[derive(Debug, Clone)]
+enum Slot {
+    /// The same as another.
+    Link(TypeVar),
+    /// Not known yet.
+    Free,
+    /// That of a string literal: string, mac, ip or net.
+    Text,
+    Known(Type),
+    Set(TypeVar),
+    List(TypeVar),
+    /// Part of a mistake that is reported already: fits everything.
+    Anything,
+}
+
+/// Two types that are not one. The mistake's reporter names them.
+#[derive(Debug)]
+pub(super) struct Mismatch;
+
+#[derive(Debug, Default)]
+pub(super) struct Types {
+    slots: Vec<Slot>,
+    /// What made the type known.
+    origins: Vec<Option<Span>>,
+    /// How many are linked to it, so that chains of links stay short.
+    weights: Vec<u32>,
+    /// What to undo if a trial ends; `None` outside trials.
+    undo: Option<Vec<(u32, Slot, Option<Span>)>>,
+}
+
+impl Types {
+    fn add(&mut self, slot: Slot, origin: Option<Span>) -> TypeVar {
+        self.slots.push(slot);
+        self.origins.push(origin);
+        self.weights.push(1);
+        TypeVar(self.slots.len() as u32 - 1)
+    }
+
+    pub(super) fn free(&mut self) -> TypeVar {
+        self.add(Slot::Free, None)
+    }
+
+    pub(super) fn anything(&mut self) -> TypeVar {
+        self.add(Slot::Anything, None)
+    }
+
+    /// The type of a string literal.
+    pub(super) fn text(&mut self, origin: Span) -> TypeVar {
+        self.add(Slot::Text, Some(origin))
+    }
+
+    pub(super) fn known(&mut self, ty: &Type, origin: Span) -> TypeVar {
+        let slot = match ty {
+            Type::Set(of) => Slot::Set(self.known(of, origin)),
+            Type::List(of) => Slot::List(self.known(of, origin)),
+            leaf => Slot::Known(leaf.clone()),
+        };
+        self.add(slot, Some(origin))
+    }
+
+    pub(super) fn set_of(&mut self, of: TypeVar, origin: Span) -> TypeVar {
+        self.add(Slot::Set(of), Some(origin))
+    }
+
+    pub(super) fn list_of(&mut self, of: TypeVar, origin: Span) -> TypeVar {
+        self.add(Slot::List(of), Some(origin))
+    }
+
+    /// The type of a shape; `any` holds what stands for each [`Shape::Any`] in this call.
+    pub(super) fn of_shape(&mut self, shape: &Shape, any: &mut Vec<(u8, TypeVar)>, origin: Span) -> TypeVar {
+        match shape {
+            Shape::Is(ty) => self.known(ty, origin),
+            Shape::Any(number) => match any.iter().find(|(of, _)| of == number) {
+                Some(&(_, var)) => var,
+                None => {
+                    let var = self.free();
+                    any.push((*number, var));
+                    var
+                }
+            },
+            Shape::SetOf(of) => {
+                let of = self.of_shape(of, any, origin);
+                self.set_of(of, origin)
+            }
+            Shape::ListOf(of) => {
+                let of = self.of_shape(of, any, origin);
+                self.list_of(of, origin)
+            }
+        }
+    }
+
+    fn root(&self, mut var: TypeVar) -> TypeVar {
+        while let Slot::Link(next) = self.slots[var.0 as usize] {
+            var = next;
+        }
+        var
+    }
+
+    fn change(&mut self, var: TypeVar, slot: Slot, origin: Option<Span>) {
+        let index = var.0 as usize;
+        let old_slot = std::mem::replace(&mut self.slots[index], slot);
+        let old_origin = std::mem::replace(&mut self.origins[index], origin);
+        if let Some(undo) = &mut self.undo {
+            undo.push((var.0, old_slot, old_origin));
+        }
+    }
+
+    /// Makes two types one, or says that they differ; then both stay as far as they had got.
+    pub(super) fn unify(&mut self, a: TypeVar, b: TypeVar) -> Result<(), Mismatch> {
+        let (a, b) = (self.root(a), self.root(b));
+        if a == b {
+            return Ok(());
+        }
+        match (self.slots[a.0 as usize].clone(), self.slots[b.0 as usize].clone()) {
+            (Slot::Anything, _) | (_, Slot::Anything) => Ok(()),
+            (Slot::Free, Slot::Free) | (Slot::Text, Slot::Text) => {
+                let lighter = self.weights[a.0 as usize] < self.weights[b.0 as usize];
+                if lighter { self.link(a, b) } else { self.link(b, a) }
+            }
+            (Slot::Free, _) => self.link(a, b),
+            (_, Slot::Free) => self.link(b, a),
+            (Slot::Text, Slot::Known(ty)) if is_textual(&ty) => self.link(a, b),
+            (Slot::Known(ty), Slot::Text) if is_textual(&ty) => self.link(b, a),
+            (Slot::Known(left), Slot::Known(right)) if left == right => Ok(()),
+            (Slot::Set(left), Slot::Set(right)) | (Slot::List(left), Slot::List(right)) => self.unify(left, right),
+            _ => Err(Mismatch),
+        }
+    }
+
+    fn link(&mut self, from: TypeVar, to: TypeVar) -> Result<(), Mismatch> {
+        if self.contains(to, from) {
+            return Err(Mismatch);
+        }
+        let origin = self.origins[from.0 as usize];
+        self.change(from, Slot::Link(to), origin);
+        self.weights[to.0 as usize] += self.weights[from.0 as usize];
+        Ok(())
+    }
+
+    /// Whether a set or list type is built from the other: then they cannot be one.
+    fn contains(&self, whole: TypeVar, part: TypeVar) -> bool {
+        let mut whole = self.root(whole);
+        while let Slot::Set(of) | Slot::List(of) = self.slots[whole.0 as usize] {
+            whole = self.root(of);
+            if whole == part {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether `attempt` succeeds; undoes what it did.
+    pub(super) fn would(&mut self, attempt: impl FnOnce(&mut Self) -> Result<(), Mismatch>) -> bool {
+        let count = self.slots.len();
+        self.undo = Some(Vec::new());
+        let fits = attempt(self).is_ok();
+        for (index, slot, origin) in self.undo.take().unwrap_or_default().into_iter().rev() {
+            self.slots[index as usize] = slot;
+            self.origins[index as usize] = origin;
+        }
+        self.slots.truncate(count);
+        self.origins.truncate(count);
+        self.weights.truncate(count);
+        fits
+    }
+
+    /// From now on the type fits everything.
+    pub(super) fn forgive(&mut self, var: TypeVar) {
+        let root = self.root(var);
+        self.change(root, Slot::Anything, None);
+    }
+
+    /// Whether the type is part of a mistake.
+    pub(super) fn is_anything(&self, var: TypeVar) -> bool {
+        match self.slots[self.root(var).0 as usize] {
+            Slot::Anything => true,
+            Slot::Set(of) | Slot::List(of) => self.is_anything(of),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing is known of it.
+    pub(super) fn is_free(&self, var: TypeVar) -> bool {
+        matches!(self.slots[self.root(var).0 as usize], Slot::Free)
+    }
+
+    /// Whether it is that of a string literal that nothing is wanted of yet.
+    pub(super) fn is_text(&self, var: TypeVar) -> bool {
+        matches!(self.slots[self.root(var).0 as usize], Slot::Text)
+    }
+
+    /// The type, if it is known; a string literal that nothing else is wanted of is a string.
+    pub(super) fn resolved(&self, var: TypeVar) -> Option<Type> {
+        match &self.slots[self.root(var).0 as usize] {
+            Slot::Known(ty) => Some(ty.clone()),
+            Slot::Text => Some(Type::String),
+            Slot::Set(of) => self.resolved(*of).map(Type::set),
+            Slot::List(of) => self.resolved(*of).map(Type::list),
+            Slot::Link(_) | Slot::Free | Slot::Anything => None,
+        }
+    }
+
+    /// The place that made the type known.
+    pub(super) fn origin(&self, var: TypeVar) -> Option<Span> {
+        self.origins[self.root(var).0 as usize]
+    }
+
+    /// How messages name the type.
+    pub(super) fn show(&self, var: TypeVar) -> String {
+        match &self.slots[self.root(var).0 as usize] {
+            Slot::Known(ty) => ty.to_string(),
+            Slot::Text => "string".to_owned(),
+            Slot::Set(of) => format!("set<{}>", self.show(*of)),
+            Slot::List(of) => format!("list<{}>", self.show(*of)),
+            Slot::Link(_) | Slot::Free | Slot::Anything => "…".to_owned(),
+        }
+    }
+}
+
+/// Whether a string literal can stand for a value of the type.
+fn is_textual(ty: &Type) -> bool {
+    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Span = Span { file: 0, start: 0, end: 1 };
+
+    #[test]
+    fn a_trial_leaves_no_trace() {
+        let mut types = Types::default();
+        let (a, int) = (types.free(), types.known(&Type::Int, HERE));
+        assert!(types.would(|types| types.unify(a, int)));
+        assert!(types.is_free(a));
+        types.unify(a, int).unwrap();
+        assert_eq!(types.resolved(a), Some(Type::Int));
+        let set = types.known(&Type::set(Type::Int), HERE);
+        assert!(!types.would(|types| types.unify(a, set)));
+    }
+
+    #[test]
+    fn a_type_is_no_part_of_itself() {
+        let mut types = Types::default();
+        let a = types.free();
+        let set = types.set_of(a, HERE);
+        assert!(types.unify(a, set).is_err());
+    }
+
+    #[test]
+    fn literals_follow_what_is_wanted() {
+        let mut types = Types::default();
+        let (text, ip, int) = (types.text(HERE), types.known(&Type::Ip, HERE), types.known(&Type::Int, HERE));
+        assert!(types.unify(text, int).is_err());
+        assert_eq!(types.resolved(text), Some(Type::String));
+        types.unify(text, ip).unwrap();
+        assert_eq!(types.resolved(text), Some(Type::Ip));
+    }
+}
