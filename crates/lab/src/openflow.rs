@@ -11,9 +11,12 @@
 //! 0.6 s, and 11 MB of log; two shared cores), so it is on only between
 //! [`Host::mark_openflow`] and [`Host::unmark_openflow`]; not for use while measuring speed.
 
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
+use crate::command::wait_for;
 use crate::{Error, Host};
 
 /// A point in a switch's life from which messages are counted.
@@ -48,12 +51,9 @@ impl Host {
     /// Starts counting at this moment.
     pub fn mark_openflow(&self) -> Result<OpenflowMark, Error> {
         let pid = self.vswitchd_pid().unwrap_or(0);
-        self.appctl(&["vlog/set", "vconn:file:dbg"])?;
-        self.appctl(&["vlog/disable-rate-limit", "vconn"])?;
-        self.flush_log()?;
-        let log = self.vswitchd_log();
-        let offset = std::fs::metadata(&log).map_err(Error::io("read", &log))?.len();
-        Ok(OpenflowMark { log, offset, pid })
+        self.appctl(&["vlog/set", "vconn:file:dbg", "unixctl:file:dbg"])?;
+        self.appctl(&["vlog/disable-rate-limit", "vconn", "unixctl"])?;
+        Ok(OpenflowMark { log: self.vswitchd_log(), offset: self.fence_log()?, pid })
     }
 
     /// Counts messages that the daemon has taken in since the mark. A sender that wants its own counted
@@ -63,11 +63,11 @@ impl Host {
         if now != Some(mark.pid) {
             return Err(Error::Restarted { host: self.name.clone(), then: mark.pid, now });
         }
-        self.flush_log()?;
+        let length = self.fence_log()?.saturating_sub(mark.offset);
         let open = || {
             let mut file = std::fs::File::open(&mark.log)?;
             file.seek(SeekFrom::Start(mark.offset))?;
-            count(BufReader::new(file))
+            count(BufReader::new(file.take(length)))
         };
         open().map_err(Error::io("read", &mark.log))
     }
@@ -79,13 +79,34 @@ impl Host {
 
     /// Ends the logging that counting needs.
     pub fn unmark_openflow(&self) -> Result<(), Error> {
-        self.appctl(&["vlog/set", "vconn:file:info"])?;
-        self.appctl(&["vlog/enable-rate-limit", "vconn"]).map(drop)
+        self.appctl(&["vlog/set", "vconn:file:info", "unixctl:file:info"])?;
+        self.appctl(&["vlog/enable-rate-limit", "vconn", "unixctl"]).map(drop)
     }
 
-    /// The daemon writes its log in the background; opening it anew waits for what is under way.
-    fn flush_log(&self) -> Result<(), Error> {
-        self.appctl(&["vlog/reopen"]).map(drop)
+    /// Gives the place in the log that stands for this moment. The daemon writes its log in the background,
+    /// in order (`vlog/reopen` does not wait for it), so a request that the log will show is sent, and awaited
+    /// there.
+    fn fence_log(&self) -> Result<u64, Error> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let token = format!("fence-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let log = self.vswitchd_log();
+        let from = std::fs::metadata(&log).map_err(Error::io("read", &log))?.len();
+        match self.appctl(&["coverage/read-counter", &token]) {
+            // There is no such counter; that the daemon says so is all that is wanted.
+            Ok(_) | Err(Error::Command { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let written = || {
+            let mut bytes = Vec::new();
+            let mut file = std::fs::File::open(&log)?;
+            file.seek(SeekFrom::Start(from))?;
+            file.read_to_end(&mut bytes)?;
+            let at = bytes.windows(token.len()).position(|window| window == token.as_bytes());
+            Ok(at.map(|at| from + (at + token.len()) as u64))
+        };
+        wait_for(&self.name, "a record in the log of ovs-vswitchd", Duration::from_secs(10), || {
+            written().map_err(Error::io("read", &log))
+        })
     }
 }
 

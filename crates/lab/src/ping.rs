@@ -19,6 +19,9 @@ use crate::{Error, Lab};
 /// How long after [`RunningPing::stop`] a reply to an earlier probe may still arrive and count.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How long ping may take to start; normal is some milliseconds.
+const START: Duration = Duration::from_secs(10);
+
 /// Pairs are tried by this many threads at a time.
 const PINGERS: usize = 16;
 
@@ -180,10 +183,19 @@ pub struct RunningPing {
 impl RunningPing {
     fn start(vm: &str, mut command: Command, interval: Duration) -> Result<RunningPing, Error> {
         let line = line(&command);
-        let started = now();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawn = |source| Error::Spawn { place: vm.to_owned(), command: line.clone(), source };
         let mut child = command.spawn().map_err(spawn)?;
+        // Before its handler is there an interrupt would end it without a summary.
+        let mut started = now();
+        wait_for(vm, "the start of ping", START, || {
+            if catches_interrupt(child.id()) || !matches!(child.try_wait(), Ok(None)) {
+                return Ok(Some(()));
+            }
+            started = now();
+            Ok(None)
+        })
+        .inspect_err(|_| kill(child.id()))?;
         let record = Arc::new(Mutex::new(Record::new(started)));
         let reader = child.stdout.take().map(|stdout| {
             let record = Arc::clone(&record);
@@ -357,6 +369,13 @@ impl Record {
         }
         arrivals.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max)
     }
+}
+
+/// Whether the process has a handler for SIGINT, by the mask of caught signals in proc(5).
+fn catches_interrupt(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 0b10 != 0)
 }
 
 fn now() -> f64 {

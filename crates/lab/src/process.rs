@@ -32,10 +32,15 @@ pub(crate) fn processes() -> Result<Vec<u32>, Error> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
 }
 
-/// Neither gone nor a zombie that waits for a parent to take note.
+/// Whether a process still holds its files: neither gone nor a zombie that waits for a parent to take note.
+/// After SIGKILL the first thread may be a zombie while others, on their way out, keep the files open.
 pub(crate) fn alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     // The program's name stands in parentheses and may itself hold any character.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
-    !matches!(state, None | Some('Z' | 'X'))
+    match state {
+        None | Some('X') => false,
+        Some('Z') => std::fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.count() > 1),
+        Some(_) => true,
+    }
 }
