@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, OutputReg, PopVlan, PushVlan, WriteMetadata};
+use openflow_rs::action::{CtClear, DecTtl, GotoTable, Group, PopVlan, PushVlan, WriteMetadata};
 use openflow_rs::{Action, Actions, Field, MacAddr, PortNo, Subfield};
 
 use super::define::entry;
@@ -164,10 +164,11 @@ fn outputs() -> Vec<Function> {
         .example(r#""reg12""#, r#"actions"output:NXM_NX_REG12[]""#)
         .example(r#""reg12[0..15]""#, r#"actions"output:NXM_NX_REG12[0..15]""#)
         .example(r#""reg16""#, "error range")
+        .example(r#""xxreg1""#, "error range")
         .example(r#""reg1[5..4]""#, "error range")
         .unary(|field: Arc<str>| {
             let source = bits_of_field("output_field", &field)?;
-            Ok(one(OutputReg { source, max_len: u16::MAX }))
+            Action::output_reg(source).map(one).map_err(|error| failure("output_field", &field, &error))
         }),
         entry("group(id) -> actions", "Sends the packet through the group with this id.")
             .example("16777216", r#"actions"group:16777216""#)
