@@ -9,7 +9,7 @@ use clap::Args;
 use controller::client::Flows;
 use controller::pb::{Accepted, Outcome};
 use controller::{Client, ClientError};
-use network::{Kind, ObjectKey};
+use network::{Batch, Kind, ObjectKey};
 
 use crate::exit::Failure;
 
@@ -155,9 +155,8 @@ impl Get {
             if self.json {
                 text += &format!("{object}\n");
             } else {
-                let yaml = network::object::json_to_yaml(object).map_err(|error| Failure::outside("the answer", error))?;
                 text += if number > 0 { "---\n" } else { "" };
-                text += &yaml;
+                text += &yaml(object)?;
             }
         }
         print(&text)
@@ -240,6 +239,16 @@ pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
         };
     }
     text
+}
+
+/// An object in the form that files have.
+fn yaml(json: &str) -> Result<String, Failure> {
+    let mut batch = Batch::default();
+    batch.add_json("the controller's answer", json);
+    match batch.entries() {
+        [entry] => Ok(entry.object.to_yaml()),
+        _ => Err(Failure::Outside("the controller's answer is no object that this program knows; is it newer?".into())),
+    }
 }
 
 /// Arguments of `weft delete`.

@@ -1,0 +1,252 @@
+//! A lab with a controller: hosts with real Open vSwitch, a `weft controller` process that manages them, virtual machines
+//! plugged in as logical ports. What the demo and the end-to-end tests share.
+//!
+//! In reading order: [`Testbed`] (from start to removal), [`Machine`] (what plugs in), [`reach`] (who reaches whom,
+//! told apart also where tenants share addresses).
+//!
+//! Left out on purpose: what is shown or asserted; that is the demo's and the tests' own.
+#![forbid(unsafe_code)]
+
+pub mod reach;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use controller::Client;
+use controller::client::Flows;
+use controller::pb::{Receipt, StatusResponse};
+use lab::{Lab, Options, VmSpec};
+use tokio::runtime::Runtime;
+
+/// How long anything here may take; a healthy machine needs a tenth of it.
+pub const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How often a condition is looked at.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// What a testbed is made of.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The lab's name.
+    pub name: String,
+    /// Hosts hv1, hv2, ….
+    pub hosts: u8,
+    /// Encapsulations of every host, in order of preference.
+    pub encaps: Vec<String>,
+    /// The `weft` program.
+    pub weft: PathBuf,
+    /// Rules in place of those built in.
+    pub rules: Option<PathBuf>,
+}
+
+/// A virtual machine and the logical port that it attaches to, which has its name.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// Its name, and the logical port's.
+    pub name: String,
+    /// The host to plug it in at.
+    pub host: String,
+    /// Its MAC.
+    pub mac: String,
+    /// Its address, with prefix length.
+    pub address: String,
+}
+
+/// A lab with a controller. Dropping it ends the controller and removes the lab.
+pub struct Testbed {
+    settings: Settings,
+    lab: Option<Lab>,
+    controller: Option<Child>,
+    folder: PathBuf,
+    runtime: Runtime,
+}
+
+impl Testbed {
+    /// Brings up the hosts and the controller, and makes the hosts transport nodes. Returns once every switch is in order.
+    pub fn start(settings: Settings) -> Result<Testbed> {
+        let lab = Lab::create(Options::new(&settings.name).hosts(settings.hosts))?;
+        let folder = lab.state()?.run_dir.join("controller");
+        fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut testbed = Testbed { settings, lab: Some(lab), controller: None, folder, runtime };
+        testbed.lab()?.warm_underlay()?;
+        testbed.write_configuration()?;
+        testbed.start_controller()?;
+        let nodes = testbed.transport_nodes()?;
+        testbed.apply("transport nodes", &nodes)?;
+        testbed.wait_in_order(0)?;
+        Ok(testbed)
+    }
+
+    /// The lab.
+    pub fn lab(&self) -> Result<&Lab> {
+        self.lab.as_ref().context("the lab is gone")
+    }
+
+    /// Where the controller's configuration, socket, log and state are.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The controller's address, for `weft … --controller`.
+    pub fn controller_address(&self) -> String {
+        format!("unix:{}", self.folder.join("weft.sock").display())
+    }
+
+    /// The controller's configuration file.
+    pub fn configuration(&self) -> PathBuf {
+        self.folder.join("weft.toml")
+    }
+
+    /// The controller's log.
+    pub fn log(&self) -> PathBuf {
+        self.folder.join("weft.log")
+    }
+
+    fn write_configuration(&self) -> Result<()> {
+        let mut text = format!("state = \"state\"\nlisten = \"{}\"\n", self.controller_address());
+        if let Some(rules) = &self.settings.rules {
+            let _ = writeln!(text, "rules = \"{}\"", rules.display());
+        }
+        fs::write(self.configuration(), text).context("cannot write the controller's configuration")
+    }
+
+    /// Starts the controller, which finds what it knew in its state folder. Returns once it answers.
+    pub fn start_controller(&mut self) -> Result<()> {
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
+        let child = Command::new(&self.settings.weft)
+            .arg("controller")
+            .arg("--config")
+            .arg(self.configuration())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", self.settings.weft.display()))?;
+        self.controller = Some(child);
+        let start = Instant::now();
+        loop {
+            let Some(child) = self.controller.as_mut() else { bail!("the controller is gone") };
+            if let Some(status) = child.try_wait()? {
+                bail!("the controller ended ({status}); its log:\n{}", self.end_of_log());
+            }
+            match self.status() {
+                Ok(_) => return Ok(()),
+                Err(error) if start.elapsed() > DEADLINE => return Err(error),
+                Err(_) => std::thread::sleep(LOOK),
+            }
+        }
+    }
+
+    /// Kills the controller as a crash would.
+    pub fn kill_controller(&mut self) -> Result<()> {
+        if let Some(mut child) = self.controller.take() {
+            child.kill().context("cannot kill the controller")?;
+            child.wait()?;
+        }
+        Ok(())
+    }
+
+    /// The lab's hosts as objects.
+    pub fn transport_nodes(&self) -> Result<String> {
+        let mut text = String::new();
+        for host in self.lab()?.hosts()? {
+            let _ = write!(
+                text,
+                "---\nkind: transport_node\nid: {}\nip: {}\nencaps: [{}]\novsdb: {}\nopenflow: {}\n",
+                host.name,
+                host.ip,
+                self.settings.encaps.join(", "),
+                host.ovsdb_endpoint(),
+                host.openflow_endpoint(),
+            );
+        }
+        Ok(text)
+    }
+
+    /// Applies objects given as YAML or JSON.
+    pub fn apply(&self, name: &str, text: &str) -> Result<()> {
+        let documents = vec![(name.to_owned(), text.to_owned())];
+        self.runtime.block_on(async {
+            let mut client = Client::connect(&self.controller_address()).await?;
+            client.apply(documents, "testbed").await?;
+            Ok(())
+        })
+    }
+
+    /// What the controller says of itself and of its switches.
+    pub fn status(&self) -> Result<StatusResponse> {
+        self.runtime
+            .block_on(async { Ok(Client::connect(&self.controller_address()).await?.status().await?) })
+    }
+
+    /// What a host's switch should have, with the rules that it came from.
+    pub fn flows(&self, host: &str) -> Result<Flows> {
+        self.runtime
+            .block_on(async { Ok(Client::connect(&self.controller_address()).await?.flows(host).await?) })
+    }
+
+    /// The receipt of a transaction, once every switch that it changes has answered.
+    pub fn settled(&self, txn: u64) -> Result<Receipt> {
+        let receipt = self.runtime.block_on(async {
+            let mut client = Client::connect(&self.controller_address()).await?;
+            tokio::time::timeout(DEADLINE, client.settled(txn)).await.context("no receipt came")?.map_err(anyhow::Error::from)
+        })?;
+        receipt.context("the controller ended")
+    }
+
+    /// Waits until every switch is connected, has all that it should, and all together report this many vNICs.
+    pub fn wait_in_order(&self, vifs: u64) -> Result<StatusResponse> {
+        let start = Instant::now();
+        loop {
+            let status = self.status()?;
+            let in_order = status.switches.len() == usize::from(self.settings.hosts)
+                && status.switches.iter().all(|switch| switch.connected && switch.synced && switch.pending == 0)
+                && status.switches.iter().map(|switch| switch.vifs).sum::<u64>() == vifs;
+            if in_order {
+                return Ok(status);
+            }
+            if start.elapsed() > DEADLINE {
+                bail!("not in order after {DEADLINE:?}: {status:#?}\nthe controller's log:\n{}", self.end_of_log());
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Makes virtual machines and plugs them in.
+    pub fn plug_in(&self, machines: &[Machine]) -> Result<()> {
+        let specs: Vec<_> = machines
+            .iter()
+            .map(|machine| {
+                VmSpec::new(&machine.name, &machine.host, &machine.name, &machine.mac).address(&machine.address)
+            })
+            .collect();
+        self.lab()?.add_vms(&specs)?;
+        Ok(())
+    }
+
+    /// Leaves the lab and the controller running; says what the controller's process is.
+    pub fn keep(mut self) -> Result<Option<u32>> {
+        if let Some(lab) = self.lab.take() {
+            lab.keep()?;
+        }
+        Ok(self.controller.take().map(|child| child.id()))
+    }
+
+    fn end_of_log(&self) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let lines: Vec<_> = text.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+}
+
+impl Drop for Testbed {
+    fn drop(&mut self) {
+        // Nothing can be done about a controller that cannot be killed; the lab removes itself.
+        let _ = self.kill_controller();
+    }
+}
