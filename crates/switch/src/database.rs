@@ -192,6 +192,7 @@ impl Watcher {
     /// Brings the bridge to what it should be and tells the driver what is there.
     async fn look(&mut self) {
         let mut view = self.view();
+        let found = view.flow_keeping();
         self.bridge_problem = None;
         if let Some(spec) = view.correction(&self.config) {
             tracing::info!(switch = self.config.name, bridge = spec.name, "bringing up the bridge");
@@ -207,15 +208,9 @@ impl Watcher {
             self.bridge_problem = Some(why.to_owned());
         }
         let flow_keeping = view.flow_keeping();
-        if flow_keeping.is_some() && self.flow_keeping != flow_keeping {
-            let first = self.flow_keeping.is_none();
-            if !first {
-                // Only when the change is in force it is certain that no flush is still to come.
-                let waited =
-                    open_vswitch::transact_in_force(&self.client, Vec::new(), self.timing.in_force_max).await;
-                if let Err(error) = waited {
-                    tracing::warn!(switch = self.config.name, %error, "cannot tell whether the bridge's change is in force");
-                }
+        if flow_keeping.is_some() && (self.flow_keeping != flow_keeping || found != flow_keeping) {
+            if self.flow_keeping.is_some() {
+                self.until_in_force().await;
             }
             self.status.send_modify(|status| status.flushes += 1);
             self.flow_keeping = flow_keeping;
@@ -225,6 +220,16 @@ impl Watcher {
             (status.known, status.ready) = (true, ready);
             status.version += 1;
         });
+    }
+
+    /// Waits until ovs-vswitchd has taken up what the database says now: only then it is certain that no flush is
+    /// still to come.
+    async fn until_in_force(&self) {
+        let patience = self.timing.in_force_max;
+        if let Err(error) = open_vswitch::transact_in_force(&self.client, Vec::new(), patience).await {
+            let switch = &self.config.name;
+            tracing::warn!(switch, %error, "cannot tell whether the change of the bridge is in force");
+        }
     }
 
     fn view(&self) -> View {

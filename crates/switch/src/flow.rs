@@ -18,6 +18,8 @@ pub const ENCODED_BYTES_MAX: usize = 32_000;
 const MATCH_AT: usize = 48;
 /// `OFPT_FLOW_MOD`.
 const FLOW_MOD: u8 = 14;
+/// Class and number of `packet_type`.
+const PACKET_TYPE: [u8; 3] = [0x80, 0x00, 44];
 /// A match of no fields.
 const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
 
@@ -150,7 +152,9 @@ impl fmt::Debug for Flow {
 }
 
 /// Key and flow as a switch reported them. A match or actions that cannot be decoded stay as they came: they are
-/// none of ours, and these bytes are what the switch needs to find and delete the flow.
+/// none of ours, and these bytes are what the switch needs to find and delete the flow. So does a match without
+/// `packet_type` where the canonical form has it, or the other way round: Open vSwitch tells `in_port=1` from
+/// `packet_type=(0,0),in_port=1`, although it prints them alike.
 pub(crate) fn from_switch(
     (table, priority): (u8, u16),
     (cookie, attributes): (u64, [u8; 8]),
@@ -161,13 +165,28 @@ pub(crate) fn from_switch(
         let entry = decode(matching, instructions).ok()?;
         encode(entry.matches, entry.actions).ok()
     };
-    let (matching, instructions) = canonical(matching, instructions).unwrap_or_else(|| {
-        let only_match = canonical(matching, &[]).map_or_else(|| matching.to_vec(), |(bytes, _)| bytes);
-        let only_actions = canonical(&ANY_MATCH, instructions).map_or_else(|| instructions.to_vec(), |(_, bytes)| bytes);
-        (only_match, only_actions)
+    let (ours, instructions) = canonical(matching, instructions).unwrap_or_else(|| {
+        let ours = canonical(matching, &[]).map_or_else(|| matching.to_vec(), |(bytes, _)| bytes);
+        let actions = canonical(&ANY_MATCH, instructions);
+        (ours, actions.map_or_else(|| instructions.to_vec(), |(_, bytes)| bytes))
     });
-    let key = FlowKey { table, priority, matching: Arc::from(matching) };
-    (key, Flow { cookie, attributes, instructions: Arc::from(instructions) })
+    let same = ours == matching || says_packet_type(&ours) == says_packet_type(matching);
+    let matching = if same { Arc::from(ours) } else { Arc::from(matching) };
+    (FlowKey { table, priority, matching }, Flow { cookie, attributes, instructions: Arc::from(instructions) })
+}
+
+/// Whether an encoded match has the field `packet_type`, which its canonical form may leave out or put in. A field
+/// has four bytes of header, of which the last is the length of what follows (section 7.2.3.2).
+fn says_packet_type(matching: &[u8]) -> bool {
+    let length = matching.get(2..4).map_or(0, |bytes| usize::from(bytes[0]) << 8 | usize::from(bytes[1]));
+    let mut rest = matching.get(4..length).unwrap_or_default();
+    while let [class0, class1, field, length, more @ ..] = rest {
+        if [*class0, *class1, *field >> 1] == PACKET_TYPE {
+            return true;
+        }
+        rest = more.get(usize::from(*length)..).unwrap_or_default();
+    }
+    false
 }
 
 fn too_long(part: &'static str, error: &EncodeError) -> FlowError {

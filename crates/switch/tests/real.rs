@@ -61,3 +61,219 @@ async fn an_empty_switch_is_brought_up_and_a_right_one_is_left_alone() {
     assert_eq!(again.synced().await, (0, 0));
     assert_eq!(ovs.flow_mods(), FLOWS.len(), "a switch that is right gets no flow-mod at all");
 }
+
+#[tokio::test]
+async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
+    let Some(ovs) = Ovs::start() else { return };
+    let desired = Arc::new(Desired { flows: flows(&FLOWS), tunnels: BTreeMap::new() });
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired.clone());
+    driven.synced().await;
+    drop(driven);
+
+    // One flow has another action, one another cookie, one is missing, one has a timeout; four are foreign, of
+    // which one has a match that the driver cannot read, and one prints like one of ours but is not the same to the
+    // switch (it does not say packet_type).
+    ovs.ofctl(&["mod-flows", "BRIDGE", "table=40,reg1=0x101 actions=output:2"]);
+    ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[0].replace("0x11", "0x99")]);
+    ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[3].replace("0x14", "0x99")]);
+    ovs.ofctl(&["del-flows", "BRIDGE", "table=1"]);
+    ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[2].replace("table=20", "hard_timeout=1000,table=20")]);
+    ovs.ofctl(&["add-flow", "BRIDGE", "table=0,priority=0 actions=NORMAL"]);
+    ovs.ofctl(&["add-flow", "BRIDGE", "table=20,priority=100,metadata=0x2 actions=drop"]);
+    ovs.ofctl(&["add-flow", "BRIDGE", "table=7,priority=3,tun_gbp_id=3 actions=drop"]);
+    let before = ovs.flow_mods();
+
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired);
+    let synced = driven.synced().await;
+    assert_eq!(synced, (8, 0), "{:#?}", driven.seen);
+    assert_eq!(ovs.flows(), sorted(&FLOWS));
+    assert_eq!(ovs.flow_mods() - before, 8);
+}
+
+#[tokio::test]
+async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() {
+    let Some(mut ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
+    driven.synced().await;
+
+    ovs.kill_vswitchd();
+    let lost = |event: &Event| match event {
+        Event::Disconnected { channel: switch::Channel::OpenFlow, why } => Some(why.clone()),
+        _ => None,
+    };
+    let why = driven.wait("the loss of the connection", lost).await;
+    assert!(why.contains("br-int.mgmt"), "{why}");
+    let changes = Changes {
+        flows_add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),
+        flows_delete: flows(&FLOWS[1..2]).into_keys().collect(),
+        ..Changes::default()
+    };
+    driven.handle.push(7, changes);
+    ovs.start_vswitchd();
+    driven.confirmed(7).await;
+    let mut expected = sorted(&FLOWS);
+    expected.retain(|flow| flow != FLOWS[1]);
+    expected.push("cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5".to_owned());
+    expected.sort();
+    assert_eq!(ovs.flows(), expected);
+    assert_eq!(ovs.flow_mods(), 2 * FLOWS.len());
+}
+
+#[tokio::test]
+async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_left_alone() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    let desired = Desired {
+        flows: flows(&FLOWS),
+        tunnels: tunnels(&[("gnv", "geneve", "flow"), ("vx-2", "vxlan", "172.31.0.2"), ("gre-3", "gre", "172.31.0.3")]),
+    };
+    driven.handle.set_desired(Arc::new(desired));
+    assert_eq!(driven.synced().await, (FLOWS.len(), 3));
+    let reported = |wanted: &'static [&'static str]| {
+        move |event: &Event| match event {
+            Event::Report(report) => {
+                let names: Vec<&str> = report.tunnels.keys().map(String::as_str).collect();
+                (names == wanted).then(|| report.tunnels.clone())
+            }
+            _ => None,
+        }
+    };
+    let seen = driven.seen.iter().find_map(reported(&["gnv", "gre-3", "vx-2"]));
+    let ports = match seen {
+        Some(ports) => ports,
+        None => driven.wait("a report of the tunnels", reported(&["gnv", "gre-3", "vx-2"])).await,
+    };
+    for (name, ofport) in &ports {
+        assert_eq!(ovs.vsctl(&["get", "interface", name, "ofport"]).trim(), ofport.to_string());
+    }
+    assert_eq!(ovs.vsctl(&["get", "interface", "gnv", "options"]).trim(), "{key=flow, remote_ip=flow}");
+    ovs.vsctl(&["add-port", "br-int", "mine", "--", "set", "interface", "mine", "type=gre", "options:remote_ip=1.1.1.1"]);
+
+    let changes = Changes {
+        tunnels_add: tunnels(&[("vx-2", "vxlan", "172.31.0.22"), ("new", "geneve", "172.31.0.4")]),
+        tunnels_delete: ["gre-3".to_owned()].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(2, changes);
+    driven.confirmed(2).await;
+    assert_eq!(
+        ovs.vsctl(&["list-ports", "br-int"]).split_whitespace().collect::<Vec<_>>(),
+        ["gnv", "mine", "new", "vx-2"]
+    );
+    assert_eq!(ovs.vsctl(&["get", "interface", "vx-2", "options:remote_ip"]).trim(), "\"172.31.0.22\"");
+    assert_eq!(ovs.flow_mods(), FLOWS.len(), "tunnels touch no flows");
+}
+
+#[tokio::test]
+async fn a_vif_is_reported_when_it_appears_and_when_it_goes() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven
+        .wait("the bridge", |event| match event {
+            Event::Report(report) => report.problems.is_empty().then_some(()),
+            _ => None,
+        })
+        .await;
+    // Nothing is written before the desired state is known, and yet everything is reported.
+    let plug = |name: &str, id: &str| {
+        let id = format!("external_ids:iface-id={id}");
+        let mac = "external_ids:attached-mac=\"02:00:00:00:00:01\"";
+        ovs.vsctl(&["add-port", "br-int", name, "--", "set", "interface", name, "type=internal", &id, mac]);
+    };
+    plug("v1", "blue-1");
+    let vif = driven
+        .wait("the vif", |event| match event {
+            Event::Report(report) => report.vifs.get("blue-1").cloned(),
+            _ => None,
+        })
+        .await;
+    assert_eq!(ovs.vsctl(&["get", "interface", "v1", "ofport"]).trim(), vif.ofport.to_string());
+    assert_eq!(vif.mac, "02:00:00:00:00:01");
+
+    plug("v2", "blue-1");
+    let (still, why) = driven
+        .wait("the problem of two", |event| match event {
+            Event::Report(report) => {
+                let problem = report.problems.iter().find(|problem| problem.what == "blue-1")?;
+                Some((report.vifs["blue-1"].clone(), problem.why.clone()))
+            }
+            _ => None,
+        })
+        .await;
+    assert_eq!(still, vif, "the one that was there first counts");
+    assert!(why.contains("v1 and v2 have the same iface-id"), "{why}");
+
+    ovs.vsctl(&["del-port", "v1", "--", "del-port", "v2"]);
+    driven
+        .wait("its end", |event| match event {
+            Event::Report(report) => (report.vifs.is_empty() && report.problems.is_empty()).then_some(()),
+            _ => None,
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
+    driven.synced().await;
+
+    // One is found bad when it is added to the bundle, the other only when the bundle is committed.
+    let bad = [
+        "table=3, priority=1,tcp_dst=80 actions=drop".to_owned(),
+        "cookie=0x6, table=4, priority=1 actions=group:77".to_owned(),
+    ];
+    let unmet = openflow_rs::Match::any().with(openflow_rs::Field::TcpDst, 80).unwrap();
+    let mut changes = Changes::default();
+    changes.flows_add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
+    changes.flows_add.extend(flows(&[&bad[1], "cookie=0x7, table=5, priority=1 actions=output:7"]));
+    driven.handle.push(3, changes);
+    driven.handle.push(4, Changes { flows_add: flows(&["table=6, priority=1 actions=output:8"]), ..Changes::default() });
+    let mut refused = Vec::new();
+    driven
+        .wait("the confirmation of 4", |event| {
+            match event {
+                Event::Refused { txn, reason, what } => refused.push((*txn, reason.clone(), what.clone())),
+                Event::Confirmed { txn: 3, .. } => panic!("3 was refused"),
+                Event::Confirmed { txn: 4, .. } => return Some(()),
+                _ => {}
+            }
+            None
+        })
+        .await;
+    refused.sort();
+    let names: Vec<(Option<u64>, &str)> = refused.iter().map(|(txn, reason, _)| (*txn, reason.as_str())).collect();
+    assert_eq!(names, [(Some(3), "OFPBAC_BAD_OUT_GROUP"), (Some(3), "OFPBMC_BAD_PREREQ")]);
+    assert_eq!(refused[0].2, bad[1]);
+    let mut expected = sorted(&FLOWS);
+    expected.push("cookie=0x7, table=5, priority=1 actions=output:7".to_owned());
+    expected.push("table=6, priority=1 actions=output:8".to_owned());
+    expected.sort();
+    assert_eq!(ovs.flows(), expected);
+
+    // What was refused is not tried again with the next transaction; once it is gone, nothing is left to refuse.
+    let before = ovs.flow_mods();
+    driven.handle.push(5, Changes { flows_delete: [flow(&bad[1]).0].into(), ..Changes::default() });
+    driven.confirmed(5).await;
+    assert_eq!(ovs.flow_mods(), before);
+}
+
+#[tokio::test]
+async fn a_wrong_fail_mode_is_corrected_and_the_flows_it_costs_are_back() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
+    driven.synced().await;
+    ovs.vsctl(&["--no-wait", "set", "bridge", "br-int", "fail_mode=standalone"]);
+    driven.synced().await;
+    assert_eq!(ovs.vsctl(&["get", "bridge", "br-int", "fail_mode"]).trim(), "secure");
+    assert_eq!(ovs.flows(), sorted(&FLOWS));
+    // The first active controller, set by somebody else, makes the switch throw its flows away.
+    ovs.vsctl(&["set-controller", "br-int", "tcp:127.0.0.1:1"]);
+    while driven.synced().await.0 != FLOWS.len() {}
+    assert_eq!(ovs.flows(), sorted(&FLOWS));
+}

@@ -3,6 +3,7 @@
 //! `ovs-vswitchd` runs in a network namespace of its own without a name, so that its devices vanish with it, and
 //! both daemons are killed when this process ends in whatever way (`setpriv --pdeathsig`).
 
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -48,7 +49,7 @@ impl Ovs {
         command.arg(format!("--unixctl={}", self.path("db.ctl").display()));
         command.arg(format!("--log-file={}", self.path("db.log").display()));
         self.database = Some(command.spawn().expect("ovsdb-server starts"));
-        wait_until("ovsdb-server listens", || socket.exists());
+        wait_until("ovsdb-server listens", || UnixStream::connect(&socket).is_ok());
     }
 
     pub fn start_vswitchd(&mut self) {
@@ -60,7 +61,7 @@ impl Ovs {
         // Every OpenFlow message goes to the log: there the switch's own count of flow-mods is taken.
         command.args(["-vconsole:off", "-vvconn:file:dbg"]);
         self.vswitchd = Some(command.spawn().expect("ovs-vswitchd starts"));
-        wait_until("ovs-vswitchd listens", || control.exists());
+        wait_until("ovs-vswitchd listens", || UnixStream::connect(&control).is_ok());
         self.appctl(&["vlog/disable-rate-limit"]);
     }
 
@@ -109,10 +110,14 @@ impl Ovs {
         flows
     }
 
-    /// How many flow modifications the switch has received since it started, in bundles and alone.
+    /// How many flow modifications the switch has received since it started, in bundles (where the log shows them
+    /// on lines of their own) and alone.
     pub fn flow_mods(&self) -> usize {
-        let log = std::fs::read_to_string(self.path("vs.log")).expect("the log of ovs-vswitchd");
-        log.lines().filter(|line| line.contains("received: ") && line.contains("FLOW_MOD")).count()
+        // The log is written in the background; opening it anew waits for that.
+        self.appctl(&["vlog/reopen"]);
+        let log = std::fs::read(self.path("vs.log")).expect("the log of ovs-vswitchd");
+        let is_flow_mod = |line: &&str| line.starts_with("OFPT_FLOW_MOD") || line.contains("received: OFPT_FLOW_MOD");
+        String::from_utf8_lossy(&log).lines().filter(is_flow_mod).count()
     }
 
     pub fn config(&self) -> Config {
