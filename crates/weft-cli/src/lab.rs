@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -40,7 +42,11 @@ enum Command {
         name: Option<String>,
     },
     /// Remove every lab whose maker died
-    Sweep,
+    Sweep {
+        /// Wait until this process has ended
+        #[arg(long, value_name = "PID")]
+        after: Option<u32>,
+    },
     /// Say what this machine lacks, and how to get it
     Check,
     /// The labs that run
@@ -147,7 +153,10 @@ impl Lab {
                 }
                 Ok(())
             }
-            Command::Sweep => {
+            Command::Sweep { after } => {
+                if let Some(process) = after {
+                    wait_for_end(*process);
+                }
                 let swept = lab::sweep().map_err(failed)?;
                 eprintln!("{} abandoned labs removed{}", swept.len(), list_after(&swept));
                 Ok(())
@@ -273,6 +282,30 @@ impl Lab {
             print(&format!("{} sent, {} received{mean}", result.sent, result.received))?;
         }
         if result.received == 0 { Err(Failure::Outside(format!("{vm} cannot reach {to}"))) } else { Ok(()) }
+    }
+}
+
+/// Starts a process that outlives this one, however it ends, and then sweeps: for commands that hold a lab.
+pub(crate) fn sweep_after_this_process() -> std::io::Result<()> {
+    std::process::Command::new(std::env::current_exe()?)
+        .args(["lab", "sweep", "--after", &std::process::id().to_string()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        // An interrupt from the terminal goes to our process group, and must not end it.
+        .process_group(0)
+        .spawn()
+        .map(drop)
+}
+
+/// Waits until there is no such process, or only what its parent has not asked for yet.
+fn wait_for_end(process: u32) {
+    let alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+    };
+    while alive() {
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

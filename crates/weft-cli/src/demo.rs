@@ -1,0 +1,279 @@
+//! `weft demo`: what Weft does, on real Open vSwitch, in under two minutes.
+
+mod rules_only;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use controller::client::Flows;
+use lab::{Host, Migration, Order, PingResult};
+use testbed::reach::{Reach, who_reaches_whom};
+use testbed::{DEADLINE, Machine, Settings, Testbed};
+
+use crate::exit::Failure;
+
+/// Arguments of `weft demo`.
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Show the same networks' rules, rows and deltas, with no switch
+    #[arg(long)]
+    rules_only: bool,
+    /// Leave the lab and the controller running, and print commands to try
+    #[arg(long, conflicts_with = "rules_only")]
+    keep: bool,
+}
+
+/// The demo's network: the same file that the README names.
+const NETWORK: &str = include_str!("../../../examples/two-tenants.yaml");
+/// The demo's lab.
+const LAB: &str = "demo";
+/// Machines: logical port, host, number. Both tenants use the same three MAC and IP addresses.
+const MACHINES: [(&str, &str, u8); 6] = [
+    ("acme-1", "hv1", 1),
+    ("acme-2", "hv1", 2),
+    ("acme-3", "hv2", 3),
+    ("umbra-1", "hv1", 1),
+    ("umbra-2", "hv2", 2),
+    ("umbra-3", "hv2", 3),
+];
+/// Who migrates, where to, and who pings it meanwhile.
+const MIGRANT: &str = "acme-3";
+const DESTINATION: &str = "hv1";
+const PINGER: &str = "acme-1";
+const PING_EVERY: Duration = Duration::from_millis(10);
+
+impl Demo {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.rules_only {
+            return rules_only::run().map_err(|error| Failure::Outside(format!("{error:#}")));
+        }
+        lab::preflight().map_err(|missing| {
+            Failure::Outside(format!("{missing}\n`weft demo --rules-only` does without switches"))
+        })?;
+        on_real_switches(self.keep).map_err(|error| Failure::Outside(format!("{error:#}")))
+    }
+}
+
+fn on_real_switches(keep: bool) -> Result<()> {
+    let begun = Instant::now();
+    crate::lab::sweep_after_this_process().context("cannot see to the lab's removal")?;
+    heading("Two hypervisors on real Open vSwitch, two tenants with the same addresses");
+    let mut testbed = Testbed::start(Settings {
+        name: LAB.to_owned(),
+        hosts: 2,
+        encaps: vec!["geneve".to_owned()],
+        weft: std::env::current_exe()?,
+        rules: None,
+    })?;
+    testbed.apply("two-tenants.yaml", NETWORK)?;
+    let machines: Vec<_> = MACHINES.iter().map(machine).collect();
+    testbed.plug_in(&machines)?;
+    testbed.wait_in_order(MACHINES.len() as u64)?;
+    for (name, host, number) in MACHINES {
+        println!("    {name:8} on {host}   {}   {}", mac(number), ip(number));
+    }
+    show_reachability(&testbed)?;
+    show_migration(&testbed)?;
+    show_controller_failure(&mut testbed)?;
+    show_host(&testbed, DESTINATION)?;
+    println!("\nAll of it took {:.1} s.", begun.elapsed().as_secs_f64());
+    if keep { leave(testbed) } else { Ok(()) }
+}
+
+fn machine((name, host, number): &(&str, &str, u8)) -> Machine {
+    Machine {
+        name: (*name).to_owned(),
+        host: (*host).to_owned(),
+        mac: mac(*number),
+        address: format!("{}/24", ip(*number)),
+    }
+}
+
+fn mac(number: u8) -> String {
+    format!("02:00:00:00:00:{number:02x}")
+}
+
+fn ip(number: u8) -> String {
+    format!("10.0.0.{number}")
+}
+
+fn heading(text: &str) {
+    println!("\n{text}\n{}", "─".repeat(text.chars().count()));
+}
+
+/// The tenant is what stands before the dash.
+fn tenant(machine: &str) -> &str {
+    machine.split('-').next().unwrap_or(machine)
+}
+
+fn show_reachability(testbed: &Testbed) -> Result<()> {
+    heading("Who reaches whom");
+    let names = MACHINES.map(|(name, ..)| name);
+    let reach = who_reaches_whom(testbed.lab()?, &names)?;
+    print!("{}", reachability_table(&names, &reach));
+    let mut leaks = Vec::new();
+    let mut missing = Vec::new();
+    for (from, reach) in &reach {
+        for to in names.into_iter().filter(|to| to != from) {
+            match (tenant(from) == tenant(to), reach.arrived_at.contains(to)) {
+                (true, false) => missing.push(format!("{from} → {to}")),
+                (false, true) => leaks.push(format!("{from} → {to}")),
+                _ => {}
+            }
+        }
+    }
+    ensure!(missing.is_empty(), "machines of one tenant that do not reach each other: {}", missing.join(", "));
+    ensure!(leaks.is_empty(), "packets crossed from one tenant to the other: {}", leaks.join(", "));
+    println!("\nEvery machine reaches those of its tenant, none of the other; told by where echo requests arrive.");
+    Ok(())
+}
+
+fn reachability_table(names: &[&str], reach: &BTreeMap<String, Reach>) -> String {
+    let mut table = format!("    {:10}", "from \\ to");
+    for to in names {
+        let _ = write!(table, "{to:>9}");
+    }
+    table.push('\n');
+    for from in names {
+        let _ = write!(table, "    {from:10}");
+        for to in names {
+            let cell = match (from == to, reach.get(*from).is_some_and(|reach| reach.arrived_at.contains(*to))) {
+                (true, _) => "·",
+                (false, true) => "yes",
+                (false, false) => "no",
+            };
+            let _ = write!(table, "{cell:>9}");
+        }
+        table.push('\n');
+    }
+    table
+}
+
+fn show_migration(testbed: &Testbed) -> Result<()> {
+    heading(&format!("{MIGRANT} migrates to {DESTINATION} while {PINGER} pings it every {} ms", PING_EVERY.as_millis()));
+    let lab = testbed.lab()?;
+    let to = lab.vm(MIGRANT)?.ip().context("the migrant has no address")?;
+    let before = testbed.status()?.last_txn;
+    let ping = lab.spawn_ping(PINGER, to, PING_EVERY)?;
+    ping.wait_received(50, DEADLINE)?;
+    lab.migrate_vm(MIGRANT, DESTINATION, Migration { order: Order::PlugFirst, gap: Duration::ZERO })?;
+    testbed.wait_in_order(MACHINES.len() as u64)?;
+    let answered = ping.received();
+    ping.wait_received(answered + 50, DEADLINE)?;
+    let result = ping.stop()?;
+    println!("    {}", pings(&result));
+    let appearance = appearance(testbed, before)?;
+    println!("    from the vNIC's appearance on {DESTINATION} to the last flow in place: {:.1} ms", appearance.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+fn pings(result: &PingResult) -> String {
+    format!(
+        "{} pings sent, {} lost, {} duplicated; the longest gap between answers was {:.0} ms",
+        result.sent,
+        result.lost(),
+        result.duplicates,
+        result.longest_gap.as_secs_f64() * 1e3,
+    )
+}
+
+/// How long the first transaction after `before` that a report of the destination made took to be in place everywhere:
+/// from the report's arrival to the last switch's confirmation.
+fn appearance(testbed: &Testbed, before: u64) -> Result<Duration> {
+    let last = testbed.status()?.last_txn;
+    for txn in before + 1..=last {
+        let receipt = testbed.settled(txn)?;
+        if receipt.by.contains(DESTINATION) {
+            let confirmed = receipt.switches.iter().filter_map(|switch| switch.confirmed_us).max();
+            return Ok(Duration::from_micros(confirmed.context("no switch confirmed the new location")?));
+        }
+    }
+    anyhow::bail!("the controller recorded no report of {DESTINATION}")
+}
+
+fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
+    heading("The controller is killed, and comes back");
+    let to = testbed.lab()?.vm(MIGRANT)?.ip().context("the machine has no address")?;
+    // A machine of the other host, so that the tunnel is in use.
+    let to_remote = testbed.lab()?.vm("umbra-3")?.ip().context("the machine has no address")?;
+    testbed.kill_controller()?;
+    let near = testbed.lab()?.spawn_ping(PINGER, to, PING_EVERY)?;
+    let far = testbed.lab()?.spawn_ping("umbra-1", to_remote, PING_EVERY)?;
+    near.wait_received(100, DEADLINE)?;
+    far.wait_received(100, DEADLINE)?;
+    println!("    without it, on one host:       {}", pings(&near.stop()?));
+    println!("    without it, through a tunnel:  {}", pings(&far.stop()?));
+
+    let hosts = testbed.lab()?.hosts()?;
+    let marks: Vec<_> = hosts.iter().map(Host::mark_openflow).collect::<Result<_, _>>()?;
+    let start = Instant::now();
+    testbed.start_controller()?;
+    testbed.wait_in_order(MACHINES.len() as u64)?;
+    let took = start.elapsed();
+    for (host, mark) in hosts.iter().zip(&marks) {
+        let count = host.openflow_since(mark)?;
+        host.unmark_openflow()?;
+        println!("    {}: {} flow mods received since it came back, counted at the switch", host.name, count.flow_mods);
+        ensure!(count.modifications() == 0, "{}: a switch that was right was sent {count:?}", host.name);
+    }
+    println!("    it knew everything and had compared both switches after {:.0} ms", took.as_secs_f64() * 1e3);
+    Ok(())
+}
+
+fn show_host(testbed: &Testbed, host: &str) -> Result<()> {
+    heading(&format!("What {host} has, and the rule that each came from"));
+    print!("{}", by_rule(&testbed.flows(host)?));
+    Ok(())
+}
+
+/// Flows under their rules, in the order of the pipeline.
+fn by_rule(flows: &Flows) -> String {
+    let mut text = String::new();
+    let mut last = None;
+    for flow in &flows.flows {
+        if last != Some(flow.cookie) {
+            last = Some(flow.cookie);
+            if let Some(rule) = flows.rules.iter().find(|rule| rule.fingerprint == flow.cookie) {
+                let _ = writeln!(text, "  {}:{}", rule.file, rule.line);
+            }
+        }
+        let comma = if flow.r#match.is_empty() { "" } else { "," };
+        let _ = writeln!(
+            text,
+            "    table={},priority={}{comma}{} actions={}",
+            flow.table_id, flow.priority, flow.r#match, flow.actions
+        );
+    }
+    for tunnel in &flows.tunnels {
+        let _ = writeln!(text, "  tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
+    }
+    text
+}
+
+fn leave(testbed: Testbed) -> Result<()> {
+    let address = testbed.controller_address();
+    let log = testbed.log();
+    let program = std::env::current_exe()?;
+    let program = program.display();
+    let controller = testbed.keep()?;
+    heading("It goes on");
+    println!(
+        "    export WEFT_CONTROLLER={address}\n    \
+         {program} get status\n    \
+         {program} get flows hv1\n    \
+         {program} get switch_port acme-1\n    \
+         {program} lab --lab {LAB} ping acme-1 10.0.0.2\n    \
+         {program} lab --lab {LAB} migrate acme-3 hv2\n    \
+         {program} lab --lab {LAB} host hv1 ovs-ofctl -O OpenFlow15 dump-flows br-int\n    \
+         {program} delete switch_port umbra-3 --wait\n    \
+         less {}\n",
+        log.display()
+    );
+    let kill = controller.map(|id| format!("kill {id}; ")).unwrap_or_default();
+    println!("To end it: {kill}{program} lab down {LAB}");
+    Ok(())
+}
