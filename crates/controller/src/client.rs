@@ -1,0 +1,208 @@
+//! Asks a controller, over gRPC.
+
+use std::time::Duration;
+
+use network::ObjectKey;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::api::MESSAGE_BYTES_MAX;
+use crate::pb;
+use crate::pb::controller_client::ControllerClient;
+
+/// How long connecting may take.
+const CONNECT_MAX: Duration = Duration::from_secs(5);
+
+/// A connection to a controller.
+#[derive(Debug, Clone)]
+pub struct Client {
+    endpoint: String,
+    inner: ControllerClient<Channel>,
+}
+
+/// Why a request has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The text is not where a controller can be.
+    #[error("{endpoint:?} is no controller's address; write ADDRESS:PORT, http://HOST:PORT or unix:/PATH")]
+    BadEndpoint {
+        /// As it was given.
+        endpoint: String,
+    },
+    /// Nobody answers there.
+    #[error("no controller answers at {endpoint}: {why}; is `weft controller` running?")]
+    Unreachable {
+        /// Where.
+        endpoint: String,
+        /// The cause.
+        why: String,
+    },
+    /// The request was judged and refused; nothing changed.
+    #[error("{}", refusal_text(.0))]
+    Refused(pb::Refusal),
+    /// There is no such thing, or no such kind of thing.
+    #[error("{0}")]
+    NotFound(String),
+    /// The controller failed.
+    #[error("the controller at {endpoint} failed: {why}")]
+    Failed {
+        /// Where.
+        endpoint: String,
+        /// What it says.
+        why: String,
+    },
+}
+
+/// What a switch should have.
+#[derive(Debug, Clone, Default)]
+pub struct Flows {
+    /// In order of table, priority (highest first), match.
+    pub flows: Vec<pb::Flow>,
+    /// In order of names.
+    pub tunnels: Vec<pb::Tunnel>,
+    /// The rules that the flows came from; a flow's cookie is its rule's fingerprint.
+    pub rules: Vec<pb::Rule>,
+}
+
+impl Client {
+    /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: what its configuration calls
+    /// `listen`.
+    pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
+        let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
+        let uri = match endpoint.strip_prefix("unix:") {
+            Some(path) if !path.starts_with('/') => return Err(bad()),
+            Some(path) => format!("unix://{path}"),
+            None if endpoint.contains("://") => endpoint.to_owned(),
+            None => format!("http://{endpoint}"),
+        };
+        let channel = Endpoint::from_shared(uri).map_err(|_| bad())?.connect_timeout(CONNECT_MAX);
+        let channel = channel.connect().await.map_err(|error| ClientError::Unreachable {
+            endpoint: endpoint.to_owned(),
+            why: innermost(&error),
+        })?;
+        let inner = ControllerClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Client { endpoint: endpoint.to_owned(), inner })
+    }
+
+    /// Creates or replaces the objects of files: pairs of name and text. One transaction.
+    pub async fn apply(
+        &mut self,
+        documents: impl IntoIterator<Item = (String, String)>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        let documents = documents.into_iter().map(|(name, text)| pb::Document { name, text }).collect();
+        self.apply_request(pb::ApplyRequest { documents, objects: Vec::new(), by: by.to_owned() }).await
+    }
+
+    /// Creates or replaces objects, each as JSON. One transaction.
+    pub async fn apply_objects(
+        &mut self,
+        objects: Vec<String>,
+        by: &str,
+    ) -> Result<pb::Accepted, ClientError> {
+        self.apply_request(pb::ApplyRequest { documents: Vec::new(), objects, by: by.to_owned() }).await
+    }
+
+    async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
+        let response = self.inner.apply(request).await.map_err(|status| self.failed(status))?;
+        match response.into_inner().result {
+            Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the answer is empty"))),
+        }
+    }
+
+    /// Deletes objects. One transaction.
+    pub async fn delete(&mut self, keys: &[ObjectKey], by: &str) -> Result<pb::Accepted, ClientError> {
+        let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.clone() };
+        let request = pb::DeleteRequest { objects: keys.iter().map(object).collect(), by: by.to_owned() };
+        let response = self.inner.delete(request).await.map_err(|status| self.failed(status))?;
+        match response.into_inner().result {
+            Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
+            Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
+            None => Err(self.failed(Status::internal("the answer is empty"))),
+        }
+    }
+
+    /// The objects of a kind, or one of them, as canonical JSON in order of ids.
+    pub async fn get(&mut self, kind: &str, id: Option<&str>) -> Result<Vec<String>, ClientError> {
+        let request = pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned) };
+        let stream = self.inner.get(request).await.map_err(|status| self.failed(status))?;
+        let mut messages = stream.into_inner();
+        let mut objects = Vec::new();
+        while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
+            objects.extend(message.objects);
+        }
+        Ok(objects)
+    }
+
+    /// What the switch of a transport node should have.
+    pub async fn flows(&mut self, transport_node: &str) -> Result<Flows, ClientError> {
+        let request = pb::ListFlowsRequest { transport_node: transport_node.to_owned() };
+        let stream = self.inner.list_flows(request).await.map_err(|status| self.failed(status))?;
+        let mut messages = stream.into_inner();
+        let mut flows = Flows::default();
+        while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
+            flows.flows.extend(message.flows);
+            flows.tunnels.extend(message.tunnels);
+            flows.rules.extend(message.rules);
+        }
+        Ok(flows)
+    }
+
+    /// The controller and its switches now.
+    pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
+        let response = self.inner.status(pb::StatusRequest {}).await;
+        response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
+    }
+
+    /// Receipts: those kept from a transaction on, and all to come. Ends when the controller does.
+    pub async fn receipts(
+        &mut self,
+        from_txn: Option<u64>,
+    ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
+        let request = pb::WatchReceiptsRequest { from_txn };
+        let stream = self.inner.watch_receipts(request).await.map_err(|status| self.failed(status))?;
+        let client = self.clone();
+        Ok(stream.into_inner().map(move |receipt| receipt.map_err(|status| client.failed(status))))
+    }
+
+    /// Waits until a transaction is complete: every switch that it changes has answered or is not connected. `None`
+    /// if the controller ended before.
+    pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
+        let mut receipts = std::pin::pin!(self.receipts(Some(txn)).await?);
+        while let Some(receipt) = receipts.next().await {
+            let receipt = receipt?;
+            if receipt.txn == txn && receipt.complete {
+                return Ok(Some(receipt));
+            }
+        }
+        Ok(None)
+    }
+
+    fn failed(&self, status: Status) -> ClientError {
+        let (endpoint, why) = (self.endpoint.clone(), status.message().to_owned());
+        match status.code() {
+            Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
+            Code::Unavailable => ClientError::Unreachable { endpoint, why },
+            _ => ClientError::Failed { endpoint, why },
+        }
+    }
+}
+
+fn refusal_text(refusal: &pb::Refusal) -> String {
+    if refusal.faults.is_empty() {
+        return format!("{}: {}", refusal.code, refusal.message);
+    }
+    refusal.faults.iter().map(|fault| fault.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+fn innermost(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => innermost(source),
+        None => error.to_string(),
+    }
+}

@@ -1,0 +1,420 @@
+//! What the controller knows, and what a request does to it. No I/O, no clock.
+//!
+//! Every request is judged first (objects, labels), then given to the rules, and takes effect if they accept it: then
+//! objects, labels, reports and the switches' desired state change together, and a [`Record`] says how. A refused
+//! request leaves no trace.
+//!
+//! Invariant: the rows that the rules have are a function of objects, labels and reports, and the records' rows add up
+//! to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use network::{Batch, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
+use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
+use serde_json::Value as Json;
+use switch::{Changes, Desired};
+
+use crate::labels::{LabelChanges, Labels};
+use crate::outputs::split;
+use crate::record::{JsonRows, ObjectChanges, Record, rfc3339, rows_to_json};
+use crate::reports::Reports;
+use crate::rules::Rules;
+
+/// All state of a controller.
+pub struct Core {
+    evaluator: Box<dyn Evaluator>,
+    rules: Arc<Rules>,
+    objects: ObjectStore,
+    labels: Labels,
+    reports: Reports,
+    /// By transport node; only those that have anything.
+    desired: BTreeMap<String, Arc<Desired>>,
+    last_txn: u64,
+}
+
+/// Why a request is refused. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The objects are at fault.
+    #[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Objects {
+        /// Every fault, in the request's order.
+        faults: Vec<ObjectError>,
+    },
+    /// The labels do not suffice.
+    #[error("{0}")]
+    Labels(String),
+    /// The rules refuse what follows.
+    #[error(transparent)]
+    Rules(TransactionError),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CoreError {
+    /// The request is refused; the next one may come.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The engine is at fault; the core must not be used any more.
+    #[error("the engine failed: {0}")]
+    Failed(String),
+}
+
+/// What an accepted request did.
+#[derive(Debug, Default)]
+pub struct Accepted {
+    /// What became of the objects of the request.
+    pub objects: ChangeSet,
+    /// The transaction, if anything changed: to be journalled before the changes leave the process.
+    pub transaction: Option<Accomplished>,
+}
+
+/// A transaction that took effect in the core.
+#[derive(Debug)]
+pub struct Accomplished {
+    /// For the journal.
+    pub record: Record,
+    /// By transport node, what its switch is to change.
+    pub changes: BTreeMap<String, Changes>,
+}
+
+/// Why a journal and rules do not make a controller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RestoreError {
+    /// A record does not fit those before it.
+    #[error("line {line}: {why}")]
+    Record {
+        /// The record's line in the journal.
+        line: u64,
+        /// What is wrong.
+        why: String,
+    },
+    /// The objects in force at the end are at fault, by the reckoning of this version.
+    #[error("the journal's objects do not stand: {0}")]
+    Objects(Refusal),
+    /// The rules refuse the state.
+    #[error("the rules refuse the journal's state: {0}; start with the rules that wrote it, or repair them")]
+    Rules(TransactionError),
+    /// The engine is at fault.
+    #[error("the engine failed: {0}")]
+    Failed(String),
+}
+
+impl Core {
+    /// A core that knows what a journal knows. The record, if there is one, brings the journal's rows up to date with
+    /// rules or a version that differ from those that wrote it; it must be journalled first.
+    pub fn restore(
+        mut evaluator: Box<dyn Evaluator>,
+        rules: Arc<Rules>,
+        records: &[Record],
+        now: SystemTime,
+    ) -> Result<(Core, Option<Record>), RestoreError> {
+        let Folded { objects, labels, reports, rows } = Folded::new(records)?;
+        let mut all = rules.used(objects_rows(&objects));
+        merge(&mut all, rules.used(labels.rows()));
+        merge(&mut all, rules.used(reports.rows()));
+
+        let last_txn = records.last().map_or(0, |record| record.txn);
+        let correction = correction(&rows, &all).map(|(insert, delete)| Record {
+            txn: last_txn + 1,
+            at: rfc3339(now),
+            by: "upgrade".to_owned(),
+            insert,
+            delete,
+            objects: ObjectChanges::default(),
+            labels: Vec::new(),
+        });
+        let changes = run(&mut *evaluator, &rules, &all).map_err(|error| match error {
+            CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
+            CoreError::Refused(refusal) => RestoreError::Objects(refusal),
+            CoreError::Failed(why) => RestoreError::Failed(why),
+        })?;
+        let last_txn = last_txn + u64::from(correction.is_some());
+        let mut core =
+            Core { evaluator, rules, objects, labels, reports, desired: BTreeMap::new(), last_txn };
+        core.change_desired(&changes);
+        Ok((core, correction))
+    }
+
+    /// Creates or replaces objects.
+    pub fn apply(&mut self, batch: Batch, by: &str, now: SystemTime) -> Result<Accepted, CoreError> {
+        let changes = self.objects.plan(batch).map_err(|faults| Refusal::Objects { faults })?;
+        self.change_objects(changes, by, now)
+    }
+
+    /// Deletes objects.
+    pub fn delete(&mut self, keys: &[ObjectKey], by: &str, now: SystemTime) -> Result<Accepted, CoreError> {
+        let changes = self.objects.plan_delete(keys).map_err(|faults| Refusal::Objects { faults })?;
+        self.change_objects(changes, by, now)
+    }
+
+    /// Takes a switch's report; nothing is accepted if it says nothing new, or the transport node does not exist.
+    pub fn report(
+        &mut self,
+        node: &str,
+        report: &switch::Report,
+        now: SystemTime,
+    ) -> Result<Option<Accomplished>, CoreError> {
+        if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
+            return Ok(None);
+        }
+        let (state, rows) = self.reports.plan(node, report, self.last_txn + 1);
+        if rows.insert.is_empty() && rows.delete.is_empty() {
+            return Ok(None);
+        }
+        let rows = self.rules.used(rows);
+        let changes = run(&mut *self.evaluator, &self.rules, &rows)?;
+        self.reports.commit(node, state);
+        self.change_desired(&changes);
+        let record = self.record(&rows, &format!("switch {node}"), now);
+        Ok(Some(Accomplished { record, changes }))
+    }
+
+    /// The objects in force.
+    pub fn objects(&self) -> &ObjectStore {
+        &self.objects
+    }
+
+    /// The rules that run.
+    pub fn rules(&self) -> &Arc<Rules> {
+        &self.rules
+    }
+
+    /// What the switch of a transport node should have.
+    pub fn desired(&self, node: &str) -> Arc<Desired> {
+        self.desired.get(node).cloned().unwrap_or_default()
+    }
+
+    /// The label of a switch or a port.
+    pub fn label(&self, key: &ObjectKey) -> Option<u32> {
+        self.labels.get(key.kind, &key.id)
+    }
+
+    /// How many virtual interfaces a transport node has reported.
+    pub fn vif_count(&self, node: &str) -> usize {
+        self.reports.vif_count(node)
+    }
+
+    /// The number of the last transaction; 0 if there was none.
+    pub fn last_txn(&self) -> u64 {
+        self.last_txn
+    }
+
+    fn change_objects(
+        &mut self,
+        objects: ChangeSet,
+        by: &str,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
+        if objects.is_empty() {
+            return Ok(Accepted { objects, transaction: None });
+        }
+        let labels = self.labels.plan(&objects).map_err(|error| Refusal::Labels(error.to_string()))?;
+        let gone: Vec<String> = objects
+            .effective()
+            .filter(|change| change.key.kind == Kind::TransportNode && change.outcome() == Outcome::Deleted)
+            .map(|change| change.key.id.clone())
+            .collect();
+        let mut rows = objects.rows();
+        let LabelChanges { rows: label_rows, .. } = &labels;
+        merge(&mut rows, label_rows.clone());
+        for node in &gone {
+            merge(&mut rows, self.reports.plan_removal(node));
+        }
+        let rows = self.rules.used(rows);
+        let changes = run(&mut *self.evaluator, &self.rules, &rows)?;
+
+        self.objects.commit(&objects);
+        for node in &gone {
+            self.reports.remove(node);
+        }
+        self.change_desired(&changes);
+        let mut record = self.record(&rows, by, now);
+        record.objects = ObjectChanges::of(&objects);
+        record.labels.clone_from(&labels.records);
+        self.labels.commit(labels);
+        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes }) })
+    }
+
+    /// The next record.
+    fn record(&mut self, rows: &Rows, by: &str, now: SystemTime) -> Record {
+        self.last_txn += 1;
+        let (insert, delete) = rows_to_json(rows);
+        let (objects, labels) = (ObjectChanges::default(), Vec::new());
+        Record { txn: self.last_txn, at: rfc3339(now), by: by.to_owned(), insert, delete, objects, labels }
+    }
+
+    fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
+        for (node, changes) in changes {
+            let desired = self.desired.entry(node.clone()).or_default();
+            // Copied only while somebody still looks at the state before.
+            Arc::make_mut(desired).apply(changes);
+            if desired.flows.is_empty() && desired.tunnels.is_empty() {
+                self.desired.remove(node);
+            }
+        }
+    }
+}
+
+/// Runs rows through the rules: accepted and understood, or as if they had never come.
+fn run(
+    evaluator: &mut dyn Evaluator,
+    rules: &Rules,
+    rows: &Rows,
+) -> Result<BTreeMap<String, Changes>, CoreError> {
+    let transaction = rules.transaction(rows);
+    let mut commit = |transaction: &Transaction| {
+        evaluator.commit(transaction).map_err(|error| match error {
+            CommitError::Refused(error) => CoreError::Refused(Refusal::Rules(error)),
+            CommitError::Engine(why) => CoreError::Failed(why),
+        })
+    };
+    let committed = commit(&transaction)?;
+    split(&committed, rules).map_err(|error| {
+        // Every row was new or there: the reverse transaction brings back exactly the state before.
+        let Transaction { insert, delete } = transaction;
+        match commit(&Transaction { insert: delete, delete: insert }) {
+            Ok(_) => CoreError::Refused(Refusal::Rules(error)),
+            Err(failed) => CoreError::Failed(format!("cannot take back a transaction: {failed}")),
+        }
+    })
+}
+
+fn merge(rows: &mut Rows, more: Rows) {
+    for (table, list) in more.insert {
+        rows.insert.entry(table).or_default().extend(list);
+    }
+    for (table, list) in more.delete {
+        rows.delete.entry(table).or_default().extend(list);
+    }
+}
+
+/// The rows of all objects.
+fn objects_rows(objects: &ObjectStore) -> Rows {
+    let mut rows = Rows::default();
+    for (table, row) in objects.iter().flat_map(|(_, object)| object.rows()) {
+        rows.insert.entry(table).or_default().push(row);
+    }
+    rows
+}
+
+/// The rows by their text, in each table.
+type RowTexts = BTreeMap<String, BTreeMap<String, Vec<Json>>>;
+
+/// The rows that come and go from what a journal adds up to, to what it should; `None` if they are the same.
+fn correction(journal: &RowTexts, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
+    let (wanted, _) = rows_to_json(wanted);
+    let mut insert = JsonRows::new();
+    let mut stays: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    let empty = BTreeMap::new();
+    for (table, rows) in &wanted {
+        let there = journal.get(table).unwrap_or(&empty);
+        for row in rows {
+            let text = text(row);
+            if there.contains_key(&text) {
+                stays.entry(table).or_default().insert(text);
+            } else {
+                insert.entry(table.clone()).or_default().push(row.clone());
+            }
+        }
+    }
+    let mut delete = JsonRows::new();
+    for (table, rows) in journal {
+        let stays = stays.get(table.as_str());
+        for (_, row) in rows.iter().filter(|(text, _)| !stays.is_some_and(|stays| stays.contains(*text))) {
+            delete.entry(table.clone()).or_default().push(row.clone());
+        }
+    }
+    (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
+}
+
+fn text(row: &[Json]) -> String {
+    Json::Array(row.to_vec()).to_string()
+}
+
+/// What all records add up to.
+struct Folded {
+    objects: ObjectStore,
+    labels: Labels,
+    reports: Reports,
+    rows: RowTexts,
+}
+
+impl Folded {
+    fn new(records: &[Record]) -> Result<Folded, RestoreError> {
+        let mut objects: BTreeMap<(String, String), Json> = BTreeMap::new();
+        let mut labels = Labels::default();
+        let mut rows = RowTexts::new();
+        for (record, line) in records.iter().zip(1..) {
+            let fault = |why| RestoreError::Record { line, why };
+            fold_rows(&mut rows, record).map_err(fault)?;
+            for key in &record.objects.delete {
+                objects
+                    .remove(key)
+                    .ok_or_else(|| fault(format!("{} {} goes, but is not there", key.0, key.1)))?;
+                labels.release(kind(&key.0).map_err(fault)?, &key.1);
+            }
+            for object in &record.objects.put {
+                let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
+                let key = member("kind").zip(member("id"));
+                let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
+                objects.insert(key, object.clone());
+            }
+            for label in &record.labels {
+                labels.restore(kind(&label.0).map_err(fault)?, &label.1, label.2).map_err(fault)?;
+            }
+        }
+        let objects = store(&objects)?;
+        let end = |why| RestoreError::Record { line: records.len() as u64, why };
+        for (key, _) in objects.iter().filter(|(key, _)| key.kind != Kind::TransportNode) {
+            if labels.get(key.kind, &key.id).is_none() {
+                return Err(end(format!("{key} has no label")));
+            }
+        }
+        let mut reports = Reports::default();
+        for table in ["vif", "tunnel_port"] {
+            for row in rows.get(table).into_iter().flat_map(BTreeMap::values) {
+                reports.restore(table, row).map_err(end)?;
+            }
+        }
+        Ok(Folded { objects, labels, reports, rows })
+    }
+}
+
+fn kind(name: &str) -> Result<Kind, String> {
+    name.parse().map_err(|error| format!("kind {name}: {error}"))
+}
+
+fn fold_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
+    for (table, list) in &record.delete {
+        let there = rows.entry(table.clone()).or_default();
+        for row in list {
+            let text = text(row);
+            there.remove(&text).ok_or_else(|| format!("row {text} of {table} goes, but is not there"))?;
+        }
+    }
+    for (table, list) in &record.insert {
+        let there = rows.entry(table.clone()).or_default();
+        for row in list {
+            let text = text(row);
+            if there.insert(text.clone(), row.clone()).is_some() {
+                return Err(format!("row {text} of {table} comes, but is there"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The store of these objects, judged anew.
+fn store(objects: &BTreeMap<(String, String), Json>) -> Result<ObjectStore, RestoreError> {
+    let mut batch = Batch::default();
+    for object in objects.values() {
+        batch.add_json("journal", &object.to_string());
+    }
+    let mut store = ObjectStore::default();
+    let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
+    store.commit(&changes);
+    Ok(store)
+}

@@ -1,0 +1,278 @@
+//! The daemon: assembles rules, journal, engine, switches and API, and takes them apart again.
+//!
+//! The order matters. First what can fail for reasons of configuration (rules, address, state folder), then the journal,
+//! and only when the controller knows all that it knew does it touch a switch.
+
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use nlog_data::Evaluator;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
+use tonic::transport::Server;
+use tracing::{error, info, warn};
+
+use crate::api::{Api, MESSAGE_BYTES_MAX};
+use crate::config::Listen;
+use crate::core::{Core, RestoreError};
+use crate::engine::{Engine, EngineError, Worker};
+use crate::fleet::{Drivers, Fleet};
+use crate::journal::{Journal, JournalError};
+use crate::pb::controller_server::ControllerServer;
+use crate::rules::Rules;
+
+/// How many events of all switches may wait for the engine.
+const EVENTS_MAX: usize = 1024;
+/// How long calls may take to end after the engine has.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Makes the evaluator, in the thread that it runs in.
+pub type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
+
+/// What a controller is made of.
+pub struct Parts {
+    /// The folder of the journal.
+    pub state: PathBuf,
+    /// Where the API listens.
+    pub listen: Listen,
+    /// The rules' tables.
+    pub rules: Arc<Rules>,
+    /// Runs the rules.
+    pub evaluator: MakeEvaluator,
+    /// Reaches the switches.
+    pub drivers: Box<dyn Drivers>,
+}
+
+/// Why a controller does not start, or ends.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The address cannot be listened at.
+    #[error("cannot listen at {listen}: {why}")]
+    Listen {
+        /// The address.
+        listen: Listen,
+        /// The cause.
+        why: String,
+    },
+    /// The journal cannot be opened.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// What the journal says cannot be restored.
+    #[error("{}: {source}", path.display())]
+    Restore {
+        /// The journal.
+        path: PathBuf,
+        /// Why.
+        source: RestoreError,
+    },
+    /// The evaluator cannot be made.
+    #[error("cannot start the engine: {0}")]
+    Evaluator(String),
+    /// The engine ended.
+    #[error("the controller ends: {0}")]
+    Engine(#[from] EngineError),
+    /// The API ended.
+    #[error("the interface at {listen} failed: {why}")]
+    Serve {
+        /// Its address.
+        listen: Listen,
+        /// The cause.
+        why: String,
+    },
+    /// A thread cannot be started, or has panicked.
+    #[error("{0}")]
+    Thread(String),
+}
+
+/// A controller that serves.
+pub struct Daemon {
+    engine: Engine,
+    listen: Listen,
+    thread: oneshot::Receiver<Result<(), EngineError>>,
+    server: tokio::task::JoinHandle<Result<(), tonic::transport::Error>>,
+    stop_server: oneshot::Sender<()>,
+}
+
+impl Daemon {
+    /// Starts a controller; returns when it serves. Its switches are being connected then.
+    pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
+        let Parts { state, listen, rules, evaluator, drivers } = parts;
+        // The lock comes first: it also says that a socket left behind is nobody's.
+        let (journal, records) = Journal::open(&state)?;
+        let (listener, listen) = Listener::bind(listen).await?;
+
+        let (engine, requests) = Engine::new();
+        let (event_sender, events) = mpsc::channel(EVENTS_MAX);
+        let runtime = tokio::runtime::Handle::current();
+        let (ready, started) = oneshot::channel();
+        let (ended, thread_end) = oneshot::channel();
+        let in_thread = move || {
+            let prepared = prepare(evaluator, &rules, journal, records).map(|(core, journal)| {
+                let mut fleet = Fleet::new(drivers, runtime.clone(), event_sender);
+                fleet.start(core.objects(), |node| core.desired(node));
+                Worker { core, journal, fleet, requests, events }
+            });
+            match prepared {
+                Ok(worker) => {
+                    // If nobody waits any more, the requests' channel is closed too and the worker ends at once.
+                    let _ = ready.send(Ok(()));
+                    let _ = ended.send(worker.run(&runtime));
+                }
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        };
+        let spawned = thread::Builder::new().name("engine".to_owned()).spawn(in_thread);
+        spawned.map_err(|error| DaemonError::Thread(format!("cannot start the engine's thread: {error}")))?;
+        started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
+
+        let (stop_server, stopped) = oneshot::channel();
+        let server = tokio::spawn(listener.serve(Api::new(engine.clone()), stopped));
+        info!(%listen, state = %state.display(), "controller serves");
+        Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
+    }
+
+    /// Where it listens; a port that was 0 is a real one here.
+    pub fn listen(&self) -> &Listen {
+        &self.listen
+    }
+
+    /// Asks the engine, without the API.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Serves until `shutdown` is ready or something fails; then ends in order: what was asked is answered, the
+    /// journal is whole, and the switches keep what they have.
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
+        let mut server_result = None;
+        let mut engine_result = None;
+        tokio::select! {
+            () = shutdown => info!("controller stops; switches keep what they have"),
+            result = &mut self.thread => engine_result = Some(result),
+            result = &mut self.server => server_result = Some(result),
+        }
+        self.engine.stop().await;
+        let engine_result = match engine_result {
+            Some(result) => result,
+            None => (&mut self.thread).await,
+        };
+        // Nobody listening means that the server has ended.
+        let _ = self.stop_server.send(());
+        let server_result = match server_result {
+            Some(result) => Some(result),
+            None => tokio::time::timeout(GRACE, &mut self.server).await.ok(),
+        };
+        self.server.abort();
+        if let Listen::Unix(path) = &self.listen
+            && let Err(error) = fs::remove_file(path)
+        {
+            warn!(socket = %path.display(), %error, "socket cannot be removed");
+        }
+        match engine_result {
+            Ok(result) => result?,
+            Err(_) => return Err(DaemonError::Thread("the engine's thread has panicked".to_owned())),
+        }
+        let serve = |why| DaemonError::Serve { listen: self.listen.clone(), why };
+        match server_result {
+            Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(error))) => Err(serve(error.to_string())),
+            Some(Err(error)) => Err(serve(error.to_string())),
+            None => {
+                warn!("calls did not end in time and were cut off");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Restores what the journal knows.
+fn prepare(
+    evaluator: MakeEvaluator,
+    rules: &Arc<Rules>,
+    mut journal: Journal,
+    records: Vec<crate::record::Record>,
+) -> Result<(Core, Journal), DaemonError> {
+    let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
+    let restored = Core::restore(evaluator, rules.clone(), &records, SystemTime::now());
+    let (core, correction) =
+        restored.map_err(|source| DaemonError::Restore { path: journal.path().to_owned(), source })?;
+    if let Some(correction) = &correction {
+        warn!(
+            txn = correction.txn,
+            "rows of the journal differ from those of these rules; a transaction mends them"
+        );
+        journal.append([correction])?;
+    }
+    info!(transactions = records.len(), objects = core.objects().iter().count(), "journal read");
+    Ok((core, journal))
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    async fn bind(listen: Listen) -> Result<(Listener, Listen), DaemonError> {
+        let bound = match &listen {
+            Listen::Tcp(address) => {
+                let listener = TcpListener::bind(address).await;
+                listener.and_then(|listener| {
+                    let listen = Listen::Tcp(listener.local_addr()?);
+                    Ok((Listener::Tcp(listener), listen))
+                })
+            }
+            Listen::Unix(path) => bind_unix(path).map(|listener| (Listener::Unix(listener), listen.clone())),
+        };
+        bound.map_err(|error| {
+            error!(%listen, %error, "cannot listen");
+            DaemonError::Listen { listen, why: error.to_string() }
+        })
+    }
+
+    async fn serve(self, api: Api, stopped: oneshot::Receiver<()>) -> Result<(), tonic::transport::Error> {
+        let service = ControllerServer::new(api)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let router = Server::builder().add_service(service);
+        let stopped = async {
+            // The sender dropped means the same.
+            let _ = stopped.await;
+        };
+        match self {
+            Listener::Tcp(listener) => {
+                router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped).await
+            }
+            Listener::Unix(listener) => {
+                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped).await
+            }
+        }
+    }
+}
+
+/// Binds a unix socket. One that a killed process left behind is replaced, one that somebody answers is not.
+fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            if StdUnixStream::connect(path).is_ok() {
+                return Err(error);
+            }
+            fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        bound => bound?,
+    };
+    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}

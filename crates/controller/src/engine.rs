@@ -1,0 +1,353 @@
+//! The engine thread: one request after another through the rules, onto disk, to the switches.
+//!
+//! Requests that wait are taken together: each is a transaction with its own result, but they share one write and one
+//! synchronisation of the journal. Nothing that follows from a request leaves the process, no answer either, before
+//! that. If the journal cannot be written, what is in memory is ahead of what is on disk, so the thread ends and the
+//! process with it; switches go on forwarding.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use network::{Batch, ChangeSet, Kind, ObjectKey, Outcome};
+use switch::Desired;
+use tokio::sync::{broadcast, mpsc, oneshot};
+use tracing::{debug, info};
+
+use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal};
+use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
+use crate::journal::{Journal, JournalError};
+use crate::receipt::Receipt;
+use crate::rules::Rules;
+
+/// How many requests may share one write of the journal.
+const GROUP_MAX: usize = 256;
+/// How many requests may wait before those who ask wait too.
+pub(crate) const REQUESTS_MAX: usize = 1024;
+
+/// What became of a request to change objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Applied {
+    /// The transaction; `None` if nothing changed.
+    pub txn: Option<u64>,
+    /// What became of each object.
+    pub outcomes: Vec<(ObjectKey, Outcome)>,
+}
+
+/// The controller and its switches at one moment.
+#[derive(Debug, Clone)]
+pub struct Status {
+    /// The last transaction; 0 if there was none.
+    pub last_txn: u64,
+    /// How many objects there are.
+    pub objects: BTreeMap<Kind, usize>,
+    /// The switches, in order of names, each with the number of virtual interfaces that it reports.
+    pub switches: Vec<(SwitchStatus, usize)>,
+}
+
+/// What one switch should have, and the rules that say so.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// Flows and tunnels.
+    pub desired: Arc<Desired>,
+    /// By cookie.
+    pub rules: Arc<Rules>,
+}
+
+/// The thread that answers has ended, or is about to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the controller is stopping")]
+pub struct Stopping;
+
+/// Why the engine thread ended.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The journal cannot be written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The evaluator is at fault.
+    #[error("{0}; restart the controller: the journal is whole")]
+    Failed(String),
+}
+
+enum Change {
+    Apply(Batch),
+    Delete(Vec<ObjectKey>),
+}
+
+type Answer<T> = oneshot::Sender<T>;
+
+pub(crate) enum Request {
+    Change(Box<ChangeRequest>),
+    Get { kind: Kind, id: Option<String>, answer: Answer<Vec<String>> },
+    List { node: String, answer: Answer<Option<Listing>> },
+    Status { answer: Answer<Status> },
+    Watch { from: Option<u64>, answer: Answer<(Vec<Receipt>, broadcast::Receiver<Receipt>)> },
+    Stop,
+}
+
+pub(crate) struct ChangeRequest {
+    change: Change,
+    by: String,
+    accepted: Instant,
+    answer: Answer<Result<Applied, Refusal>>,
+}
+
+/// Asks the engine thread. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    requests: mpsc::Sender<Request>,
+}
+
+impl Engine {
+    pub(crate) fn new() -> (Engine, mpsc::Receiver<Request>) {
+        let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
+        (Engine { requests }, receiver)
+    }
+
+    /// Creates or replaces objects.
+    pub async fn apply(&self, batch: Batch, by: String) -> Result<Result<Applied, Refusal>, Stopping> {
+        self.change(Change::Apply(batch), by).await
+    }
+
+    /// Deletes objects.
+    pub async fn delete(
+        &self,
+        keys: Vec<ObjectKey>,
+        by: String,
+    ) -> Result<Result<Applied, Refusal>, Stopping> {
+        self.change(Change::Delete(keys), by).await
+    }
+
+    async fn change(&self, change: Change, by: String) -> Result<Result<Applied, Refusal>, Stopping> {
+        let accepted = Instant::now();
+        self.ask(|answer| Request::Change(Box::new(ChangeRequest { change, by, accepted, answer }))).await
+    }
+
+    /// The objects of a kind, or one of them, as canonical JSON in order of ids.
+    pub async fn get(&self, kind: Kind, id: Option<String>) -> Result<Vec<String>, Stopping> {
+        self.ask(|answer| Request::Get { kind, id, answer }).await
+    }
+
+    /// What the switch of a transport node should have; `None` if there is no such node.
+    pub async fn list(&self, node: String) -> Result<Option<Listing>, Stopping> {
+        self.ask(|answer| Request::List { node, answer }).await
+    }
+
+    /// The controller and its switches now.
+    pub async fn status(&self) -> Result<Status, Stopping> {
+        self.ask(|answer| Request::Status { answer }).await
+    }
+
+    /// The receipts kept from a transaction on, and all to come.
+    pub async fn watch(
+        &self,
+        from: Option<u64>,
+    ) -> Result<(Vec<Receipt>, broadcast::Receiver<Receipt>), Stopping> {
+        self.ask(|answer| Request::Watch { from, answer }).await
+    }
+
+    /// Ends the thread when it has answered what was asked before.
+    pub async fn stop(&self) {
+        // If nobody receives, it has ended already.
+        let _ = self.requests.send(Request::Stop).await;
+    }
+
+    async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Stopping> {
+        let (answer, receiver) = oneshot::channel();
+        self.requests.send(request(answer)).await.map_err(|_| Stopping)?;
+        receiver.await.map_err(|_| Stopping)
+    }
+}
+
+/// What a group of requests has led to and waits for the journal.
+enum Effect {
+    Publish { accomplished: Accomplished, objects: ChangeSet, accepted: Instant, computed: Duration },
+    Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
+    Query(Request),
+}
+
+/// The state of the engine thread.
+pub(crate) struct Worker {
+    pub(crate) core: Core,
+    pub(crate) journal: Journal,
+    pub(crate) fleet: Fleet,
+    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) events: mpsc::Receiver<FleetEvent>,
+}
+
+enum Input {
+    Request(Request),
+    Event(FleetEvent),
+}
+
+impl Worker {
+    /// Serves until it is told to stop, nobody can ask any more, or something fails.
+    pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
+        loop {
+            let Some(first) = runtime.block_on(self.next()) else { return Ok(()) };
+            let mut effects = Vec::new();
+            let mut input = Some(first);
+            let mut stop = false;
+            for _ in 0..GROUP_MAX {
+                match input {
+                    Some(Input::Request(Request::Stop)) => {
+                        stop = true;
+                        break;
+                    }
+                    Some(Input::Request(request)) => self.request(request, &mut effects)?,
+                    Some(Input::Event(event)) => self.event(event, &mut effects)?,
+                    None => break,
+                }
+                input = self.waiting();
+            }
+            self.settle(effects)?;
+            if stop {
+                info!("engine stops");
+                return Ok(());
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Option<Input> {
+        tokio::select! {
+            request = self.requests.recv() => request.map(Input::Request),
+            Some(event) = self.events.recv() => Some(Input::Event(event)),
+        }
+    }
+
+    /// What can be taken without waiting; events first, since requests can fill the group alone.
+    fn waiting(&mut self) -> Option<Input> {
+        let event = self.events.try_recv().ok().map(Input::Event);
+        event.or_else(|| self.requests.try_recv().ok().map(Input::Request))
+    }
+
+    fn request(&mut self, request: Request, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        let Request::Change(request) = request else {
+            effects.push(Effect::Query(request));
+            return Ok(());
+        };
+        let ChangeRequest { change, by, accepted, answer } = *request;
+        let now = SystemTime::now();
+        let result = match change {
+            Change::Apply(batch) => self.core.apply(batch, &by, now),
+            Change::Delete(keys) => self.core.delete(&keys, &by, now),
+        };
+        let result = match result {
+            Ok(Accepted { objects, transaction }) => {
+                let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
+                let txn = transaction.as_ref().map(|accomplished| accomplished.record.txn);
+                let applied = Applied { txn, outcomes: outcomes.collect() };
+                if let Some(accomplished) = transaction {
+                    let computed = accepted.elapsed();
+                    effects.push(Effect::Publish { accomplished, objects, accepted, computed });
+                }
+                Ok(applied)
+            }
+            Err(CoreError::Refused(refusal)) => Err(refusal),
+            Err(CoreError::Failed(why)) => return Err(EngineError::Failed(why)),
+        };
+        effects.push(Effect::Answer { answer, result });
+        Ok(())
+    }
+
+    fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        let accepted = Instant::now();
+        let Some((node, report)) = self.fleet.event(event) else { return Ok(()) };
+        match self.core.report(&node, &report, SystemTime::now()) {
+            Ok(None) => self.fleet.report_judged(&node, None),
+            Ok(Some(accomplished)) => {
+                self.fleet.report_judged(&node, None);
+                let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
+                effects.push(Effect::Publish { accomplished, objects, accepted, computed });
+            }
+            Err(CoreError::Refused(refusal)) => self.fleet.report_judged(&node, Some(refusal.to_string())),
+            Err(CoreError::Failed(why)) => return Err(EngineError::Failed(why)),
+        }
+        Ok(())
+    }
+
+    /// Puts a group on disk, then lets its effects out, in order.
+    fn settle(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+        let records = effects.iter().filter_map(|effect| match effect {
+            Effect::Publish { accomplished, .. } => Some(&accomplished.record),
+            _ => None,
+        });
+        self.journal.append(records)?;
+        for effect in effects {
+            match effect {
+                Effect::Publish { accomplished, objects, accepted, computed } => {
+                    self.publish(accomplished, &objects, accepted, computed);
+                }
+                // Whoever asked may be gone.
+                Effect::Answer { answer, result } => drop(answer.send(result)),
+                Effect::Query(request) => self.answer(request),
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(
+        &mut self,
+        accomplished: Accomplished,
+        objects: &ChangeSet,
+        accepted: Instant,
+        computed: Duration,
+    ) {
+        let Accomplished { record, changes } = accomplished;
+        let journalled = accepted.elapsed();
+        let switches: BTreeMap<_, _> = changes
+            .into_iter()
+            .map(|(node, changes)| {
+                let receipt = self.fleet.push(record.txn, &node, changes);
+                (node, receipt)
+            })
+            .collect();
+        // A driver that starts now gets the whole, this transaction included.
+        let core = &self.core;
+        self.fleet.follow(record.txn, objects, |node| core.desired(node));
+        debug!(
+            txn = record.txn,
+            by = record.by,
+            switches = switches.len(),
+            ?computed,
+            "transaction accepted"
+        );
+        let (txn, by, at) = (record.txn, record.by, record.at);
+        self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
+    }
+
+    fn answer(&self, request: Request) {
+        let core = &self.core;
+        match request {
+            Request::Get { kind, id, answer } => {
+                let objects = match id {
+                    Some(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
+                    None => core.objects().list(kind).collect::<Vec<_>>(),
+                };
+                drop(answer.send(objects.iter().map(|object| object.to_json()).collect()));
+            }
+            Request::List { node, answer } => {
+                let known = core.objects().get(&ObjectKey::new(Kind::TransportNode, &*node)).is_some();
+                let listing = || Listing { desired: core.desired(&node), rules: core.rules().clone() };
+                drop(answer.send(known.then(listing)));
+            }
+            Request::Status { answer } => {
+                let count = |kind: &Kind| (*kind, core.objects().list(*kind).count());
+                let switches = self.fleet.status(|node| core.desired(node));
+                let with_vifs = |status: SwitchStatus| {
+                    let vifs = core.vif_count(&status.node);
+                    (status, vifs)
+                };
+                let status = Status {
+                    last_txn: core.last_txn(),
+                    objects: Kind::ALL.iter().map(count).collect(),
+                    switches: switches.into_iter().map(with_vifs).collect(),
+                };
+                drop(answer.send(status));
+            }
+            Request::Watch { from, answer } => drop(answer.send(self.fleet.receipts.watch(from))),
+            Request::Change(_) | Request::Stop => {}
+        }
+    }
+}

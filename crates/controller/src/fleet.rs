@@ -1,0 +1,418 @@
+//! The switches: a driver for each transport node, and what is known of it.
+//!
+//! A driver gets the whole desired state when it is started and each transaction's changes from then on, whether its
+//! switch is connected or not: it merges what waits, so nothing is queued for a switch that is away, and it sends the
+//! difference when the switch is back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use network::{ChangeSet, Object, ObjectStore, TransportNode};
+use switch::{Changes, Channel, Desired, Event};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
+use tracing::{debug, info, warn};
+
+use crate::receipt::{Progress, Receipts, SwitchReceipt};
+
+/// The integration bridge on every transport node.
+const BRIDGE: &str = "br-int";
+/// How many events of a switch may wait for the controller; its driver then keeps the rest, bounded.
+const EVENTS_MAX: usize = 64;
+
+/// Starts drivers. Tests have their own.
+pub trait Drivers: Send {
+    /// Starts the driver of a switch; it ends when what is returned is dropped. Called within the tokio runtime.
+    fn spawn(&self, config: switch::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver>;
+}
+
+/// A driver of one switch. No call waits for the switch.
+pub trait Driver: Send {
+    /// What the switch should have, whole.
+    fn set_desired(&self, desired: Arc<Desired>);
+    /// The changes of one transaction, upon all before.
+    fn push(&self, txn: u64, changes: Changes);
+}
+
+/// Drivers of real switches.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDrivers;
+
+impl Drivers for RealDrivers {
+    fn spawn(&self, config: switch::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        Box::new(switch::spawn(config, events))
+    }
+}
+
+impl Driver for switch::Handle {
+    fn set_desired(&self, desired: Arc<Desired>) {
+        switch::Handle::set_desired(self, desired);
+    }
+
+    fn push(&self, txn: u64, changes: Changes) {
+        switch::Handle::push(self, txn, changes);
+    }
+}
+
+/// An event of a switch, for the engine thread.
+#[derive(Debug)]
+pub(crate) struct FleetEvent {
+    node: String,
+    /// Which driver it came from: what a driver says that was replaced meanwhile does not count.
+    generation: u64,
+    event: Event,
+}
+
+/// What is known of one switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SwitchStatus {
+    /// The transport node.
+    pub node: String,
+    /// Whether both connections are up.
+    pub connected: bool,
+    /// Whether everything wanted is in force, as far as is known.
+    pub synced: bool,
+    /// What is wrong; empty if nothing is.
+    pub last_error: String,
+    /// Transactions sent and not answered.
+    pub pending: usize,
+    /// The last transaction confirmed.
+    pub confirmed_txn: Option<u64>,
+    /// Flows that it should have.
+    pub flows: usize,
+    /// Tunnel ports that it should have.
+    pub tunnels: usize,
+    /// Flow modifications that the last comparison after a connection took.
+    pub sync_flow_mods: Option<usize>,
+}
+
+/// All switches.
+pub(crate) struct Fleet {
+    drivers: Box<dyn Drivers>,
+    runtime: Handle,
+    events: mpsc::Sender<FleetEvent>,
+    switches: BTreeMap<String, Switch>,
+    leaving: Vec<Leaving>,
+    generation: u64,
+    pub(crate) receipts: Receipts,
+}
+
+/// The driver of a deleted transport node, which still takes away what is ours.
+struct Leaving {
+    node: String,
+    reach: [Option<String>; 3],
+    generation: u64,
+    txn: u64,
+    _driver: Box<dyn Driver>,
+}
+
+#[derive(Default)]
+struct Switch {
+    generation: u64,
+    reach: [Option<String>; 3],
+    /// `None`: the transport node says too little to reach its switch.
+    driver: Option<Box<dyn Driver>>,
+    up: BTreeSet<Channel>,
+    /// Whether it was compared with the desired state since it was connected.
+    compared: bool,
+    pending: BTreeSet<u64>,
+    confirmed_txn: Option<u64>,
+    sync_flow_mods: Option<usize>,
+    faults: Faults,
+}
+
+/// What is wrong with a switch, each until it is mended.
+#[derive(Default)]
+struct Faults {
+    /// The connection that is down, and why.
+    connection: BTreeMap<Channel, String>,
+    /// What the switch refused; until it was compared again, or a later transaction was confirmed.
+    refused: Option<(Option<u64>, String)>,
+    /// Its last report, refused by the rules.
+    report: Option<String>,
+    /// What it reports as wrong.
+    problems: Option<String>,
+    /// Why there is no driver.
+    unreachable: Option<String>,
+}
+
+impl Fleet {
+    pub(crate) fn new(drivers: Box<dyn Drivers>, runtime: Handle, events: mpsc::Sender<FleetEvent>) -> Self {
+        let (switches, leaving, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
+        Fleet { drivers, runtime, events, switches, leaving, generation: 0, receipts }
+    }
+
+    /// Starts a driver for every transport node.
+    pub(crate) fn start(&mut self, objects: &ObjectStore, desired: impl Fn(&str) -> Arc<Desired>) {
+        for object in objects.list(network::Kind::TransportNode) {
+            if let Object::TransportNode(node) = &**object {
+                self.start_one(node, desired(&node.id));
+            }
+        }
+    }
+
+    /// Starts, restarts and ends drivers as transport nodes change with transaction `txn`, whose changes were pushed.
+    pub(crate) fn follow(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
+        let node_of = |object: &Option<Arc<Object>>| match object.as_deref() {
+            Some(Object::TransportNode(node)) => Some(node.clone()),
+            _ => None,
+        };
+        for change in objects.effective() {
+            match (node_of(&change.before), node_of(&change.after)) {
+                (Some(before), None) => self.leave(&before.id, txn),
+                (None, Some(after)) => self.start_one(&after, desired(&after.id)),
+                (Some(before), Some(after)) if reach(&before) != reach(&after) => {
+                    self.end(
+                        &before.id,
+                        "its transport node has other end points now; what the switch has stays",
+                    );
+                    self.start_one(&after, desired(&after.id));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn start_one(&mut self, node: &TransportNode, desired: Arc<Desired>) {
+        self.generation += 1;
+        let mut switch = Switch { generation: self.generation, reach: reach(node), ..Switch::default() };
+        // No two drivers work at one switch.
+        self.leaving.retain(|leaving| {
+            let shared =
+                leaving.reach.iter().zip(&switch.reach).take(2).any(|(old, new)| old.is_some() && old == new);
+            leaving.node != node.id && !shared
+        });
+        match config(node) {
+            Ok(config) => {
+                let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
+                let (events, generation) = (self.events.clone(), self.generation);
+                let _runtime = self.runtime.enter();
+                let driver = self.drivers.spawn(config, sender);
+                driver.set_desired(desired);
+                switch.driver = Some(driver);
+                self.runtime.spawn(async move {
+                    while let Some((node, event)) = receiver.recv().await {
+                        if events.send(FleetEvent { node, generation, event }).await.is_err() {
+                            break;
+                        }
+                    }
+                });
+            }
+            Err(why) => {
+                warn!(switch = node.id, why, "switch cannot be managed");
+                switch.faults.unreachable = Some(why);
+            }
+        }
+        self.switches.insert(node.id.clone(), switch);
+    }
+
+    /// Lets a switch go: at once if it is not connected or has nothing to take away, else when it has done so.
+    fn leave(&mut self, node: &str, txn: u64) {
+        match self.switches.remove(node) {
+            Some(Switch { driver: Some(driver), generation, reach, pending, up, .. })
+                if up.contains(&Channel::OpenFlow) && pending.contains(&txn) =>
+            {
+                let node = node.to_owned();
+                self.leaving.push(Leaving { node, reach, generation, txn, _driver: driver });
+            }
+            Some(switch) => {
+                self.switches.insert(node.to_owned(), switch);
+                self.end(node, "its transport node was deleted; what the switch has stays");
+            }
+            None => {}
+        }
+    }
+
+    /// Takes an event of a switch that is leaving; whether it was one.
+    fn farewell(&mut self, event: &FleetEvent) -> bool {
+        let Some(index) = self.leaving.iter().position(|leaving| leaving.generation == event.generation)
+        else {
+            return false;
+        };
+        let Leaving { node, txn, .. } = &self.leaving[index];
+        let (node, txn) = (node.clone(), *txn);
+        let end = match &event.event {
+            Event::Confirmed { txn: confirmed, at } if *confirmed == txn => {
+                info!(switch = node, "switch is let go; what was ours is taken away");
+                let at = *at;
+                self.receipts.advance(txn, &node, |receipt| {
+                    Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
+                });
+                true
+            }
+            Event::Refused { txn: Some(refused), reason, what } if *refused == txn => {
+                warn!(
+                    switch = node,
+                    reason, what, "switch is let go, but keeps what it did not let be taken away"
+                );
+                self.receipts.advance(txn, &node, |_| Progress::Refused(format!("refused {what}: {reason}")));
+                true
+            }
+            Event::Disconnected { channel: Channel::OpenFlow, why } => {
+                warn!(switch = node, why, "switch is let go while not connected; what it has stays");
+                self.receipts.advance(txn, &node, |_| Progress::Offline);
+                true
+            }
+            _ => false,
+        };
+        if end {
+            self.leaving.swap_remove(index);
+        }
+        true
+    }
+
+    fn end(&mut self, node: &str, why: &str) {
+        let Some(switch) = self.switches.remove(node) else { return };
+        info!(switch = node, why, "switch is let go");
+        for txn in switch.pending {
+            self.receipts.advance(txn, node, |_| Progress::Offline);
+        }
+    }
+
+    /// Sends a switch the changes of a transaction; says what becomes of it.
+    pub(crate) fn push(&mut self, txn: u64, node: &str, changes: Changes) -> SwitchReceipt {
+        let mut receipt = SwitchReceipt {
+            progress: Progress::Offline,
+            flows_added: changes.flows_add.len(),
+            flows_deleted: changes.flows_delete.len(),
+            tunnels_added: changes.tunnels_add.len(),
+            tunnels_deleted: changes.tunnels_delete.len(),
+        };
+        if let Some(switch) = self.switches.get_mut(node)
+            && let Some(driver) = &switch.driver
+        {
+            if switch.up.contains(&Channel::OpenFlow) {
+                receipt.progress = Progress::Pending;
+            }
+            switch.pending.insert(txn);
+            driver.push(txn, changes);
+        }
+        receipt
+    }
+
+    /// Takes an event of a switch. A report is handed back: it is for the rules.
+    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, switch::Report)> {
+        if self.farewell(&event) {
+            return None;
+        }
+        let FleetEvent { node, generation, event } = event;
+        let switch = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)?;
+        match event {
+            Event::Connected { channel } => {
+                info!(switch = node, %channel, "switch connected");
+                switch.up.insert(channel);
+                switch.faults.connection.remove(&channel);
+            }
+            Event::Disconnected { channel, why } => {
+                warn!(switch = node, %channel, why, "switch not connected");
+                switch.up.remove(&channel);
+                switch.compared = false;
+                switch.faults.connection.insert(channel, why);
+                if channel == Channel::OpenFlow {
+                    for txn in &switch.pending {
+                        self.receipts.advance(*txn, &node, |_| Progress::Offline);
+                    }
+                }
+            }
+            Event::Report(report) => {
+                let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+                let problems = (!problems.is_empty()).then(|| problems.join("; "));
+                if let Some(problems) = problems.as_ref().filter(|_| switch.faults.problems != problems) {
+                    warn!(switch = node, problems, "switch reports problems");
+                }
+                switch.faults.problems = problems;
+                return Some((node, report));
+            }
+            Event::Confirmed { txn, at } => {
+                debug!(switch = node, txn, "transaction in force");
+                switch.pending.remove(&txn);
+                switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
+                if switch.faults.refused.as_ref().is_some_and(|(refused, _)| *refused < Some(txn)) {
+                    switch.faults.refused = None;
+                }
+                self.receipts.advance(txn, &node, |receipt| {
+                    Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
+                });
+            }
+            Event::Refused { txn, reason, what } => {
+                warn!(switch = node, txn, reason, what, "switch refused");
+                let text = format!("refused {what}: {reason}");
+                if let Some(txn) = txn {
+                    switch.pending.remove(&txn);
+                    self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
+                }
+                switch.faults.refused = Some((txn, text));
+            }
+            Event::Synced { flow_mods, tunnels_changed } => {
+                info!(switch = node, flow_mods, tunnels_changed, "switch compared with what it should have");
+                switch.compared = true;
+                switch.sync_flow_mods = Some(flow_mods);
+            }
+        }
+        None
+    }
+
+    /// Notes what the rules said to a switch's report.
+    pub(crate) fn report_judged(&mut self, node: &str, refused: Option<String>) {
+        if let Some(why) = &refused {
+            warn!(switch = node, why, "report of the switch refused; its last one stands");
+        }
+        if let Some(switch) = self.switches.get_mut(node) {
+            switch.faults.report = refused;
+        }
+    }
+
+    /// What is known of every switch, in order of names.
+    pub(crate) fn status(&self, desired: impl Fn(&str) -> Arc<Desired>) -> Vec<SwitchStatus> {
+        let status = |(node, switch): (&String, &Switch)| {
+            let desired = desired(node);
+            let last_error = switch.faults.worst().unwrap_or_default();
+            let connected = switch.up.len() == 2;
+            let whole = connected && switch.compared && switch.pending.is_empty();
+            SwitchStatus {
+                node: node.clone(),
+                connected,
+                synced: whole && switch.faults.refused.is_none(),
+                last_error,
+                pending: switch.pending.len(),
+                confirmed_txn: switch.confirmed_txn,
+                flows: desired.flows.len(),
+                tunnels: desired.tunnels.len(),
+                sync_flow_mods: switch.sync_flow_mods,
+            }
+        };
+        self.switches.iter().map(status).collect()
+    }
+}
+
+impl Faults {
+    fn worst(&self) -> Option<String> {
+        let connection = || self.connection.values().next().cloned();
+        let refused = || self.refused.as_ref().map(|(_, text)| text.clone());
+        let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
+        let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
+        first.or_else(|| self.problems.clone())
+    }
+}
+
+/// What a driver depends on; if it changes, the driver is another.
+fn reach(node: &TransportNode) -> [Option<String>; 3] {
+    let text = |endpoint: &Option<network::Endpoint>| endpoint.as_ref().map(ToString::to_string);
+    [text(&node.ovsdb), text(&node.openflow), node.datapath_type.map(|datapath| datapath.to_string())]
+}
+
+fn config(node: &TransportNode) -> Result<switch::Config, String> {
+    let endpoint = |name: &str, endpoint: &Option<network::Endpoint>, absent: &str| match endpoint {
+        Some(endpoint) => {
+            endpoint.to_string().parse().map_err(|error| format!("{name}: {endpoint}: {error}"))
+        }
+        None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
+    };
+    Ok(switch::Config {
+        name: node.id.clone(),
+        ovsdb: endpoint("ovsdb", &node.ovsdb, "a switch that dials in")?,
+        openflow: endpoint("openflow", &node.openflow, "setting the bridge's controller")?,
+        bridge: BRIDGE.to_owned(),
+        datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
+    })
+}

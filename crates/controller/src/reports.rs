@@ -1,0 +1,136 @@
+//! What switches have reported: interfaces and tunnel ports.
+//!
+//! A report is whole; the difference to the one before becomes rows. What was reported last stands until the switch
+//! reports again, over restarts of the controller too: a switch that cannot be reached still forwards.
+
+use std::collections::BTreeMap;
+
+use network::Rows;
+use nlog_data::{Row, Value};
+use serde_json::Value as Json;
+
+/// The last report of every switch.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    nodes: BTreeMap<String, NodeReport>,
+}
+
+/// The last report of one switch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct NodeReport {
+    /// By the port's id.
+    vifs: BTreeMap<String, Vif>,
+    /// OpenFlow port number by tunnel name.
+    tunnels: BTreeMap<String, u16>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Vif {
+    ofport: u16,
+    mac: String,
+    /// The transaction in which it appeared at this port number.
+    since: u64,
+}
+
+impl Reports {
+    /// What a report means in transaction `txn`: the state to [commit](Reports::commit), and rows that come and go.
+    pub(crate) fn plan(&self, node: &str, report: &switch::Report, txn: u64) -> (NodeReport, Rows) {
+        let empty = NodeReport::default();
+        let before = self.nodes.get(node).unwrap_or(&empty);
+        let vif = |(port, vif): (&String, &switch::Vif)| {
+            // An interface that went and came between two reports has another number: it appeared anew.
+            let known = before.vifs.get(port).filter(|known| known.ofport == vif.ofport);
+            let since = known.map_or(txn, |known| known.since);
+            (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
+        };
+        let after =
+            NodeReport { vifs: report.vifs.iter().map(vif).collect(), tunnels: report.tunnels.clone() };
+        let rows = difference(&before.rows(node), &after.rows(node));
+        (after, rows)
+    }
+
+    /// The rows that go with a switch.
+    pub(crate) fn plan_removal(&self, node: &str) -> Rows {
+        let before = self.nodes.get(node).map(|report| report.rows(node)).unwrap_or_default();
+        difference(&before, &BTreeMap::new())
+    }
+
+    /// Makes a report the last one.
+    pub(crate) fn commit(&mut self, node: &str, report: NodeReport) {
+        self.nodes.insert(node.to_owned(), report);
+    }
+
+    /// Forgets a switch.
+    pub(crate) fn remove(&mut self, node: &str) {
+        self.nodes.remove(node);
+    }
+
+    /// The rows of all reports.
+    pub(crate) fn rows(&self) -> Rows {
+        let mut rows = Rows::default();
+        for (node, report) in &self.nodes {
+            for (table, list) in report.rows(node) {
+                rows.insert.entry(table).or_default().extend(list);
+            }
+        }
+        rows
+    }
+
+    /// How many interfaces a switch has reported.
+    pub(crate) fn vif_count(&self, node: &str) -> usize {
+        self.nodes.get(node).map_or(0, |report| report.vifs.len())
+    }
+
+    /// Takes a row of `vif` or `tunnel_port` from the journal; `Err` says what is wrong with it.
+    pub(crate) fn restore(&mut self, table: &str, row: &[Json]) -> Result<(), String> {
+        let number = |value: &Json| value.as_u64().and_then(|number| u16::try_from(number).ok());
+        let fault = || format!("no row of {table}: {}", Json::Array(row.to_vec()));
+        match (table, row) {
+            ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
+                let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
+                let vif = Vif { ofport, mac: mac.clone(), since };
+                self.nodes.entry(node.clone()).or_default().vifs.insert(port.clone(), vif);
+                Ok(())
+            }
+            ("tunnel_port", [Json::String(node), Json::String(tunnel), ofport]) => {
+                let ofport = number(ofport).ok_or_else(fault)?;
+                self.nodes.entry(node.clone()).or_default().tunnels.insert(tunnel.clone(), ofport);
+                Ok(())
+            }
+            _ => Err(fault()),
+        }
+    }
+}
+
+impl NodeReport {
+    fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
+        let text = |text: &str| Value::String(text.into());
+        let vif = |(port, vif): (&String, &Vif)| {
+            let since = i64::try_from(vif.since).unwrap_or(i64::MAX);
+            vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), Value::Int(since)]
+        };
+        let tunnel =
+            |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
+        BTreeMap::from([
+            ("vif", self.vifs.iter().map(vif).collect()),
+            ("tunnel_port", self.tunnels.iter().map(tunnel).collect()),
+        ])
+    }
+}
+
+/// Rows that come and go between two states; both ascend, since they come from maps in order of their keys.
+fn difference(before: &BTreeMap<&'static str, Vec<Row>>, after: &BTreeMap<&'static str, Vec<Row>>) -> Rows {
+    let missing = |from: &BTreeMap<&'static str, Vec<Row>>, other: &BTreeMap<&'static str, Vec<Row>>| {
+        let mut tables = BTreeMap::new();
+        for (table, rows) in from {
+            let there = other.get(table).map(Vec::as_slice).unwrap_or_default();
+            let gone: Vec<Row> =
+                rows.iter().filter(|row| there.binary_search(row).is_err()).cloned().collect();
+            if !gone.is_empty() {
+                tables.insert(*table, gone);
+            }
+        }
+        tables
+    };
+    Rows { insert: missing(after, before), delete: missing(before, after) }
+}

@@ -1,0 +1,162 @@
+//! The rules that the controller runs, and how its tables fit theirs.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use network::Rows;
+use nlog::Program;
+use nlog_data::{Role, RuleId, Schema, Table, TableId, Transaction, Type};
+use tracing::warn;
+
+/// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
+const INPUTS: &[(&str, &[Type])] = &[
+    ("datapath_label", &[Type::String, Type::Int]),
+    ("logical_switch", &[Type::String, Type::String]),
+    ("logical_switch_port", &[Type::String, Type::String]),
+    ("port_ip", &[Type::String, Type::Ip, Type::Mac]),
+    ("port_label", &[Type::String, Type::Int]),
+    ("port_mac", &[Type::String, Type::Mac]),
+    ("transport_node", &[Type::String, Type::String, Type::Ip]),
+    ("transport_node_encap", &[Type::String, Type::Int, Type::String]),
+    ("tunnel_port", &[Type::String, Type::String, Type::Int]),
+    ("vif", &[Type::String, Type::String, Type::Int, Type::String, Type::Int]),
+];
+
+/// The output tables that go to switches (`rules/interface/driver.nlog`).
+const FLOWS: (&str, &[Type]) = ("of_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]);
+const TUNNELS: (&str, &[Type]) = ("ovsdb_tunnel", &[Type::String, Type::String, Type::String, Type::String]);
+
+/// A program and where the controller's tables are in it.
+#[derive(Debug)]
+pub struct Rules {
+    inputs: BTreeMap<&'static str, TableId>,
+    pub(crate) flows: Option<TableId>,
+    pub(crate) tunnels: Option<TableId>,
+    fingerprints: Vec<u64>,
+    sources: HashMap<u64, RuleSource>,
+}
+
+/// Where a rule stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuleSource {
+    /// A hash of the rule's tokens; the cookie of its flows.
+    pub fingerprint: u64,
+    /// The file.
+    pub file: Arc<str>,
+    /// Its line, from 1.
+    pub line: u32,
+    /// Its column, from 1.
+    pub column: u32,
+    /// Its text.
+    pub text: Arc<str>,
+}
+
+/// Why the controller cannot run a program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RulesError {
+    /// A table has other columns than the controller's.
+    #[error("table {name}: the rules declare {declared}, the controller has {ours}; see rules/interface/")]
+    Columns {
+        /// The table.
+        name: String,
+        /// As the rules have it.
+        declared: String,
+        /// As the controller has it.
+        ours: String,
+    },
+    /// Nothing would ever reach a switch.
+    #[error(
+        "the rules have neither an output table of_flow nor one ovsdb_tunnel; see rules/interface/driver.nlog"
+    )]
+    NoOutput,
+}
+
+impl Rules {
+    /// Looks for the controller's tables in a program. What the two do not share is logged.
+    pub fn new(program: &Program) -> Result<Rules, RulesError> {
+        let schema = &*program.schema;
+        let mut inputs = BTreeMap::new();
+        for &(name, types) in INPUTS {
+            if let Some(table) = find(schema, name, Role::Input, types)? {
+                inputs.insert(name, table);
+            } else {
+                warn!(table = name, "rules have no such input table; its rows are not used");
+            }
+        }
+        let filled: BTreeSet<&str> = inputs.keys().copied().collect();
+        for (_, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            if !filled.contains(table.name.as_str()) {
+                warn!(table = table.name, "nothing fills this input table of the rules; it stays empty");
+            }
+        }
+        let flows = find(schema, FLOWS.0, Role::Output, FLOWS.1)?;
+        let tunnels = find(schema, TUNNELS.0, Role::Output, TUNNELS.1)?;
+        if flows.is_none() && tunnels.is_none() {
+            return Err(RulesError::NoOutput);
+        }
+        let source = |rule: &nlog::program::Rule| RuleSource {
+            fingerprint: rule.fingerprint,
+            file: rule.place.file.clone(),
+            line: rule.place.line,
+            column: rule.place.column,
+            text: rule.text.clone(),
+        };
+        let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
+        let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
+        Ok(Rules { inputs, flows, tunnels, fingerprints, sources })
+    }
+
+    /// The output tables that the controller wants to hear of.
+    pub fn observed(&self) -> BTreeSet<TableId> {
+        self.flows.iter().chain(&self.tunnels).copied().collect()
+    }
+
+    /// The rule with this fingerprint.
+    pub fn source(&self, fingerprint: u64) -> Option<&RuleSource> {
+        self.sources.get(&fingerprint)
+    }
+
+    pub(crate) fn fingerprint(&self, rule: RuleId) -> u64 {
+        self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Rows without those of tables that the rules do not have.
+    pub(crate) fn used(&self, mut rows: Rows) -> Rows {
+        rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
+        rows.delete.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
+        rows
+    }
+
+    /// Rows as a transaction; tables that the rules do not have are left out.
+    pub(crate) fn transaction(&self, rows: &Rows) -> Transaction {
+        let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| {
+            let known = |(table, rows): (&&'static str, &Vec<nlog_data::Row>)| {
+                self.inputs.get(table).map(|id| (*id, rows.clone()))
+            };
+            side.iter().filter_map(known).collect()
+        };
+        Transaction { insert: side(&rows.insert), delete: side(&rows.delete) }
+    }
+}
+
+fn find(schema: &Schema, name: &str, role: Role, types: &[Type]) -> Result<Option<TableId>, RulesError> {
+    let Some(id) = schema.find(name) else { return Ok(None) };
+    let table = schema.table(id);
+    if table.role == role && table.columns.iter().map(|column| &column.ty).eq(types) {
+        return Ok(Some(id));
+    }
+    let list = |types: &mut dyn Iterator<Item = &Type>| {
+        types.map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let role_name = |role| match role {
+        Role::Input => "input",
+        Role::Internal => "internal",
+        Role::Output => "output",
+    };
+    let shown = |table: &Table| list(&mut table.columns.iter().map(|column| &column.ty));
+    Err(RulesError::Columns {
+        name: name.to_owned(),
+        declared: format!("{} ({})", role_name(table.role), shown(table)),
+        ours: format!("{} ({})", role_name(role), list(&mut types.iter())),
+    })
+}
