@@ -80,7 +80,7 @@ impl fmt::Display for Prerequisite {
             Prerequisite::Nd => "icmp6 with icmp_type 135 or 136",
             Prerequisite::NdSolicit => "icmp6 with icmp_type 135",
             Prerequisite::NdAdvert => "icmp6 with icmp_type 136",
-            Prerequisite::Ct => "ct_state=+trk and ip or ipv6",
+            Prerequisite::Ct => "ip or ipv6, and a valid ct_state such as +trk-inv or +est",
         })
     }
 }
@@ -152,7 +152,7 @@ macro_rules! header {
     ($name:ident pkt_reg $n:literal) => { header!(@ $name, 0x8001, 0, $n) };
     ($name:ident nxoxm $n:literal) => { header!(@ $name, 0xffff, 0x0000_2320, $n) };
     ($name:ident onf $n:literal) => { header!(@ $name, 0xffff, 0x4f4e_4600, $n) };
-    ($name:ident ericsson $n:literal) => { header!(@ $name, 0xffff, 0x0000_00d4, $n) };
+    ($name:ident ericsson $n:literal) => { header!(@ $name, 0x1000, 0, $n) };
     (@ $name:ident, $class:expr, $experimenter:expr, $n:literal) => {
         Header { name: stringify!($name), class: $class, experimenter: $experimenter, number: $n }
     };
@@ -202,8 +202,6 @@ macro_rules! fields {
 fields! {
     /// The packet's mark inside the switch's host.
     PktMark("pkt_mark", "pkt_mark", [], 32, masked, rw, None, Hex, [NXM_NX_PKT_MARK nxm1 33]);
-    /// Recirculation id; internal to Open vSwitch.
-    RecircId("recirc_id", "recirc_id", [], 32, whole, ro, None, Hex, [NXM_NX_RECIRC_ID nxm1 36]);
     /// Hash computed in the datapath.
     DpHash("dp_hash", "dp_hash", [], 32, masked, ro, None, Hex, [NXM_NX_DP_HASH nxm1 35, NXOXM_ET_DP_HASH nxoxm 0]);
     /// Id of a satisfied conjunction.
@@ -306,8 +304,8 @@ fields! {
     TunIpv6Dst("tun_ipv6_dst", "tun_ipv6_dst", [], 128, masked, rw, None, Ipv6, [NXM_NX_TUN_IPV6_DST nxm1 110]);
     /// VXLAN group policy id.
     TunGbpId("tun_gbp_id", "tun_gbp_id", [], 16, masked, rw, None, Decimal, [NXM_NX_TUN_GBP_ID nxm1 38]);
-    /// VXLAN group policy flags.
-    TunGbpFlags("tun_gbp_flags", "tun_gbp_flags", [], 8, masked, rw, None, Hex, [NXM_NX_TUN_GBP_FLAGS nxm1 39]);
+    /// VXLAN group policy flags; Open vSwitch prints no mask of them, so none is taken.
+    TunGbpFlags("tun_gbp_flags", "tun_gbp_flags", [], 8, whole, rw, None, Hex, [NXM_NX_TUN_GBP_FLAGS nxm1 39]);
     /// Tunnel flags; bit 0 is OAM.
     TunFlags("tun_flags", "tun_flags", [], 1, masked, rw, None, TunFlags, [NXM_NX_TUN_FLAGS nxm1 104]);
     /// Metadata carried between tables.

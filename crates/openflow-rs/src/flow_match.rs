@@ -132,6 +132,8 @@ impl Match {
                 // The switch takes an unmatched code for 0 here.
                 && self.exactly(Field::Icmpv6Code).is_none_or(|code| code == 0)
         };
+        // Only the first fragment has ports.
+        let later_fragment = self.get(Field::IpFrag).is_some_and(|(value, _)| value & 2 != 0);
         match needs {
             Prerequisite::None => true,
             Prerequisite::Vlan => {
@@ -142,15 +144,21 @@ impl Match {
             Prerequisite::Ip => ip,
             Prerequisite::Arp => eth(ETH_TYPE_ARP) || eth(ETH_TYPE_RARP),
             Prerequisite::Mpls => eth(ETH_TYPE_MPLS) || eth(ETH_TYPE_MPLS_MCAST),
-            Prerequisite::Tcp => ip && proto(PROTO_TCP),
-            Prerequisite::Udp => ip && proto(PROTO_UDP),
-            Prerequisite::Sctp => ip && proto(PROTO_SCTP),
+            Prerequisite::Tcp => ip && proto(PROTO_TCP) && !later_fragment,
+            Prerequisite::Udp => ip && proto(PROTO_UDP) && !later_fragment,
+            Prerequisite::Sctp => ip && proto(PROTO_SCTP) && !later_fragment,
             Prerequisite::Icmp => eth(ETH_TYPE_IP) && proto(PROTO_ICMP),
             Prerequisite::Icmp6 => eth(ETH_TYPE_IPV6) && proto(PROTO_ICMPV6),
             Prerequisite::Nd => nd(ND_SOLICIT) || nd(ND_ADVERT),
             Prerequisite::NdSolicit => nd(ND_SOLICIT),
             Prerequisite::NdAdvert => nd(ND_ADVERT),
-            Prerequisite::Ct => ip && self.get(Field::CtState).is_some_and(|(value, _)| value & 1 << 5 != 0),
+            Prerequisite::Ct => {
+                // New, established, related, reply, or translated; or tracked and not invalid.
+                let valid = |(value, mask): (u128, u128)| {
+                    value & 0xcf != 0 || (value & 0x20 != 0 && mask & !value & 0x10 != 0)
+                };
+                ip && self.get(Field::CtState).is_some_and(valid)
+            }
         }
     }
 

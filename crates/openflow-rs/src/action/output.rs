@@ -65,7 +65,7 @@ impl Body for Output {
         match call.arg.parse::<PortNo>() {
             Ok(port) => Ok(Output::to(port).into()),
             Err(error) => match call.arg.parse::<Subfield>() {
-                Ok(source) => Ok(OutputReg { source, max_len: u16::MAX }.into()),
+                Ok(source) => Ok(Action::output_reg(source)?),
                 Err(_) => Err(error),
             },
         }

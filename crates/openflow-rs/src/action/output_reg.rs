@@ -1,15 +1,51 @@
 //! `output:REG[A..B]`: send the packet to the port whose number is in a field.
 
 use super::*;
-use crate::oxm;
+use crate::{MatchError, oxm};
 
 /// Sends the packet to the port whose number some bits of a field hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputReg {
+    source: Subfield,
+    max_len: u16,
+}
+
+/// Bits that the action's encoding has room for.
+const BITS_MAX: u16 = 64;
+
+impl OutputReg {
+    /// Sends the packet to the port whose number is in `source`, all of it if that is the controller.
+    ///
+    /// # Errors
+    /// [`MatchError::BadBits`] for more than 64 bits.
+    pub fn new(source: Subfield) -> Result<OutputReg, MatchError> {
+        let (field, start, bits) = (source.field(), source.start(), source.bits());
+        if bits > BITS_MAX {
+            let end = u32::from(start) + u32::from(bits);
+            return Err(MatchError::BadBits { field, start, end, bits: BITS_MAX });
+        }
+        Ok(OutputReg { source, max_len: u16::MAX })
+    }
+
     /// Where the port number is.
-    pub source: Subfield,
+    pub fn source(self) -> Subfield {
+        self.source
+    }
+
     /// Bytes of the packet if the port is the controller.
-    pub max_len: u16,
+    pub fn max_len(self) -> u16 {
+        self.max_len
+    }
+}
+
+impl Action {
+    /// Sends the packet to the port whose number is in `source`.
+    ///
+    /// # Errors
+    /// As [`OutputReg::new`].
+    pub fn output_reg(source: Subfield) -> Result<Action, MatchError> {
+        Ok(OutputReg::new(source)?.into())
+    }
 }
 
 impl Body for OutputReg {
@@ -66,5 +102,6 @@ fn vectors() {
         ("output:OXM_OF_METADATA[8..23]", "ffff 0018 00002320 0020 020f ffff 80000408 000000000000"),
     ]);
     testing::check_spellings([("output:reg1", "output:NXM_NX_REG1[]")]);
+    testing::check_refused(["output:xxreg0", "output:reg1[0..32]"]);
     testing::check_malformed(["ffff 0018 00002320 000f 0820 00010204 ffff 000000000000"]);
 }

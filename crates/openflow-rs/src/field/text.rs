@@ -116,7 +116,7 @@ impl Field {
     pub(crate) fn write_match(self, f: &mut impl Write, value: u128, mask: u128) -> fmt::Result {
         let exact = self.is_exact(mask);
         match self.info().format {
-            Format::Decimal if !exact => write!(f, "{}/{}", Hex(value), Hex(mask)),
+            Format::Decimal if !exact => write!(f, "{value:#x}/{mask:#x}"),
             Format::EtherType => write!(f, "{value:#06x}"),
             Format::FlowLabel if exact => write!(f, "{value:#07x}"),
             Format::FlowLabel => write!(f, "{value:#07x}/{mask:#07x}"),
@@ -169,7 +169,7 @@ impl Field {
             },
             Format::CtState => flags(f, CT_STATE, value, mask),
             Format::TcpFlags => flags(f, TCP_FLAGS, value, mask),
-            Format::TunFlags if exact && value != 0 => bar_flags(f, TUN_FLAGS, value),
+            Format::TunFlags if exact => bar_flags(f, TUN_FLAGS, value),
             Format::TunFlags => flags(f, TUN_FLAGS, value, mask),
             Format::Frag => match FRAGS.iter().find(|(_, v, m)| *v == value && *m == mask) {
                 Some((name, ..)) => f.write_str(name),

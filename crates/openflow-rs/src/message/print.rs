@@ -129,17 +129,17 @@ fn printable(bytes: &[u8]) -> String {
 pub(super) fn hex_dump(bytes: &[u8]) -> String {
     let mut text = String::new();
     for (line, chunk) in bytes.chunks(16).enumerate() {
-        let _ = write!(text, "{:08x} ", line * 16);
+        let _ = write!(text, "{:08x}  ", line * 16);
         for place in 0..16 {
-            let separator = if place == 8 && chunk.len() > 8 { '-' } else { ' ' };
+            let separator = if place == 7 { '-' } else { ' ' };
             let _ = match chunk.get(place) {
-                Some(byte) => write!(text, "{separator}{byte:02x}"),
-                None => write!(text, "{separator}  "),
+                Some(byte) => write!(text, "{byte:02x}{separator}"),
+                None => write!(text, "   "),
             };
         }
         let ascii = |byte: &u8| if (0x20..0x7f).contains(byte) { char::from(*byte) } else { '.' };
         let shown: String = chunk.iter().map(ascii).collect();
-        let _ = writeln!(text, " |{shown:<16}|");
+        let _ = writeln!(text, "|{shown:<16}|");
     }
     text
 }

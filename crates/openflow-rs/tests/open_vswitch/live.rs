@@ -1,0 +1,321 @@
+//! A conversation with a running switch.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use openflow_rs::message::*;
+use openflow_rs::{
+    Action, Actions, Body, Field, FlowEntry, FlowMod, FlowStats, Frame, Message, PortNo, frame,
+};
+
+use crate::ofctl::{ofctl, run};
+use crate::random::{runner, sample};
+use crate::strategies;
+
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Directory of the schema that Open vSwitch's package installs.
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// A database and a switch of our own, with dummy devices: no privileges, no trace on the host.
+struct Switch {
+    run: tempfile::TempDir,
+    daemons: Vec<Child>,
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        for daemon in self.daemons.iter_mut().rev() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+impl Switch {
+    fn start() -> Switch {
+        let run_dir =
+            tempfile::Builder::new().prefix("openflow-rs-").tempdir().expect("a temporary directory");
+        let mut switch = Switch { run: run_dir, daemons: Vec::new() };
+        let db = switch.path("conf.db");
+        assert!(
+            Path::new(SCHEMA).exists(),
+            "{SCHEMA} is missing; install it with: apt-get install openvswitch-switch"
+        );
+        assert!(run("ovsdb-tool", &["create", &db, SCHEMA]).status.success());
+        let socket = switch.path("db.sock");
+        switch.spawn("ovsdb-server", &[&db, &format!("--remote=punix:{socket}")], "db");
+        switch.wait_for("db.sock");
+        let remote = format!("unix:{socket}");
+        let vsctl = format!("--db={remote}");
+        assert!(run("ovs-vsctl", &[&vsctl, "--no-wait", "init"]).status.success());
+        switch.spawn("ovs-vswitchd", &["--enable-dummy=override", "--disable-system", &remote], "vs");
+        let add = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure"];
+        let output = run("ovs-vsctl", &[&[vsctl.as_str(), "--timeout=20"], &add[..]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        switch.wait_for("br0.mgmt");
+        switch
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.run.path().join(name).to_str().expect("an ASCII path").to_owned()
+    }
+
+    fn spawn(&mut self, program: &str, arguments: &[&str], name: &str) {
+        let control = format!("--unixctl={}", self.path(&format!("{name}.ctl")));
+        let log = format!("--log-file={}", self.path(&format!("{name}.log")));
+        let child = Command::new(program)
+            .args(arguments)
+            .args([&control, &log])
+            .env("OVS_RUNDIR", self.run.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let hint = "install it with: apt-get install openvswitch-switch";
+        self.daemons.push(child.unwrap_or_else(|error| panic!("{program}: {error}; {hint}")));
+    }
+
+    fn wait_for(&self, name: &str) {
+        let start = Instant::now();
+        while UnixStream::connect(self.path(name)).is_err() {
+            assert!(start.elapsed() < DEADLINE, "{name} did not appear");
+            std::thread::yield_now();
+        }
+    }
+
+    fn connect(&self) -> Connection {
+        let stream = UnixStream::connect(self.path("br0.mgmt")).expect("connected");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        let mut connection = Connection { stream, received: Vec::new(), xid: 0 };
+        connection.send(Body::Hello(Hello::new()));
+        let Body::Hello(hello) = connection.receive().body else { panic!("no hello") };
+        assert!(hello.speaks(VERSION));
+        connection
+    }
+
+    fn dump(&self) -> Vec<String> {
+        let printed = ofctl(&["--no-stats", "dump-flows", &format!("unix:{}", self.path("br0.mgmt"))]);
+        printed.lines().map(|line| line.trim().to_owned()).collect()
+    }
+}
+
+struct Connection {
+    stream: UnixStream,
+    received: Vec<u8>,
+    xid: u32,
+}
+
+impl Connection {
+    fn send(&mut self, body: Body) -> u32 {
+        self.xid += 1;
+        let message = Message { xid: self.xid, body };
+        self.stream.write_all(&message.encode().expect("a message")).expect("sent");
+        self.xid
+    }
+
+    /// The next message; what it prints is compared with `ovs-ofctl` as well.
+    fn receive(&mut self) -> Message {
+        loop {
+            match frame(&self.received).expect("a header") {
+                Frame::Message(len) => {
+                    let bytes: Vec<u8> = self.received.drain(..len).collect();
+                    let message =
+                        Message::decode(&bytes).unwrap_or_else(|error| panic!("{error}: {bytes:02x?}"));
+                    let printed = crate::ofctl::print_all(std::slice::from_ref(&bytes));
+                    // Open vSwitch does not print refused flows that it cannot read itself.
+                    if !printed[0].contains("***decode error") {
+                        crate::ofctl::check_lines(&message.to_string(), &printed[0]);
+                    }
+                    return message;
+                }
+                Frame::Incomplete(more) => {
+                    let mut bytes = vec![0; more];
+                    self.stream.read_exact(&mut bytes).expect("more bytes");
+                    self.received.append(&mut bytes);
+                }
+            }
+        }
+    }
+
+    fn request(&mut self, body: Body) -> Body {
+        let xid = self.send(body);
+        let reply = self.receive();
+        assert_eq!(reply.xid, xid, "{reply}");
+        reply.body
+    }
+
+    fn bundle(&mut self, op: BundleOp) -> Body {
+        self.request(control(op))
+    }
+
+    fn add(&mut self, flow: FlowMod) {
+        let body = Box::new(Body::FlowMod(flow));
+        self.send(Body::BundleAdd(BundleAdd { bundle_id: 1, flags: FLAGS, body }));
+    }
+
+    fn dump(&mut self) -> Vec<FlowStats> {
+        let xid = self.send(Body::FlowDescRequest(FlowDescRequest::all()));
+        let mut flows = Vec::new();
+        loop {
+            let reply = self.receive();
+            let Body::FlowDescReply(mut part) = reply.body else { panic!("no dump: {reply}") };
+            assert_eq!((reply.xid, part.unreadable), (xid, Vec::new()));
+            flows.append(&mut part.flows);
+            if !part.more {
+                return flows;
+            }
+        }
+    }
+}
+
+const FLAGS: BundleFlags = BundleFlags(3);
+
+fn control(op: BundleOp) -> Body {
+    Body::BundleControl(BundleControl { bundle_id: 1, op, flags: FLAGS })
+}
+
+fn reply(op: BundleOp) -> Body {
+    Body::BundleControl(BundleControl { bundle_id: 1, op, flags: BundleFlags(0) })
+}
+
+/// Random entries that differ in table, priority or match, and need no group or meter.
+fn entries() -> Vec<FlowEntry> {
+    let mut seen = std::collections::BTreeSet::new();
+    sample(&strategies::entry(), &mut runner(), 400)
+        .into_iter()
+        .map(|mut entry| {
+            let absent = |action: &Action| matches!(action, Action::Group(_) | Action::Meter(_));
+            entry.actions.0.retain(|action| !absent(action));
+            entry.idle_timeout = 0;
+            entry.hard_timeout = 0;
+            entry.flags.0 &= !2;
+            entry
+        })
+        // Only the switch itself may match on the datapath's hash.
+        .filter(|entry| entry.matches.get(Field::DpHash).is_none())
+        .filter(|entry| seen.insert((entry.table, entry.priority, entry.matches.clone())))
+        .collect()
+}
+
+#[test]
+fn flows_sent_in_a_bundle_come_back_in_the_dump() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let Body::FeaturesReply(features) = connection.request(Body::FeaturesRequest) else {
+        panic!("no features")
+    };
+    assert_eq!(features.n_tables, 254);
+    assert!(
+        matches!(connection.request(Body::EchoRequest(vec![1, 2])), Body::EchoReply(data) if data == [1, 2])
+    );
+    let role = RoleRequest { role: Role::Primary, short_id: u32::MAX, generation_id: 1 };
+    assert!(
+        matches!(connection.request(Body::RoleRequest(role)), Body::RoleReply(got) if got.role == Role::Primary)
+    );
+    connection
+        .send(Body::SetConfig(SwitchConfig { fragments: FragmentHandling::Normal, miss_send_len: 128 }));
+    assert!(
+        matches!(connection.request(Body::GetConfigRequest), Body::GetConfigReply(c) if c.miss_send_len == 128)
+    );
+    let Body::PortDescReply(ports) = connection.request(Body::PortDescRequest(PortNo::ANY)) else {
+        panic!("no ports")
+    };
+    assert_eq!(
+        ports.ports.iter().map(|port| (port.number, port.name.as_str())).collect::<Vec<_>>(),
+        [(PortNo::LOCAL, "br0")]
+    );
+
+    let mut sent = entries();
+    assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
+    connection.add(FlowMod::delete_all());
+    for entry in &sent {
+        connection.add(FlowMod::add(entry.clone()));
+    }
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    assert_eq!(connection.bundle(BundleOp::CommitRequest), reply(BundleOp::CommitReply));
+
+    let mut dumped: Vec<FlowEntry> = connection.dump().into_iter().map(|flow| flow.entry).collect();
+    sent.sort();
+    dumped.sort();
+    assert_eq!(sent.len(), dumped.len());
+    for (sent, dumped) in sent.iter().zip(&dumped) {
+        assert_eq!(sent, dumped, "sent {sent}, came back {dumped}");
+    }
+
+    let mut ours: Vec<String> = sent.iter().map(ToString::to_string).collect();
+    let mut theirs = switch.dump();
+    ours.sort();
+    theirs.sort();
+    assert_eq!(ours, theirs);
+    for line in theirs {
+        assert_eq!(line.parse::<FlowEntry>().map(|entry| entry.to_string()), Ok(line));
+    }
+
+    // Changing and deleting by our own text finds the same entries.
+    let changed = FlowEntry { actions: "output:9".parse().expect("an action"), ..sent[0].clone() };
+    connection.send(Body::FlowMod(FlowMod::modify_strict(changed.clone())));
+    for entry in &sent[1..] {
+        connection.send(Body::FlowMod(FlowMod::delete_strict(entry.clone())));
+    }
+    assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
+    let left: Vec<FlowEntry> = connection.dump().into_iter().map(|flow| flow.entry).collect();
+    assert_eq!(left.iter().map(|entry| &entry.actions).collect::<Vec<_>>(), [&changed.actions]);
+}
+
+#[test]
+fn refusals_name_what_is_wrong() {
+    let switch = Switch::start();
+    let mut connection = switch.connect();
+    let flow = |text: &str| Body::FlowMod(text.parse().expect("a flow"));
+    for (text, expected) in [
+        ("add tcp_dst=80,actions=drop", "OFPBMC_BAD_PREREQ"),
+        ("add ip,ct_state=+trk,actions=group:77", "OFPBAC_BAD_OUT_GROUP"),
+        ("add actions=meter:77", "OFPMMFC_INVALID_METER"),
+        ("add table=5,actions=goto_table:5", "OFPBIC_BAD_TABLE_ID"),
+        ("add actions=set_field:1.2.3.4->ip_src", "OFPBAC_MATCH_INCONSISTENT"),
+        ("modify table=255,actions=drop", "OFPFMFC_BAD_TABLE_ID"),
+    ] {
+        let Body::Error(error) = connection.request(flow(text)) else { panic!("{text} was not refused") };
+        assert_eq!(error.code.name(), Some(expected), "{text}");
+        assert_eq!(error.data[1], 14, "the refused flow-mod is quoted");
+    }
+    let lone = "tcp_dst=80".parse::<openflow_rs::Match>().expect("a match");
+    assert!(lone.validate().is_err());
+
+    // An error at the time of adding does not fail the commit: the rest is applied.
+    assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
+    connection.add("add tcp_dst=80,actions=drop".parse().expect("a flow"));
+    assert!(matches!(connection.receive().body, Body::Error(error) if error.code == ErrorCode::BAD_PREREQ));
+    connection.add(FlowMod::add(FlowEntry::new(0, 1, openflow_rs::Match::any(), Actions::drop())));
+    assert_eq!(connection.bundle(BundleOp::DiscardRequest), reply(BundleOp::DiscardReply));
+    assert_eq!(connection.dump(), Vec::new());
+
+    // An error at commit names the message, then the bundle.
+    assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
+    connection.add("add actions=group:77".parse().expect("a flow"));
+    let add = connection.xid;
+    let commit = connection.send(control(BundleOp::CommitRequest));
+    for (xid, expected) in [(add, "OFPBAC_BAD_OUT_GROUP"), (commit, "OFPBFC_MSG_FAILED")] {
+        let message = connection.receive();
+        let Body::Error(error) = message.body else { panic!("committed") };
+        assert_eq!((message.xid, error.code.name()), (xid, Some(expected)));
+    }
+}
+
+#[test]
+fn another_version_is_refused_in_words() {
+    let switch = Switch::start();
+    let mut stream = UnixStream::connect(switch.path("br0.mgmt")).expect("connected");
+    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    // Version 0x3f.
+    stream.write_all(&[0x3f, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0x80, 0, 0, 0]).expect("sent");
+    let mut received = Vec::new();
+    let _ = stream.read_to_end(&mut received);
+    let Ok(Frame::Message(len)) = frame(&received) else { panic!("no hello: {received:02x?}") };
+    assert!(matches!(Message::decode(&received[..len]).expect("a hello").body, Body::Hello(_)));
+    let Ok(Frame::Message(end)) = frame(&received[len..]) else { panic!("no error: {received:02x?}") };
+    let error = Message::decode(&received[len..len + end]).expect("an error");
+    assert!(error.to_string().contains("OFPHFC_INCOMPATIBLE"), "{error}");
+}

@@ -1,0 +1,237 @@
+//! Every message kind prints as `ovs-ofctl` prints its bytes.
+
+use std::time::Duration;
+
+use openflow_rs::message::*;
+use openflow_rs::{Body, FlowEntry, FlowMod, FlowStats, MacAddr, Match, Message, PortNo};
+
+use crate::ofctl::{check_printed, ofctl, run};
+
+fn numbered(bodies: impl IntoIterator<Item = Body>) -> Vec<Message> {
+    (0x1a..).zip(bodies).map(|(xid, body)| Message { xid, body }).collect()
+}
+
+fn port(number: PortNo, name: &str) -> Port {
+    Port {
+        number,
+        mac: MacAddr([2, 0, 0, 0, 0, 0xab]),
+        name: name.to_owned(),
+        config: PortConfig(0x61),
+        state: PortState(5),
+        link: [0x840, 0xffff, 0, 1],
+        current_kbps: 10_000_000,
+        max_kbps: 12_345_678,
+    }
+}
+
+fn flow(text: &str) -> FlowMod {
+    text.parse().expect("a flow")
+}
+
+#[test]
+fn session_messages() {
+    let hellos = [0x40, 0x7e, 0x42, 0x10, 2].map(|versions| Body::Hello(Hello::with_versions(versions)));
+    let echoes = [0, 1, 7, 8, 9, 16, 17, 40]
+        .map(|len: u8| Body::EchoRequest((0..len).map(|n| 0x1b + n * 5).collect()));
+    let features = Features {
+        datapath_id: 0x5e42,
+        n_buffers: 256,
+        n_tables: 254,
+        auxiliary_id: 3,
+        capabilities: Capabilities(0xffff_ffff),
+    };
+    let mut bodies = vec![
+        Body::EchoReply(b"are you there?".to_vec()),
+        Body::FeaturesRequest,
+        Body::FeaturesReply(features),
+        Body::FeaturesReply(Features { auxiliary_id: 0, capabilities: Capabilities(0x4f), ..features }),
+        Body::FeaturesReply(Features { capabilities: Capabilities(0), ..features }),
+        Body::GetConfigRequest,
+        Body::BarrierRequest,
+        Body::BarrierReply,
+    ];
+    bodies.extend(hellos);
+    bodies.extend(echoes);
+    for fragments in [FragmentHandling::Normal, FragmentHandling::Drop, FragmentHandling::Reassemble] {
+        bodies.push(Body::SetConfig(SwitchConfig { fragments, miss_send_len: 128 }));
+        bodies.push(Body::GetConfigReply(SwitchConfig { fragments, miss_send_len: 65535 }));
+    }
+    for role in [Role::NoChange, Role::Equal, Role::Primary, Role::Secondary] {
+        for generation_id in [7, u64::MAX] {
+            let request = RoleRequest { role, short_id: u32::MAX, generation_id };
+            bodies.push(Body::RoleRequest(request));
+            bodies.push(Body::RoleReply(request));
+            for reason in [RoleReason::PrimaryRequest, RoleReason::Config, RoleReason::Experimenter] {
+                bodies.push(Body::RoleStatus(RoleStatus { role, reason, generation_id }));
+            }
+        }
+    }
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn ports() {
+    let one = port(PortNo(7), "tap-vm7");
+    let local = port(PortNo::LOCAL, "br-int");
+    let plain = Port {
+        config: PortConfig(0),
+        state: PortState(0),
+        link: [0; 4],
+        current_kbps: 0,
+        max_kbps: 0,
+        ..port(PortNo(1), "exactly15-bytes")
+    };
+    let reply = PortDescReply { more: true, ports: vec![local.clone(), one.clone(), plain.clone()] };
+    check_printed(&numbered([
+        Body::PortStatus(PortStatus { reason: PortReason::Add, port: one }),
+        Body::PortStatus(PortStatus { reason: PortReason::Delete, port: local }),
+        Body::PortStatus(PortStatus { reason: PortReason::Modify, port: plain }),
+        Body::PortDescRequest(PortNo::ANY),
+        Body::PortDescRequest(PortNo(3)),
+        Body::PortDescReply(reply),
+        Body::PortDescReply(PortDescReply { more: false, ports: Vec::new() }),
+    ]));
+}
+
+#[test]
+fn flows_and_bundles() {
+    let mods = [
+        "add actions=drop",
+        "add cookie=0x5,table=3,priority=0,idle_timeout=1,hard_timeout=2,importance=3,send_flow_rem,check_overlap,actions=1",
+        "add reset_counts,no_packet_counts,no_byte_counts,ip,actions=resubmit(,3)",
+        "modify cookie=1/3,table=3,actions=output:1",
+        "modify_strict priority=5,arp,actions=output:1",
+        "delete",
+        "delete table=0,out_port=3,in_port=LOCAL",
+        "delete_strict cookie=1/-1,table=2,priority=5,reg0=1",
+    ]
+    .map(|text| Body::FlowMod(flow(text)));
+    let mut bodies = mods.to_vec();
+    for op in [
+        BundleOp::OpenRequest,
+        BundleOp::OpenReply,
+        BundleOp::CloseRequest,
+        BundleOp::CloseReply,
+        BundleOp::CommitRequest,
+        BundleOp::CommitReply,
+        BundleOp::DiscardRequest,
+        BundleOp::DiscardReply,
+    ] {
+        for flags in [0, 1, 2, 3, 0x8001] {
+            bodies.push(Body::BundleControl(BundleControl {
+                bundle_id: 0x1234,
+                op,
+                flags: BundleFlags(flags),
+            }));
+        }
+    }
+    for inner in mods {
+        bodies.push(Body::BundleAdd(BundleAdd {
+            bundle_id: 1,
+            flags: BundleFlags(3),
+            body: Box::new(inner),
+        }));
+    }
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn flow_dumps() {
+    let request = FlowDescRequest::all();
+    let stats = |text: &str, nanos, packets: Option<u64>| FlowStats {
+        entry: text.parse::<FlowEntry>().expect("a flow"),
+        duration: Duration::new(12, nanos),
+        packets,
+        bytes: packets.map(|n| n * 64),
+        idle_s: packets.map(|n| n as u32),
+    };
+    let flows = vec![
+        stats("actions=drop", 0, Some(0)),
+        stats("cookie=0xff,table=7,priority=1,tcp,tp_dst=80,actions=resubmit(,8)", 345_000_000, Some(9)),
+        stats("priority=0,idle_timeout=3,send_flow_rem,importance=2,actions=NORMAL", 1_500_000, None),
+        stats("hard_timeout=3,no_byte_counts,arp,actions=1,goto_table:9", 1, Some(1)),
+    ];
+    check_printed(&numbered([
+        Body::FlowDescRequest(request.clone()),
+        Body::FlowDescRequest(FlowDescRequest {
+            table: 0,
+            out_port: PortNo(5),
+            cookie: 1,
+            cookie_mask: 3,
+            matches: "tcp,reg1=5".parse::<Match>().expect("a match"),
+            ..request
+        }),
+        Body::FlowDescReply(FlowDescReply { more: false, flows: Vec::new(), unreadable: Vec::new() }),
+        Body::FlowDescReply(FlowDescReply { more: true, flows: flows.clone(), unreadable: Vec::new() }),
+        Body::FlowDescReply(FlowDescReply { more: false, flows, unreadable: Vec::new() }),
+    ]));
+}
+
+#[test]
+fn errors_quote_what_they_refuse() {
+    let code = ErrorCode::BAD_PREREQ;
+    let refused = Message { xid: 3, body: Body::FlowMod(flow("add table=5,tcp,reg1=7,actions=output:1")) };
+    let bytes = refused.encode().expect("a message");
+    let add = BundleAdd { bundle_id: 1, flags: BundleFlags(3), body: Box::new(refused.body) };
+    let bundled = Message { xid: 3, body: Body::BundleAdd(add) }.encode().expect("a message");
+    let echo = Message { xid: 3, body: Body::EchoRequest(vec![1, 2, 3]) }.encode().expect("a message");
+    let group_mod = [&[6, 15, 0, 200, 0, 0, 0, 9][..], &[0; 56]].concat();
+    let meter_request = [&[6, 18, 0, 200, 0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0, 0][..], &[0; 48]].concat();
+    let data = [
+        bytes.clone(),
+        bytes[..64].to_vec(),
+        bundled[..64].to_vec(),
+        bundled,
+        bytes[..8].to_vec(),
+        bytes[..5].to_vec(),
+        Vec::new(),
+        echo,
+        group_mod,
+        meter_request,
+        [&bytes[..], &[0]].concat(),
+    ];
+    let mut bodies: Vec<Body> = data.map(|data| Body::Error(ErrorMessage { code, data })).to_vec();
+    let text = b"We support version 0x06, you \"support\" \\ \x01\xff".to_vec();
+    bodies.push(Body::Error(ErrorMessage { code: ErrorCode::INCOMPATIBLE, data: text }));
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn every_named_error_has_the_name_that_ovs_gives_it() {
+    let standard = (0..20).flat_map(|kind| (0..32).map(move |code| ErrorCode::Standard { kind, code }));
+    let nicira = (0..64).map(|kind| ErrorCode::Experimenter { experimenter: 0x2320, kind });
+    let (named, unnamed): (Vec<_>, Vec<_>) = standard.chain(nicira).partition(|code| code.name().is_some());
+    assert!(named.len() > 190, "{}", named.len());
+    let bodies = |codes: &[ErrorCode]| {
+        numbered(codes.iter().map(|code| Body::Error(ErrorMessage { code: *code, data: Vec::new() })))
+    };
+    // Without text to quote the first kind prints nothing more, the others "message is empty".
+    check_printed(&bodies(&named));
+    // Open vSwitch has no name for the rest either.
+    let unnamed: Vec<_> = bodies(&unnamed).iter().map(|m| m.encode().expect("a message")).collect();
+    for text in crate::ofctl::print_all(&unnamed) {
+        assert!(text.contains("***decode error: OFPBRC_BAD_LEN***"), "{text}");
+    }
+}
+
+#[test]
+fn hello_has_the_bytes_that_ovs_sends() {
+    for versions in [0x2_u32, 0x7e, 0x40, 0x42, 0x60, 0x7c] {
+        let printed = ofctl(&["encode-hello", &format!("{versions:#x}")]);
+        let dump: Vec<&str> = printed.lines().take_while(|line| line.starts_with("0000")).collect();
+        let digits = dump.iter().flat_map(|line| line[9..].split([' ', '-'])).filter(|pair| pair.len() == 2);
+        let bytes: Vec<u8> = digits.map(|pair| u8::from_str_radix(pair, 16).expect("hexadecimal")).collect();
+        let hello = Message { xid: 1, body: Body::Hello(Hello::with_versions(versions)) };
+        assert_eq!(hello.encode().as_ref(), Ok(&bytes), "{versions:#x}");
+        assert_eq!(Message::decode(&bytes).as_ref(), Ok(&hello));
+    }
+}
+
+#[test]
+fn one_message_at_a_time_prints_the_same() {
+    let message = Message { xid: 3, body: Body::FlowMod(flow("add table=5,tcp,reg1=7,actions=output:1")) };
+    let digits: String =
+        message.encode().expect("a message").iter().map(|byte| format!("{byte:02x}")).collect();
+    let output = run("ovs-ofctl", &["ofp-print", &digits]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{message}\n"));
+}

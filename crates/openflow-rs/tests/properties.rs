@@ -1,0 +1,150 @@
+//! Properties that need no switch: what is written reads back, and no bytes make the reader panic.
+
+mod strategies;
+
+use openflow_rs::message::{
+    BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
+    Hello,
+};
+use openflow_rs::{Actions, Body, FlowEntry, FlowMod, FlowStats, Frame, Match, Message, frame};
+use proptest::prelude::*;
+
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// Every kind of message, with random content.
+fn message() -> impl Strategy<Value = Message> {
+    let stats = (strategies::entry(), any::<u32>(), 0_u32..1_000_000_000, any::<Option<u32>>()).prop_map(
+        |(entry, seconds, nanos, idle_s)| FlowStats {
+            entry,
+            duration: std::time::Duration::new(seconds.into(), nanos),
+            packets: Some(1),
+            bytes: idle_s.map(u64::from),
+            idle_s,
+        },
+    );
+    let bytes = prop::collection::vec(any::<u8>(), 0..100);
+    let body = prop_oneof![
+        any::<u32>().prop_map(|v| Body::Hello(Hello::with_versions(v | 2))),
+        bytes.clone().prop_map(Body::EchoRequest),
+        (0_u16..18, 0_u16..20, bytes.clone()).prop_map(|(kind, code, data)| {
+            Body::Error(ErrorMessage { code: ErrorCode::Standard { kind, code }, data })
+        }),
+        (any::<u64>(), any::<u8>(), any::<u32>()).prop_map(|(datapath_id, n_tables, bits)| {
+            let capabilities = Capabilities(bits);
+            Body::FeaturesReply(Features {
+                datapath_id,
+                n_buffers: 0,
+                n_tables,
+                auxiliary_id: 0,
+                capabilities,
+            })
+        }),
+        (any::<bool>(), prop::collection::vec(stats, 0..4)).prop_map(|(more, flows)| Body::FlowDescReply(
+            FlowDescReply { more, flows, unreadable: Vec::new() }
+        )),
+        (any::<u32>(), any::<u16>()).prop_map(|(bundle_id, flags)| {
+            let flags = BundleFlags(flags);
+            Body::BundleControl(BundleControl { bundle_id, op: BundleOp::CommitRequest, flags })
+        }),
+        (35_u8..=255, bytes).prop_map(|(kind, data)| Body::Unknown { kind, data }),
+        Just(Body::BarrierRequest),
+    ];
+    prop_oneof![
+        (any::<u32>(), body).prop_map(|(xid, body)| Message { xid, body }),
+        strategies::flow_message()
+    ]
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn matches_read_back_from_text(m in strategies::matches()) {
+        prop_assert_eq!(m.validate(), Ok(()));
+        prop_assert_eq!(m.to_string().parse::<Match>(), Ok(m));
+    }
+
+    #[test]
+    fn parts_of_a_match_join_to_the_whole_in_any_order(m in strategies::matches(), seed in any::<usize>()) {
+        let mut demands: Vec<_> = m.iter().collect();
+        let n = demands.len().max(1);
+        demands.rotate_left(seed % n);
+        let mut joined = Match::any();
+        for demand in demands {
+            let part = Match::any().with_masked(demand.field, demand.value, demand.mask).unwrap();
+            // A part alone prints so that it reads back, prerequisites or not.
+            prop_assert_eq!(part.to_string().parse::<Match>(), Ok(part.clone()));
+            joined = joined.and(&part).unwrap();
+        }
+        prop_assert_eq!(joined, m);
+    }
+
+    #[test]
+    fn entries_and_changes_read_back_from_text(flow in strategies::flow_mod()) {
+        let actions = &flow.entry.actions;
+        prop_assert_eq!(&actions.to_string().parse::<Actions>().unwrap(), actions);
+        prop_assert_eq!(actions.clone().canonical(), actions.clone());
+        prop_assert_eq!(&flow.entry.to_string().parse::<FlowEntry>().unwrap(), &flow.entry);
+        prop_assert_eq!(flow.to_string().parse::<FlowMod>(), Ok(flow));
+    }
+
+    #[test]
+    fn messages_read_back_from_bytes(message in message()) {
+        let bytes = message.encode().unwrap();
+        prop_assert_eq!(frame(&bytes), Ok(Frame::Message(bytes.len())));
+        let decoded = Message::decode(&bytes).unwrap();
+        prop_assert_eq!(&decoded, &message);
+        prop_assert_eq!(decoded.encode().unwrap(), bytes);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0_u8..36) {
+        let _ = frame(&bytes);
+        let _ = Message::decode(&bytes).map(|message| message.to_string());
+        // With a plausible header the body is reached.
+        let mut framed = vec![6, kind, 0, bytes.len() as u8 + 8, 0, 0, 0, 1];
+        framed[2] = ((bytes.len() + 8) >> 8) as u8;
+        framed.extend(bytes);
+        let _ = Message::decode(&framed).map(|message| (message.to_string(), message.encode()));
+    }
+
+    #[test]
+    fn mutated_messages_never_panic(
+        message in message(),
+        changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..6),
+        cut in any::<usize>(),
+    ) {
+        let mut bytes = message.encode().unwrap();
+        for (place, byte) in changes {
+            let place = place % bytes.len();
+            bytes[place] = byte;
+        }
+        let read = |bytes: &[u8]| {
+            if let Ok(message) = Message::decode(bytes) {
+                let _ = message.to_string();
+                // What was read can be written, and reads the same.
+                let Ok(again) = message.encode() else { return };
+                assert_eq!(Message::decode(&again).map(|m| m.xid), Ok(message.xid));
+            }
+        };
+        read(&bytes);
+        read(&bytes[..cut % bytes.len()]);
+    }
+
+    #[test]
+    fn arbitrary_text_never_panics(text in r"[a-z0-9_=:,/()>.\[\]+\-| ]{0,60}") {
+        let _ = text.parse::<Match>();
+        let _ = text.parse::<Actions>();
+        let _ = text.parse::<FlowMod>();
+        let _ = format!("actions={text}").parse::<FlowEntry>();
+    }
+
+    #[test]
+    fn arbitrary_unicode_never_panics(text in r"\PC{0,40}") {
+        let _ = text.parse::<Match>();
+        let _ = text.parse::<Actions>();
+        let _ = text.parse::<FlowMod>();
+    }
+}
