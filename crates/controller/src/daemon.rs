@@ -27,7 +27,7 @@ use crate::engine::{Engine, EngineError, Worker};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError};
 use crate::pb::controller_server::ControllerServer;
-use crate::rules::Rules;
+use crate::rules::{Rules, RulesError};
 
 /// How many events of all switches may wait for the engine.
 const EVENTS_MAX: usize = 1024;
@@ -87,9 +87,34 @@ pub enum DaemonError {
         /// The cause.
         why: String,
     },
+    /// The rules cannot be run.
+    #[error(transparent)]
+    Rules(#[from] RulesError),
+    /// The configuration's `log` means nothing.
+    #[error(
+        "log = {log:?}: {why}; write a level (error, warn, info, debug, trace) or levels by module, as info,switch=debug"
+    )]
+    Log {
+        /// As it is configured.
+        log: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A thread cannot be started, or has panicked.
     #[error("{0}")]
     Thread(String),
+}
+
+impl DaemonError {
+    /// Whether what was given (rules, configuration) is at fault, and not the world outside.
+    pub fn is_rejection(&self) -> bool {
+        match self {
+            DaemonError::Rules(error) => !matches!(error, RulesError::Load(_)),
+            DaemonError::Restore { source, .. } => matches!(source, RestoreError::Rules(_)),
+            DaemonError::Log { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 /// A controller that serves.

@@ -9,7 +9,7 @@
 //! use controller::{Client, Config};
 //!
 //! let config = Config::load("/etc/weft.toml".as_ref())?;
-//! tokio::spawn(controller::run(config, std::future::pending()));
+//! std::thread::spawn(move || controller::run(&config));
 //!
 //! let mut client = Client::connect("127.0.0.1:6657").await?;
 //! let text = "{kind: switch, id: blue}".to_owned();
@@ -36,11 +36,11 @@ pub mod fleet;
 pub mod journal;
 mod labels;
 mod outputs;
-// pub mod program;
 pub mod receipt;
 pub mod record;
 mod reports;
 pub mod rules;
+mod run;
 
 /// What `proto/weft/v1/weft.proto` says, generated.
 #[allow(missing_docs, clippy::pedantic)]
@@ -51,4 +51,5 @@ pub mod pb {
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, Parts};
-// pub use program::{StartError, check, init_log, run};
+pub use rules::Rules;
+pub use run::{check, run};

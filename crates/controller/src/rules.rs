@@ -1,12 +1,18 @@
 //! The rules that the controller runs, and how its tables fit theirs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
+use include_dir::{Dir, include_dir};
 use network::Rows;
-use nlog::Program;
+use nlog::diagnostic::{Style, to_text};
+use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, RuleId, Schema, Table, TableId, Transaction, Type};
 use tracing::warn;
+
+/// The rules that the program carries with it.
+static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 
 /// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
 const INPUTS: &[(&str, &[Type])] = &[
@@ -29,6 +35,7 @@ const TUNNELS: (&str, &[Type]) = ("ovsdb_tunnel", &[Type::String, Type::String, 
 /// A program and where the controller's tables are in it.
 #[derive(Debug)]
 pub struct Rules {
+    program: Arc<Program>,
     inputs: BTreeMap<&'static str, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
@@ -52,8 +59,17 @@ pub struct RuleSource {
 }
 
 /// Why the controller cannot run a program.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum RulesError {
+    /// A file cannot be read.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The program has mistakes.
+    #[error("the rules have mistakes\n{}", text.trim_end())]
+    Mistakes {
+        /// The diagnostics, as people read them.
+        text: String,
+    },
     /// A table has other columns than the controller's.
     #[error("table {name}: the rules declare {declared}, the controller has {ours}; see rules/interface/")]
     Columns {
@@ -72,8 +88,29 @@ pub enum RulesError {
 }
 
 impl Rules {
+    /// Reads the rules of a folder, or those built in. Warnings are logged.
+    pub fn load(folder: Option<&Path>) -> Result<Rules, RulesError> {
+        let sources = match folder {
+            Some(folder) => Sources::load(&[folder])?,
+            None => Sources::from_texts(built_in()),
+        };
+        let compilation = nlog::compile(&sources);
+        let (errors, warnings): (Vec<_>, Vec<_>) =
+            compilation.diagnostics.iter().partition(|diagnostic| diagnostic.severity == Severity::Error);
+        for warning in warnings {
+            warn!("{warning}");
+        }
+        match compilation.program {
+            Some(program) => Rules::new(program),
+            None => {
+                let texts = errors.iter().map(|error| to_text(error, &sources, Style::Plain));
+                Err(RulesError::Mistakes { text: texts.collect() })
+            }
+        }
+    }
+
     /// Looks for the controller's tables in a program. What the two do not share is logged.
-    pub fn new(program: &Program) -> Result<Rules, RulesError> {
+    pub fn new(program: Arc<Program>) -> Result<Rules, RulesError> {
         let schema = &*program.schema;
         let mut inputs = BTreeMap::new();
         for &(name, types) in INPUTS {
@@ -103,7 +140,12 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        Ok(Rules { inputs, flows, tunnels, fingerprints, sources })
+        Ok(Rules { program, inputs, flows, tunnels, fingerprints, sources })
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
     }
 
     /// The output tables that the controller wants to hear of.
@@ -137,6 +179,22 @@ impl Rules {
         };
         Transaction { insert: side(&rows.insert), delete: side(&rows.delete) }
     }
+}
+
+/// The files built in, under the names that they have in the repository.
+fn built_in() -> Vec<(String, String)> {
+    let mut texts = Vec::new();
+    let mut folders = vec![&BUILT_IN];
+    while let Some(folder) = folders.pop() {
+        folders.extend(folder.dirs());
+        let files = folder.files().filter(|file| file.path().extension().is_some_and(|end| end == "nlog"));
+        texts.extend(files.map(|file| {
+            let text = String::from_utf8_lossy(file.contents()).into_owned();
+            (format!("rules/{}", file.path().display()), text)
+        }));
+    }
+    texts.sort();
+    texts
 }
 
 fn find(schema: &Schema, name: &str, role: Role, types: &[Type]) -> Result<Option<TableId>, RulesError> {

@@ -1,0 +1,73 @@
+//! A controller as its configuration says, from signal handlers to exit.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+
+use nlog_data::Evaluator;
+use nlog_dataflow::{Dataflow, Observe, Options};
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+use crate::config::Config;
+use crate::daemon::{Daemon, DaemonError, MakeEvaluator, Parts};
+use crate::fleet::RealDrivers;
+use crate::rules::Rules;
+
+/// Runs a controller until it gets SIGTERM or SIGINT, or something fails. Logs to standard error.
+pub fn run(config: &Config) -> Result<(), DaemonError> {
+    start_log(config)?;
+    let rules = Arc::new(Rules::load(config.rules.as_deref())?);
+    let parts = Parts {
+        state: config.state.clone(),
+        listen: config.listen.clone(),
+        evaluator: dataflow(&rules, config.workers.get()),
+        rules,
+        drivers: Box::new(RealDrivers),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
+    runtime.block_on(async {
+        // Before anything is started: a signal that comes meanwhile is not lost.
+        let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
+        let mut terminate = signal(SignalKind::terminate()).map_err(handler)?;
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(handler)?;
+        let daemon = Daemon::start(parts).await?;
+        let shutdown = async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        };
+        daemon.run(shutdown).await
+    })
+}
+
+/// Whether a controller could run as the configuration says, as far as can be told without starting it.
+pub fn check(config: &Config) -> Result<(), DaemonError> {
+    start_log(config)?;
+    Rules::load(config.rules.as_deref())?;
+    Ok(())
+}
+
+/// The dataflow engine.
+fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
+    let rules = rules.clone();
+    Box::new(move || {
+        let options = Options { workers, observe: Observe::Tables(rules.observed()), attribute: true };
+        let engine = Dataflow::new(rules.program().clone(), options).map_err(|error| error.to_string())?;
+        Ok(Box::new(engine) as Box<dyn Evaluator>)
+    })
+}
+
+fn start_log(config: &Config) -> Result<(), DaemonError> {
+    let filter = EnvFilter::try_new(&config.log)
+        .map_err(|error| DaemonError::Log { log: config.log.clone(), why: error.to_string() })?;
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .finish();
+    // In a process that logs already, its way of logging stays.
+    let _ = tracing::subscriber::set_global_default(subscriber);
+    Ok(())
+}
