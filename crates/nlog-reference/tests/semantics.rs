@@ -2,7 +2,8 @@
 
 mod build;
 
-use build::{Agg, Any, B, Builder, V, atom, c, call, if_then_else};
+use build::T::{Agg, Any, V};
+use build::{B, Builder, atom, c, call, if_then_else};
 use nlog::program::Aggregate;
 use nlog_data::{CommitError, Role, RuleId, Tables, Value};
 

@@ -1,13 +1,12 @@
 //! Programs by hand: what the front end would make, without its text.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog::program::{Aggregate, BodyItem, Expr, HeadTerm, Place, Rule, Term, Variable, VariableId};
 use nlog_data::{
-    CommitError, Committed, Delta, Evaluator, Role, Row, Schema, Table, Tables, Transaction, Type, Value,
-    function, json,
+    CommitError, Committed, Evaluator, Role, Row, Schema, Table, Tables, Transaction, Type, Value, function,
+    json,
 };
 use nlog_reference::Reference;
 
@@ -21,8 +20,6 @@ pub(crate) enum T {
     If(Box<[T; 3]>),
     Agg(Aggregate, Vec<T>),
 }
-
-pub(crate) use T::{Agg, Any, V};
 
 pub(crate) fn c(value: impl Into<Value>) -> T {
     T::C(value.into())
@@ -284,21 +281,5 @@ impl Run {
             json::write_row(&mut out, &row);
         }
         String::from_utf8(out).expect("UTF-8")
-    }
-}
-
-/// Applies deltas to tables: what a reader of the output holds.
-pub(crate) fn apply(
-    tables: &mut BTreeMap<nlog_data::TableId, std::collections::BTreeSet<Row>>,
-    delta: &Delta,
-) {
-    for (id, changes) in &delta.tables {
-        let rows = tables.entry(*id).or_default();
-        for row in &changes.delete {
-            assert!(rows.remove(row), "{row:?} is deleted but was not there");
-        }
-        for row in &changes.insert {
-            assert!(rows.insert(row.clone()), "{row:?} is inserted but was there");
-        }
     }
 }
