@@ -6,6 +6,7 @@ mod database;
 mod desired;
 mod driver;
 mod event;
+pub mod fake;
 mod flow;
 mod intent;
 mod ledger;

@@ -6,19 +6,10 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use openflow_rs::FlowEntry;
-use support::{Driven, Ovs};
-use switch::{Changes, Desired, Event, Flow, FlowKey, Tunnel};
-
-fn flow(text: &str) -> (FlowKey, Flow) {
-    let entry: FlowEntry = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));
-    let key = FlowKey::new(entry.table, entry.priority, &entry.matches).unwrap();
-    (key, Flow::new(entry.cookie, &entry.actions).unwrap())
-}
-
-fn flows(texts: &[&str]) -> BTreeMap<FlowKey, Flow> {
-    texts.iter().map(|text| flow(text)).collect()
-}
+use support::driven::Driven;
+use support::flows::{flow, flows};
+use support::ovs::Ovs;
+use switch::{Changes, Channel, Desired, Event, FlowKey, Tunnel};
 
 fn tunnels(tunnels: &[(&str, &str, &str)]) -> BTreeMap<String, Tunnel> {
     let tunnel = |encap: &str, remote: &str| Tunnel {
@@ -100,11 +91,7 @@ async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() 
     driven.synced().await;
 
     ovs.kill_vswitchd();
-    let lost = |event: &Event| match event {
-        Event::Disconnected { channel: switch::Channel::OpenFlow, why } => Some(why.clone()),
-        _ => None,
-    };
-    let why = driven.wait("the loss of the connection", lost).await;
+    let why = driven.disconnected(Channel::OpenFlow).await;
     assert!(why.contains("br-int.mgmt"), "{why}");
     let changes = Changes {
         flows_add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),

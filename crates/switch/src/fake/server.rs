@@ -1,0 +1,260 @@
+//! The connections of a fake switch. Like `ovs-vswitchd` it answers a message before it reads the next, and reads
+//! nothing while its answers are not taken.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
+use openflow_rs::message::{Features, FlowDescReply, Hello, VERSION};
+use openflow_rs::{Body, FlowEntry, FlowMod, FlowStats, Frame, Message};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixListener, UnixStream};
+
+use super::table::{Refusal, Table};
+use super::{Fault, Shared, Stage};
+use crate::flow::{Flow, FlowKey};
+
+/// Flows in one part of a dump.
+const DUMP_PART: usize = 400;
+/// What a fault sends that is no OpenFlow.
+const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
+
+pub(super) async fn listen(listener: UnixListener, shared: Arc<Shared>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        shared.lock().counts.connections += 1;
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let mut generation = shared.generation.subscribe();
+            let connection = Connection { stream, shared, bundles: HashMap::new(), replies: Vec::new() };
+            tokio::select! {
+                _ = connection.serve() => {}
+                _ = generation.changed() => {}
+            }
+        });
+    }
+}
+
+/// A staged flow-mod: the id of its message, and what it does.
+type Staged = (u32, FlowKey, Option<Flow>);
+
+struct Connection {
+    stream: UnixStream,
+    shared: Arc<Shared>,
+    bundles: HashMap<u32, Vec<Staged>>,
+    /// Encoded, not yet sent.
+    replies: Vec<u8>,
+}
+
+impl Connection {
+    async fn serve(mut self) -> io::Result<()> {
+        let hello = Hello::with_versions(self.shared.lock().versions.unwrap_or(1 << VERSION));
+        self.reply(0, Body::Hello(hello));
+        self.flush().await?;
+        let mut buffer = Vec::new();
+        loop {
+            while let Frame::Message(length) = openflow_rs::frame(&buffer).map_err(io::Error::other)? {
+                let message = Message::decode(&buffer[..length]).map_err(io::Error::other)?;
+                buffer.drain(..length);
+                if let Some(fault) = self.fault(&message.body) {
+                    return self.fail(fault, message).await;
+                }
+                self.answer(message);
+                self.flush().await?;
+            }
+            let slow = self.shared.lock().slow;
+            let mut chunk = vec![0; slow.map_or(64 << 10, |(_, bytes)| bytes)];
+            if let Some((pause, _)) = slow {
+                tokio::time::sleep(pause).await;
+            }
+            match self.stream.read(&mut chunk).await? {
+                0 => return Ok(()),
+                read => buffer.extend_from_slice(&chunk[..read]),
+            }
+        }
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        self.stream.write_all(&self.replies).await?;
+        self.replies.clear();
+        Ok(())
+    }
+
+    /// The fault that was ordered for this message, if there is one.
+    fn fault(&self, body: &Body) -> Option<Fault> {
+        let mut state = self.shared.lock();
+        let stage = stage(body)?;
+        let (wanted, fault) = *state.faults.front()?;
+        if stage != wanted {
+            return None;
+        }
+        state.faults.pop_front();
+        state.counts.faults += 1;
+        Some(fault)
+    }
+
+    async fn fail(mut self, fault: Fault, message: Message) -> io::Result<()> {
+        match fault {
+            Fault::Close => return Ok(()),
+            Fault::Garbage => self.stream.write_all(GARBAGE).await?,
+            Fault::Stall => {}
+            Fault::StallMidMessage => {
+                // An echo reply is understood at any time; only half of it comes.
+                self.replies.clear();
+                self.reply(message.xid, Body::EchoReply(vec![0; 16]));
+                self.stream.write_all(&self.replies[..12]).await?;
+            }
+        }
+        // Until the peer gives up or the fake ends: nothing more is read.
+        tokio::time::sleep(Duration::MAX).await;
+        Ok(())
+    }
+
+    fn reply(&mut self, xid: u32, body: Body) {
+        // Nothing that is replied here is longer than a message may be.
+        let _ = Message { xid, body }.encode_into(&mut self.replies);
+    }
+
+    fn refuse(&mut self, xid: u32, Refusal { error_type: kind, code, .. }: Refusal) {
+        self.error(xid, ErrorCode::Standard { kind, code });
+    }
+
+    fn error(&mut self, xid: u32, code: ErrorCode) {
+        self.reply(xid, Body::Error(ErrorMessage { code, data: vec![0; 64] }));
+    }
+
+    fn answer(&mut self, Message { xid, body }: Message) {
+        match body {
+            Body::EchoRequest(data) => self.reply(xid, Body::EchoReply(data)),
+            Body::FeaturesRequest => self.reply(xid, Body::FeaturesReply(FEATURES)),
+            Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
+            Body::FlowDescRequest(_) => self.dump(xid),
+            Body::FlowMod(flow_mod) => {
+                if let Some((_, key, flow)) = self.checked(xid, &flow_mod) {
+                    match self.refusal_at_commit(&key, flow.as_ref()) {
+                        Some(refusal) => self.refuse(xid, refusal),
+                        None => self.shared.lock().table.apply(key, flow),
+                    }
+                }
+            }
+            Body::BundleControl(control) => self.control(xid, control),
+            Body::BundleAdd(add) => {
+                if let Body::FlowMod(flow_mod) = *add.body
+                    && let Some(staged) = self.checked(xid, &flow_mod)
+                {
+                    // An add without an open opens a bundle, as in Open vSwitch.
+                    self.bundles.entry(add.bundle_id).or_default().push(staged);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Counts a flow-mod and reads what it is about; refuses it at once if that is to be so.
+    fn checked(&mut self, xid: u32, flow_mod: &FlowMod) -> Option<Staged> {
+        let checked = {
+            let mut state = self.shared.lock();
+            state.counts.flow_mods += 1;
+            Table::target(flow_mod).and_then(|(key, flow)| {
+                let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), false);
+                refusal.map_or(Ok((xid, key, flow)), Err)
+            })
+        };
+        checked.map_err(|refusal| self.refuse(xid, refusal)).ok()
+    }
+
+    fn refusal_at_commit(&self, key: &FlowKey, flow: Option<&Flow>) -> Option<Refusal> {
+        Table::refusal(self.shared.lock().refuse.as_ref(), key, flow, true)
+    }
+
+    fn control(&mut self, xid: u32, BundleControl { bundle_id, op, .. }: BundleControl) {
+        let reply = |op| Body::BundleControl(BundleControl { bundle_id, op, flags: BundleFlags(0) });
+        match op {
+            BundleOp::OpenRequest => {
+                self.bundles.insert(bundle_id, Vec::new());
+                self.reply(xid, reply(BundleOp::OpenReply));
+            }
+            BundleOp::DiscardRequest => {
+                self.bundles.remove(&bundle_id);
+                self.shared.lock().counts.discards += 1;
+                self.reply(xid, reply(BundleOp::DiscardReply));
+            }
+            BundleOp::CommitRequest => {
+                self.shared.lock().counts.commits += 1;
+                let staged = self.bundles.remove(&bundle_id).unwrap_or_default();
+                match self.commit(staged) {
+                    Ok(()) => self.reply(xid, reply(BundleOp::CommitReply)),
+                    Err((message, refusal)) => {
+                        self.refuse(message, refusal);
+                        self.error(xid, ErrorCode::BUNDLE_MSG_FAILED);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// All or nothing; the error names the first message that cannot be carried out.
+    fn commit(&mut self, staged: Vec<Staged>) -> Result<(), (u32, Refusal)> {
+        let mut state = self.shared.lock();
+        for (xid, key, flow) in &staged {
+            if let Some(refusal) = Table::refusal(state.refuse.as_ref(), key, flow.as_ref(), true) {
+                return Err((*xid, refusal));
+            }
+        }
+        for (_, key, flow) in staged {
+            state.table.apply(key, flow);
+        }
+        Ok(())
+    }
+
+    fn dump(&mut self, xid: u32) {
+        let flows: Vec<FlowStats> = {
+            let mut state = self.shared.lock();
+            state.counts.dumps += 1;
+            state.table.flows.iter().filter_map(|(key, flow)| stats(key, flow)).collect()
+        };
+        let mut parts = flows.chunks(DUMP_PART).peekable();
+        if parts.peek().is_none() {
+            self.reply(xid, Body::FlowDescReply(FlowDescReply::default()));
+        }
+        while let Some(part) = parts.next() {
+            let more = parts.peek().is_some();
+            let reply = FlowDescReply { more, flows: part.to_vec(), unreadable: Vec::new() };
+            self.reply(xid, Body::FlowDescReply(reply));
+        }
+    }
+}
+
+const FEATURES: Features = Features {
+    datapath_id: 0xfa4e,
+    n_buffers: 0,
+    n_tables: 254,
+    auxiliary_id: 0,
+    capabilities: Capabilities(0),
+};
+
+fn stage(body: &Body) -> Option<Stage> {
+    Some(match body {
+        Body::Hello(_) => Stage::Hello,
+        Body::FeaturesRequest => Stage::Features,
+        Body::EchoRequest(_) => Stage::Echo,
+        Body::FlowDescRequest(_) => Stage::Dump,
+        Body::BarrierRequest => Stage::Barrier,
+        Body::FlowMod(_) => Stage::FlowMod,
+        Body::BundleAdd(_) => Stage::Add,
+        Body::BundleControl(BundleControl { op: BundleOp::OpenRequest, .. }) => Stage::Open,
+        Body::BundleControl(BundleControl { op: BundleOp::CommitRequest, .. }) => Stage::Commit,
+        Body::BundleControl(BundleControl { op: BundleOp::DiscardRequest, .. }) => Stage::Discard,
+        _ => return None,
+    })
+}
+
+fn stats(key: &FlowKey, flow: &Flow) -> Option<FlowStats> {
+    let entry = FlowEntry {
+        cookie: flow.cookie(),
+        ..FlowEntry::new(key.table(), key.priority(), key.matching().ok()?, flow.actions().ok()?)
+    };
+    Some(FlowStats { entry, duration: Duration::ZERO, packets: Some(0), bytes: Some(0), idle_s: None })
+}
