@@ -1,0 +1,263 @@
+//! The whole chain on real Open vSwitch: objects and vNICs in, packets across, told apart by where they arrive.
+//!
+//! Each test has a lab of its own. Where the machine cannot make one the tests say so loudly and do nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use lab::{Host, Migration, Order};
+use testbed::reach::who_reaches_whom;
+use testbed::{DEADLINE, Machine, Settings, Testbed};
+
+const NETWORK: &str = include_str!("../../../examples/two-tenants.yaml");
+const MACHINES: [(&str, &str, u8); 6] = [
+    ("acme-1", "hv1", 1),
+    ("acme-2", "hv1", 2),
+    ("acme-3", "hv2", 3),
+    ("umbra-1", "hv1", 1),
+    ("umbra-2", "hv2", 2),
+    ("umbra-3", "hv2", 3),
+];
+
+/// A lab of two hosts with a controller; `None` where the machine has no way to make one.
+fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Option<Testbed> {
+    if let Err(missing) = lab::preflight() {
+        eprintln!("\n*** NOT TESTED: {name} needs real Open vSwitch in network namespaces.\n*** {missing}\n");
+        return None;
+    }
+    let settings = Settings {
+        name: format!("{name}-{}", std::process::id()),
+        hosts: 2,
+        encaps: encaps.iter().map(|&encap| encap.to_owned()).collect(),
+        weft: PathBuf::from(env!("CARGO_BIN_EXE_weft")),
+        rules: rules.map(Path::to_owned),
+    };
+    Some(Testbed::start(settings).unwrap())
+}
+
+fn machines() -> Vec<Machine> {
+    let machine = |(name, host, number): (&str, &str, u8)| Machine {
+        name: name.to_owned(),
+        host: host.to_owned(),
+        mac: format!("02:00:00:00:00:{number:02x}"),
+        address: format!("10.0.0.{number}/24"),
+    };
+    MACHINES.map(machine).to_vec()
+}
+
+/// Applies the two tenants, plugs their machines in, and waits for the switches.
+fn bring_up(testbed: &Testbed) {
+    testbed.apply("two-tenants.yaml", NETWORK).unwrap();
+    testbed.plug_in(&machines()).unwrap();
+    testbed.wait_in_order(MACHINES.len() as u64).unwrap();
+}
+
+/// What departs from "all pairs of a tenant, none across": pairs that should reach each other and do not, and pairs
+/// that do and should not.
+fn departures(testbed: &Testbed) -> (BTreeSet<String>, BTreeSet<String>) {
+    let names = MACHINES.map(|(name, ..)| name);
+    let reach = who_reaches_whom(testbed.lab().unwrap(), &names).unwrap();
+    let tenant = |name: &str| name.split('-').next().map(ToOwned::to_owned);
+    let (mut missing, mut leaks) = (BTreeSet::new(), BTreeSet::new());
+    for (from, reach) in &reach {
+        for to in names.into_iter().filter(|to| to != from) {
+            let pair = format!("{from} to {to}");
+            match (tenant(from) == tenant(to), reach.arrived_at.contains(to)) {
+                (true, false) => missing.insert(pair),
+                (false, true) => leaks.insert(pair),
+                _ => continue,
+            };
+        }
+    }
+    (missing, leaks)
+}
+
+fn reaches_all_and_none_across(encap: &str) {
+    let Some(testbed) = testbed(encap, &[encap], None) else { return };
+    bring_up(&testbed);
+    let (missing, leaks) = departures(&testbed);
+    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+    let kind = testbed.lab().unwrap().host("hv1").unwrap();
+    let kind = kind.vsctl(&["get", "interface", &format!("weft-{encap}"), "type"]).unwrap();
+    assert_eq!(kind.trim(), encap, "the packets crossed in another encapsulation");
+}
+
+#[test]
+fn geneve_carries_each_tenant_and_nobody_else() {
+    reaches_all_and_none_across("geneve");
+}
+
+#[test]
+fn vxlan_carries_each_tenant_and_nobody_else() {
+    reaches_all_and_none_across("vxlan");
+}
+
+#[test]
+fn gre_carries_each_tenant_and_nobody_else() {
+    reaches_all_and_none_across("gre");
+}
+
+/// The repository's rules with one passage changed.
+fn broken_rules(file: &str, passage: &str, instead: &str) -> tempfile::TempDir {
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
+    let copy = tempfile::tempdir().unwrap();
+    for folder in ["interface", "logical", "physical"] {
+        fs::create_dir(copy.path().join(folder)).unwrap();
+        for entry in fs::read_dir(rules.join(folder)).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
+        }
+    }
+    let path = copy.path().join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains(passage), "{file} has no `{passage}` to break");
+    fs::write(path, text.replace(passage, instead)).unwrap();
+    copy
+}
+
+#[test]
+fn a_wrong_tunnel_label_is_noticed() {
+    let rules = broken_rules("physical/edge.nlog", "match_tun_id(label)", "match_tun_id(label + 1000)");
+    let Some(testbed) = testbed("label", &["geneve"], Some(rules.path())) else { return };
+    bring_up(&testbed);
+    let (missing, leaks) = departures(&testbed);
+    let wanted = [
+        "acme-1 to acme-3", "acme-2 to acme-3", "acme-3 to acme-1", "acme-3 to acme-2",
+        "umbra-1 to umbra-2", "umbra-1 to umbra-3", "umbra-2 to umbra-1", "umbra-3 to umbra-1",
+    ];
+    assert_eq!(missing, wanted.map(ToOwned::to_owned).into(), "every pair on two hosts must fail, and no other");
+    assert_eq!(leaks, BTreeSet::new());
+}
+
+#[test]
+fn one_datapath_for_all_tenants_is_noticed() {
+    let passage = "set_metadata(datapath) ++ set_reg0(label) ++ resubmit(ARP)";
+    let rules = broken_rules("physical/edge.nlog", passage, "set_metadata(1) ++ set_reg0(label) ++ resubmit(ARP)");
+    let Some(testbed) = testbed("datapath", &["geneve"], Some(rules.path())) else { return };
+    bring_up(&testbed);
+    let (_, leaks) = departures(&testbed);
+    assert!(!leaks.is_empty(), "all packets were of one datapath, and nothing crossed");
+}
+
+#[test]
+fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
+    let passage = "match_metadata(datapath) & match_eth_dst(mac)";
+    let rules = broken_rules("logical/switching.nlog", passage, "match_eth_dst(mac)");
+    let Some(testbed) = testbed("match", &["geneve"], Some(rules.path())) else { return };
+    // One tenant alone works: nothing is there to be told apart.
+    let (acme, umbra) = NETWORK.split_once("kind: switch\nid: umbra").unwrap();
+    testbed.apply("acme.yaml", acme.trim_end().trim_end_matches("---")).unwrap();
+    testbed.apply("umbra.yaml", &format!("kind: switch\nid: umbra{umbra}")).unwrap();
+    let [first, .., last] = &machines()[..] else { unreachable!("six machines") };
+    let first_umbra = machines().into_iter().find(|machine| machine.name == "umbra-1").unwrap();
+    assert_eq!(first.mac, first_umbra.mac);
+    // Both tenants' port with this MAC on one host: two flows with one match.
+    testbed.plug_in(&[first.clone(), first_umbra, last.clone()]).unwrap();
+    let log = wait_for(|| {
+        let log = fs::read_to_string(testbed.log()).unwrap();
+        log.contains("key-conflict").then_some(log)
+    });
+    assert!(log.contains("of_flow"), "{log}");
+}
+
+/// Looks until there is an answer.
+fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed() < DEADLINE, "it did not come about within {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_machine_migrates_under_ping_and_is_found_again() {
+    let Some(testbed) = testbed("migrate", &["geneve"], None) else { return };
+    bring_up(&testbed);
+    let lab = testbed.lab().unwrap();
+    let to = lab.vm("acme-3").unwrap().ip().unwrap();
+    for (target, order) in [("hv1", Order::PlugFirst), ("hv2", Order::UnplugFirst)] {
+        let ping = lab.spawn_ping("acme-1", to, Duration::from_millis(10)).unwrap();
+        ping.wait_received(20, DEADLINE).unwrap();
+        lab.migrate_vm("acme-3", target, Migration { order, gap: Duration::ZERO }).unwrap();
+        testbed.wait_in_order(MACHINES.len() as u64).unwrap();
+        let received = ping.received();
+        ping.wait_received(received + 50, DEADLINE).unwrap();
+        let result = ping.stop().unwrap();
+        assert_eq!(result.duplicates, 0, "{result:?}");
+    }
+    let (missing, leaks) = departures(&testbed);
+    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+}
+
+#[test]
+fn packets_go_on_without_a_controller_and_a_restart_sends_no_flow_mod() {
+    let Some(mut testbed) = testbed("restart", &["geneve", "vxlan"], None) else { return };
+    bring_up(&testbed);
+    testbed.kill_controller().unwrap();
+    let to = testbed.lab().unwrap().vm("acme-3").unwrap().ip().unwrap();
+    let ping = testbed.lab().unwrap().spawn_ping("acme-1", to, Duration::from_millis(10)).unwrap();
+    ping.wait_received(50, DEADLINE).unwrap();
+    let hosts = testbed.lab().unwrap().hosts().unwrap();
+    let marks: Vec<_> = hosts.iter().map(|host| host.mark_openflow().unwrap()).collect();
+    testbed.start_controller().unwrap();
+    testbed.wait_in_order(MACHINES.len() as u64).unwrap();
+    for (host, mark) in hosts.iter().zip(&marks) {
+        let count = host.openflow_since(mark).unwrap();
+        assert_eq!(count.modifications(), 0, "{}: {count:?}", host.name);
+        assert!(count.others > 0, "{}: the controller did not even ask", host.name);
+        host.unmark_openflow().unwrap();
+    }
+    let received = ping.received();
+    ping.wait_received(received + 20, DEADLINE).unwrap();
+    assert_eq!(ping.stop().unwrap().lost(), 0);
+}
+
+#[test]
+fn a_switch_that_lost_its_flows_gets_them_back() {
+    let Some(testbed) = testbed("heal", &["geneve"], None) else { return };
+    bring_up(&testbed);
+    let host = testbed.lab().unwrap().host("hv2").unwrap();
+    let before = flows(&host);
+    host.kill_vswitchd().unwrap();
+    host.start_vswitchd().unwrap();
+    wait_for(|| (flows(&host) == before).then_some(()));
+    testbed.wait_in_order(MACHINES.len() as u64).unwrap();
+    testbed.lab().unwrap().warm_underlay().unwrap();
+    let (missing, leaks) = departures(&testbed);
+    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+}
+
+/// The flows of br-int without what changes by itself.
+fn flows(host: &Host) -> BTreeSet<String> {
+    let Ok(flows) = host.dump_flows("br-int") else { return BTreeSet::new() };
+    flows
+        .iter()
+        .map(|flow| {
+            let parts = flow.split(", ").filter(|part| {
+                !["duration=", "n_packets=", "n_bytes=", "idle_age="].iter().any(|name| part.trim().starts_with(name))
+            });
+            parts.collect::<Vec<_>>().join(", ")
+        })
+        .collect()
+}
+
+#[test]
+fn a_bad_file_is_refused_whole_and_the_network_goes_on() {
+    let Some(testbed) = testbed("refuse", &["geneve"], None) else { return };
+    bring_up(&testbed);
+    let before = testbed.status().unwrap().last_txn;
+    let bad = "kind: switch\nid: third\n---\nkind: switch_port\nid: third-1\nswitch: thrid\n\
+               addresses: [{mac: '02:00:00:00:00', ips: [10.0.0.300]}]\n";
+    let error = testbed.apply("bad.yaml", bad).unwrap_err().to_string();
+    for wanted in ["bad.yaml: document 2: switch_port third-1", "addresses[0].mac", "addresses[0].ips[0]"] {
+        assert!(error.contains(wanted), "{wanted} is not in: {error}");
+    }
+    assert_eq!(testbed.status().unwrap().last_txn, before);
+    let (missing, leaks) = departures(&testbed);
+    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+}
