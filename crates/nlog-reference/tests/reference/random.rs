@@ -1,12 +1,10 @@
 //! Random programs and transactions against an oracle that knows no joins: it tries every assignment of values to a
 //! rule's variables.
 
-mod build;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use build::{B, Builder, Run, T};
+use crate::build::{B, Builder, Run, T};
 use nlog::program::Aggregate;
 use nlog_data::{Delta, Evaluator, Role, Row, TableId, Tables, Value};
 use proptest::prelude::*;
@@ -260,7 +258,7 @@ fn oracle_rule(rule: &Rule, tables: &[Rows], errors: &mut Vec<Error>) -> Rows {
                 rows.insert([group, result]);
             }
             None => {
-                errors.push((rule.head, false, "overflow", format!("sum: {total} leaves the range of int")))
+                errors.push((rule.head, false, "overflow", format!("sum: {total} leaves the range of int")));
             }
         }
     }
@@ -328,7 +326,7 @@ proptest! {
         for change in &changes {
             let mut after = inputs.clone();
             for (rows, (delete, insert)) in after.iter_mut().zip(change) {
-                delete.iter().for_each(|row| { rows.remove(row); });
+                rows.retain(|row| !delete.contains(row));
                 rows.extend(insert);
             }
             let said = run.commit(&line(change));

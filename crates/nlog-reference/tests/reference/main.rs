@@ -1,0 +1,5 @@
+//! The reference against results worked out by hand, and against an oracle of its own.
+
+mod build;
+mod random;
+mod semantics;
