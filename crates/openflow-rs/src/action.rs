@@ -54,6 +54,8 @@ pub(crate) trait Body: Sized {
     const WIRE: &'static [Wire];
     /// Place among instructions: 0 for actions in the apply-actions list, then in OpenFlow's order.
     const STAGE: u8 = 0;
+    /// Whether `->` and a field follow the parentheses.
+    const HAS_TARGET: bool = false;
 
     /// Reads the bytes that follow the header, padding included.
     fn decode(wire: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Self, DecodeError>;
@@ -133,6 +135,9 @@ macro_rules! actions {
 
             fn parse_call(call: Call<'_>) -> Result<Action, ParseError> {
                 $(if $name::NAMES.contains(&call.name) {
+                    if call.target.is_some() != $name::HAS_TARGET {
+                        return Err(ParseError::value(call.text, "form of this action: see ovs-actions(7)"));
+                    }
                     return $name::parse(call);
                 })*
                 // A bare number or reserved port name is an output.
@@ -163,6 +168,7 @@ actions! {
     push_vlan::PushVlan,
     pop_vlan::PopVlan,
     ct_clear::CtClear,
+    check_pkt_larger::CheckPktLarger,
     note::Note,
     exit::Exit,
     meter::Meter,

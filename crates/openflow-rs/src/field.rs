@@ -378,9 +378,9 @@ fields! {
     IcmpType("icmp_type", "icmp_type", [], 8, whole, rw, Icmp, Decimal, [NXM_OF_ICMP_TYPE nxm0 13, OXM_OF_ICMPV4_TYPE oxm 19]);
     /// ICMP code.
     IcmpCode("icmp_code", "icmp_code", [], 8, whole, rw, Icmp, Decimal, [NXM_OF_ICMP_CODE nxm0 14, OXM_OF_ICMPV4_CODE oxm 20]);
-    /// ICMPv6 type.
+    /// `ICMPv6` type.
     Icmpv6Type("icmpv6_type", "icmp_type", [], 8, whole, rw, Icmp6, Decimal, [NXM_NX_ICMPV6_TYPE nxm1 21, OXM_OF_ICMPV6_TYPE oxm 29]);
-    /// ICMPv6 code.
+    /// `ICMPv6` code.
     Icmpv6Code("icmpv6_code", "icmp_code", [], 8, whole, rw, Icmp6, Decimal, [NXM_NX_ICMPV6_CODE nxm1 22, OXM_OF_ICMPV6_CODE oxm 30]);
     /// Neighbour discovery target.
     NdTarget("nd_target", "nd_target", [], 128, masked, rw, Nd, Ipv6, [NXM_NX_ND_TARGET nxm1 23, OXM_OF_IPV6_ND_TARGET oxm 31]);
@@ -396,11 +396,36 @@ fields! {
     TcpFlags("tcp_flags", "tcp_flags", [], 12, masked, ro, Tcp, TcpFlags, [NXM_NX_TCP_FLAGS nxm1 34, ONFOXM_ET_TCP_FLAGS onf 42, OXM_OF_TCP_FLAGS oxm 42]);
 }
 
-/// Lowest register of `Reg0`.. by number; the table keeps registers consecutive.
-const REGS: [Field; 16] = {
-    use Field::*;
-    [Reg0, Reg1, Reg2, Reg3, Reg4, Reg5, Reg6, Reg7, Reg8, Reg9, Reg10, Reg11, Reg12, Reg13, Reg14, Reg15]
-};
+/// Registers by number.
+const REGS: [Field; 16] = [
+    Field::Reg0,
+    Field::Reg1,
+    Field::Reg2,
+    Field::Reg3,
+    Field::Reg4,
+    Field::Reg5,
+    Field::Reg6,
+    Field::Reg7,
+    Field::Reg8,
+    Field::Reg9,
+    Field::Reg10,
+    Field::Reg11,
+    Field::Reg12,
+    Field::Reg13,
+    Field::Reg14,
+    Field::Reg15,
+];
+
+const XREGS: [Field; 8] = [
+    Field::Xreg0,
+    Field::Xreg1,
+    Field::Xreg2,
+    Field::Xreg3,
+    Field::Xreg4,
+    Field::Xreg5,
+    Field::Xreg6,
+    Field::Xreg7,
+];
 
 /// The present bit of a VLAN tag, in `vlan_tci` and `vlan_vid`.
 pub(crate) const VLAN_PRESENT: u128 = 0x1000;
@@ -447,8 +472,7 @@ impl Field {
 
     /// The double register `xregN`, N from 0 to 7.
     pub fn xreg(n: u8) -> Option<Field> {
-        use Field::*;
-        [Xreg0, Xreg1, Xreg2, Xreg3, Xreg4, Xreg5, Xreg6, Xreg7].get(usize::from(n)).copied()
+        XREGS.get(usize::from(n)).copied()
     }
 
     /// The field with this name, alias, or wire name (`NXM_NX_REG0`).
@@ -525,6 +549,13 @@ impl Field {
             }
             Field::IpTos => Ok(Slots::one(Field::IpDscp, value >> 2, mask >> 2)),
             Field::PacketType if value == 0 => Ok(Slots::default()),
+            // Every later fragment is a fragment, and what is none is no later one.
+            Field::IpFrag => match (value, mask) {
+                (2, 2) => Ok(Slots::one(self, 3, 3)),
+                (0, 1) => Ok(Slots::one(self, 0, 3)),
+                (2, 3) => Err(MatchError::Conflict { field: self, first: 2, second: 0 }),
+                _ => Ok(Slots::one(self, value, mask)),
+            },
             _ => Ok(match self.registers() {
                 Some(registers) => Slots::registers(registers, value, mask),
                 None => Slots::one(self, value, mask),
@@ -534,7 +565,7 @@ impl Field {
 
     fn port_slot(self, value: u128, mask: u128) -> Result<Slots, MatchError> {
         let port = match self {
-            Field::InPort if value < 0x1_0000 => Some(crate::PortNo(value as u16)),
+            Field::InPort | Field::ActsetOutput if value < 0x1_0000 => Some(crate::PortNo(value as u16)),
             _ => u32::try_from(value).ok().and_then(crate::PortNo::from_wire),
         };
         let port = port.filter(|port| port.is_known() || mask == 0).ok_or(MatchError::Range {

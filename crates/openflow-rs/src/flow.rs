@@ -1,7 +1,10 @@
 //! Flow entries, and the commands that change them.
 
+mod removed;
 mod text;
 mod wire;
+
+pub use removed::{FlowRemoved, RemovedReason};
 
 use crate::{Actions, Match, PortNo};
 

@@ -25,6 +25,7 @@ pub use session::{
 };
 
 use crate::error::Fault;
+use crate::flow::FlowRemoved;
 use crate::frame::HEADER_LEN;
 use crate::wire::Reader;
 use crate::{DecodeError, EncodeError, FlowMod};
@@ -73,6 +74,8 @@ pub enum Body {
     GetConfigReply(SwitchConfig),
     /// Changes the switch's configuration.
     SetConfig(SwitchConfig),
+    /// Tells that a flow entry went.
+    FlowRemoved(FlowRemoved),
     /// Tells that a port came, went or changed.
     PortStatus(PortStatus),
     /// Changes flow entries.
@@ -199,6 +202,7 @@ impl Body {
             Body::GetConfigRequest => kind::GET_CONFIG_REQUEST,
             Body::GetConfigReply(_) => kind::GET_CONFIG_REPLY,
             Body::SetConfig(_) => kind::SET_CONFIG,
+            Body::FlowRemoved(_) => kind::FLOW_REMOVED,
             Body::PortStatus(_) => kind::PORT_STATUS,
             Body::FlowMod(_) => kind::FLOW_MOD,
             Body::FlowDescRequest(_) | Body::PortDescRequest(_) => kind::MULTIPART_REQUEST,
@@ -225,6 +229,7 @@ impl Body {
             }
             Body::FeaturesReply(features) => features.encode(out),
             Body::GetConfigReply(config) | Body::SetConfig(config) => config.encode(out),
+            Body::FlowRemoved(removed) => removed.encode(out),
             Body::PortStatus(status) => status.encode(out),
             Body::FlowMod(flow) => flow.encode(out),
             Body::FlowDescRequest(request) => {
@@ -276,6 +281,7 @@ impl Body {
                 Body::GetConfigReply(whole(reader, "config reply", SwitchConfig::decode)?)
             }
             kind::SET_CONFIG => Body::SetConfig(whole(reader, "set config", SwitchConfig::decode)?),
+            kind::FLOW_REMOVED => Body::FlowRemoved(whole(reader, "flow removed", FlowRemoved::decode)?),
             kind::PORT_STATUS => Body::PortStatus(whole(reader, "port status", PortStatus::decode)?),
             kind::BARRIER_REQUEST => whole(reader, "barrier request", |_| Ok(Body::BarrierRequest))?,
             kind::BARRIER_REPLY => whole(reader, "barrier reply", |_| Ok(Body::BarrierReply))?,

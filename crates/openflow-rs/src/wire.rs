@@ -28,11 +28,6 @@ impl<'a> Reader<'a> {
         self.rest.is_empty()
     }
 
-    /// The offset of the next byte in the whole buffer.
-    pub(crate) fn offset(&self) -> usize {
-        self.offset
-    }
-
     pub(crate) fn fault(&self, fault: impl Into<Fault>) -> DecodeError {
         DecodeError { what: self.what, offset: self.offset, fault: fault.into() }
     }

@@ -45,7 +45,7 @@ impl Body for Note {
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         let bad = || ParseError::value(call.arg, "note: pairs of hexadecimal digits, dots between");
         let digits: String = call.arg.chars().filter(|c| *c != '.').collect();
-        if digits.len() % 2 != 0 || !digits.bytes().all(|c| c.is_ascii_hexdigit()) || digits.len() > 130_000 {
+        if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) || digits.len() > 130_000 {
             return Err(bad());
         }
         let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));

@@ -31,7 +31,7 @@ const TCP_FLAGS: &[(u32, &str)] = &[
 const TUN_FLAGS: &[(u32, &str)] = &[(0, "oam")];
 /// Names, values and masks of fragment matches.
 const FRAGS: &[(&str, u128, u128)] =
-    &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("later", 2, 2), ("not_later", 0, 2)];
+    &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
 /// A number in decimal or, after `0x`, hexadecimal. A leading zero is refused: C reads it as octal.
 pub(crate) fn number(text: &str) -> Result<u128, ParseError> {

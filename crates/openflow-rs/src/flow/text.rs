@@ -25,7 +25,7 @@ impl fmt::Display for FlowFlags {
 }
 
 /// Writes `priority=5,MATCH ` with a space unless empty.
-fn write_match(f: &mut fmt::Formatter<'_>, entry: &FlowEntry) -> fmt::Result {
+pub(super) fn write_match(f: &mut fmt::Formatter<'_>, entry: &FlowEntry) -> fmt::Result {
     let any = entry.matches.iter().next().is_none();
     if entry.priority != DEFAULT_PRIORITY {
         write!(f, "priority={}{}", entry.priority, if any { " " } else { "," })?;
@@ -63,7 +63,7 @@ impl fmt::Display for FlowEntry {
 }
 
 /// `1s`, `1.020s` or, where milliseconds do not do, as many digits as needed.
-struct Seconds(Duration);
+pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -102,22 +102,8 @@ impl FlowStats {
     }
 
     fn encode_counters(&self, out: &mut Vec<u8>) {
-        let start = out.len();
-        out.extend_from_slice(&[0; 4]);
-        let mut put = |field: u8, value: Option<u64>| {
-            if let Some(value) = value {
-                out.extend_from_slice(&OXS_BASIC.to_be_bytes());
-                out.extend_from_slice(&[field << 1, 8]);
-                out.extend_from_slice(&value.to_be_bytes());
-            }
-        };
-        let seconds = self.duration.as_secs().min(u64::from(u32::MAX)) << 32;
-        put(OXS_DURATION, Some(seconds | u64::from(self.duration.subsec_nanos())));
-        put(OXS_IDLE_TIME, self.idle_s.map(|s| u64::from(s) << 32));
-        put(OXS_PACKET_COUNT, self.packets);
-        put(OXS_BYTE_COUNT, self.bytes);
-        patch_len(out, start, start + 2);
-        pad8(out, start);
+        let FlowStats { duration, packets, bytes, idle_s, .. } = *self;
+        Counters { duration, idle_s, packets, bytes }.encode(out);
     }
 
     /// Reads one entry. On failure the key is returned with the error and the reader stands behind
@@ -166,29 +152,70 @@ impl FlowStats {
     }
 
     fn decode_counters(&mut self, reader: &mut Reader<'_>) -> Result<(), DecodeError> {
+        let counters = Counters::decode(reader)?;
+        self.duration = counters.duration;
+        self.idle_s = counters.idle_s;
+        self.packets = counters.packets;
+        self.bytes = counters.bytes;
+        Ok(())
+    }
+}
+
+/// Flow statistics (OXS). Absent ones are unknown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) duration: Duration,
+    pub(crate) idle_s: Option<u32>,
+    pub(crate) packets: Option<u64>,
+    pub(crate) bytes: Option<u64>,
+}
+
+impl Counters {
+    /// Appends the statistics with their header and padding.
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let mut put = |field: u8, value: Option<u64>| {
+            if let Some(value) = value {
+                out.extend_from_slice(&OXS_BASIC.to_be_bytes());
+                out.extend_from_slice(&[field << 1, 8]);
+                out.extend_from_slice(&value.to_be_bytes());
+            }
+        };
+        let seconds = self.duration.as_secs().min(u64::from(u32::MAX)) << 32;
+        put(OXS_DURATION, Some(seconds | u64::from(self.duration.subsec_nanos())));
+        put(OXS_IDLE_TIME, self.idle_s.map(|s| u64::from(s) << 32));
+        put(OXS_PACKET_COUNT, self.packets);
+        put(OXS_BYTE_COUNT, self.bytes);
+        patch_len(out, start, start + 2);
+        pad8(out, start);
+    }
+
+    /// Reads the statistics with their header and padding; those not known here are skipped.
+    pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Counters, DecodeError> {
+        let mut counters = Counters::default();
         let at = reader.clone().named("flow statistics");
         reader.skip(2)?;
         let len = usize::from(reader.u16()?);
         let Some(body) = len.checked_sub(4) else { return Err(at.fault(Fault::Length(len))) };
         let mut fields = reader.sub("flow statistics", body)?;
         reader.skip(len.next_multiple_of(8) - len)?;
+        // All ones says that the switch does not count.
+        let counted = |n: u64| Some(n).filter(|n| *n != u64::MAX);
         while !fields.is_empty() {
             let (class, field, len) = (fields.u16()?, fields.u8()? >> 1, usize::from(fields.u8()?));
             let mut value = fields.sub("flow statistic", len)?;
             match (class, field, len) {
                 (OXS_BASIC, OXS_DURATION, 8) => {
                     let (seconds, nanos) = (value.u32()?, value.u32()?);
-                    self.duration = Duration::new(seconds.into(), nanos.min(999_999_999));
+                    counters.duration = Duration::new(seconds.into(), nanos.min(999_999_999));
                 }
-                (OXS_BASIC, OXS_IDLE_TIME, 8) => self.idle_s = Some(value.u32()?),
-                // All ones says that the switch does not count.
-                (OXS_BASIC, OXS_PACKET_COUNT, 8) => {
-                    self.packets = Some(value.u64()?).filter(|n| *n != u64::MAX)
-                }
-                (OXS_BASIC, OXS_BYTE_COUNT, 8) => self.bytes = Some(value.u64()?).filter(|n| *n != u64::MAX),
+                (OXS_BASIC, OXS_IDLE_TIME, 8) => counters.idle_s = Some(value.u32()?),
+                (OXS_BASIC, OXS_PACKET_COUNT, 8) => counters.packets = counted(value.u64()?),
+                (OXS_BASIC, OXS_BYTE_COUNT, 8) => counters.bytes = counted(value.u64()?),
                 _ => {}
             }
         }
-        Ok(())
+        Ok(counters)
     }
 }

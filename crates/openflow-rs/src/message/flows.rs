@@ -1,6 +1,8 @@
 //! Asking for flow entries. OpenFlow 1.5 renamed this to flow descriptions; Open vSwitch prints it
 //! under the old name and does not implement the new flow statistics (type 17).
 
+use std::fmt::Write;
+
 use super::print::trim_end;
 use crate::error::Fault;
 use crate::flow::{ALL_TABLES, ANY_GROUP};
@@ -125,7 +127,14 @@ impl FlowDescReply {
     }
 
     pub(super) fn print(&self) -> String {
-        let mut text: String = self.flows.iter().map(|flow| format!("\n {flow}")).collect();
+        let mut text = String::new();
+        for flow in &self.flows {
+            let _ = write!(
+                text,
+                "
+ {flow}"
+            );
+        }
         for flow in &self.unreadable {
             text += &format!(
                 "\n cookie={:#x}, table={}, priority={} unreadable: {}",

@@ -12,6 +12,7 @@ pub(super) mod kind {
     pub(in super::super) const GET_CONFIG_REQUEST: u8 = 7;
     pub(in super::super) const GET_CONFIG_REPLY: u8 = 8;
     pub(in super::super) const SET_CONFIG: u8 = 9;
+    pub(in super::super) const FLOW_REMOVED: u8 = 11;
     pub(in super::super) const PORT_STATUS: u8 = 12;
     pub(in super::super) const FLOW_MOD: u8 = 14;
     pub(in super::super) const MULTIPART_REQUEST: u8 = 18;

@@ -31,6 +31,7 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         }
         Body::FeaturesReply(features) => features.print(),
         Body::GetConfigReply(config) | Body::SetConfig(config) => config.print(),
+        Body::FlowRemoved(removed) => removed.to_string(),
         Body::PortStatus(status) => status.print(),
         Body::FlowMod(flow) => Printed(flow).to_string(),
         Body::FlowDescRequest(request) => request.print(),

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{
-    Action, Actions, Body, Field, FlowEntry, FlowMod, FlowStats, Frame, Message, PortNo, frame,
+    Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, PortNo, frame,
 };
 
 use crate::ofctl::{ofctl, run};
@@ -88,7 +89,7 @@ impl Switch {
     fn connect(&self) -> Connection {
         let stream = UnixStream::connect(self.path("br0.mgmt")).expect("connected");
         stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        let mut connection = Connection { stream, received: Vec::new(), xid: 0 };
+        let mut connection = Connection { stream, received: Vec::new(), removed: Vec::new(), xid: 0 };
         connection.send(Body::Hello(Hello::new()));
         let Body::Hello(hello) = connection.receive().body else { panic!("no hello") };
         assert!(hello.speaks(VERSION));
@@ -104,6 +105,7 @@ impl Switch {
 struct Connection {
     stream: UnixStream,
     received: Vec<u8>,
+    removed: Vec<FlowRemoved>,
     xid: u32,
 }
 
@@ -115,8 +117,19 @@ impl Connection {
         self.xid
     }
 
-    /// The next message; what it prints is compared with `ovs-ofctl` as well.
+    /// The next message that answers one of ours; what is told unasked is kept apart.
     fn receive(&mut self) -> Message {
+        loop {
+            let message = self.receive_any();
+            match message.body {
+                Body::FlowRemoved(removed) => self.removed.push(removed),
+                _ => return message,
+            }
+        }
+    }
+
+    /// The next message; what it prints is compared with `ovs-ofctl` as well.
+    fn receive_any(&mut self) -> Message {
         loop {
             match frame(&self.received).expect("a header") {
                 Frame::Message(len) => {
@@ -262,6 +275,16 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
     assert_eq!(connection.request(Body::BarrierRequest), Body::BarrierReply);
     let left: Vec<FlowEntry> = connection.dump().into_iter().map(|flow| flow.entry).collect();
     assert_eq!(left.iter().map(|entry| &entry.actions).collect::<Vec<_>>(), [&changed.actions]);
+
+    // Those that asked for it are told to be gone, and why.
+    let told: std::collections::BTreeSet<_> = connection
+        .removed
+        .iter()
+        .map(|gone| (gone.entry.table, gone.entry.priority, &gone.entry.matches))
+        .collect();
+    let wanted = sent[1..].iter().filter(|entry| entry.flags.contains(FlowFlags::SEND_FLOW_REM));
+    assert_eq!(told, wanted.map(|entry| (entry.table, entry.priority, &entry.matches)).collect());
+    assert!(connection.removed.iter().all(|gone| gone.reason == RemovedReason::Delete));
 }
 
 #[test]

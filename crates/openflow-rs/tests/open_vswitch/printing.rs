@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{Body, FlowEntry, FlowMod, FlowStats, MacAddr, Match, Message, PortNo};
 
@@ -136,6 +137,28 @@ fn flows_and_bundles() {
 }
 
 #[test]
+fn removed_flows() {
+    let reasons = [
+        RemovedReason::IdleTimeout,
+        RemovedReason::HardTimeout,
+        RemovedReason::Delete,
+        RemovedReason::GroupDelete,
+        RemovedReason::MeterDelete,
+        RemovedReason::Eviction,
+    ];
+    let flows =
+        ["actions=drop", "cookie=5,table=3,priority=7,idle_timeout=4,hard_timeout=5,tcp,actions=drop"];
+    let removed = reasons.into_iter().flat_map(|reason| {
+        flows.map(|text| {
+            let entry: FlowEntry = text.parse().expect("a flow");
+            let duration = Duration::from_millis(1500);
+            Body::FlowRemoved(FlowRemoved { entry, reason, duration, packets: Some(3), bytes: None })
+        })
+    });
+    check_printed(&numbered(removed));
+}
+
+#[test]
 fn flow_dumps() {
     let request = FlowDescRequest::all();
     let stats = |text: &str, nanos, packets: Option<u64>| FlowStats {
@@ -230,8 +253,8 @@ fn hello_has_the_bytes_that_ovs_sends() {
 #[test]
 fn one_message_at_a_time_prints_the_same() {
     let message = Message { xid: 3, body: Body::FlowMod(flow("add table=5,tcp,reg1=7,actions=output:1")) };
-    let digits: String =
-        message.encode().expect("a message").iter().map(|byte| format!("{byte:02x}")).collect();
+    let bytes = message.encode().expect("a message");
+    let digits = bytes.iter().fold(String::new(), |digits, byte| digits + &format!("{byte:02x}"));
     let output = run("ovs-ofctl", &["ofp-print", &digits]);
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{message}\n"));
 }

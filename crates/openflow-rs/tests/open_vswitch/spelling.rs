@@ -83,6 +83,7 @@ const SPELLINGS: &[&str] = &[
     "ct_state=+est+trk,ip,actions=resubmit(1,2,ct)",
     "ip,actions=dec_ttl,ct_clear,exit,note:01.02.03,note:,group:5",
     "actions=meter:5,output:3",
+    "actions=check_pkt_larger(1000)->reg0[0],check_pkt_larger(1400)->metadata[63]",
     "actions=output:1,clear_actions,write_actions(output:2,group:3),write_metadata:5/0xff,goto_table:7",
     "actions=write_metadata:0",
     // Flows.

@@ -1,7 +1,8 @@
 //! Random matches, actions and messages that a switch accepts, made from the field table.
 
 use openflow_rs::action::{
-    ClearActions, CtClear, DecTtl, Exit, Group, Meter, Note, PopVlan, PushVlan, Resubmit, SetTtl,
+    CheckPktLarger, ClearActions, CtClear, DecTtl, Exit, Group, Meter, Note, PopVlan, PushVlan, Resubmit,
+    SetTtl,
 };
 use openflow_rs::field::Format;
 use openflow_rs::message::{BundleAdd, BundleFlags};
@@ -64,7 +65,7 @@ fn demand(field: Field) -> BoxedStrategy<(u128, u128)> {
         Field::InPort | Field::ActsetOutput => {
             exact(port().prop_map(|port| u128::from(port.to_wire())).boxed())
         }
-        Field::IpFrag => select(vec![(0, 3), (1, 1), (1, 3), (3, 3), (2, 2), (0, 2)]).boxed(),
+        Field::IpFrag => select(vec![(0, 3), (1, 1), (1, 3), (3, 3), (0, 2)]).boxed(),
         _ if !field.info().maskable => exact(any::<u128>().prop_map(move |value| value & max).boxed()),
         // `ovs-ofctl` takes the leading digits of an IPv6 mask for a prefix length: begin with a letter.
         _ if field.info().format == Format::Ipv6 => value_and_mask(max)
@@ -86,12 +87,12 @@ fn value_and_mask(max: u128) -> BoxedStrategy<(u128, u128)> {
         .boxed()
 }
 
-pub fn port() -> impl Strategy<Value = PortNo> {
+pub(crate) fn port() -> impl Strategy<Value = PortNo> {
     prop_oneof![(1_u16..0xff00).prop_map(PortNo), Just(PortNo::LOCAL)]
 }
 
 /// A match with all prerequisites of its fields.
-pub fn matches() -> impl Strategy<Value = Match> {
+pub(crate) fn matches() -> impl Strategy<Value = Match> {
     (select(&KINDS[..]), select(&LINK[..]), select(&TRACKED[..])).prop_flat_map(|(kind, link, tracked)| {
         let base: Match = [kind, link, tracked].join(",").parse().expect("a match");
         // The tuple of a tracked connection is known of IP packets alone, each version its own.
@@ -170,10 +171,16 @@ fn move_bits(m: &Match) -> BoxedStrategy<Action> {
         .boxed()
 }
 
+fn check_pkt_larger(n: u16) -> Action {
+    let bit = Subfield::new(Field::Reg7, n % 32, 1).expect("a bit of the register");
+    CheckPktLarger::new(n, bit).expect("one writable bit").into()
+}
+
 fn action(m: &Match) -> BoxedStrategy<Action> {
     let readable = Field::all().filter(|f| m.meets(f.info().prerequisite) && f.bits() <= 64).collect();
     let output_reg = subfields(readable).prop_map(|(field, start, bits)| {
-        Action::output_reg(Subfield::new(field, start, bits).unwrap()).unwrap()
+        Action::output_reg(Subfield::new(field, start, bits).expect("bits of the field"))
+            .expect("64 bits at most")
     });
     // The connection's original direction needs a valid connection.
     let tracked = m.meets(Prerequisite::Ct);
@@ -194,6 +201,7 @@ fn action(m: &Match) -> BoxedStrategy<Action> {
         (1, (0_u32..0xffff_ff00).prop_map(|id| Group { id }.into()).boxed()),
         (1, Just(CtClear.into()).boxed()),
         (1, Just(Exit.into()).boxed()),
+        (1, any::<u16>().prop_map(check_pkt_larger).boxed()),
         (1, prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Note::new(&bytes).into()).boxed()),
     ];
     if m.meets(Prerequisite::Ip) {
@@ -204,7 +212,7 @@ fn action(m: &Match) -> BoxedStrategy<Action> {
 }
 
 /// A list that a switch takes in a flow with this match, in a table below 200.
-pub fn actions(m: &Match) -> impl Strategy<Value = Actions> + use<> {
+pub(crate) fn actions(m: &Match) -> impl Strategy<Value = Actions> + use<> {
     let meter = prop::option::weighted(0.1, (1_u32..1000).prop_map(|id| Action::from(Meter { id })));
     let list = prop::collection::vec(action(m), 0..6);
     // Tags change what may follow, so they come last.
@@ -214,7 +222,7 @@ pub fn actions(m: &Match) -> impl Strategy<Value = Actions> + use<> {
         1 => Just(untag),
         1 => (select(vec![0x8100, 0x88a8]), 0_u128..0x1000).prop_map(|(eth_type, vid)| vec![
             PushVlan { eth_type }.into(),
-            Action::set_field(Field::VlanVid, 0x1000 | vid).unwrap(),
+            Action::set_field(Field::VlanVid, 0x1000 | vid).expect("a VLAN id"),
         ]),
     ];
     let clear = prop::option::weighted(0.1, Just(Action::from(ClearActions)));
@@ -228,7 +236,7 @@ pub fn actions(m: &Match) -> impl Strategy<Value = Actions> + use<> {
 }
 
 /// A flow entry that a switch takes.
-pub fn entry() -> impl Strategy<Value = FlowEntry> {
+pub(crate) fn entry() -> impl Strategy<Value = FlowEntry> {
     matches().prop_flat_map(|m| {
         let numbers = (0_u8..200, any::<u16>(), prop_oneof![Just(0), any::<u64>()]);
         let rest = (any::<[bool; 3]>(), 1_u16..100, 0_u16..32);
@@ -246,7 +254,7 @@ pub fn entry() -> impl Strategy<Value = FlowEntry> {
 }
 
 /// A change to the flow tables that a switch takes.
-pub fn flow_mod() -> impl Strategy<Value = FlowMod> {
+pub(crate) fn flow_mod() -> impl Strategy<Value = FlowMod> {
     let commands = vec![
         FlowCommand::Add,
         FlowCommand::Add,
@@ -272,7 +280,7 @@ pub fn flow_mod() -> impl Strategy<Value = FlowMod> {
 }
 
 /// A message that holds a flow-mod, in a bundle or not.
-pub fn flow_message() -> impl Strategy<Value = Message> {
+pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
     (any::<u32>(), flow_mod(), prop::option::of((any::<u32>(), 0_u16..4))).prop_map(|(xid, flow, bundle)| {
         let body = Body::FlowMod(flow);
         let body = match bundle {

@@ -1,0 +1,91 @@
+//! `check_pkt_larger(N)->FIELD[BIT]`: is the packet too long?
+
+use super::*;
+use crate::field::text::int;
+use crate::{MatchError, oxm};
+
+/// Writes to one bit whether the packet, Ethernet header included, is longer than a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CheckPktLarger {
+    limit_bytes: u16,
+    result: Subfield,
+}
+
+impl CheckPktLarger {
+    /// Writes to `result`, one bit, whether the packet is longer than `limit_bytes`.
+    ///
+    /// # Errors
+    /// The result is read-only, or more than one bit.
+    pub fn new(limit_bytes: u16, result: Subfield) -> Result<CheckPktLarger, MatchError> {
+        let (field, start, bits) = (result.field(), result.start(), result.bits());
+        if !field.info().writable {
+            return Err(MatchError::ReadOnly { field });
+        }
+        if bits != 1 {
+            return Err(MatchError::BadBits { field, start, end: u32::from(start) + u32::from(bits), bits: 1 });
+        }
+        Ok(CheckPktLarger { limit_bytes, result })
+    }
+
+    /// The longest packet that sets the bit to 0.
+    pub fn limit_bytes(self) -> u16 {
+        self.limit_bytes
+    }
+
+    /// The bit written.
+    pub fn result(self) -> Subfield {
+        self.result
+    }
+}
+
+impl Body for CheckPktLarger {
+    const NAMES: &'static [&'static str] = &["check_pkt_larger"];
+    const WIRE: &'static [Wire] = &[Wire::Nx(49)];
+    const HAS_TARGET: bool = true;
+
+    fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
+        let at = body.clone();
+        let (limit_bytes, start) = (body.u16()?, body.u16()?);
+        let field = oxm::get_id(body)?;
+        body.skip(body.left())?;
+        Subfield::new(field, start, 1)
+            .and_then(|result| CheckPktLarger::new(limit_bytes, result))
+            .map_err(|error| at.fault(error))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        Wire::Nx(49).put(out, |out| {
+            out.extend_from_slice(&self.limit_bytes.to_be_bytes());
+            out.extend_from_slice(&self.result.start().to_be_bytes());
+            oxm::put_id(out, self.result.field());
+            // The room for the field is ten bytes whatever its header needs.
+            out.resize(start + 24, 0);
+        });
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "check_pkt_larger({})->{}", self.limit_bytes, self.result)
+    }
+
+    fn parse(call: Call<'_>) -> Result<Action, ParseError> {
+        let limit_bytes = int(call.arg, "packet length in bytes, at most 65535")?;
+        Ok(CheckPktLarger::new(limit_bytes, call.target.unwrap_or("").parse()?)?.into())
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn vectors() {
+    testing::check([(
+        "check_pkt_larger(1000)->NXM_NX_REG0[5]",
+        "ffff 0018 00002320 0031 03e8 0005 00010004 000000000000",
+    )]);
+    testing::check_refused([
+        "check_pkt_larger(1000)",
+        "check_pkt_larger(1000)->reg0",
+        "check_pkt_larger(1000)->eth_type[0]",
+        "check_pkt_larger(65536)->reg0[0]",
+        "resubmit(,1)->reg0[0]",
+    ]);
+}
