@@ -17,7 +17,7 @@
 //! ```
 
 mod server;
-mod table;
+pub(crate) mod table;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

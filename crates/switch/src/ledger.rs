@@ -166,3 +166,189 @@ impl fmt::Display for FlowChange {
         flow::show(f, &self.key, self.flow.as_ref())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::table::Table;
+    use openflow_rs::FlowEntry;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// One of few keys, so that changes meet.
+    fn key(n: u8) -> FlowKey {
+        let entry: FlowEntry = format!("table={},reg0={} actions=drop", n % 3, n).parse().expect("a flow");
+        FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match")
+    }
+
+    fn flow(n: u8) -> Flow {
+        let entry: FlowEntry = format!("actions=output:{}", n % 2 + 1).parse().expect("a flow");
+        Flow::new(u64::from(n / 2), &entry.actions).expect("short actions")
+    }
+
+    fn contents(flows: &BTreeMap<u8, u8>) -> BTreeMap<FlowKey, Flow> {
+        flows.iter().map(|(k, f)| (key(*k), flow(*f))).collect()
+    }
+
+    fn desired(flows: &BTreeMap<u8, u8>) -> Desired {
+        Desired { flows: contents(flows), ..Desired::default() }
+    }
+
+    fn some_flows() -> impl Strategy<Value = BTreeMap<u8, u8>> {
+        proptest::collection::btree_map(0u8..12, 0u8..4, 0..12)
+    }
+
+    /// What happens to a ledger and to the switch beside it.
+    #[derive(Debug, Clone)]
+    enum Step {
+        Set(BTreeMap<u8, u8>),
+        Push(BTreeMap<u8, Option<u8>>),
+        Take,
+        /// The batch in flight arrives, but for the changes of these keys.
+        Settle(BTreeSet<u8>),
+        /// The connection breaks; the batch in flight may have arrived all the same.
+        Lose { arrived: bool },
+        /// The switch is read again, after somebody else has changed it to this.
+        Read(Option<BTreeMap<u8, u8>>),
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let push = proptest::collection::btree_map(0u8..12, proptest::option::of(0u8..4), 0..4);
+        prop_oneof![
+            1 => some_flows().prop_map(Step::Set),
+            4 => push.prop_map(Step::Push),
+            3 => Just(Step::Take),
+            3 => proptest::collection::btree_set(0u8..12, 0..3).prop_map(Step::Settle),
+            1 => any::<bool>().prop_map(|arrived| Step::Lose { arrived }),
+            1 => proptest::option::of(some_flows()).prop_map(Step::Read),
+        ]
+    }
+
+    fn changes(push: &BTreeMap<u8, Option<u8>>) -> Changes {
+        let mut changes = Changes::default();
+        for (k, f) in push {
+            match f {
+                Some(f) => drop(changes.flows_add.insert(key(*k), flow(*f))),
+                None => drop(changes.flows_delete.insert(key(*k))),
+            }
+        }
+        changes
+    }
+
+    fn apply(table: &mut Table, batch: &[FlowChange], refused: &BTreeSet<usize>) {
+        for (place, change) in batch.iter().enumerate().filter(|(place, _)| !refused.contains(place)) {
+            let _ = place;
+            table.apply(change.key.clone(), change.flow.clone());
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_is_sent_makes_the_switch_right_and_touches_nothing_that_is(have in some_flows(), want in some_flows()) {
+            let mut ledger = Ledger::default();
+            ledger.set(&desired(&want));
+            let (have, want) = (contents(&have), contents(&want));
+            ledger.read(&have);
+            let mut table = Table { flows: have.clone() };
+            let batch = ledger.take().unwrap_or_default();
+            for change in batch.iter() {
+                prop_assert_ne!(have.get(&change.key), want.get(&change.key), "{} is right", change);
+            }
+            apply(&mut table, &batch, &BTreeSet::new());
+            prop_assert_eq!(&table.flows, &want);
+            ledger.settle([]);
+            prop_assert!(ledger.take().is_none());
+        }
+
+        #[test]
+        fn whatever_happens_the_switch_ends_up_right_but_for_what_it_refused(
+            steps in proptest::collection::vec(step(), 0..40),
+        ) {
+            let (mut ledger, mut table, mut model) = (Ledger::default(), Table::default(), Desired::default());
+            let mut in_flight: Option<Batch> = None;
+            // What the switch refused and has not been told otherwise since.
+            let mut refused_keys: BTreeSet<FlowKey> = BTreeSet::new();
+            for (txn, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Set(flows) => {
+                        let new = desired(&flows);
+                        refused_keys.retain(|key| model.flows.get(key) == new.flows.get(key));
+                        model = new;
+                        ledger.set(&model);
+                    }
+                    Step::Push(push) => {
+                        let changes = changes(&push);
+                        refused_keys.retain(|key| !changes.flows_add.contains_key(key) && !changes.flows_delete.contains(key));
+                        model.apply(&changes);
+                        ledger.push(txn as u64, &changes);
+                    }
+                    Step::Take if in_flight.is_none() => in_flight = ledger.take(),
+                    Step::Settle(keys) => {
+                        let Some(batch) = in_flight.take() else { continue };
+                        let keys: BTreeSet<FlowKey> = keys.into_iter().map(key).collect();
+                        let refused: BTreeSet<usize> =
+                            (0..batch.len()).filter(|place| keys.contains(&batch[*place].key)).collect();
+                        apply(&mut table, &batch, &refused);
+                        for place in &refused {
+                            let change = &batch[*place];
+                            if change.flow.as_ref() == model.flows.get(&change.key) {
+                                refused_keys.insert(change.key.clone());
+                            }
+                        }
+                        ledger.settle(refused);
+                    }
+                    Step::Lose { arrived } => {
+                        if let Some(batch) = in_flight.take().filter(|_| arrived) {
+                            apply(&mut table, &batch, &BTreeSet::new());
+                        }
+                        ledger.lost();
+                        refused_keys.clear();
+                    }
+                    Step::Read(others) if in_flight.is_none() => {
+                        if let Some(flows) = others {
+                            table.flows = contents(&flows);
+                        }
+                        ledger.read(&table.flows);
+                        refused_keys.clear();
+                    }
+                    Step::Take | Step::Read(_) => {}
+                }
+            }
+            if in_flight.is_none() && !ledger.known {
+                ledger.read(&table.flows);
+                refused_keys.clear();
+            }
+            if let Some(batch) = in_flight {
+                apply(&mut table, &batch, &BTreeSet::new());
+                ledger.settle([]);
+            }
+            let before = table.flows.clone();
+            for change in ledger.take().unwrap_or_default().iter() {
+                prop_assert_ne!(before.get(&change.key), model.flows.get(&change.key), "{} is right", change);
+                table.apply(change.key.clone(), change.flow.clone());
+            }
+            for key in (0..12).map(key).filter(|key| !refused_keys.contains(key)) {
+                prop_assert_eq!(table.flows.get(&key), model.flows.get(&key), "{:?}", key);
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_is_told_to_the_last_transaction_that_touched_the_flow_also_after_a_lost_connection() {
+        let mut ledger = Ledger::default();
+        ledger.read(&BTreeMap::new());
+        let push = |n: u8, f: u8| changes(&[(n, Some(f))].into());
+        ledger.push(1, &push(1, 1));
+        ledger.push(2, &push(1, 2));
+        let batch = ledger.take().expect("a change");
+        assert_eq!(batch.iter().map(|change| change.txn).collect::<Vec<_>>(), [Some(2)]);
+        ledger.push(3, &push(2, 1));
+        ledger.lost();
+        ledger.push(4, &push(3, 1));
+        ledger.read(&BTreeMap::new());
+        let batch = ledger.take().expect("changes");
+        assert_eq!(batch.iter().map(|change| change.txn).collect::<BTreeSet<_>>(), [Some(2), Some(3), Some(4)].into());
+    }
+}

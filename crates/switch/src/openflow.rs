@@ -2,6 +2,7 @@
 
 mod connection;
 mod error;
+mod push;
 mod session;
 mod wire;
 
@@ -11,10 +12,12 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
+use ovsdb_client::Endpoint;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{Connection, ConnectionError};
+pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
@@ -120,7 +123,7 @@ impl Keeper {
         let mut backoff = self.timing.backoff_min;
         let mut told = None;
         loop {
-            let why = match self.connect().await {
+            let why = match connect(&self.config.openflow, &self.timing).await {
                 Ok(mut session) => {
                     let features = session.features;
                     tracing::info!(
@@ -156,17 +159,6 @@ impl Keeper {
         }
     }
 
-    async fn connect(&self) -> Result<Session, ConnectionError> {
-        let connection = Connection::open(&self.config.openflow, &self.timing).await?;
-        let limit = self.timing.handshake_max;
-        match tokio::time::timeout(limit, Session::greet(connection)).await {
-            Ok(session) => session,
-            Err(_) => {
-                Err(ConnectionError::NoAnswer { request: "hello and features", seconds: limit.as_secs_f64() })
-            }
-        }
-    }
-
     async fn serve(&mut self, session: &mut Session) -> ConnectionError {
         let current = self.status.borrow().connection;
         loop {
@@ -196,6 +188,16 @@ impl Keeper {
     async fn pause(&mut self, pause: Duration) {
         let refuse = async { while self.requests.recv().await.is_some() {} };
         let _ = tokio::time::timeout(pause, refuse).await;
+    }
+}
+
+/// Connects and exchanges greetings.
+async fn connect(endpoint: &Endpoint, timing: &Timing) -> Result<Session, ConnectionError> {
+    let connection = Connection::open(endpoint, timing).await?;
+    let limit = timing.handshake_max;
+    match tokio::time::timeout(limit, Session::greet(connection)).await {
+        Ok(session) => session,
+        Err(_) => Err(ConnectionError::NoGreeting { seconds: limit.as_secs_f64() }),
     }
 }
 

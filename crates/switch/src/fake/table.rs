@@ -31,8 +31,8 @@ impl Refusal {
 
 /// At most one flow for each table, priority and match.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Table {
-    pub(super) flows: BTreeMap<FlowKey, Flow>,
+pub(crate) struct Table {
+    pub(crate) flows: BTreeMap<FlowKey, Flow>,
 }
 
 impl Table {
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// Applies one flow-mod: an addition replaces the flow under its key, a strict deletion of nothing is no error.
-    pub(super) fn apply(&mut self, key: FlowKey, flow: Option<Flow>) {
+    pub(crate) fn apply(&mut self, key: FlowKey, flow: Option<Flow>) {
         match flow {
             Some(flow) => self.flows.insert(key, flow),
             None => self.flows.remove(&key),

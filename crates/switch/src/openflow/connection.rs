@@ -39,6 +39,8 @@ pub(crate) enum ConnectionError {
     Stalled { seconds: f64, unfinished: Unfinished },
     #[error("the switch took none of {unsent} bytes for {seconds:.1} s")]
     NotReading { unsent: usize, seconds: f64 },
+    #[error("the switch did not complete hello and features within {seconds:.1} s")]
+    NoGreeting { seconds: f64 },
     #[error("no answer to {request} within {seconds:.1} s, although the switch answers echo requests")]
     NoAnswer { request: &'static str, seconds: f64 },
     #[error("the switch sent what is no OpenFlow 1.5: {problem} (bytes {bytes})")]

@@ -137,6 +137,20 @@ impl Session {
         Ok(Applied::new(batch.len(), refused))
     }
 
+    /// Applies a batch in one bundle or not at all. `Some` is the place of the first change that the switch refused,
+    /// if it was one, and the reason.
+    pub(crate) async fn apply_whole(
+        &mut self,
+        batch: &[FlowChange],
+    ) -> Result<Option<(Option<usize>, String)>, ConnectionError> {
+        let places: Vec<usize> = (0..batch.len()).collect();
+        Ok(match self.bundle(batch, &places).await? {
+            Bundle::Committed => None,
+            Bundle::Refused(refused) => refused.into_iter().next().map(|first| (Some(first.place), first.reason)),
+            Bundle::Failed(why) => Some((None, why)),
+        })
+    }
+
     /// Sends the changes at these places in one bundle. An error that the switch finds when a message is added does
     /// not keep it from committing the rest, so the bundle is committed only if there was none.
     async fn bundle(&mut self, batch: &[FlowChange], places: &[usize]) -> Result<Bundle, ConnectionError> {
