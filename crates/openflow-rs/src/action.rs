@@ -140,6 +140,9 @@ macro_rules! actions {
                     }
                     return $name::parse(call);
                 })*
+                if call.name == UnknownAction::NAME {
+                    return UnknownAction::parse(call);
+                }
                 // A bare number or reserved port name is an output.
                 Output::parse_bare(call)
             }
@@ -192,12 +195,29 @@ impl UnknownAction {
     }
 
     /// Not a spelling of Open vSwitch, which refuses actions it does not know.
+    const NAME: &'static str = "unknown";
+
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown(")?;
+        write!(f, "{}(", UnknownAction::NAME)?;
         for byte in &self.bytes {
             write!(f, "{byte:02x}")?;
         }
         f.write_str(")")
+    }
+
+    /// Reads what `print` writes; bytes of a known action become that action.
+    fn parse(call: Call<'_>) -> Result<Action, ParseError> {
+        let bad = || ParseError::value(call.text, "action in hexadecimal, header included");
+        let digits = call.arg.as_bytes();
+        if !digits.len().is_multiple_of(2) || !call.arg.bytes().all(|c| c.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&call.arg[at..at + 2], 16));
+        let bytes: Vec<u8> = pairs.collect::<Result<_, _>>().map_err(|_| bad())?;
+        let mut reader = Reader::new("action", &bytes);
+        let action = Action::decode(&mut reader, 0).map_err(|_| bad())?;
+        reader.end().map_err(|_| bad())?;
+        Ok(action)
     }
 }
 
@@ -238,6 +258,26 @@ impl std::str::FromStr for Action {
         let action = actions.0.pop().ok_or_else(one)?;
         if actions.0.is_empty() { Ok(action) } else { Err(one()) }
     }
+}
+
+#[cfg(test)]
+#[test]
+fn actions_not_known_are_kept() {
+    testing::check([
+        ("unknown(ffff001000002320002a000000000000)", "ffff 0010 00002320 002a 000000000000"),
+        ("unknown(ffff00104f4e46000001000000000000)", "ffff 0010 4f4e4600 0001 000000000000"),
+        ("unknown(ffff000800002320)", "ffff 0008 00002320"),
+        ("unknown(0063000800000000)", "0063 0008 00000000"),
+    ]);
+    testing::check_spellings([("unknown(0016000800000007)", "group:7")]);
+    testing::check_refused([
+        "unknown",
+        "unknown()",
+        "unknown(00)",
+        "unknown(006300080000000000)",
+        "unknown(0)",
+    ]);
+    testing::check_malformed(["0063 0009 00000000 00", "0063 0000 00000000", "0063 0010 00000000"]);
 }
 
 #[cfg(test)]

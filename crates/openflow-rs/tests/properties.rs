@@ -124,9 +124,12 @@ proptest! {
         let read = |bytes: &[u8]| {
             if let Ok(message) = Message::decode(bytes) {
                 let _ = message.to_string();
-                // What was read can be written, and reads the same.
-                let Ok(again) = message.encode() else { return };
-                assert_eq!(Message::decode(&again).map(|m| m.xid), Ok(message.xid));
+                // What was read can be written, and reads the same; flows it could not read are lost.
+                if matches!(&message.body, Body::FlowDescReply(reply) if !reply.unreadable.is_empty()) {
+                    return;
+                }
+                let again = message.encode().unwrap();
+                assert_eq!(Message::decode(&again).as_ref(), Ok(&message));
             }
         };
         read(&bytes);
