@@ -1,5 +1,8 @@
 //! OpenFlow actions: for every field that can be written `set_FIELD(value)` and, where it takes masks,
 //! `set_FIELD_masked(value, mask)`; and the other actions that rules need.
+//!
+//! A switch takes an action on a field only in a flow that matches what the field needs to mean anything: `set_arp_op`
+//! only where the match is one of ARP.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -105,7 +108,7 @@ pub(super) fn functions() -> Vec<Function> {
     functions.extend(tables());
     functions.extend(changes());
     functions.extend(operators());
-    for field in Field::all().filter(|field| field.info().writable && *field != Field::InPortOxm) {
+    for field in Field::all().filter(|field| settable(*field)) {
         for name in names(field) {
             for form in forms(field) {
                 match form {
@@ -117,6 +120,11 @@ pub(super) fn functions() -> Vec<Function> {
         }
     }
     functions
+}
+
+/// Whether an action outside of others can write the field: the connection's mark and label are `ct`'s alone.
+fn settable(field: Field) -> bool {
+    field.info().writable && !matches!(field, Field::InPortOxm | Field::CtMark | Field::CtLabel)
 }
 
 /// The functions that write a field, for one type of values.

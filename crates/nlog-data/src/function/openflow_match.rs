@@ -29,7 +29,8 @@ fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError> {
     let icmp6 = || eth(IPV6)?.with(Field::IpProto, 58);
     let nd = || icmp6()?.with(Field::Icmpv6Code, 0);
     let tracked = |field: Field| {
-        let tracked = Match::any().with_masked(Field::CtState, 0x20, 0x20)?;
+        // Open vSwitch asks for a sign of a valid connection; -inv+trk is the one that all of them have.
+        let tracked = Match::any().with_masked(Field::CtState, 0x20, 0x30)?;
         match field.info().format {
             Format::Ipv4 => tracked.with(Field::EthType, IPV4),
             Format::Ipv6 => tracked.with(Field::EthType, IPV6),
