@@ -11,11 +11,16 @@ type Failure = Box<dyn std::error::Error>;
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let [endpoint, file] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "usage: push_bundle ENDPOINT FILE")?;
+    let [endpoint, file] = std::env::args()
+        .skip(1)
+        .collect::<Vec<_>>()
+        .try_into()
+        .map_err(|_| "usage: push_bundle ENDPOINT FILE")?;
     let endpoint: Endpoint = endpoint.parse()?;
     let began = Instant::now();
     let text = std::fs::read_to_string(file)?;
-    let flows = text.lines().filter(|line| !line.trim().is_empty()).map(read).collect::<Result<Vec<_>, _>>()?;
+    let flows =
+        text.lines().filter(|line| !line.trim().is_empty()).map(read).collect::<Result<Vec<_>, _>>()?;
     let read = began.elapsed();
     let pushed = switch::push_bundle(&endpoint, &flows).await?;
     println!(

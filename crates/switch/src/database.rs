@@ -107,9 +107,13 @@ impl Database {
         }
     }
 
-    async fn try_ensure_tunnels(&self, specs: &[TunnelSpec]) -> Result<Vec<TunnelResult>, open_vswitch::Error> {
+    async fn try_ensure_tunnels(
+        &self,
+        specs: &[TunnelSpec],
+    ) -> Result<Vec<TunnelResult>, open_vswitch::Error> {
         let patience = Some(self.timing.in_force_max);
-        let outcomes = open_vswitch::ensure_tunnels(&self.client, &self.config.bridge, specs, patience).await?;
+        let outcomes =
+            open_vswitch::ensure_tunnels(&self.client, &self.config.bridge, specs, patience).await?;
         let result = |status| match status {
             PortStatus::Assigned(_) => Ok(()),
             PortStatus::Failed { error } => Err(error),
@@ -204,7 +208,8 @@ impl Watcher {
             }
         }
         if view.bridge.is_none() && self.bridge_problem.is_none() {
-            let why = "is missing, and the switch has not said which datapaths it has: does ovs-vswitchd run?";
+            let why =
+                "is missing, and the switch has not said which datapaths it has: does ovs-vswitchd run?";
             self.bridge_problem = Some(why.to_owned());
         }
         let flow_keeping = view.flow_keeping();

@@ -60,8 +60,7 @@ pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, 
     let config = Arc::new(config);
     let intent = Arc::new(Shared::default());
     let outbox = Arc::new(Outbox::default());
-    let (database, watch_database) =
-        Database::new(config.clone(), &timing, intent.clone(), outbox.clone());
+    let (database, watch_database) = Database::new(config.clone(), &timing, intent.clone(), outbox.clone());
     let (openflow, keep_connected) = OpenFlow::new(config.clone(), &timing, outbox.clone());
     let driver = Driver::new(config.name.clone(), timing, intent.clone(), outbox.clone(), database, openflow);
     let deliver = outbox.deliver(config.name.clone(), events);
@@ -193,7 +192,9 @@ impl Driver {
             self.tunnels_in_force = version;
             self.intent.lock().settle_tunnels(version);
         }
-        if flows_right && database.known && (tunnels_right || !database.ready)
+        if flows_right
+            && database.known
+            && (tunnels_right || !database.ready)
             && let Some(Sync { flow_mods, tunnels_changed }) = self.sync.take()
         {
             self.outbox.put(Event::Synced { flow_mods, tunnels_changed });
@@ -271,7 +272,11 @@ impl Driver {
         let still: Vec<String> = {
             let intent = self.intent.lock();
             let refused = |name: &String| self.tunnels_refused.contains_key(name);
-            unwanted.iter().filter(|name| !intent.tunnels.contains_key(*name) || refused(name)).cloned().collect()
+            unwanted
+                .iter()
+                .filter(|name| !intent.tunnels.contains_key(*name) || refused(name))
+                .cloned()
+                .collect()
         };
         if !still.is_empty() {
             let removed = self.database.remove_tunnels(&still).await?;

@@ -123,7 +123,10 @@ struct State {
 
 impl std::fmt::Debug for State {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("State").field("counts", &self.counts).field("faults", &self.faults).finish_non_exhaustive()
+        f.debug_struct("State")
+            .field("counts", &self.counts)
+            .field("faults", &self.faults)
+            .finish_non_exhaustive()
     }
 }
 

@@ -60,7 +60,8 @@ impl FlowKey {
     /// # Errors
     /// [`FlowError::TooLong`]; no match that means anything is.
     pub fn new(table: u8, priority: u16, matching: &Match) -> Result<Self, FlowError> {
-        let (matching, _) = encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
+        let (matching, _) =
+            encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
         Ok(FlowKey { table, priority, matching: checked("match", matching)? })
     }
 
@@ -172,7 +173,10 @@ pub(crate) fn from_switch(
     });
     let same = ours == matching || says_packet_type(&ours) == says_packet_type(matching);
     let matching = if same { Arc::from(ours) } else { Arc::from(matching) };
-    (FlowKey { table, priority, matching }, Flow { cookie, attributes, instructions: Arc::from(instructions) })
+    (
+        FlowKey { table, priority, matching },
+        Flow { cookie, attributes, instructions: Arc::from(instructions) },
+    )
 }
 
 /// Whether an encoded match has the field `packet_type`, which its canonical form may leave out or put in. A field
@@ -227,5 +231,68 @@ fn decode(matching: &[u8], instructions: &[u8]) -> Result<FlowEntry, DecodeError
         Body::FlowMod(flow_mod) => Ok(flow_mod.entry),
         // The type byte above says that it is one.
         _ => Ok(FlowEntry::new(0, 0, Match::any(), Actions::drop())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parts(text: &str) -> (FlowKey, Flow) {
+        let entry: FlowEntry = text.parse().expect("a flow");
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
+        (key, Flow::new(entry.cookie, &entry.actions).expect("short"))
+    }
+
+    #[test]
+    fn spellings_of_one_flow_are_the_same() {
+        let one = parts(
+            "table=3,priority=5,ip,nw_src=10.1.2.3/24,xreg0=0x500000006 actions=load:0x5->NXM_NX_REG0[0..15]",
+        );
+        let other = parts(
+            "table=3,priority=5,ip,nw_src=10.1.2.0/24,reg0=5,reg1=6 actions=set_field:0x5/0xffff->reg0",
+        );
+        assert_eq!(one, other);
+        assert_ne!(
+            one,
+            parts(
+                "table=3,priority=6,ip,nw_src=10.1.2.0/24,reg0=5,reg1=6 actions=set_field:0x5/0xffff->reg0"
+            )
+        );
+    }
+
+    #[test]
+    fn what_was_put_in_comes_out() {
+        let entry: FlowEntry =
+            "cookie=0x7, table=3, priority=5,arp,arp_tpa=10.0.0.1 actions=IN_PORT".parse().expect("a flow");
+        let (key, flow) = parts("cookie=0x7, table=3, priority=5,arp,arp_tpa=10.0.0.1 actions=IN_PORT");
+        assert_eq!((key.table(), key.priority(), flow.cookie()), (3, 5, 7));
+        assert_eq!((key.matching(), flow.actions()), (Ok(entry.matches), Ok(entry.actions)));
+        assert_eq!(
+            format!("{key:?} {flow:?}"),
+            "table=3, priority=5,arp,arp_tpa=10.0.0.1 cookie=0x7, actions=IN_PORT"
+        );
+    }
+
+    #[test]
+    fn actions_that_fit_no_message_are_refused() {
+        for count in [5_000, 100_000] {
+            let text = vec!["output:1"; count].join(",");
+            let actions: Actions = text.parse().expect("actions");
+            let error = Flow::new(0, &actions).expect_err("too long").to_string();
+            assert!(error.starts_with("a flow's actions take "), "{error}");
+        }
+        let text = vec!["output:1"; 1_500].join(",");
+        assert!(Flow::new(0, &text.parse().expect("actions")).is_ok());
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_as_it_came() {
+        // A field of an unknown class.
+        let matching = [0, 1, 0, 12, 0x12, 0x34, 0, 4, 1, 2, 3, 4, 0, 0, 0, 0];
+        let (key, flow) = from_switch((3, 5), (7, [0; 8]), &matching, &[]);
+        assert_eq!(key.match_bytes(), matching);
+        assert_eq!(flow, Flow::new(7, &Actions::drop()).expect("short"));
+        assert!(format!("{key:?}").contains("unreadable here"));
     }
 }

@@ -136,7 +136,8 @@ impl Ledger {
     pub(crate) fn settle(&mut self, refused: impl IntoIterator<Item = usize>) {
         let Some(InFlight { batch, mut installed }) = self.in_flight.take() else { return };
         for place in refused {
-            let (Some(FlowChange { key, .. }), Some(had)) = (batch.get(place), installed.get_mut(place)) else {
+            let (Some(FlowChange { key, .. }), Some(had)) = (batch.get(place), installed.get_mut(place))
+            else {
                 continue;
             };
             let had = had.take();
@@ -207,7 +208,9 @@ mod tests {
         /// The batch in flight arrives, but for the changes of these keys.
         Settle(BTreeSet<u8>),
         /// The connection breaks; the batch in flight may have arrived all the same.
-        Lose { arrived: bool },
+        Lose {
+            arrived: bool,
+        },
         /// The switch is read again, after somebody else has changed it to this.
         Read(Option<BTreeMap<u8, u8>>),
     }
@@ -349,6 +352,9 @@ mod tests {
         ledger.push(4, &push(3, 1));
         ledger.read(&BTreeMap::new());
         let batch = ledger.take().expect("changes");
-        assert_eq!(batch.iter().map(|change| change.txn).collect::<BTreeSet<_>>(), [Some(2), Some(3), Some(4)].into());
+        assert_eq!(
+            batch.iter().map(|change| change.txn).collect::<BTreeSet<_>>(),
+            [Some(2), Some(3), Some(4)].into()
+        );
     }
 }

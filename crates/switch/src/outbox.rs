@@ -67,12 +67,11 @@ impl Outbox {
     pub(crate) async fn deliver(self: Arc<Self>, name: String, events: mpsc::Sender<(String, Event)>) {
         loop {
             let Ok(permit) = events.reserve().await else { return self.discard().await };
-            match self.take() {
-                Some(event) => permit.send((name.clone(), event)),
-                None => {
-                    drop(permit);
-                    self.filled.notified().await;
-                }
+            if let Some(event) = self.take() {
+                permit.send((name.clone(), event));
+            } else {
+                drop(permit);
+                self.filled.notified().await;
             }
         }
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ovsdb_client::open_vswitch::{self, Bridge, BridgeSpec, Interface, OpenVswitch, Port, PortStatus, TunnelSpec};
+use ovsdb_client::open_vswitch::{
+    self, Bridge, BridgeSpec, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
+};
 use ovsdb_client::{ColumnError, MonitorSpec, Replica, Row};
 use uuid::Uuid;
 
@@ -106,10 +108,10 @@ impl View {
 
     fn default_datapath(&self) -> Option<String> {
         let types = &self.switch.as_ref()?.datapath_types;
-        match types.contains("system") {
-            true => Some("system".to_owned()),
-            false => (!types.is_empty()).then(|| "netdev".to_owned()),
+        if types.contains("system") {
+            return Some("system".to_owned());
         }
+        (!types.is_empty()).then(|| "netdev".to_owned())
     }
 
     pub(crate) fn flow_keeping(&self) -> Option<FlowKeeping> {
@@ -151,7 +153,8 @@ impl View {
             }
         }
         let unwanted = |name: &str| !want.contains_key(name) || plan.unsupported.contains_key(name);
-        plan.unwanted = self.owned().map(|interface| interface.name.clone()).filter(|name| unwanted(name)).collect();
+        plan.unwanted =
+            self.owned().map(|interface| interface.name.clone()).filter(|name| unwanted(name)).collect();
         plan
     }
 
@@ -168,7 +171,9 @@ impl View {
             && normal_datapath(&bridge.datapath_type) != normal_datapath(wanted)
         {
             let has = normal_datapath(&bridge.datapath_type);
-            let why = format!("has datapath type {has}, not {wanted}; left as it is, since a change drops its flows");
+            let why = format!(
+                "has datapath type {has}, not {wanted}; left as it is, since a change drops its flows"
+            );
             report.problems.push(problem(&bridge.name, why));
         }
         for (name, tunnel) in want {
@@ -184,7 +189,9 @@ impl View {
             let ofport = match interface.status() {
                 PortStatus::Assigned(ofport @ 1..=OFPORT_MAX) => ofport as u16,
                 PortStatus::Assigned(other) => {
-                    report.problems.push(problem(&interface.name, format!("has the reserved port number {other}")));
+                    report
+                        .problems
+                        .push(problem(&interface.name, format!("has the reserved port number {other}")));
                     continue;
                 }
                 PortStatus::Failed { error } => {
@@ -194,7 +201,8 @@ impl View {
                 PortStatus::Pending => continue,
             };
             if ours {
-                let usable = want.get(&interface.name).is_none_or(|tunnel| self.unsupported(tunnel).is_none());
+                let usable =
+                    want.get(&interface.name).is_none_or(|tunnel| self.unsupported(tunnel).is_none());
                 if usable {
                     report.tunnels.insert(interface.name.clone(), ofport);
                 }
@@ -206,7 +214,8 @@ impl View {
             interfaces.sort_by_key(|(ofport, _)| *ofport);
             let Some((ofport, chosen)) = interfaces.first() else { continue };
             if interfaces.len() > 1 {
-                let names: Vec<&str> = interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
+                let names: Vec<&str> =
+                    interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
                 let why = format!(
                     "{} have the same iface-id; {} counts, which has the lowest port number",
                     names.join(" and "),
@@ -384,7 +393,9 @@ mod tests {
         let view = Rows::new().view();
         let plan = view.tunnel_plan(&want);
         assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
-        assert!(view.report(&config(), &want).problems[0].to_string().starts_with("s: stt cannot be carried"));
+        assert!(
+            view.report(&config(), &want).problems[0].to_string().starts_with("s: stt cannot be carried")
+        );
         let mut rows = Rows::new();
         rows.bridge = rows.bridge.with("datapath_type", "");
         let view = rows.view();

@@ -57,7 +57,12 @@ impl Setting {
 
 fn some_flows(count: u32) -> BTreeMap<FlowKey, Flow> {
     let texts: Vec<String> = (0..count)
-        .map(|n| format!("cookie=0x7, table={}, priority=100,reg0={n:#x} actions=set_field:{n:#x}->reg1,resubmit(,40)", n % 8))
+        .map(|n| {
+            format!(
+                "cookie=0x7, table={}, priority=100,reg0={n:#x} actions=set_field:{n:#x}->reg1,resubmit(,40)",
+                n % 8
+            )
+        })
         .collect();
     flows(&texts)
 }
@@ -86,9 +91,7 @@ async fn nothing_is_written_before_the_desired_state_is_known() {
     setting.fake.install(key, foreign);
     let mut driven = setting.drive(hasty());
     driven.handle.push(1, adding(&["table=1, actions=drop"]));
-    driven
-        .wait("a connection", |event| matches!(event, Event::Connected { .. }).then_some(()))
-        .await;
+    driven.wait("a connection", |event| matches!(event, Event::Connected { .. }).then_some(())).await;
     // The probe of an idle connection shows that it has settled.
     setting.fake.fault(Stage::Echo, Fault::Close);
     driven.disconnected(Channel::OpenFlow).await;
@@ -115,8 +118,11 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                             let (key, bad) = flow(&format!("table=66, priority={n}, actions=group:{n}"));
                             want.insert(key, bad);
                         }
-                        let refusal =
-                            if stage == Stage::Discard { Refusal::BAD_OUT_PORT } else { Refusal::BAD_OUT_GROUP };
+                        let refusal = if stage == Stage::Discard {
+                            Refusal::BAD_OUT_PORT
+                        } else {
+                            Refusal::BAD_OUT_GROUP
+                        };
                         setting.fake.refuse(move |key, _| (key.table() == 66).then_some(refusal));
                     }
                     _ => {}
@@ -185,7 +191,8 @@ async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
     let mut driven = setting.drive(Timing::default());
     driven.handle.set_desired(desired(&want));
     driven.synced().await;
-    let refused = driven.seen.iter().filter(|event| matches!(event, Event::Refused { txn: None, .. })).count();
+    let refused =
+        driven.seen.iter().filter(|event| matches!(event, Event::Refused { txn: None, .. })).count();
     want.retain(|key, _| key.table() == 0);
     assert_eq!(refused, 100_000 - want.len());
     assert!(setting.fake.flows() == want);

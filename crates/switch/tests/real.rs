@@ -12,10 +12,8 @@ use support::ovs::Ovs;
 use switch::{Changes, Channel, Desired, Event, FlowKey, Tunnel};
 
 fn tunnels(tunnels: &[(&str, &str, &str)]) -> BTreeMap<String, Tunnel> {
-    let tunnel = |encap: &str, remote: &str| Tunnel {
-        encap: encap.parse().unwrap(),
-        remote: remote.parse().unwrap(),
-    };
+    let tunnel =
+        |encap: &str, remote: &str| Tunnel { encap: encap.parse().unwrap(), remote: remote.parse().unwrap() };
     tunnels.iter().map(|(name, encap, remote)| ((*name).to_owned(), tunnel(encap, remote))).collect()
 }
 
@@ -115,7 +113,11 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
     let mut driven = Driven::start(ovs.config());
     let desired = Desired {
         flows: flows(&FLOWS),
-        tunnels: tunnels(&[("gnv", "geneve", "flow"), ("vx-2", "vxlan", "172.31.0.2"), ("gre-3", "gre", "172.31.0.3")]),
+        tunnels: tunnels(&[
+            ("gnv", "geneve", "flow"),
+            ("vx-2", "vxlan", "172.31.0.2"),
+            ("gre-3", "gre", "172.31.0.3"),
+        ]),
     };
     driven.handle.set_desired(Arc::new(desired));
     assert_eq!(driven.synced().await, (FLOWS.len(), 3));
@@ -137,7 +139,17 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
         assert_eq!(ovs.vsctl(&["get", "interface", name, "ofport"]).trim(), ofport.to_string());
     }
     assert_eq!(ovs.vsctl(&["get", "interface", "gnv", "options"]).trim(), "{key=flow, remote_ip=flow}");
-    ovs.vsctl(&["add-port", "br-int", "mine", "--", "set", "interface", "mine", "type=gre", "options:remote_ip=1.1.1.1"]);
+    ovs.vsctl(&[
+        "add-port",
+        "br-int",
+        "mine",
+        "--",
+        "set",
+        "interface",
+        "mine",
+        "type=gre",
+        "options:remote_ip=1.1.1.1",
+    ]);
 
     let changes = Changes {
         tunnels_add: tunnels(&[("vx-2", "vxlan", "172.31.0.22"), ("new", "geneve", "172.31.0.4")]),
@@ -219,7 +231,10 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
     changes.flows_add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
     changes.flows_add.extend(flows(&[&bad[1], "cookie=0x7, table=5, priority=1 actions=output:7"]));
     driven.handle.push(3, changes);
-    driven.handle.push(4, Changes { flows_add: flows(&["table=6, priority=1 actions=output:8"]), ..Changes::default() });
+    driven.handle.push(
+        4,
+        Changes { flows_add: flows(&["table=6, priority=1 actions=output:8"]), ..Changes::default() },
+    );
     let mut refused = Vec::new();
     driven
         .wait("the confirmation of 4", |event| {
@@ -233,7 +248,8 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
         })
         .await;
     refused.sort();
-    let names: Vec<(Option<u64>, &str)> = refused.iter().map(|(txn, reason, _)| (*txn, reason.as_str())).collect();
+    let names: Vec<(Option<u64>, &str)> =
+        refused.iter().map(|(txn, reason, _)| (*txn, reason.as_str())).collect();
     assert_eq!(names, [(Some(3), "OFPBAC_BAD_OUT_GROUP"), (Some(3), "OFPBMC_BAD_PREREQ")]);
     assert_eq!(refused[0].2, bad[1]);
     let mut expected = sorted(&FLOWS);

@@ -59,7 +59,12 @@ impl Table {
     }
 
     /// Whether the flow-mod is refused at this time.
-    pub(super) fn refusal(refuse: Option<&Refuse>, key: &FlowKey, flow: Option<&Flow>, commit: bool) -> Option<Refusal> {
+    pub(super) fn refusal(
+        refuse: Option<&Refuse>,
+        key: &FlowKey,
+        flow: Option<&Flow>,
+        commit: bool,
+    ) -> Option<Refusal> {
         refuse.and_then(|refuse| refuse(key, flow)).filter(|refusal| refusal.at_commit == commit)
     }
 }

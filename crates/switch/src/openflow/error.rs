@@ -16,7 +16,11 @@ pub(crate) fn describe(frame: &Frame) -> String {
                 .map(|text| text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect())
                 .unwrap_or_default();
             let is_about_version = error.code == openflow_rs::message::ErrorCode::INCOMPATIBLE;
-            if is_about_version && !text.is_empty() { format!("{}: {text}", error.code) } else { error.code.to_string() }
+            if is_about_version && !text.is_empty() {
+                format!("{}: {text}", error.code)
+            } else {
+                error.code.to_string()
+            }
         }
         Ok(_) => "a message that is no error".to_owned(),
         Err(error) => error.to_string(),

@@ -62,7 +62,9 @@ pub async fn push_bundle(openflow: &Endpoint, flows: &[(FlowKey, Flow)]) -> Resu
     match refused {
         None => Ok(Pushed { connected, in_force: began.elapsed() }),
         Some((place, reason)) => {
-            let flow = place.and_then(|place| changes.get(place)).map_or("the bundle".to_owned(), |c| c.to_string());
+            let flow = place
+                .and_then(|place| changes.get(place))
+                .map_or("the bundle".to_owned(), ToString::to_string);
             Err(PushError::Refused { endpoint, flow, reason })
         }
     }

@@ -44,7 +44,9 @@ impl Session {
         connection
             .wait_for("hello", |frame| match frame.header.kind {
                 kind::HELLO => check_version(&frame).map(Some),
-                kind::ERROR => Err(ConnectionError::Refused { request: "hello", error: error::describe(&frame) }),
+                kind::ERROR => {
+                    Err(ConnectionError::Refused { request: "hello", error: error::describe(&frame) })
+                }
                 other => Err(garbage(format!("a message of type {other} before hello"), &frame)),
             })
             .await?;
@@ -146,7 +148,9 @@ impl Session {
         let places: Vec<usize> = (0..batch.len()).collect();
         Ok(match self.bundle(batch, &places).await? {
             Bundle::Committed => None,
-            Bundle::Refused(refused) => refused.into_iter().next().map(|first| (Some(first.place), first.reason)),
+            Bundle::Refused(refused) => {
+                refused.into_iter().next().map(|first| (Some(first.place), first.reason))
+            }
             Bundle::Failed(why) => Some((None, why)),
         })
     }
@@ -158,7 +162,8 @@ impl Session {
         self.next_bundle = self.next_bundle.wrapping_add(1);
         let open = self.connection.xids(0);
         wire::put_bundle_control(self.connection.outgoing(), open, id, bundle::OPEN_REQUEST);
-        let put = |out: &mut Vec<u8>, xid: u32, change: &FlowChange| wire::put_bundle_add(out, id, xid, change);
+        let put =
+            |out: &mut Vec<u8>, xid: u32, change: &FlowChange| wire::put_bundle_add(out, id, xid, change);
         let mut errors = self.send_all("a bundle", batch, places, put).await?;
         if errors.is_empty() {
             return self.commit(id, errors).await;

@@ -160,7 +160,9 @@ pub(crate) fn flow_descs(
     body: &[u8],
     mut take: impl FnMut(FlowKey, Flow),
 ) -> Result<Option<bool>, BadFlowDesc> {
-    let [t0, t1, f0, f1, _, _, _, _, rest @ ..] = body else { return Err(BadFlowDesc { offset: HEADER_LEN }) };
+    let [t0, t1, f0, f1, _, _, _, _, rest @ ..] = body else {
+        return Err(BadFlowDesc { offset: HEADER_LEN });
+    };
     if u16::from_be_bytes([*t0, *t1]) != FLOW_DESC {
         return Ok(None);
     }
@@ -200,4 +202,83 @@ fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openflow_rs::message::{BundleAdd, BundleControl, BundleFlags, BundleOp, FlowDescReply};
+    use openflow_rs::{Body, FlowEntry, FlowFlags, FlowMod, FlowStats, Message};
+    use std::time::Duration;
+
+    const FLOW: &str = "cookie=0x5, table=3, priority=100,ip,reg0=0x7,nw_dst=10.0.0.0/24 actions=set_field:0x8->reg1,resubmit(,4)";
+
+    fn entry(text: &str) -> FlowEntry {
+        text.parse().expect("a flow")
+    }
+
+    fn change(text: &str, adds: bool) -> FlowChange {
+        let entry = entry(text);
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
+        let flow = adds.then(|| Flow::new(entry.cookie, &entry.actions).expect("short"));
+        FlowChange { key, flow, txn: None }
+    }
+
+    /// The typed codec is the oracle of the bytes written here.
+    #[test]
+    fn flow_mods_and_bundles_read_as_what_they_are() {
+        for (adds, flow_mod) in
+            [(true, FlowMod::add(entry(FLOW))), (false, FlowMod::delete_strict(entry(FLOW)))]
+        {
+            let change = change(FLOW, adds);
+            let mut alone = Vec::new();
+            put_flow_mod(&mut alone, 9, &change);
+            let body = Body::FlowMod(flow_mod);
+            assert_eq!(Message::decode(&alone), Ok(Message { xid: 9, body: body.clone() }));
+
+            let mut bundled = Vec::new();
+            put_bundle_add(&mut bundled, 3, 9, &change);
+            let add = BundleAdd { bundle_id: 3, flags: BundleFlags(3), body: Box::new(body) };
+            assert_eq!(Message::decode(&bundled), Ok(Message { xid: 9, body: Body::BundleAdd(add) }));
+        }
+        for (control, op) in [
+            (bundle::OPEN_REQUEST, BundleOp::OpenRequest),
+            (bundle::COMMIT_REQUEST, BundleOp::CommitRequest),
+            (bundle::DISCARD_REQUEST, BundleOp::DiscardRequest),
+        ] {
+            let mut bytes = Vec::new();
+            put_bundle_control(&mut bytes, 9, 3, control);
+            let body = Body::BundleControl(BundleControl { bundle_id: 3, op, flags: BundleFlags(3) });
+            assert_eq!(Message::decode(&bytes), Ok(Message { xid: 9, body }));
+        }
+    }
+
+    #[test]
+    fn a_dump_is_read_flow_by_flow_and_attributes_make_a_difference() {
+        let lasting = FlowStats {
+            entry: entry(FLOW),
+            duration: Duration::from_secs(5),
+            packets: Some(7),
+            bytes: Some(8),
+            idle_s: None,
+        };
+        let mut flagged = lasting.clone();
+        flagged.entry.flags = FlowFlags::SEND_FLOW_REM;
+        let reply = FlowDescReply { more: true, flows: vec![lasting, flagged], unreadable: Vec::new() };
+        let bytes = Message { xid: 1, body: Body::FlowDescReply(reply) }.encode().expect("short");
+        let mut read = Vec::new();
+        assert_eq!(flow_descs(&bytes[HEADER_LEN..], |key, flow| read.push((key, flow))), Ok(Some(true)));
+        let FlowChange { key, flow, .. } = change(FLOW, true);
+        assert_eq!(read.iter().map(|(read, _)| read == &key).collect::<Vec<_>>(), [true, true]);
+        assert_eq!(
+            read.iter().map(|(_, read)| Some(read) == flow.as_ref()).collect::<Vec<_>>(),
+            [true, false]
+        );
+        for length in HEADER_LEN..bytes.len() {
+            let whole = flow_descs(&bytes[HEADER_LEN..length], |_, _| {}).is_ok();
+            let boundary =
+                length == HEADER_LEN + 8 || length == HEADER_LEN + 8 + (bytes.len() - HEADER_LEN - 8) / 2;
+            assert_eq!(whole, boundary, "cut at {length}");
+        }
+    }
 }

@@ -29,7 +29,10 @@ impl Ovs {
         }
         let folder = tempfile::Builder::new().prefix("weft-switch-").tempdir().expect("a temporary folder");
         let mut ovs = Ovs { folder, database: None, vswitchd: None };
-        run(Command::new("ovsdb-tool").arg("create").arg(ovs.path("conf.db")).arg(schema().expect("a schema")));
+        run(Command::new("ovsdb-tool")
+            .arg("create")
+            .arg(ovs.path("conf.db"))
+            .arg(schema().expect("a schema")));
         ovs.start_database();
         ovs.vsctl(&["--no-wait", "init"]);
         ovs.start_vswitchd();
@@ -114,7 +117,8 @@ impl Ovs {
         // The log is written in the background; opening it anew waits for that.
         self.appctl(&["vlog/reopen"]);
         let log = std::fs::read(self.path("vs.log")).expect("the log of ovs-vswitchd");
-        let is_flow_mod = |line: &&str| line.starts_with("OFPT_FLOW_MOD") || line.contains("received: OFPT_FLOW_MOD");
+        let is_flow_mod =
+            |line: &&str| line.starts_with("OFPT_FLOW_MOD") || line.contains("received: OFPT_FLOW_MOD");
         String::from_utf8_lossy(&log).lines().filter(is_flow_mod).count()
     }
 
@@ -162,7 +166,8 @@ fn possible() -> Result<(), String> {
 }
 
 fn schema() -> Option<&'static Path> {
-    let paths = ["/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema"];
+    let paths =
+        ["/usr/share/openvswitch/vswitch.ovsschema", "/usr/local/share/openvswitch/vswitch.ovsschema"];
     paths.into_iter().map(Path::new).find(|path| path.is_file())
 }
 
