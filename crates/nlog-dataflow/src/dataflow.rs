@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow, RuleId,
-    Schema, TableId, Transaction,
+    Schema, TableId, Tables, Transaction,
 };
 use nlog_plan::Plan;
 
@@ -25,25 +25,14 @@ pub struct Options {
     /// processors are free.
     pub workers: usize,
     /// Which tables' changes are reported.
-    pub observe: Observe,
+    pub observe: Tables,
     /// Whether inserted rows name their rules, as [`TableDelta::rules`](nlog_data::TableDelta::rules) says.
     pub attribute: bool,
 }
 
-/// Which tables' changes an engine reports.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Observe {
-    /// Those of output tables.
-    Outputs,
-    /// Those of all tables, inputs among them.
-    All,
-    /// Those of these tables.
-    Tables(BTreeSet<TableId>),
-}
-
 impl Default for Options {
     fn default() -> Self {
-        Options { workers: 1, observe: Observe::Outputs, attribute: false }
+        Options { workers: 1, observe: Tables::Outputs, attribute: false }
     }
 }
 
@@ -80,13 +69,8 @@ impl Dataflow {
             return Err(StartError::NoWorkers);
         }
         let schema = Arc::clone(&program.schema);
-        let wanted: BTreeSet<TableId> = match options.observe {
-            Observe::Outputs => {
-                schema.iter().filter(|(_, table)| table.role == Role::Output).map(|(id, _)| id).collect()
-            }
-            Observe::All => schema.iter().map(|(id, _)| id).collect(),
-            Observe::Tables(tables) => tables,
-        };
+        let ids = schema.iter().map(|(id, _)| id);
+        let wanted: BTreeSet<TableId> = ids.filter(|id| options.observe.include(&schema, *id)).collect();
         let plan = Plan::new(program, &wanted);
         let layout = Arc::new(Layout::new(plan, wanted, options.attribute));
         let symbols = Arc::new(Symbols::new());

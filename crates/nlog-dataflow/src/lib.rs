@@ -47,4 +47,4 @@ mod symbol;
 mod trouble;
 mod worker;
 
-pub use dataflow::{Dataflow, Observe, Options, StartError};
+pub use dataflow::{Dataflow, Options, StartError};

@@ -4,11 +4,17 @@
 //! data. An engine turns it into operators; `Display` turns it into text that the author of a rule can follow:
 //!
 //! ```
-//! # fn main() -> Result<(), String> {
-//! let program = nlog_plan::sample_program();
-//! let plan = nlog_plan::Plan::for_outputs(program);
-//! println!("{plan}");
-//! # Ok(()) }
+//! let sources = nlog::Sources::from_texts([(
+//!     "peers.nlog",
+//!     "input table on(port: string, hv: string) key(port);
+//!      input table at(hv: string, ip: ip) key(hv);
+//!      output table where(port: string, ip: ip) key(port);
+//!      where(port, ip) :- on(port, hv), at(hv, ip);",
+//! )]);
+//! let program = nlog::compile(&sources).program.expect("it compiles");
+//! let plan = nlog_plan::Plan::for_outputs(program).to_string();
+//! assert!(plan.contains("a0 * a1 -> (port, ip)"), "{plan}");
+//! assert!(plan.contains("where: as it is"), "its key follows from those of on and at: {plan}");
 //! ```
 //!
 //! In reading order: [`plan`] (the data), `analysis` (what a rule's body says), `dependency` (functional dependencies

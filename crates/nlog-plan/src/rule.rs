@@ -224,7 +224,8 @@ impl<'a> Planner<'a> {
         (0..units.len()).min_by_key(|&unit| score(&units[unit])).unwrap_or(0)
     }
 
-    /// Which unit to join next: connected ones first, lookups before others, then by the columns that are bound.
+    /// Which unit to join next: connected ones first, lookups before others, then by how many columns are bound and how
+    /// few variables are new.
     fn next(&self, partial: &Partial, units: &[Unit]) -> usize {
         let missing: Variables = match self.variant {
             Variant::Failure { item } if !self.applied[item] => self.body.items[item].uses.clone(),
@@ -243,6 +244,7 @@ impl<'a> Planner<'a> {
                 key.is_empty(),
                 !lookup,
                 Reverse(columns),
+                variables.difference(&bound).count(),
                 unit.base,
             )
         };

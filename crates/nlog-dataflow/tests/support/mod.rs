@@ -1,0 +1,152 @@
+//! One program in the reference and in dataflows with different numbers of workers, side by side.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{CommitError, Evaluator, Row, TableId, Tables, Transaction, json};
+use nlog_dataflow::{Dataflow, Options};
+use nlog_reference::Reference;
+
+/// A small generator of numbers, the same on every machine (splitmix64, Steele and others, OOPSLA 2014).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// The seeds to run: so many from 1 on; with `NLOG_CASES=n` n of them; with `NLOG_SEED=s` s alone.
+pub(crate) fn seeds(usually: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match (number("NLOG_SEED"), number("NLOG_CASES")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, cases) => 1..1 + cases.unwrap_or(usually),
+    }
+}
+
+/// Compiles a program that is right.
+pub(crate) fn compile(text: &str) -> Arc<Program> {
+    let compilation = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)]));
+    match compilation.program {
+        Some(program) => program,
+        None => panic!("{text}\ndoes not compile: {:?}", compilation.diagnostics),
+    }
+}
+
+/// Reads a transaction.
+pub(crate) fn transaction(program: &Program, text: &str) -> Transaction {
+    let text: String = text.split('\n').collect();
+    let line = json::parse_line(text.as_bytes(), 1, &program.schema).expect("the test's line is right");
+    line.transaction
+}
+
+/// The evaluators, and what each said last.
+pub(crate) struct Runs {
+    program: Arc<Program>,
+    names: Vec<String>,
+    evaluators: Vec<Box<dyn Evaluator>>,
+    lines: Vec<String>,
+    txn: u64,
+    tables: Tables,
+}
+
+impl Runs {
+    pub(crate) fn new(program: &Arc<Program>, tables: &Tables) -> Self {
+        Self::with(program, tables, &[1, 4], false)
+    }
+
+    pub(crate) fn with(program: &Arc<Program>, tables: &Tables, workers: &[usize], attribute: bool) -> Self {
+        let reference = Reference::new(Arc::clone(program), tables.clone());
+        let reference = if attribute { reference.with_attribution() } else { reference };
+        let mut names = vec!["reference".to_owned()];
+        let mut evaluators: Vec<Box<dyn Evaluator>> = vec![Box::new(reference)];
+        for workers in workers {
+            let options = Options { workers: *workers, observe: tables.clone(), attribute };
+            evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
+            names.push(format!("{workers} workers"));
+        }
+        Runs { program: Arc::clone(program), names, evaluators, lines: Vec::new(), txn: 0, tables: tables.clone() }
+    }
+
+    /// Runs a transaction everywhere; the reference's line.
+    pub(crate) fn commit(&mut self, transaction: &Transaction) -> String {
+        self.txn += 1;
+        let txn = self.txn;
+        let schema = &self.program.schema;
+        self.lines = (self.evaluators.iter_mut())
+            .map(|evaluator| {
+                let mut line = Vec::new();
+                let mut more = String::new();
+                match evaluator.commit(transaction) {
+                    Ok(committed) => {
+                        json::write_delta_line(&mut line, txn, &committed.delta, schema);
+                        more = format!(" {} {}", committed.redundant_inserts, committed.redundant_deletes);
+                        for (table, delta) in &committed.delta.tables {
+                            if !(delta.rules.is_empty() && delta.reattributed.is_empty()) {
+                                let name = &schema.table(*table).name;
+                                more += &format!(" {name}: {:?} {:?}", delta.rules, delta.reattributed);
+                            }
+                        }
+                    }
+                    Err(CommitError::Refused(error)) => {
+                        json::write_error_line(&mut line, txn, &error);
+                        more = format!(" {:?}", error.rule);
+                    }
+                    Err(CommitError::Engine(why)) => more = format!("engine: {why}"),
+                }
+                String::from_utf8(line).expect("JSON is text").trim_end().to_owned() + "\u{0}" + &more
+            })
+            .collect();
+        self.lines[0].split('\u{0}').next().unwrap_or_default().to_owned()
+    }
+
+    /// Whether all said the same last.
+    pub(crate) fn agreed(&self) -> bool {
+        self.lines.iter().all(|line| *line == self.lines[0])
+    }
+
+    /// Whether the last transaction was refused.
+    pub(crate) fn refused(&self) -> bool {
+        self.lines[0].contains(r#""error""#)
+    }
+
+    /// What each said last.
+    pub(crate) fn difference(&self) -> String {
+        let lines = self.names.iter().zip(&self.lines).map(|(name, line)| format!("{name}: {line}\n"));
+        lines.collect()
+    }
+
+    /// Whether all have the same rows in all tables that they were asked for.
+    pub(crate) fn contents_are_equal(&mut self) -> bool {
+        let program = Arc::clone(&self.program);
+        let asked = program.schema.iter().filter(|(id, _)| self.tables.include(&program.schema, *id));
+        asked.map(|(id, _)| id).all(|id| {
+            let mut contents = self.evaluators.iter_mut().map(|evaluator| evaluator.contents(id).expect("asked for"));
+            let first = contents.next().expect("there is a reference");
+            contents.all(|other| other == first)
+        })
+    }
+
+    /// The rows of an input table.
+    pub(crate) fn inputs(&mut self, table: TableId) -> Vec<Row> {
+        self.evaluators[0].contents(table).expect("inputs are always there")
+    }
+}
