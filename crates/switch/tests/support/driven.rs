@@ -36,7 +36,7 @@ impl Driven {
                     }
                 }
                 Ok(None) => panic!("the driver ended while waiting for {what}; seen {:#?}", self.seen),
-                Err(_) => panic!("not within {PATIENCE:?}: {what}; seen {:#?}", self.seen),
+                Err(late) => panic!("not within {PATIENCE:?} ({late}): {what}; seen {:#?}", self.seen),
             }
         }
     }
