@@ -287,6 +287,43 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
     assert!(connection.removed.iter().all(|gone| gone.reason == RemovedReason::Delete));
 }
 
+/// `ovs-ofctl` says what it sends when it reads a file of flow changes; we read the same file.
+#[test]
+fn commands_read_alike() {
+    let switch = Switch::start();
+    let spellings = [
+        "add table=3,priority=7,arp,actions=drop",
+        "cookie=5,actions=drop",
+        "modify table=3,cookie=0x10/0xf0,actions=output:1",
+        "modify actions=output:1",
+        "modify_strict table=3,priority=7,arp,actions=output:2",
+        "delete",
+        "delete table=0,cookie=5/-1",
+        "delete in_port=LOCAL,out_port=3,table=7",
+        "delete_strict table=3,priority=7,arp",
+        "delete_strict priority=9,tcp,tp_dst=80",
+    ];
+    let flows: Vec<FlowMod> = spellings.iter().map(|text| text.parse().expect("a flow")).collect();
+    let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
+    for (text, flow) in spellings.iter().zip(&flows) {
+        writeln!(file, "flow {text}\nflow {flow}").expect("written");
+    }
+    let path = file.path().to_str().expect("an ASCII path");
+    let target = format!("unix:{}", switch.path("br0.mgmt"));
+    let output = run("ovs-ofctl", &["-O", "OpenFlow15", "-vvconn:console:dbg", "bundle", &target, path]);
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    let sent: Vec<&str> = log.lines().filter_map(|line| line.strip_prefix("OFPT_FLOW_MOD")).collect();
+    assert_eq!(sent.len(), 2 * flows.len(), "{log}");
+    for (pair, flow) in sent.chunks(2).zip(flows) {
+        let ours = Message { xid: 0, body: Body::FlowMod(flow) }.to_string();
+        let (_, ours) = ours.split_once("): ").expect("a header");
+        for sent in pair {
+            assert_eq!(sent.split_once("): ").map(|(_, text)| text), Some(ours));
+        }
+    }
+}
+
 #[test]
 fn refusals_name_what_is_wrong() {
     let switch = Switch::start();
