@@ -9,9 +9,14 @@ use std::process::Command;
 use nlog_data::{Canonical, Results, Value, function, literal};
 use openflow_rs::{Action, Actions, Match};
 
+/// Text of matches by the function that gave it.
+type Matches = BTreeSet<(String, String)>;
+/// Actions by the function that gave them.
+type ActionLists = Vec<(String, Canonical<Actions>)>;
+
 /// What the examples of all functions give.
-fn given() -> (BTreeSet<(String, String)>, Vec<(String, Canonical<Actions>)>) {
-    let (mut matches, mut actions) = (BTreeSet::new(), Vec::new());
+fn given() -> (Matches, ActionLists) {
+    let (mut matches, mut actions) = (Matches::new(), ActionLists::new());
     for function in function::functions() {
         for example in &function.examples {
             let arguments = literal::parse_list(&example.arguments).expect("literals");
@@ -20,7 +25,7 @@ fn given() -> (BTreeSet<(String, String)>, Vec<(String, Canonical<Actions>)>) {
                     matches.insert((function.name.to_string(), m.text().to_string()));
                 }
                 Ok(Results::One(Value::Actions(a))) => {
-                    actions.push((function.name.to_string(), (*a).clone()))
+                    actions.push((function.name.to_string(), (*a).clone()));
                 }
                 _ => {}
             }

@@ -4,6 +4,23 @@
 //! each rule, and compares with what was there before. Nothing is incremental and nothing is shared between rules, so
 //! that it can be read against the semantics written at [`nlog::program::Rule`].
 //!
+//! ```
+//! use nlog::{Sources, compile};
+//! use nlog_data::{Evaluator, Tables, json};
+//! use nlog_reference::Reference;
+//!
+//! let text = "input table vif(port: string, hv: string); output table ports(hv: string, n: int);
+//!     ports(hv, count(port)) :- vif(port, hv);";
+//! let program = compile(&Sources::from_texts([("ports.nlog", text)])).program.ok_or("a faulty program")?;
+//! let mut reference = Reference::new(program, Tables::Outputs);
+//! let line = br#"{"insert":{"vif":[["p1","hv1"],["p2","hv1"]]}}"#;
+//! let transaction = json::parse_line(line, 1, reference.schema())?.transaction;
+//! let mut out = Vec::new();
+//! json::write_delta_line(&mut out, 1, &reference.commit(&transaction)?.delta, reference.schema());
+//! assert_eq!(out, b"{\"txn\":1,\"insert\":{\"ports\":[[\"hv1\",2]]},\"delete\":{}}\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What that text leaves to be said about a binding of a rule:
 //!
 //! - An expression gives a value, or nothing (a function without a result), or is undetermined. A call gives nothing if

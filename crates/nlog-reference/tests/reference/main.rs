@@ -3,3 +3,4 @@
 mod build;
 mod random;
 mod semantics;
+mod source;
