@@ -1,7 +1,7 @@
 //! Actions and instructions, one list as Open vSwitch prints it.
 //!
-//! To add an action: write `action/NAME.rs` with a type that implements [`Body`] and its tests,
-//! and add one line to the list at the end of this header's [`actions!`] call. Text, wire and enum
+//! To add an action: write `action/NAME.rs` with a type that implements `Body` and its tests,
+//! and add one line to the `actions!` list below. Text, wire and enum
 //! follow; a missing piece does not compile.
 
 mod list;
