@@ -9,7 +9,7 @@ use std::sync::Arc;
 use support::driven::Driven;
 use support::flows::{flow, flows};
 use support::ovs::Ovs;
-use switch::{Changes, Channel, Desired, Event, FlowKey, Tunnel};
+use switch::{Changes, Channel, Desired, Event, FlowKey, Timing, Tunnel};
 
 fn tunnels(tunnels: &[(&str, &str, &str)]) -> BTreeMap<String, Tunnel> {
     let tunnel =
@@ -279,4 +279,80 @@ async fn a_wrong_fail_mode_is_corrected_and_the_flows_it_costs_are_back() {
     ovs.vsctl(&["set-controller", "br-int", "tcp:127.0.0.1:1"]);
     while driven.synced().await.0 != FLOWS.len() {}
     assert_eq!(ovs.flows(), sorted(&FLOWS));
+}
+
+#[tokio::test]
+async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
+    let Some(mut ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    let desired = Desired { flows: flows(&FLOWS), tunnels: tunnels(&[("gnv", "geneve", "flow")]) };
+    driven.handle.set_desired(Arc::new(desired));
+    driven.synced().await;
+    ovs.kill_database();
+    let why = driven.disconnected(Channel::Ovsdb).await;
+    assert!(why.contains("db.sock"), "{why}");
+    let changes = Changes {
+        flows_add: flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]),
+        tunnels_add: tunnels(&[("vx-2", "vxlan", "172.31.0.2")]),
+        ..Changes::default()
+    };
+    driven.handle.push(7, changes);
+    ovs.start_database();
+    driven.confirmed(7).await;
+    assert_eq!(ovs.vsctl(&["list-ports", "br-int"]).split_whitespace().collect::<Vec<_>>(), ["gnv", "vx-2"]);
+    assert_eq!(ovs.flow_mods(), FLOWS.len() + 1, "a lost database costs no flow");
+}
+
+#[tokio::test]
+async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
+    let Some(ovs) = Ovs::start() else { return };
+    let brief = std::time::Duration::from_millis(300);
+    let timing = Timing { probe_after: brief, stall_max: brief, handshake_max: brief, ..Timing::default() };
+    let mut driven = Driven::start_with(ovs.config(), timing);
+    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
+    driven.synced().await;
+    ovs.signal_vswitchd("STOP");
+    let why = driven.disconnected(Channel::OpenFlow).await;
+    assert!(why.contains("the switch sent nothing for"), "{why}");
+    ovs.signal_vswitchd("CONT");
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!(ovs.flow_mods(), FLOWS.len());
+}
+
+#[tokio::test]
+async fn a_tunnel_that_cannot_be_is_refused_alone() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired::default()));
+    driven.synced().await;
+    ovs.vsctl(&["add-port", "br-int", "taken", "--", "set", "interface", "taken", "type=internal"]);
+    let some =
+        [("good", "geneve", "flow"), ("segment", "stt", "172.31.0.2"), ("taken", "vxlan", "172.31.0.3")];
+    driven.handle.push(1, Changes { tunnels_add: tunnels(&some), ..Changes::default() });
+    let flows = flows(&["table=6, priority=1 actions=output:8"]);
+    driven.handle.push(2, Changes { flows_add: flows, ..Changes::default() });
+    driven.confirmed(2).await;
+    let refused = |event: &Event| match event {
+        Event::Refused { txn: Some(1), reason, what } => Some((what.clone(), reason.clone())),
+        _ => None,
+    };
+    let refused: BTreeMap<String, String> = driven.seen.iter().filter_map(refused).collect();
+    let what: Vec<&str> = refused.keys().map(String::as_str).collect();
+    assert_eq!(what, ["tunnel segment: stt to 172.31.0.2", "tunnel taken: vxlan to 172.31.0.3"]);
+    assert!(
+        refused[what[0]].contains("userspace datapath") && refused[what[1]].contains("is taken"),
+        "{refused:?}"
+    );
+    assert!(!driven.seen.iter().any(|event| matches!(event, Event::Confirmed { txn: 1, .. })));
+    assert_eq!(
+        ovs.vsctl(&["list-ports", "br-int"]).split_whitespace().collect::<Vec<_>>(),
+        ["good", "taken"]
+    );
+    let told = |event: &Event| match event {
+        Event::Report(report) => report.problems.iter().any(|problem| problem.what == "segment"),
+        _ => false,
+    };
+    if !driven.seen.iter().any(told) {
+        driven.wait("the problem", |event| told(event).then_some(())).await;
+    }
 }

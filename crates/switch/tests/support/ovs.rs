@@ -82,6 +82,11 @@ impl Ovs {
         let _ = std::fs::remove_file(self.path("vs.ctl"));
     }
 
+    pub fn signal_vswitchd(&self, signal: &str) {
+        let pid = self.vswitchd.as_ref().expect("it runs").id().to_string();
+        run(Command::new("kill").args(["-s", signal, &pid]));
+    }
+
     pub fn kill_database(&mut self) {
         kill(&mut self.database);
         let _ = std::fs::remove_file(self.path("db.sock"));
