@@ -93,7 +93,8 @@ struct Names {
 
 impl Names {
     fn new(schema: &Schema) -> Result<Self> {
-        let find = |name: &str| schema.find(name).with_context(|| format!("figure6.nlog declares no table {name}"));
+        let find =
+            |name: &str| schema.find(name).with_context(|| format!("figure6.nlog declares no table {name}"));
         Ok(Names {
             port: find("log_port")?,
             encap: find("log_datapath_encap")?,
@@ -109,12 +110,18 @@ impl Names {
     fn load(&self, network: &Network) -> Transaction {
         let mut insert: BTreeMap<TableId, Vec<Row>> = BTreeMap::new();
         for port in 0..network.ports() {
-            insert.entry(self.port).or_default().push(vec![text("p", port), text("s", network.switch_of[port])]);
+            insert
+                .entry(self.port)
+                .or_default()
+                .push(vec![text("p", port), text("s", network.switch_of[port])]);
             insert.entry(self.presence).or_default().push(presence(port, network.hypervisor_of[port]));
             insert.entry(self.stage).or_default().push(vec![text("p", port), Value::Int(port as i64)]);
         }
         for switch in 0..network.switches {
-            insert.entry(self.encap).or_default().push(vec![text("s", switch), Value::String("geneve".into())]);
+            insert
+                .entry(self.encap)
+                .or_default()
+                .push(vec![text("s", switch), Value::String("geneve".into())]);
         }
         for hypervisor in 0..network.hypervisors {
             insert.entry(self.locator).or_default().push(vec![text("h", hypervisor), address(hypervisor)]);

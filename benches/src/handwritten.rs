@@ -22,8 +22,8 @@ pub(crate) fn run(network: &Network, steps: usize, ports_moved: usize) -> Figure
         let changes = Rc::new(Cell::new(0_u64));
         let (counter, touched) = (Rc::clone(&flows), Rc::clone(&changes));
         let probe = ProbeHandle::new();
-        let (mut port, mut place, mut encap, mut locator, mut stage, mut tunnel_port) =
-            worker.dataflow::<u32, _, _>(|scope| {
+        let (mut port, mut place, mut encap, mut locator, mut stage, mut tunnel_port) = worker
+            .dataflow::<u32, _, _>(|scope| {
                 let (port_in, port) = scope.new_collection::<(u32, u32), i32>();
                 let (place_in, place) = scope.new_collection::<(u32, u32), i32>();
                 let (encap_in, encap) = scope.new_collection::<(u32, u32), i32>();
@@ -36,7 +36,9 @@ pub(crate) fn run(network: &Network, steps: usize, ports_moved: usize) -> Figure
                     .join_core(place.clone(), |_, datapath, host| Some((*datapath, *host)))
                     .threshold_total(|_, count| i32::from(*count > 0))
                     .arrange_by_key()
-                    .join_core(encap.arrange_by_key(), |datapath, host, encap| Some((*datapath, (*host, *encap))))
+                    .join_core(encap.arrange_by_key(), |datapath, host, encap| {
+                        Some((*datapath, (*host, *encap)))
+                    })
                     .arrange_by_key();
                 let destination = port
                     .join_core(place, |port, datapath, host| Some((*port, (*datapath, *host))))
@@ -85,18 +87,18 @@ pub(crate) fn run(network: &Network, steps: usize, ports_moved: usize) -> Figure
         let tunnels = network.tunnels();
         let start = Instant::now();
         for number in 0..network.ports() {
-            port.insert((number as u32, network.switch_of[number] as u32));
-            place.insert((number as u32, network.hypervisor_of[number] as u32));
-            stage.insert((number as u32, number as u32));
+            port.update((number as u32, network.switch_of[number] as u32), 1);
+            place.update((number as u32, network.hypervisor_of[number] as u32), 1);
+            stage.update((number as u32, number as u32), 1);
         }
         for datapath in 0..network.switches {
-            encap.insert((datapath as u32, 0));
+            encap.update((datapath as u32, 0), 1);
         }
         for host in 0..network.hypervisors {
-            locator.insert((host as u32, host as u32));
+            locator.update((host as u32, host as u32), 1);
         }
         for (number, (from, to)) in tunnels.into_iter().enumerate() {
-            tunnel_port.insert(((from as u32, 0, to as u32), number as u32));
+            tunnel_port.update(((from as u32, 0, to as u32), number as u32), 1);
         }
         step!(1);
         let load = start.elapsed();
@@ -108,8 +110,8 @@ pub(crate) fn run(network: &Network, steps: usize, ports_moved: usize) -> Figure
             .map(|moves| {
                 let start = Instant::now();
                 for step in moves {
-                    place.remove((step.port as u32, step.from as u32));
-                    place.insert((step.port as u32, step.to as u32));
+                    place.update((step.port as u32, step.from as u32), -1);
+                    place.update((step.port as u32, step.to as u32), 1);
                 }
                 time += 1;
                 step!(time);

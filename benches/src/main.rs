@@ -83,7 +83,8 @@ fn compare_figure6(arguments: &Arguments) -> Result<()> {
         arguments.workers,
     );
     let run = |name: &str| -> Result<Figures> {
-        let flags = [name, "--divisor", &arguments.divisor.to_string(), "--workers", &arguments.workers.to_string()];
+        let flags =
+            [name, "--divisor", &arguments.divisor.to_string(), "--workers", &arguments.workers.to_string()];
         measure::child(&flags.map(str::to_owned))
     };
     let (mut ours, mut baseline) = (Vec::new(), Vec::new());

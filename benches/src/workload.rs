@@ -6,29 +6,31 @@
 use std::collections::BTreeSet;
 
 /// Ports of a switch, and how many such switches there are at full size.
-const SWITCH_SIZES: [(usize, usize); 7] = [(2, 500), (4, 3400), (5, 600), (6, 500), (12, 1400), (32, 400), (64, 200)];
+const SWITCH_SIZES: [(usize, usize); 7] =
+    [(2, 500), (4, 3400), (5, 600), (6, 500), (12, 1400), (32, 400), (64, 200)];
 const HYPERVISORS: usize = 3000;
 /// Coprime to every number of hypervisors used, so that a switch's ports spread.
 const STRIDE: usize = 1009;
 
 /// Where every port is: on which switch, at which hypervisor.
 #[derive(Debug, Clone)]
-pub struct Network {
+pub(crate) struct Network {
     /// How many hypervisors there are.
-    pub hypervisors: usize,
+    pub(crate) hypervisors: usize,
     /// How many switches there are.
-    pub switches: usize,
+    pub(crate) switches: usize,
     /// The switch of each port.
-    pub switch_of: Vec<usize>,
+    pub(crate) switch_of: Vec<usize>,
     /// The hypervisor of each port.
-    pub hypervisor_of: Vec<usize>,
+    pub(crate) hypervisor_of: Vec<usize>,
 }
 
 impl Network {
     /// `nvp-eval` with every count divided.
-    pub fn nvp_eval(divisor: usize) -> Self {
+    pub(crate) fn nvp_eval(divisor: usize) -> Self {
         let hypervisors = HYPERVISORS / divisor;
-        let sizes = SWITCH_SIZES.iter().flat_map(|&(ports, count)| std::iter::repeat_n(ports, count / divisor));
+        let sizes =
+            SWITCH_SIZES.iter().flat_map(|&(ports, count)| std::iter::repeat_n(ports, count / divisor));
         let switch_of: Vec<usize> =
             sizes.enumerate().flat_map(|(switch, ports)| std::iter::repeat_n(switch, ports)).collect();
         let hypervisor_of = (0..switch_of.len()).map(|port| port * STRIDE % hypervisors).collect();
@@ -37,12 +39,12 @@ impl Network {
     }
 
     /// How many ports there are.
-    pub fn ports(&self) -> usize {
+    pub(crate) fn ports(&self) -> usize {
         self.switch_of.len()
     }
 
     /// Every pair of different hypervisors that have ports of one switch, in order: the tunnels of Figure 6.
-    pub fn tunnels(&self) -> BTreeSet<(usize, usize)> {
+    pub(crate) fn tunnels(&self) -> BTreeSet<(usize, usize)> {
         let mut hosts_of = vec![BTreeSet::new(); self.switches];
         for (switch, hypervisor) in self.switch_of.iter().zip(&self.hypervisor_of) {
             hosts_of[*switch].insert(*hypervisor);
@@ -56,7 +58,7 @@ impl Network {
 
     /// `count` moves of ports to other hypervisors, in transactions of `ports` each: the port, where it was, where it
     /// goes. The same on every run.
-    pub fn moves(&self, count: usize, ports: usize) -> Vec<Vec<Move>> {
+    pub(crate) fn moves(&self, count: usize, ports: usize) -> Vec<Vec<Move>> {
         let mut at = self.hypervisor_of.clone();
         let mut random = 0x9e37_79b9_7f4a_7c15_u64;
         (0..count)
@@ -81,13 +83,13 @@ impl Network {
 
 /// A port that migrates.
 #[derive(Debug, Clone, Copy)]
-pub struct Move {
+pub(crate) struct Move {
     /// The port's number.
-    pub port: usize,
+    pub(crate) port: usize,
     /// The hypervisor that it leaves.
-    pub from: usize,
+    pub(crate) from: usize,
     /// The hypervisor that it goes to.
-    pub to: usize,
+    pub(crate) to: usize,
 }
 
 /// The next number of a xorshift generator (Marsaglia 2003).

@@ -194,7 +194,10 @@ impl Testbed {
     pub fn settled(&self, txn: u64) -> Result<Receipt> {
         let receipt = self.runtime.block_on(async {
             let mut client = Client::connect(&self.controller_address()).await?;
-            tokio::time::timeout(DEADLINE, client.settled(txn)).await.context("no receipt came")?.map_err(anyhow::Error::from)
+            tokio::time::timeout(DEADLINE, client.settled(txn))
+                .await
+                .context("no receipt came")?
+                .map_err(anyhow::Error::from)
         })?;
         receipt.context("the controller ended")
     }
@@ -205,13 +208,19 @@ impl Testbed {
         loop {
             let status = self.status()?;
             let in_order = status.switches.len() == usize::from(self.settings.hosts)
-                && status.switches.iter().all(|switch| switch.connected && switch.synced && switch.pending == 0)
+                && status
+                    .switches
+                    .iter()
+                    .all(|switch| switch.connected && switch.synced && switch.pending == 0)
                 && status.switches.iter().map(|switch| switch.vifs).sum::<u64>() == vifs;
             if in_order {
                 return Ok(status);
             }
             if start.elapsed() > DEADLINE {
-                bail!("not in order after {DEADLINE:?}: {status:#?}\nthe controller's log:\n{}", self.end_of_log());
+                bail!(
+                    "not in order after {DEADLINE:?}: {status:#?}\nthe controller's log:\n{}",
+                    self.end_of_log()
+                );
             }
             std::thread::sleep(LOOK);
         }
@@ -222,7 +231,8 @@ impl Testbed {
         let specs: Vec<_> = machines
             .iter()
             .map(|machine| {
-                VmSpec::new(&machine.name, &machine.host, &machine.name, &machine.mac).address(&machine.address)
+                VmSpec::new(&machine.name, &machine.host, &machine.name, &machine.mac)
+                    .address(&machine.address)
             })
             .collect();
         self.lab()?.add_vms(&specs)?;

@@ -24,12 +24,14 @@ pub struct Reach {
 pub fn who_reaches_whom(lab: &Lab, machines: &[&str]) -> Result<BTreeMap<String, Reach>> {
     let mut addresses = BTreeMap::new();
     for &machine in machines {
-        addresses.insert(machine, lab.vm(machine)?.ip().with_context(|| format!("{machine} has no address"))?);
+        addresses
+            .insert(machine, lab.vm(machine)?.ip().with_context(|| format!("{machine} has no address"))?);
     }
     let mut result = BTreeMap::new();
     for &from in machines {
         let mut reach = Reach::default();
-        let targets: BTreeSet<IpAddr> = addresses.values().copied().filter(|to| *to != addresses[from]).collect();
+        let targets: BTreeSet<IpAddr> =
+            addresses.values().copied().filter(|to| *to != addresses[from]).collect();
         for to in targets {
             let before = received(lab, machines)?;
             let options = PingOptions {
@@ -56,7 +58,8 @@ fn received<'a>(lab: &Lab, machines: &[&'a str]) -> Result<BTreeMap<&'a str, u64
         .iter()
         .map(|&machine| {
             let counters = lab.exec(machine, &["cat", "/proc/net/snmp"])?.stdout;
-            let count = echoes(&counters).with_context(|| format!("{machine}: no InEchos in /proc/net/snmp"))?;
+            let count =
+                echoes(&counters).with_context(|| format!("{machine}: no InEchos in /proc/net/snmp"))?;
             Ok((machine, count))
         })
         .collect()

@@ -17,13 +17,21 @@ use crate::exit::Failure;
 #[derive(Args, Clone)]
 pub(crate) struct Address {
     /// The controller: ADDRESS:PORT, or unix:/PATH
-    #[arg(long = "controller", env = "WEFT_CONTROLLER", default_value = "127.0.0.1:6657", value_name = "ADDRESS")]
+    #[arg(
+        long = "controller",
+        env = "WEFT_CONTROLLER",
+        default_value = "127.0.0.1:6657",
+        value_name = "ADDRESS"
+    )]
     address: String,
 }
 
 impl Address {
     /// Connects, and does `work` with the connection.
-    fn with<T, F: Future<Output = Result<T, ClientError>>>(&self, work: impl FnOnce(Client) -> F) -> Result<T, Failure> {
+    fn with<T, F: Future<Output = Result<T, ClientError>>>(
+        &self,
+        work: impl FnOnce(Client) -> F,
+    ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start", error))?;
         runtime.block_on(async { work(Client::connect(&self.address).await?).await }).map_err(failed)
@@ -73,10 +81,13 @@ fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
     if path.as_os_str() == "-" {
         let mut text = String::new();
         let read = std::io::stdin().read_to_string(&mut text);
-        return read.map(|_| ("standard input".to_owned(), text)).map_err(|error| Failure::outside("standard input", error));
+        return read
+            .map(|_| ("standard input".to_owned(), text))
+            .map_err(|error| Failure::outside("standard input", error));
     }
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
+    let bytes =
+        std::fs::read(path).map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         Failure::Rejected(format!("{name}: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
     })?;
@@ -149,7 +160,8 @@ impl Get {
 
     fn objects(&self, kind: String) -> Result<(), Failure> {
         let id = self.id.clone();
-        let objects = self.address.with(|mut client| async move { client.get(&kind, id.as_deref()).await })?;
+        let objects =
+            self.address.with(|mut client| async move { client.get(&kind, id.as_deref()).await })?;
         let mut text = String::new();
         for (number, object) in objects.iter().enumerate() {
             if self.json {
@@ -205,7 +217,10 @@ impl Get {
     }
 
     fn flows(&self) -> Result<(), Failure> {
-        let node = self.id.clone().ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
+        let node = self
+            .id
+            .clone()
+            .ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
         let flows = self.address.with(|mut client| async move { client.flows(&node).await })?;
         print(&flows_text(&flows, self.json))
     }
@@ -214,7 +229,9 @@ impl Get {
 /// Flows under the rules that they came from; tunnels after them.
 pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
     let rules: BTreeMap<u64, _> = flows.rules.iter().map(|rule| (rule.fingerprint, rule)).collect();
-    let place = |cookie: u64| rules.get(&cookie).map(|rule| format!("{}:{}", rule.file, rule.line)).unwrap_or_default();
+    let place = |cookie: u64| {
+        rules.get(&cookie).map(|rule| format!("{}:{}", rule.file, rule.line)).unwrap_or_default()
+    };
     let mut text = String::new();
     for flow in &flows.flows {
         if json {
@@ -227,13 +244,19 @@ pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
             let matched = if flow.r#match.is_empty() { String::new() } else { format!(",{}", flow.r#match) };
             text += &format!(
                 "table={},priority={}{matched} actions={}\n    from {}\n",
-                flow.table_id, flow.priority, flow.actions, place(flow.cookie)
+                flow.table_id,
+                flow.priority,
+                flow.actions,
+                place(flow.cookie)
             );
         }
     }
     for tunnel in &flows.tunnels {
         text += &if json {
-            format!("{}\n", serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote}))
+            format!(
+                "{}\n",
+                serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote})
+            )
         } else {
             format!("tunnel {}: {} to {}\n", tunnel.name, tunnel.encap, tunnel.remote)
         };
@@ -247,7 +270,9 @@ fn yaml(json: &str) -> Result<String, Failure> {
     batch.add_json("the controller's answer", json);
     match batch.entries() {
         [entry] => Ok(entry.object.to_yaml()),
-        _ => Err(Failure::Outside("the controller's answer is no object that this program knows; is it newer?".into())),
+        _ => Err(Failure::Outside(
+            "the controller's answer is no object that this program knows; is it newer?".into(),
+        )),
     }
 }
 

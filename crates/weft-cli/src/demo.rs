@@ -126,9 +126,15 @@ fn show_reachability(testbed: &Testbed) -> Result<()> {
             }
         }
     }
-    ensure!(missing.is_empty(), "machines of one tenant that do not reach each other: {}", missing.join(", "));
+    ensure!(
+        missing.is_empty(),
+        "machines of one tenant that do not reach each other: {}",
+        missing.join(", ")
+    );
     ensure!(leaks.is_empty(), "packets crossed from one tenant to the other: {}", leaks.join(", "));
-    println!("\nEvery machine reaches those of its tenant, none of the other; told by where echo requests arrive.");
+    println!(
+        "\nEvery machine reaches those of its tenant, none of the other; told by where echo requests arrive."
+    );
     Ok(())
 }
 
@@ -141,11 +147,12 @@ fn reachability_table(names: &[&str], reach: &BTreeMap<String, Reach>) -> String
     for from in names {
         let _ = write!(table, "    {from:10}");
         for to in names {
-            let cell = match (from == to, reach.get(*from).is_some_and(|reach| reach.arrived_at.contains(*to))) {
-                (true, _) => "·",
-                (false, true) => "yes",
-                (false, false) => "no",
-            };
+            let cell =
+                match (from == to, reach.get(*from).is_some_and(|reach| reach.arrived_at.contains(*to))) {
+                    (true, _) => "·",
+                    (false, true) => "yes",
+                    (false, false) => "no",
+                };
             let _ = write!(table, "{cell:>9}");
         }
         table.push('\n');
@@ -154,7 +161,10 @@ fn reachability_table(names: &[&str], reach: &BTreeMap<String, Reach>) -> String
 }
 
 fn show_migration(testbed: &Testbed) -> Result<()> {
-    heading(&format!("{MIGRANT} migrates to {DESTINATION} while {PINGER} pings it every {} ms", PING_EVERY.as_millis()));
+    heading(&format!(
+        "{MIGRANT} migrates to {DESTINATION} while {PINGER} pings it every {} ms",
+        PING_EVERY.as_millis()
+    ));
     let lab = testbed.lab()?;
     let to = lab.vm(MIGRANT)?.ip().context("the migrant has no address")?;
     let before = testbed.status()?.last_txn;
@@ -167,7 +177,10 @@ fn show_migration(testbed: &Testbed) -> Result<()> {
     let result = ping.stop()?;
     println!("    {}", pings(&result));
     let appearance = appearance(testbed, before)?;
-    println!("    from the vNIC's appearance on {DESTINATION} to the last flow in place: {:.1} ms", appearance.as_secs_f64() * 1e3);
+    println!(
+        "    from the vNIC's appearance on {DESTINATION} to the last flow in place: {:.1} ms",
+        appearance.as_secs_f64() * 1e3
+    );
     Ok(())
 }
 
@@ -217,10 +230,16 @@ fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
     for (host, mark) in hosts.iter().zip(&marks) {
         let count = host.openflow_since(mark)?;
         host.unmark_openflow()?;
-        println!("    {}: {} flow mods received since it came back, counted at the switch", host.name, count.flow_mods);
+        println!(
+            "    {}: {} flow mods received since it came back, counted at the switch",
+            host.name, count.flow_mods
+        );
         ensure!(count.modifications() == 0, "{}: a switch that was right was sent {count:?}", host.name);
     }
-    println!("    it knew everything and had compared both switches after {:.0} ms", took.as_secs_f64() * 1e3);
+    println!(
+        "    it knew everything and had compared both switches after {:.0} ms",
+        took.as_secs_f64() * 1e3
+    );
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use nlog_data::json::{LineError, parse_line, write_contents_line, write_delta_line, write_error_line};
-use nlog_data::{CommitError, Delta, Evaluator, Role, Schema, TableId, Transaction};
+use nlog_data::{CommitError, Delta, Evaluator, Role, Schema, TableId, Tables, Transaction};
 use nlog_dataflow::Dataflow;
 use nlog_reference::Reference;
 
@@ -54,11 +54,12 @@ impl Eval {
         let tables = self.chosen_tables(&program.schema)?;
         let input = self.open_input()?;
         let Engine::Composed = self.engine;
+        let observe = Tables::These(tables.clone());
         let mut evaluator: Box<dyn Evaluator> = if self.reference {
-            Box::new(Reference::new(program, nlog_reference::Options { observe: tables.clone(), attribute: false }))
+            Box::new(Reference::new(program, observe))
         } else {
-            let workers = usize::from(self.workers);
-            let options = nlog_dataflow::Options { workers, observe: tables.clone(), attribute: false };
+            let options =
+                nlog_dataflow::Options { workers: usize::from(self.workers), observe, attribute: false };
             Box::new(Dataflow::new(program, options).map_err(|error| Failure::Outside(error.to_string()))?)
         };
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
@@ -82,14 +83,19 @@ impl Eval {
 
     fn chosen_tables(&self, schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {
         if self.tables.is_empty() {
-            return Ok(schema.iter().filter(|(_, table)| table.role == Role::Output).map(|(id, _)| id).collect());
+            return Ok(schema
+                .iter()
+                .filter(|(_, table)| table.role == Role::Output)
+                .map(|(id, _)| id)
+                .collect());
         }
         if self.tables.iter().any(|name| name == "all") {
             return Ok(schema.iter().map(|(id, _)| id).collect());
         }
         let find = |name: &String| {
             let known = || schema.iter().map(|(_, table)| table.name.as_str()).collect::<Vec<_>>().join(", ");
-            let unknown = || Failure::Usage(format!("--tables: the program has no table {name}; it has {}", known()));
+            let unknown =
+                || Failure::Usage(format!("--tables: the program has no table {name}; it has {}", known()));
             schema.find(name).ok_or_else(unknown)
         };
         self.tables.iter().map(find).collect()
@@ -117,7 +123,9 @@ impl Run {
         let (mut line, mut number, mut text) = (Vec::new(), 0, Vec::new());
         loop {
             line.clear();
-            if input.read_until(b'\n', &mut line).map_err(|error| Failure::outside("cannot read", error))? == 0 {
+            if input.read_until(b'\n', &mut line).map_err(|error| Failure::outside("cannot read", error))?
+                == 0
+            {
                 return Ok(());
             }
             number += 1;
@@ -166,7 +174,11 @@ impl Run {
         Ok(())
     }
 
-    fn commit(&mut self, transaction: &Transaction, evaluator: &mut dyn Evaluator) -> Result<Delta, CommitError> {
+    fn commit(
+        &mut self,
+        transaction: &Transaction,
+        evaluator: &mut dyn Evaluator,
+    ) -> Result<Delta, CommitError> {
         let committed = evaluator.commit(transaction)?;
         self.redundant_inserts += committed.redundant_inserts;
         self.redundant_deletes += committed.redundant_deletes;
@@ -203,4 +215,3 @@ fn write_contents(
     write_contents_line(&mut text, contents.iter().map(|(name, rows)| (name.as_str(), rows.as_slice())));
     out.write_all(&text).map_err(Failure::output)
 }
-

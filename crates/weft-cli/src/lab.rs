@@ -206,7 +206,10 @@ impl Lab {
         for host in network.hosts().map_err(failed)? {
             eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
         }
-        eprintln!("lab {} is up; `weft lab nodes` prints its hosts as objects, `weft lab down` removes it", self.name);
+        eprintln!(
+            "lab {} is up; `weft lab nodes` prints its hosts as objects, `weft lab down` removes it",
+            self.name
+        );
         Ok(())
     }
 
@@ -225,7 +228,13 @@ impl Lab {
             return print(&serde_json::Value::from(value).to_string());
         }
         for lab in labs {
-            print(&format!("{}\t{:?}\thosts {}\tvms {}", lab.name, lab.ownership, lab.hosts.join(" "), lab.vms.join(" ")))?;
+            print(&format!(
+                "{}\t{:?}\thosts {}\tvms {}",
+                lab.name,
+                lab.ownership,
+                lab.hosts.join(" "),
+                lab.vms.join(" ")
+            ))?;
         }
         Ok(())
     }
@@ -257,18 +266,34 @@ impl Lab {
     fn vms(&self, network: &Network) -> Result<(), Failure> {
         let vms = network.vms().map_err(failed)?;
         if self.json {
-            let text = serde_json::to_string(&vms).map_err(|error| Failure::outside("virtual machines as JSON", error))?;
+            let text = serde_json::to_string(&vms)
+                .map_err(|error| Failure::outside("virtual machines as JSON", error))?;
             return print(&text);
         }
         for vm in vms {
             let addresses: Vec<_> = vm.addresses.iter().map(ToString::to_string).collect();
-            print(&format!("{}\t{}\tport {}\t{}\t{}", vm.name, vm.host, vm.iface_id, vm.mac, addresses.join(" ")))?;
+            print(&format!(
+                "{}\t{}\tport {}\t{}\t{}",
+                vm.name,
+                vm.host,
+                vm.iface_id,
+                vm.mac,
+                addresses.join(" ")
+            ))?;
         }
         Ok(())
     }
 
-    fn ping(&self, network: &Network, vm: &str, to: IpAddr, count: u32, interval_ms: u64) -> Result<(), Failure> {
-        let options = PingOptions { count, interval: Duration::from_millis(interval_ms), ..PingOptions::default() };
+    fn ping(
+        &self,
+        network: &Network,
+        vm: &str,
+        to: IpAddr,
+        count: u32,
+        interval_ms: u64,
+    ) -> Result<(), Failure> {
+        let options =
+            PingOptions { count, interval: Duration::from_millis(interval_ms), ..PingOptions::default() };
         let result = network.ping(vm, to, &options).map_err(failed)?;
         let mean_ms = result.rtt_mean.map(|mean| mean.as_secs_f64() * 1e3);
         if self.json {
@@ -315,8 +340,10 @@ fn no_command() -> Failure {
 
 /// Runs a command in this process's place: its output is ours, its exit status too.
 fn hand_over(mut command: std::process::Command, arguments: &[String]) -> Result<(), Failure> {
-    let status =
-        command.args(arguments).status().map_err(|error| Failure::outside("cannot start the command", error))?;
+    let status = command
+        .args(arguments)
+        .status()
+        .map_err(|error| Failure::outside("cannot start the command", error))?;
     match status.code() {
         Some(0) => Ok(()),
         code => std::process::exit(code.unwrap_or(3)),

@@ -124,17 +124,28 @@ fn a_wrong_tunnel_label_is_noticed() {
     bring_up(&testbed);
     let (missing, leaks) = departures(&testbed);
     let wanted = [
-        "acme-1 to acme-3", "acme-2 to acme-3", "acme-3 to acme-1", "acme-3 to acme-2",
-        "umbra-1 to umbra-2", "umbra-1 to umbra-3", "umbra-2 to umbra-1", "umbra-3 to umbra-1",
+        "acme-1 to acme-3",
+        "acme-2 to acme-3",
+        "acme-3 to acme-1",
+        "acme-3 to acme-2",
+        "umbra-1 to umbra-2",
+        "umbra-1 to umbra-3",
+        "umbra-2 to umbra-1",
+        "umbra-3 to umbra-1",
     ];
-    assert_eq!(missing, wanted.map(ToOwned::to_owned).into(), "every pair on two hosts must fail, and no other");
+    assert_eq!(
+        missing,
+        wanted.map(ToOwned::to_owned).into(),
+        "every pair on two hosts must fail, and no other"
+    );
     assert_eq!(leaks, BTreeSet::new());
 }
 
 #[test]
 fn one_datapath_for_all_tenants_is_noticed() {
     let passage = "set_metadata(datapath) ++ set_reg0(label) ++ resubmit(ARP)";
-    let rules = broken_rules("physical/edge.nlog", passage, "set_metadata(1) ++ set_reg0(label) ++ resubmit(ARP)");
+    let rules =
+        broken_rules("physical/edge.nlog", passage, "set_metadata(1) ++ set_reg0(label) ++ resubmit(ARP)");
     let Some(testbed) = testbed("datapath", &["geneve"], Some(rules.path())) else { return };
     bring_up(&testbed);
     let (_, leaks) = departures(&testbed);
@@ -239,7 +250,9 @@ fn flows(host: &Host) -> BTreeSet<String> {
         .iter()
         .map(|flow| {
             let parts = flow.split(", ").filter(|part| {
-                !["duration=", "n_packets=", "n_bytes=", "idle_age="].iter().any(|name| part.trim().starts_with(name))
+                !["duration=", "n_packets=", "n_bytes=", "idle_age="]
+                    .iter()
+                    .any(|name| part.trim().starts_with(name))
             });
             parts.collect::<Vec<_>>().join(", ")
         })

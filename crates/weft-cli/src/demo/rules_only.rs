@@ -55,7 +55,8 @@ pub(super) fn run() -> Result<()> {
     }
     show("The switches report their tunnel ports and six vNICs", rows)?;
 
-    let (_, from, address) = MACHINES.into_iter().find(|(name, ..)| *name == MIGRANT).context("no migrant")?;
+    let (_, from, address) =
+        MACHINES.into_iter().find(|(name, ..)| *name == MIGRANT).context("no migrant")?;
     let mut rows = Rows::default();
     rows.insert("vif", vif(DESTINATION, MIGRANT, 120, address, 3));
     show(&format!("{DESTINATION} reports {MIGRANT}: it has migrated"), rows)?;
@@ -85,7 +86,10 @@ impl Rows {
         let find = |rows: BTreeMap<String, Vec<Row>>| {
             rows.into_iter()
                 .map(|(name, rows)| {
-                    let table = program.schema.find(&name).with_context(|| format!("the rules have no table {name}"))?;
+                    let table = program
+                        .schema
+                        .find(&name)
+                        .with_context(|| format!("the rules have no table {name}"))?;
                     Ok((table, rows))
                 })
                 .collect::<Result<BTreeMap<TableId, Vec<Row>>>>()
