@@ -146,12 +146,15 @@ impl Field {
                 return Err(MatchError::Range { field: self, value: bits, max });
             }
         }
-        if mask != max && mask != 0 && !self.info().maskable {
+        if mask == 0 {
+            return Ok(Slots::default());
+        }
+        if mask != max && !self.info().maskable {
             return Err(MatchError::NotMaskable { field: self, mask });
         }
         let value = value & mask;
         match self {
-            Field::InPort | Field::InPortOxm | Field::ActsetOutput => self.port_slot(value, mask),
+            Field::InPort | Field::InPortOxm | Field::ActsetOutput => self.port_slot(value),
             Field::VlanVid => Ok(Slots::one(Field::VlanTci, value, mask)),
             Field::VlanPcp => {
                 let (value, mask) = (value << 13 | VLAN_PRESENT, mask << 13 | VLAN_PRESENT);
@@ -176,19 +179,18 @@ impl Field {
         }
     }
 
-    fn port_slot(self, value: u128, mask: u128) -> Result<Slots, MatchError> {
+    fn port_slot(self, value: u128) -> Result<Slots, MatchError> {
         let port = match self {
             Field::InPort | Field::ActsetOutput if value < 0x1_0000 => Some(crate::PortNo(value as u16)),
             _ => u32::try_from(value).ok().and_then(crate::PortNo::from_wire),
         };
-        let port = port.filter(|port| port.is_known() || mask == 0).ok_or(MatchError::Range {
+        let port = port.filter(|port| port.is_known()).ok_or(MatchError::Range {
             field: self,
             value,
             max: u128::from(crate::PortNo::MAX - 1),
         })?;
         let field = if self == Field::ActsetOutput { self } else { Field::InPort };
-        let mask = if mask == 0 { 0 } else { field.max_value() };
-        Ok(Slots::one(field, u128::from(port.0), mask))
+        Ok(Slots::one(field, u128::from(port.0), field.max_value()))
     }
 
     /// The registers that an extended register is made of, highest part first.
@@ -218,13 +220,13 @@ impl fmt::Display for Field {
     }
 }
 
-/// Up to four slots, without allocation; those with a zero mask are dropped.
+/// Up to four slots, without allocation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Slots([Option<Slot>; 4]);
 
 impl Slots {
     fn one(field: Field, value: u128, mask: u128) -> Slots {
-        Slots([(mask != 0).then_some((field, value, mask)), None, None, None])
+        Slots([Some((field, value, mask)), None, None, None])
     }
 
     fn registers(registers: &[Field], value: u128, mask: u128) -> Slots {
@@ -269,6 +271,13 @@ mod tests {
         assert_eq!(slots, [(Field::Reg2, 5, 0xffff_ffff), (Field::Reg3, 6, 0xffff_ffff)]);
         let slots: Vec<_> = Field::Xxreg0.slots(5, 0xf).unwrap().iter().collect();
         assert_eq!(slots, [(Field::Reg3, 5, 0xf)]);
+    }
+
+    #[test]
+    fn a_zero_mask_demands_nothing() {
+        for field in Field::all() {
+            assert_eq!(field.slots(1, 0).unwrap().iter().count(), 0, "{field}");
+        }
     }
 
     #[test]
