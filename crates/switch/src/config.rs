@@ -33,10 +33,11 @@ pub struct Timing {
     pub handshake_max: Duration,
     /// Silence on the OpenFlow connection after which the switch is asked whether it is alive.
     pub probe_after: Duration,
-    /// How long it may take to answer, to accept bytes, or to complete a message that it has begun. A switch that
-    /// commits a large bundle answers nothing meanwhile (0.5 s for 300,000 flows).
+    /// How long it may then take to answer. Also how long it may take to accept bytes, or to complete a message
+    /// that it has begun.
     pub stall_max: Duration,
-    /// How long a request may go without progress while the switch still answers probes.
+    /// How long a request may go without progress, whether the switch answers probes or not: while it commits a
+    /// large bundle it answers nothing (0.5 s for 300,000 flows on an idle machine).
     pub request_max: Duration,
     /// How long ovs-vswitchd may take to put a change of its database in force.
     pub in_force_max: Duration,

@@ -22,6 +22,7 @@ fn hasty() -> Timing {
         backoff_max: Duration::from_millis(50),
         probe_after: Duration::from_millis(100),
         stall_max: Duration::from_millis(500),
+        request_max: Duration::from_millis(800),
         ..Timing::default()
     }
 }

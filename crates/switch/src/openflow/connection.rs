@@ -117,6 +117,8 @@ pub(crate) struct Connection {
     /// When the unfinished message at the end of `incoming` began.
     message_began: Instant,
     probed: Option<Instant>,
+    /// A request is under way, which has a limit of its own: a switch that commits a large bundle answers no probe.
+    busy: bool,
     timing: Timing,
 }
 
@@ -149,6 +151,7 @@ impl Connection {
             last_write: now,
             message_began: now,
             probed: None,
+            busy: false,
             timing: timing.clone(),
         }
     }
@@ -237,24 +240,32 @@ impl Connection {
         mut feed: impl FnMut(&mut Vec<u8>),
         mut wanted: impl FnMut(Frame) -> Result<Option<T>, ConnectionError>,
     ) -> Result<T, ConnectionError> {
+        self.busy = true;
         let limit = self.timing.request_max;
         let mut progress = Instant::now();
         loop {
             if self.unsent() < AHEAD_MIN {
                 feed(self.outgoing());
             }
-            match tokio::time::timeout_at(progress + limit, self.step()).await {
-                Ok(Ok(Some(frame))) => {
-                    if let Some(answer) = wanted(frame)? {
-                        return Ok(answer);
-                    }
-                }
-                Ok(Ok(None)) => {}
-                Ok(Err(error)) => return Err(error),
-                Err(_) => return Err(ConnectionError::NoAnswer { request, seconds: limit.as_secs_f64() }),
+            let Ok(step) = tokio::time::timeout_at(progress + limit, self.step()).await else {
+                return Err(match self.probed {
+                    Some(_) => self.silent(),
+                    None => ConnectionError::NoAnswer { request, seconds: limit.as_secs_f64() },
+                });
+            };
+            if let Some(frame) = step?
+                && let Some(answer) = wanted(frame)?
+            {
+                self.busy = false;
+                return Ok(answer);
             }
             progress = Instant::now();
         }
+    }
+
+    fn silent(&self) -> ConnectionError {
+        let seconds = self.last_read.elapsed().as_secs_f64();
+        ConnectionError::Silent { seconds, unfinished: self.unfinished() }
     }
 
     fn read(&mut self, had: usize) {
@@ -313,6 +324,8 @@ impl Connection {
     fn deadline(&self) -> Instant {
         let Timing { probe_after, stall_max, .. } = self.timing;
         let mut deadline = match self.probed {
+            // The limit of the request ends this.
+            Some(probed) if self.busy => probed.max(Instant::now()) + stall_max,
             Some(probed) => probed + stall_max,
             None => self.last_read + probe_after,
         };
@@ -338,9 +351,7 @@ impl Connection {
             return Err(ConnectionError::NotReading { unsent: self.unsent(), seconds });
         }
         match self.probed {
-            Some(probed) if now >= probed + stall_max => {
-                Err(ConnectionError::Silent { seconds: (now - self.last_read).as_secs_f64(), unfinished })
-            }
+            Some(probed) if !self.busy && now >= probed + stall_max => Err(self.silent()),
             None if now >= self.last_read + probe_after => {
                 self.probed = Some(now);
                 let xid = self.xids(0);

@@ -127,12 +127,11 @@ impl Session {
                 Bundle::Refused(more) => {
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
                 }
-                Bundle::Failed(why) => {
-                    tracing::warn!(why, "a bundle failed; its changes are sent one by one");
-                    break;
-                }
+                // The switch may have dropped it because one of us was held up (OFPBFC_TIMEOUT), so once more.
+                Bundle::Failed(why) => tracing::warn!(why, "a bundle failed"),
             }
         }
+        tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; the changes are sent one by one");
         let places: Vec<usize> = (0..batch.len()).filter(|place| !refused.contains_key(place)).collect();
         let more = self.one_by_one(batch, &places).await?;
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
