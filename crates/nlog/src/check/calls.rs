@@ -185,8 +185,7 @@ impl Resolver<'_, '_> {
 
     /// The value at this place as far as a report needs it.
     fn node_at(&self, ty: TypeVar, span: Span) -> Node {
-        let text = self.scope.sources.text(span);
-        let variable = self.variables.iter().position(|variable| variable.ty == ty && variable.name == text);
+        let variable = self.by_name.get(self.scope.sources.text(span)).copied();
         Node { kind: variable.map_or(NodeKind::Faulty, NodeKind::Variable), ty, span }
     }
 
@@ -229,7 +228,7 @@ impl Resolver<'_, '_> {
         let site = &self.sites[number];
         let (name, span) = (site.name.clone(), site.span);
         let mistaken = site.terms.iter().any(|&term| self.types.is_anything(term));
-        if self.failed || mistaken {
+        if self.failed || self.excused || mistaken {
             self.failed = true;
             return;
         }

@@ -96,7 +96,7 @@ fn evaluate(
         return Some(Constant::Text(text.clone()));
     }
     let mut usage = Usage::default();
-    let mut scope = Scope { sources, declarations, reports, usage: &mut usage };
+    let mut scope = Scope::new(sources, declarations, reports, &mut usage);
     let mut resolver = Resolver::of_constant(&mut scope);
     let node = resolver.expr(value);
     if let Some((ty, span)) = declared {

@@ -1,6 +1,7 @@
 //! What a program declares: its tables and named constants, by name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Deref;
 
 use nlog_data::{Role, Type, Value};
 
@@ -14,9 +15,30 @@ pub(super) struct Table<'a> {
     pub(super) name: &'a Ident,
     pub(super) role: Role,
     /// `None` if a syntax error hides them.
-    pub(super) columns: Option<Vec<Column<'a>>>,
+    pub(super) columns: Option<Columns<'a>>,
     pub(super) key: Option<Vec<usize>>,
     pub(super) doc: &'a str,
+}
+
+/// The columns of a table, in order.
+pub(super) struct Columns<'a> {
+    columns: Vec<Column<'a>>,
+    by_name: HashMap<&'a str, usize>,
+}
+
+impl<'a> Columns<'a> {
+    /// Which column has this name; the first of several.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+}
+
+impl<'a> Deref for Columns<'a> {
+    type Target = [Column<'a>];
+
+    fn deref(&self) -> &[Column<'a>] {
+        &self.columns
+    }
 }
 
 /// A column of a declared table.
@@ -78,26 +100,28 @@ impl<'a> Declarations<'a> {
 }
 
 fn declare<'a>(table: &'a ast::Table, reports: &mut Reports) -> Table<'a> {
-    let columns: Option<Vec<Column<'a>>> = table.columns.as_ref().map(|columns| {
-        let mut seen: HashMap<&str, Span> = HashMap::new();
-        for (name, _) in columns {
-            if let Some(&earlier) = seen.get(name.name.as_str()) {
-                reports.push(duplicate_column(name, earlier, "columns of a table have different names; rename one"));
+    let columns = table.columns.as_ref().map(|columns| {
+        let mut by_name: HashMap<&'a str, usize> = HashMap::new();
+        for (index, (name, _)) in columns.iter().enumerate() {
+            if let Some(&earlier) = by_name.get(name.name.as_str()) {
+                let help = "columns of a table have different names; rename one";
+                reports.push(duplicate_column(name, columns[earlier].0.span, help));
             } else {
-                seen.insert(&name.name, name.span);
+                by_name.insert(&name.name, index);
             }
         }
         let columns = columns.iter();
-        columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span }).collect()
+        let columns = columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span });
+        Columns { columns: columns.collect(), by_name }
     });
     let key = table.key.as_ref().zip(columns.as_ref()).map(|(key, columns)| key_columns(table, key, columns, reports));
     Table { name: &table.name, role: table.role, columns, key, doc: &table.doc }
 }
 
-fn key_columns(table: &ast::Table, key: &[Ident], columns: &[Column<'_>], reports: &mut Reports) -> Vec<usize> {
+fn key_columns(table: &ast::Table, key: &[Ident], columns: &Columns<'_>, reports: &mut Reports) -> Vec<usize> {
     let mut seen: BTreeMap<usize, Span> = BTreeMap::new();
     for name in key {
-        let Some(column) = columns.iter().position(|column| column.name.name == name.name) else {
+        let Some(column) = columns.find(&name.name) else {
             reports.push(unknown_column(name, &table.name.name, columns));
             continue;
         };

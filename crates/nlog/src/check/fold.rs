@@ -4,6 +4,7 @@ use nlog_data::function::{Multiplicity, Results};
 use nlog_data::{FailureCode, Type, Value, function};
 
 use super::resolve::{Node, NodeKind, Resolver, literal_help};
+use super::sequence;
 use crate::diagnostic::Code;
 use crate::program::{Expr, VariableId};
 use crate::syntax::ast::Span;
@@ -49,8 +50,14 @@ impl Resolver<'_, '_> {
                 let otherwise = self.lower(otherwise, &mut Forbidden(hoist))?;
                 Expr::If { condition: condition.into(), then: then.into(), otherwise: otherwise.into() }
             }
-            NodeKind::List(nodes) => Expr::Constant(Value::list(self.lower_elements(nodes, hoist)?)),
-            NodeKind::Set(nodes) => Expr::Constant(Value::set(self.lower_elements(nodes, hoist)?)),
+            NodeKind::List(nodes) => {
+                let elements = self.lower_all(nodes, hoist)?;
+                return self.apply(sequence::list(), elements, node.span);
+            }
+            NodeKind::Set(nodes) => {
+                let elements = self.lower_all(nodes, hoist)?;
+                return self.apply(sequence::set(), elements, node.span);
+            }
             NodeKind::Faulty => {
                 self.failed = true;
                 return None;
@@ -73,20 +80,6 @@ impl Resolver<'_, '_> {
                 None
             }
         }
-    }
-
-    fn lower_elements(&mut self, nodes: &[Node], hoist: &mut dyn Hoist) -> Option<Vec<Value>> {
-        let mut values = Vec::with_capacity(nodes.len());
-        for (expr, node) in self.lower_all(nodes, hoist)?.into_iter().zip(nodes) {
-            let Expr::Constant(value) = expr else {
-                let message = "an element of a literal set or list is a constant";
-                let help = "gather values of rows by `set(…)` or `list(…)` in a head";
-                self.report(Code::BadLiteral, node.span, message, help);
-                return None;
-            };
-            values.push(value);
-        }
-        Some(values)
     }
 
     fn lower_call(&mut self, site: usize, arguments: &[Node], node: &Node, hoist: &mut dyn Hoist) -> Option<Expr> {
@@ -141,7 +134,9 @@ impl Resolver<'_, '_> {
     }
 
     pub(super) fn unknown_type(&mut self, span: Span) {
-        if !self.failed {
+        if self.excused {
+            self.failed = true;
+        } else if !self.failed {
             let text = self.quote(span);
             let help = "use it where a type is known: a column, or a function's argument";
             self.report(Code::AmbiguousType, span, format!("nothing tells of which type {text} is"), help);

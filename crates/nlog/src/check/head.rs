@@ -71,6 +71,7 @@ impl Resolver<'_, '_> {
 
     fn head_term(&mut self, value: &Expr, column: &Column<'_>, head: &Call, is_fact: bool) -> HeadTerm {
         let wanted = column.ty.as_ref().map(|ty| self.types.known(ty, column.type_span));
+        self.excused |= wanted.is_none();
         let what = format!("column `{}` of `{}`", column.name.name, head.name.name);
         if let ExprKind::Wildcard = value.kind {
             let message = format!("`_` gives {what} no value");

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use nlog_data::Role;
 
 use super::declarations::{Declarations, Usage};
+use super::normalise::Normal;
 use super::resolve::Resolver;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{BodyItem, Expr, Term, VariableId};
@@ -29,83 +30,96 @@ impl Resolver<'_, '_> {
     }
 
     /// Atoms that no variable or equation connects: every row of one goes with every row of the other.
-    pub(super) fn cartesian_product(&mut self, rule: &Rule, body: &[BodyItem]) {
-        let mut groups: Vec<BTreeSet<VariableId>> = Vec::new();
-        let mut sources: Vec<(VariableId, BTreeSet<VariableId>)> = Vec::new();
-        for item in body {
+    pub(super) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
+        let mut links = Links::new(normal.variables.len());
+        let mut atoms: Vec<VariableId> = Vec::new();
+        for item in &normal.body {
             match item {
                 BodyItem::Atom { terms, .. } => {
-                    let variables = terms.iter().filter_map(|term| match term {
+                    let mut variables = terms.iter().filter_map(|term| match term {
                         Term::Variable(variable) => Some(*variable),
                         _ => None,
                     });
-                    merge(&mut groups, variables.collect());
+                    // An atom without variables is a condition.
+                    let Some(first) = variables.next() else { continue };
+                    atoms.push(first);
+                    variables.for_each(|variable| links.unite(first, variable));
                 }
-                // What a variable is computed from stands for it.
-                BodyItem::Let { variable, expr } => {
-                    let origin = origins([expr], &sources);
-                    sources.push((*variable, origin));
-                }
+                BodyItem::Let { variable, expr } => links.define(*variable, [expr]),
                 BodyItem::Generate { arguments, results, .. } => {
-                    let origin = origins(arguments, &sources);
-                    sources.extend(results.iter().flatten().map(|result| (*result, origin.clone())));
+                    results.iter().flatten().for_each(|result| links.define(*result, arguments));
                 }
                 BodyItem::Filter(_) => {}
             }
         }
-        for item in body {
+        for item in &normal.body {
             if let BodyItem::Filter(Expr::Call { function, arguments }) = item
                 && function.name == "=="
             {
-                merge(&mut groups, origins(arguments, &sources));
+                links.equate(arguments);
             }
         }
-        groups.retain(|group| !group.is_empty());
-        if groups.len() < 2 {
+        let parts: BTreeSet<u32> = atoms.iter().map(|&variable| links.root(variable)).collect();
+        if parts.len() < 2 {
             return;
         }
-        let atoms = body.iter().filter(|item| matches!(item, BodyItem::Atom { .. })).count();
         let message = format!(
-            "the {atoms} atoms of this rule fall into {} parts that share no variable: it derives every combination of them",
-            groups.len()
+            "the {} atoms of this rule fall into {} parts that share no variable: every combination of them counts",
+            atoms.len(),
+            parts.len()
         );
         let help = "join the parts on a variable, or derive each by a rule of its own if combinations are not meant";
         self.report(Code::CartesianProduct, rule.head.span, message, help);
     }
 }
 
-/// Adds a group and unites it with those it meets.
-fn merge(groups: &mut Vec<BTreeSet<VariableId>>, mut group: BTreeSet<VariableId>) {
-    if group.is_empty() {
-        return;
-    }
-    groups.retain_mut(|other| {
-        let apart = other.is_disjoint(&group);
-        if !apart {
-            group.append(other);
-        }
-        apart
-    });
-    groups.push(group);
+/// Which variables depend on each other through atoms and equations (union-find).
+struct Links {
+    parent: Vec<u32>,
+    /// What a variable outside of atoms is computed from.
+    made_of: Vec<Vec<VariableId>>,
 }
 
-/// The variables of atoms that the expressions are made of.
-fn origins<'a>(
-    expressions: impl IntoIterator<Item = &'a Expr>,
-    sources: &[(VariableId, BTreeSet<VariableId>)],
-) -> BTreeSet<VariableId> {
-    let mut used = BTreeSet::new();
-    expressions.into_iter().for_each(|expr| super::normalise::used(expr, &mut used));
-    let mut origins = BTreeSet::new();
-    for variable in used {
-        match sources.iter().find(|(of, _)| *of == variable) {
-            Some((_, from)) => origins.extend(from),
-            None => {
-                origins.insert(variable);
-            }
+impl Links {
+    fn new(count: usize) -> Self {
+        Links { parent: (0..count as u32).collect(), made_of: vec![Vec::new(); count] }
+    }
+
+    fn root(&mut self, variable: VariableId) -> u32 {
+        let mut at = variable.0;
+        while self.parent[at as usize] != at {
+            let next = self.parent[at as usize];
+            self.parent[at as usize] = self.parent[next as usize];
+            at = next;
+        }
+        at
+    }
+
+    fn unite(&mut self, a: VariableId, b: VariableId) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parent[a as usize] = b;
+    }
+
+    fn define<'a>(&mut self, variable: VariableId, from: impl IntoIterator<Item = &'a Expr>) {
+        self.made_of[variable.0 as usize] = variables_of(from);
+    }
+
+    /// An equation links all variables in it, and what they are made of.
+    fn equate(&mut self, sides: &[Expr]) {
+        let mut open = variables_of(sides);
+        let Some(&first) = open.first() else { return };
+        while let Some(variable) = open.pop() {
+            self.unite(first, variable);
+            // Once linked to its parts it stays so.
+            open.append(&mut self.made_of[variable.0 as usize]);
         }
     }
-    origins
+}
+
+fn variables_of<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<VariableId> {
+    let mut used = BTreeSet::new();
+    expressions.into_iter().for_each(|expr| super::normalise::used(expr, &mut used));
+    used.into_iter().collect()
 }
 
 /// Tables that no rule reads and nobody outside sees.

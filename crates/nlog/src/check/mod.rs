@@ -2,7 +2,7 @@
 //!
 //! In reading order: `declarations` (tables and their columns), `constants`, `resolve` (names and types of a rule),
 //! with `types` (unification), `calls` (which function is meant), `head` and `aggregate`; then `normalise` (the order
-//! in which variables get values) and `fold` (what is constant); `lints`; `recursion` with `cycles`; `suggest` (names
+//! in which variables get values) and `fold` (what is constant) with `sequence`; `lints`; `recursion` with `cycles`; `suggest` (names
 //! near a mistaken one).
 
 mod aggregate;
@@ -16,6 +16,7 @@ mod lints;
 mod normalise;
 mod recursion;
 mod resolve;
+mod sequence;
 mod suggest;
 mod types;
 
@@ -57,7 +58,7 @@ pub fn compile(sources: &Sources) -> Compilation {
 
     let mut rules = Vec::new();
     let mut dependencies = Vec::new();
-    let mut scope = Scope { sources, declarations: &declarations, reports: &mut reports, usage: &mut usage };
+    let mut scope = Scope::new(sources, &declarations, &mut reports, &mut usage);
     for rule in files.iter().flat_map(|file| &file.rules) {
         rules.extend(check_rule(rule, &mut scope, &mut dependencies));
     }
@@ -111,7 +112,7 @@ fn check_rule(
     let normal = resolver.normalise(&items, &terms, rule.is_fact);
     resolver.unused_variables();
     let (table, normal) = (table?, normal?);
-    resolver.cartesian_product(rule, &normal.body);
+    resolver.cartesian_product(rule, &normal);
     let rule_of_program = Rule {
         head: TableId(table as u32),
         terms: normal.terms,
@@ -146,7 +147,7 @@ fn assemble(declarations: &Declarations<'_>, rules: Vec<(Span, Rule)>, dependenc
         columns: table
             .columns
             .iter()
-            .flatten()
+            .flat_map(|columns| columns.iter())
             .map(|column| Column {
                 name: column.name.name.clone(),
                 // A column without a type is an error, and then nothing is assembled.

@@ -14,7 +14,6 @@ use super::fold::Hoist;
 use super::head::HeadTerm as HeadIr;
 use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term as TermIr};
 use super::declarations::quoted;
-use super::suggest;
 use super::types::TypeVar;
 use crate::diagnostic::Code;
 use crate::program::{BodyItem, Expr, HeadTerm, Term, Variable, VariableId};
@@ -211,7 +210,7 @@ impl Resolver<'_, '_> {
                 let condition = self.lower(node, builder)?;
                 builder.push(Step::Filter(condition));
             }
-            ItemIr::Binding(variable, _, node) => {
+            ItemIr::Binding(variable, node) => {
                 let value = self.lower(node, builder)?;
                 builder.push(Step::Let(builder.numbers[*variable], value));
             }
@@ -317,7 +316,7 @@ impl Resolver<'_, '_> {
         for item in items {
             let (mut inputs, mut targets) = (Vec::new(), Vec::new());
             match &item.kind {
-                ItemIr::Binding(variable, _, node) => {
+                ItemIr::Binding(variable, node) => {
                     variables_of(node, &mut inputs);
                     targets.push(*variable);
                 }
@@ -360,7 +359,7 @@ impl Resolver<'_, '_> {
         let (name, span) = (variable.name.clone(), variable.first);
         let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
         let constants = self.scope.declarations.constants.keys().copied();
-        let help = match suggest::nearest(&name, others.chain(constants)) {
+        let help = match self.scope.nearest(&name, others.chain(constants)) {
             Some(near) => format!("did you mean `{near}`?"),
             None if is_fact => "a fact holds constants; text stands in double quotes".to_owned(),
             None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),

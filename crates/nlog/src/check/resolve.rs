@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use nlog_data::{Function, Type, Value, function};
 
 use super::calls::{Candidate, Site};
-use super::declarations::{Column, Constant, Declarations, Usage, duplicate_column, quoted, scalar, unknown_column};
+use super::declarations::{Column, Columns, Constant, Declarations, Usage, duplicate_column, quoted, scalar, unknown_column};
 use super::suggest;
 use super::types::{TypeVar, Types};
 use crate::diagnostic::{Code, Report, Reports, Severity};
@@ -62,7 +62,7 @@ pub(super) enum ItemIr {
     /// The number of a [`Site`], and its arguments and results.
     Function(usize, Vec<Term>),
     /// `variable = node`, where the variable may have a value already.
-    Binding(usize, Span, Node),
+    Binding(usize, Node),
     Condition(Node),
 }
 
@@ -87,6 +87,25 @@ pub(super) struct Scope<'a> {
     pub(super) declarations: &'a Declarations<'a>,
     pub(super) reports: &'a mut Reports,
     pub(super) usage: &'a mut Usage,
+    /// How many more names may be suggested: looking for them is slow.
+    suggestions: usize,
+}
+
+impl<'a> Scope<'a> {
+    pub(super) fn new(
+        sources: &'a Sources,
+        declarations: &'a Declarations<'a>,
+        reports: &'a mut Reports,
+        usage: &'a mut Usage,
+    ) -> Self {
+        Scope { sources, declarations, reports, usage, suggestions: 100 }
+    }
+
+    /// The name nearest to a mistaken one.
+    pub(super) fn nearest<'n>(&mut self, name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+        self.suggestions = self.suggestions.checked_sub(1)?;
+        suggest::nearest(name, names)
+    }
 }
 
 /// A rule on its way.
@@ -94,10 +113,12 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) scope: &'s mut Scope<'a>,
     pub(super) types: Types,
     pub(super) variables: Vec<Variable>,
-    by_name: HashMap<String, usize>,
+    pub(super) by_name: HashMap<String, usize>,
     pub(super) sites: Vec<Site>,
     /// Whether an error is reported: then the rule yields nothing and no further complaint about binding.
     pub(super) failed: bool,
+    /// Whether a type may be unknown because of a mistake that is reported.
+    pub(super) excused: bool,
     /// In the definition of a constant there are none.
     variables_allowed: bool,
 }
@@ -111,6 +132,7 @@ impl<'a, 's> Resolver<'a, 's> {
             by_name: HashMap::new(),
             sites: Vec::new(),
             failed: false,
+            excused: false,
             variables_allowed: true,
         }
     }
@@ -174,7 +196,7 @@ impl<'a, 's> Resolver<'a, 's> {
             let node = self.expr(right);
             let ty = self.variables[target].ty;
             self.expect(&node, ty, &format!("`{}`", self.variables[target].name), Some(left.span));
-            return ItemIr::Binding(target, left.span, node);
+            return ItemIr::Binding(target, node);
         }
         let operator = Ident { name: "==".to_owned(), span };
         ItemIr::Condition(self.operator(&operator, &[left, right], span))
@@ -233,7 +255,10 @@ impl<'a, 's> Resolver<'a, 's> {
     }
 
     fn expect_column(&mut self, term: &Term, value: &Expr, column: &Column<'_>, table: &str) {
-        let Some(ty) = &column.ty else { return };
+        let Some(ty) = &column.ty else {
+            self.excused = true;
+            return;
+        };
         let wanted = self.types.known(ty, column.type_span);
         let what = format!("column `{}` of `{table}`", column.name.name);
         match term {
@@ -271,7 +296,7 @@ impl<'a, 's> Resolver<'a, 's> {
     }
 
     /// The argument for each column, or `None` after a report.
-    pub(super) fn by_column<'c>(&mut self, call: &'c Call, columns: &[Column<'_>]) -> Option<Vec<Option<&'c Argument>>> {
+    pub(super) fn by_column<'c>(&mut self, call: &'c Call, columns: &Columns<'_>) -> Option<Vec<Option<&'c Argument>>> {
         let table = &call.name.name;
         let named = call.arguments.iter().filter(|argument| argument.name.is_some()).count();
         if named == 0 {
@@ -301,16 +326,16 @@ impl<'a, 's> Resolver<'a, 's> {
             self.report(Code::NamedArgument, call.span, message, "name all terms of the atom, or none");
             return None;
         }
-        self.by_name(call, columns)
+        self.by_column_name(call, columns)
     }
 
-    fn by_name<'c>(&mut self, call: &'c Call, columns: &[Column<'_>]) -> Option<Vec<Option<&'c Argument>>> {
+    fn by_column_name<'c>(&mut self, call: &'c Call, columns: &Columns<'_>) -> Option<Vec<Option<&'c Argument>>> {
         let table = &call.name.name;
         let mut by_column: Vec<Option<&'c Argument>> = vec![None; columns.len()];
         let mut faulty = false;
         for argument in &call.arguments {
             let Some(name) = &argument.name else { continue };
-            match columns.iter().position(|column| column.name.name == name.name) {
+            match columns.find(&name.name) {
                 None => {
                     self.push(unknown_column(name, table, columns));
                     faulty = true;
@@ -411,7 +436,7 @@ impl<'a, 's> Resolver<'a, 's> {
         }
         if !self.variables_allowed {
             let names = self.scope.declarations.constants.keys().copied();
-            let help = match suggest::nearest(name, names) {
+            let help = match self.scope.nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("define it: const {name} = …;"),
             };
@@ -510,12 +535,14 @@ impl<'a, 's> Resolver<'a, 's> {
 
     /// The variables of a faulty atom count as bound.
     pub(super) fn taint_call(&mut self, call: &Call) {
+        self.excused = true;
         for argument in &call.arguments {
             self.taint(&argument.value);
         }
     }
 
     fn taint(&mut self, expr: &Expr) {
+        self.excused = true;
         match &expr.kind {
             ExprKind::Name(name) if !self.is_constant(name) => {
                 let index = self.variable(name, expr.span);
@@ -543,7 +570,7 @@ impl<'a, 's> Resolver<'a, 's> {
         let declarations = self.scope.declarations;
         let tables = declarations.tables.iter().map(|table| table.name.name.as_str());
         let functions = function::functions().iter().map(|function| &*function.name);
-        let help = match suggest::nearest(&name.name, tables.chain(functions)) {
+        let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
             Some(near) => {
                 // The table is used, if only by a wrong name.
                 self.scope.usage.read.extend(declarations.table(near));
@@ -568,7 +595,7 @@ impl<'a, 's> Resolver<'a, 's> {
             return self.report(Code::Aggregate, name.span, message, help);
         }
         let functions = function::functions().iter().map(|function| &*function.name);
-        let help = match suggest::nearest(&name.name, functions) {
+        let help = match self.scope.nearest(&name.name, functions) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "the functions are listed in the language's reference".to_owned(),
         };
@@ -706,10 +733,10 @@ fn conversion_help(found: &str, wanted: &str) -> String {
     let parse = format!("parse_{wanted}");
     match (found, wanted) {
         ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
-            format!("`{parse}(…)` reads a {wanted} from a string")
+            format!("`{parse}(…)` turns a string into type {wanted}")
         }
         (_, "string") if !function::lookup("to_string").is_empty() => {
-            "`to_string(…)` makes a string of it".to_owned()
+            "`to_string(…)` turns it into a string".to_owned()
         }
         _ => format!("use a value of type {wanted} here, or another variable"),
     }

@@ -39,8 +39,10 @@ impl Lowering {
         match item.kind() {
             K::Import if !broken => {
                 if let Some(token) = token(item, K::String) {
-                    let import = Import { path: self.unquoted(&token), span: self.span_of(&token) };
-                    self.out.imports.push(import);
+                    let span = self.span_of(&token);
+                    if let Some(path) = self.unquoted(&token) {
+                        self.out.imports.push(Import { path, span });
+                    }
                 }
             }
             K::Const => {
@@ -194,10 +196,11 @@ impl Lowering {
         match token.kind() {
             K::TrueKw => ExprKind::Bool(true),
             K::FalseKw => ExprKind::Bool(false),
-            K::String => ExprKind::String(self.unquoted(token)),
+            K::String => self.unquoted(token).map_or(ExprKind::Malformed, ExprKind::String),
             K::PrefixedString => {
                 let (prefix, _) = token.text().split_once('"').unwrap_or_default();
-                ExprKind::Prefixed(prefix.to_owned(), self.unquoted(token))
+                let text = self.unquoted(token);
+                text.map_or(ExprKind::Malformed, |text| ExprKind::Prefixed(prefix.to_owned(), text))
             }
             _ => match number(token.text(), negative) {
                 Ok(value) => ExprKind::Int(value),
@@ -209,34 +212,19 @@ impl Lowering {
         }
     }
 
-    /// The text of a string literal between its quotes, escapes resolved.
-    fn unquoted(&mut self, token: &SyntaxToken) -> String {
+    /// The text of a string literal between its quotes, escapes resolved; `None` after a report.
+    fn unquoted(&mut self, token: &SyntaxToken) -> Option<String> {
         let start = token.text().find('"').map_or(0, |at| at + 1);
-        let inner = token.text()[start..].strip_suffix('"').unwrap_or_default();
-        let mut text = String::with_capacity(inner.len());
-        let mut rest = inner.char_indices();
-        while let Some((at, character)) = rest.next() {
-            if character != '\\' {
-                text.push(character);
-                continue;
-            }
-            match rest.next().map(|(_, escaped)| escaped) {
-                Some('n') => text.push('\n'),
-                Some('t') => text.push('\t'),
-                Some('r') => text.push('\r'),
-                Some(escaped @ ('"' | '\\')) => text.push(escaped),
-                escaped => {
-                    let escaped = escaped.unwrap_or_default();
-                    let mut span = self.span_of(token);
-                    span.start += (start + at) as u32;
-                    span.end = span.start + 1 + escaped.len_utf8() as u32;
-                    let message = format!("`\\{escaped}` stands for no character");
-                    let help = "the escapes are \\\" \\\\ \\n \\t and \\r".to_owned();
-                    self.out.errors.push((span, message, help));
-                }
-            }
-        }
-        text
+        let inside = token.text()[start..].strip_suffix('"').unwrap_or_default();
+        let text = nlog_data::literal::unescape(inside).map_err(|error| {
+            let mut span = self.span_of(token);
+            span.start += (start + error.at) as u32;
+            span.end = span.start + 1;
+            let message = "this escape stands for no character".to_owned();
+            let help = "escapes are \\\" \\\\ \\n \\r \\t and \\u{1f}".to_owned();
+            self.out.errors.push((span, message, help));
+        });
+        text.ok()
     }
 
     fn name(&self, node: &SyntaxNode) -> Found<Ident> {

@@ -1,0 +1,45 @@
+//! What `[a, b]` and `{a, b}` mean where an element is no constant: functions that no rule can name.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
+use nlog_data::Value;
+
+/// The list of its arguments.
+pub(super) fn list() -> &'static Function {
+    static LIST: LazyLock<Function> = LazyLock::new(|| {
+        let evaluate = |values: &[Value]| Ok(Results::One(Value::list(values.iter().cloned())));
+        sequence("[]", Shape::ListOf, "The list of these values.", Box::new(evaluate))
+    });
+    &LIST
+}
+
+/// The set of its arguments.
+pub(super) fn set() -> &'static Function {
+    static SET: LazyLock<Function> = LazyLock::new(|| {
+        let evaluate = |values: &[Value]| Ok(Results::One(Value::set(values.iter().cloned())));
+        sequence("{}", Shape::SetOf, "The set of these values.", Box::new(evaluate))
+    });
+    &SET
+}
+
+fn sequence(
+    name: &'static str,
+    of: impl Fn(Box<Shape>) -> Shape,
+    doc: &'static str,
+    evaluate: Box<Evaluate>,
+) -> Function {
+    let column = |name, shape| Parameter { name: Cow::Borrowed(name), shape };
+    Function {
+        name: Cow::Borrowed(name),
+        parameters: vec![column("value", Shape::Any(0))],
+        variadic: true,
+        results: vec![column("all", of(Box::new(Shape::Any(0))))],
+        multiplicity: Multiplicity::One,
+        may_fail: false,
+        doc: Cow::Borrowed(doc),
+        examples: Vec::new(),
+        evaluate,
+    }
+}
