@@ -176,7 +176,10 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// One of few keys, so that changes meet.
+    /// Few of both, so that changes meet.
+    const KEYS: u8 = 6;
+    const FLOWS: u8 = 3;
+
     fn key(n: u8) -> FlowKey {
         let entry: FlowEntry = format!("table={},reg0={} actions=drop", n % 3, n).parse().expect("a flow");
         FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match")
@@ -196,7 +199,7 @@ mod tests {
     }
 
     fn some_flows() -> impl Strategy<Value = BTreeMap<u8, u8>> {
-        proptest::collection::btree_map(0u8..12, 0u8..4, 0..12)
+        proptest::collection::btree_map(0u8..KEYS, 0u8..FLOWS, 0..usize::from(KEYS))
     }
 
     /// What happens to a ledger and to the switch beside it.
@@ -216,12 +219,12 @@ mod tests {
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let push = proptest::collection::btree_map(0u8..12, proptest::option::of(0u8..4), 0..4);
+        let push = proptest::collection::btree_map(0u8..KEYS, proptest::option::of(0u8..FLOWS), 0..4);
         prop_oneof![
             1 => some_flows().prop_map(Step::Set),
             4 => push.prop_map(Step::Push),
             3 => Just(Step::Take),
-            3 => proptest::collection::btree_set(0u8..12, 0..3).prop_map(Step::Settle),
+            3 => proptest::collection::btree_set(0u8..KEYS, 0..3).prop_map(Step::Settle),
             1 => any::<bool>().prop_map(|arrived| Step::Lose { arrived }),
             1 => proptest::option::of(some_flows()).prop_map(Step::Read),
         ]
@@ -287,7 +290,12 @@ mod tests {
                         model.apply(&changes);
                         ledger.push(txn as u64, &changes);
                     }
-                    Step::Take if in_flight.is_none() => in_flight = ledger.take(),
+                    Step::Take if in_flight.is_none() => {
+                        in_flight = ledger.take();
+                        for change in in_flight.iter().flat_map(|batch| batch.iter()) {
+                            prop_assert_ne!(table.flows.get(&change.key), change.flow.as_ref(), "{} is right", change);
+                        }
+                    }
                     Step::Settle(keys) => {
                         let Some(batch) = in_flight.take() else { continue };
                         let keys: BTreeSet<FlowKey> = keys.into_iter().map(key).collect();
@@ -332,7 +340,7 @@ mod tests {
                 prop_assert_ne!(before.get(&change.key), model.flows.get(&change.key), "{} is right", change);
                 table.apply(change.key.clone(), change.flow.clone());
             }
-            for key in (0..12).map(key).filter(|key| !refused_keys.contains(key)) {
+            for key in (0..KEYS).map(key).filter(|key| !refused_keys.contains(key)) {
                 prop_assert_eq!(table.flows.get(&key), model.flows.get(&key), "{:?}", key);
             }
         }

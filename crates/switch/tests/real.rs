@@ -221,47 +221,44 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
 
-    // One is found bad when it is added to the bundle, the other only when the bundle is committed.
-    let bad = [
-        "table=3, priority=1,tcp_dst=80 actions=drop".to_owned(),
-        "cookie=0x6, table=4, priority=1 actions=group:77".to_owned(),
-    ];
+    // The first is found bad when it is added to the bundle (and the switch would commit the rest), the second only
+    // when the bundle is committed.
     let unmet = openflow_rs::Match::any().with(openflow_rs::Field::TcpDst, 80).unwrap();
-    let mut changes = Changes::default();
+    let mut changes = Changes {
+        flows_add: flows(&["cookie=0x7, table=5, priority=1 actions=output:7"]),
+        ..Changes::default()
+    };
     changes.flows_add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
-    changes.flows_add.extend(flows(&[&bad[1], "cookie=0x7, table=5, priority=1 actions=output:7"]));
     driven.handle.push(3, changes);
+    let refusal = |event: &Event| match event {
+        Event::Refused { txn, reason, what } => Some((*txn, reason.clone(), what.clone())),
+        _ => None,
+    };
+    let (txn, reason, _) = driven.wait("a refusal", refusal).await;
+    assert_eq!((txn, reason.as_str()), (Some(3), "OFPBMC_BAD_PREREQ"));
+
+    let bad = "cookie=0x6, table=4, priority=1 actions=group:77";
     driven.handle.push(
         4,
-        Changes { flows_add: flows(&["table=6, priority=1 actions=output:8"]), ..Changes::default() },
+        Changes { flows_add: flows(&[bad, "table=6, priority=1 actions=output:8"]), ..Changes::default() },
     );
-    let mut refused = Vec::new();
-    driven
-        .wait("the confirmation of 4", |event| {
-            match event {
-                Event::Refused { txn, reason, what } => refused.push((*txn, reason.clone(), what.clone())),
-                Event::Confirmed { txn: 3, .. } => panic!("3 was refused"),
-                Event::Confirmed { txn: 4, .. } => return Some(()),
-                _ => {}
-            }
-            None
-        })
-        .await;
-    refused.sort();
-    let names: Vec<(Option<u64>, &str)> =
-        refused.iter().map(|(txn, reason, _)| (*txn, reason.as_str())).collect();
-    assert_eq!(names, [(Some(3), "OFPBAC_BAD_OUT_GROUP"), (Some(3), "OFPBMC_BAD_PREREQ")]);
-    assert_eq!(refused[0].2, bad[1]);
+    let refused = driven.wait("a refusal", refusal).await;
+    assert_eq!(refused, (Some(4), "OFPBAC_BAD_OUT_GROUP".to_owned(), bad.to_owned()));
+    driven.handle.push(5, Changes { flows_add: flows(&["table=7, actions=output:9"]), ..Changes::default() });
+    driven.confirmed(5).await;
+    let confirmed = |event: &Event| matches!(event, Event::Confirmed { txn: 3 | 4, .. });
+    assert!(!driven.seen.iter().any(confirmed), "what was refused is not confirmed");
     let mut expected = sorted(&FLOWS);
     expected.push("cookie=0x7, table=5, priority=1 actions=output:7".to_owned());
     expected.push("table=6, priority=1 actions=output:8".to_owned());
+    expected.push("table=7, actions=output:9".to_owned());
     expected.sort();
     assert_eq!(ovs.flows(), expected);
 
     // What was refused is not tried again with the next transaction; once it is gone, nothing is left to refuse.
     let before = ovs.flow_mods();
-    driven.handle.push(5, Changes { flows_delete: [flow(&bad[1]).0].into(), ..Changes::default() });
-    driven.confirmed(5).await;
+    driven.handle.push(6, Changes { flows_delete: [flow(bad).0].into(), ..Changes::default() });
+    driven.confirmed(6).await;
     assert_eq!(ovs.flow_mods(), before);
 }
 
@@ -355,4 +352,31 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
     if !driven.seen.iter().any(told) {
         driven.wait("the problem", |event| told(event).then_some(())).await;
     }
+}
+
+#[tokio::test]
+async fn tunnels_come_before_the_flows_of_their_transaction_and_go_after_them() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired::default()));
+    driven.synced().await;
+    let flow = "cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5";
+    let tunnels = tunnels(&[("vx-2", "vxlan", "172.31.0.2")]);
+    let names = tunnels.keys().cloned().collect();
+    driven.handle.push(1, Changes { flows_add: flows(&[flow]), tunnels_add: tunnels, ..Changes::default() });
+    driven.confirmed(1).await;
+    let keys = flows(&[flow]).into_keys().collect();
+    driven.handle.push(2, Changes { flows_delete: keys, tunnels_delete: names, ..Changes::default() });
+    driven.confirmed(2).await;
+    // The log of ovs-vswitchd is the witness.
+    let log = ovs.log();
+    let line =
+        |what: &str| log.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}"));
+    let order = [
+        line("bridge br-int: added interface vx-2"),
+        line("ADD table:50"),
+        line("DEL_STRICT table:50"),
+        line("bridge br-int: deleted interface vx-2"),
+    ];
+    assert!(order.is_sorted(), "{order:?}");
 }

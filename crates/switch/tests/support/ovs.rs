@@ -119,12 +119,17 @@ impl Ovs {
     /// How many flow modifications the switch has received since it started, in bundles (where the log shows them
     /// on lines of their own) and alone.
     pub fn flow_mods(&self) -> usize {
+        let is_flow_mod =
+            |line: &&str| line.starts_with("OFPT_FLOW_MOD") || line.contains("received: OFPT_FLOW_MOD");
+        self.log().lines().filter(is_flow_mod).count()
+    }
+
+    /// What ovs-vswitchd has logged, every OpenFlow message included.
+    pub fn log(&self) -> String {
         // The log is written in the background; opening it anew waits for that.
         self.appctl(&["vlog/reopen"]);
         let log = std::fs::read(self.path("vs.log")).expect("the log of ovs-vswitchd");
-        let is_flow_mod =
-            |line: &&str| line.starts_with("OFPT_FLOW_MOD") || line.contains("received: OFPT_FLOW_MOD");
-        String::from_utf8_lossy(&log).lines().filter(is_flow_mod).count()
+        String::from_utf8_lossy(&log).into_owned()
     }
 
     pub fn config(&self) -> Config {
