@@ -3,8 +3,8 @@
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
 
-use nlog_data::Evaluator;
-use nlog_dataflow::{Dataflow, Observe, Options};
+use nlog_data::{Evaluator, Tables};
+use nlog_dataflow::{Dataflow, Options};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
@@ -53,7 +53,7 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
 fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
     let rules = rules.clone();
     Box::new(move || {
-        let options = Options { workers, observe: Observe::Tables(rules.observed()), attribute: true };
+        let options = Options { workers, observe: Tables::These(rules.observed()), attribute: true };
         let engine = Dataflow::new(rules.program().clone(), options).map_err(|error| error.to_string())?;
         Ok(Box::new(engine) as Box<dyn Evaluator>)
     })

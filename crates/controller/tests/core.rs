@@ -1,0 +1,310 @@
+//! What requests do to the core, and that its records bring it back.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use controller::core::{Core, CoreError, Refusal, RestoreError};
+use controller::record::Record;
+use network::{Kind, ObjectKey};
+use nlog_data::{ErrorCode, json};
+use proptest::prelude::*;
+use serde_json::json;
+use support::*;
+
+fn key(kind: Kind, id: &str) -> ObjectKey {
+    ObjectKey::new(kind, id)
+}
+
+/// All that a core is, as text: to compare two.
+fn state(core: &Core) -> Vec<String> {
+    let mut state = vec![format!("txn {}", core.last_txn())];
+    for (key, object) in core.objects().iter() {
+        state.push(format!("{} label {:?}", object.to_json(), core.label(key)));
+    }
+    for node in ["hv1", "hv2"] {
+        state.push(format!("{node}: {} vifs", core.vif_count(node)));
+        state.extend(shown(&core.desired(node)).into_iter().map(|line| format!("{node}: {line}")));
+    }
+    state
+}
+
+#[test]
+fn a_network_becomes_flows_and_tunnels() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let first = apply(&mut core, NETWORK);
+    assert_eq!(first.record.txn, 1);
+    assert_eq!(shown(&core.desired("hv2"))[3..], ["weft-gre: gre to flow", "weft-vxlan: vxlan to flow"]);
+
+    let reported = core
+        .report("hv1", &report(&[("blue-1", 5), ("stray", 6)], &[("weft-geneve", 1)]), now())
+        .unwrap()
+        .unwrap();
+    assert_eq!(reported.record.by, "switch hv1");
+    assert_eq!(
+        reported.record.insert["vif"][0],
+        [json!("hv1"), json!("blue-1"), json!(5), json!(""), json!(2)]
+    );
+    assert_eq!(reported.changes.keys().collect::<Vec<_>>(), ["hv1"]);
+    assert_eq!(
+        shown(&core.desired("hv1")),
+        [
+            "0 100 reg0=0x101 output:5",
+            "1 100 reg1=0x101 set_field:0x1->reg0",
+            "1 100 reg1=0x102 set_field:0x1->reg0",
+            "1 100 reg1=0x103 set_field:0x2->reg0",
+            "weft-geneve: geneve to flow",
+        ]
+    );
+    // Every flow says which rule it came from.
+    for flow in core.desired("hv1").flows.values() {
+        let rule = rules.source(flow.cookie()).expect("a rule has this fingerprint");
+        assert!(rule.text.starts_with("of_flow(hv, "), "{rule:?}");
+        assert_eq!(&*rule.file, "test.nlog");
+    }
+}
+
+#[test]
+fn an_interface_keeps_its_since_until_its_port_number_changes() {
+    let (mut core, _) = core(&rules(RULES), &[]);
+    apply(&mut core, NETWORK);
+    let since = |core: &mut Core, vifs: &[(&str, u16)]| {
+        let accomplished = core.report("hv1", &report(vifs, &[]), now()).unwrap()?;
+        let rows = accomplished.record.insert.get("vif").cloned().unwrap_or_default();
+        Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect::<Vec<_>>())
+    };
+    assert_eq!(since(&mut core, &[("blue-1", 5)]), Some(vec!["blue-1@2".to_owned()]));
+    assert_eq!(since(&mut core, &[("blue-1", 5)]), None, "nothing new is no transaction");
+    assert_eq!(since(&mut core, &[("blue-1", 5), ("blue-2", 6)]), Some(vec!["blue-2@3".to_owned()]));
+    assert_eq!(since(&mut core, &[("blue-1", 7), ("blue-2", 6)]), Some(vec!["blue-1@4".to_owned()]));
+    assert_eq!(since(&mut core, &[("blue-2", 6)]), Some(vec![]));
+    assert!(
+        core.report("hv9", &report(&[("blue-1", 5)], &[]), now()).unwrap().is_none(),
+        "a node that is not there"
+    );
+}
+
+#[test]
+fn a_refused_request_leaves_no_trace() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    let before = state(&core);
+
+    let conflict = "{kind: switch, id: c1, tenant: clash}\n---\n{kind: switch, id: c2, tenant: clash}";
+    let error = core.apply(batch(conflict), "test", now()).unwrap_err();
+    let CoreError::Refused(Refusal::Rules(error)) = error else { panic!("{error}") };
+    assert_eq!(error.code, ErrorCode::KeyConflict);
+    assert_eq!(state(&core), before);
+
+    let beyond = "{kind: switch, id: far, tenant: beyond}";
+    let error = core.apply(batch(beyond), "test", now()).unwrap_err();
+    let CoreError::Refused(Refusal::Rules(error)) = error else { panic!("{error}") };
+    assert_eq!(
+        (error.code, &*error.message),
+        (ErrorCode::Range, "of_flow: hv1: there is no table 300; the last is 254")
+    );
+    assert_eq!(state(&core), before);
+
+    let error = core.apply(batch("{kind: switch_port, id: p, switch: none}"), "test", now()).unwrap_err();
+    assert!(matches!(error, CoreError::Refused(Refusal::Objects { .. })));
+    let error = core.delete(&[key(Kind::Switch, "blue")], "test", now()).unwrap_err();
+    assert!(matches!(error, CoreError::Refused(Refusal::Objects { .. })));
+    assert_eq!(state(&core), before);
+
+    // The refused took no labels, no number and nothing in the engine: the next is as if they had never been.
+    let accomplished = apply(&mut core, "{kind: switch, id: c1, tenant: clash}");
+    assert_eq!(accomplished.record.txn, 2);
+    assert_eq!(core.label(&key(Kind::Switch, "c1")), Some(3));
+    records.push(accomplished.record);
+    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+}
+
+#[test]
+fn a_deleted_transport_node_takes_its_reports_and_flows_with_it() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    apply(&mut core, NETWORK);
+    core.report("hv1", &report(&[("blue-1", 5)], &[("weft-geneve", 1)]), now()).unwrap();
+    let gone = core.delete(&[key(Kind::TransportNode, "hv1")], "test", now()).unwrap().transaction.unwrap();
+    assert_eq!(gone.changes["hv1"].flows_delete.len(), 4);
+    assert_eq!(gone.record.delete["vif"].len(), 1);
+    assert_eq!(gone.record.delete["tunnel_port"].len(), 1);
+    assert!(shown(&core.desired("hv1")).is_empty());
+    assert_eq!(core.vif_count("hv1"), 0);
+}
+
+#[test]
+fn other_rules_start_from_the_same_journal() {
+    let rules_now = rules(RULES);
+    let (mut core, _) = core(&rules_now, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    records
+        .extend(core.report("hv1", &report(&[("blue-1", 5)], &[]), now()).unwrap().map(|done| done.record));
+
+    // Rules that know nothing of ports' addresses: their rows go, everything else is as it was.
+    let fewer = RULES
+        .lines()
+        .filter(|line| !line.contains("table port_mac") && !line.contains("table port_ip"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    let (smaller, correction) = support::core(&rules(&fewer), &records);
+    let correction = correction.expect("rows go");
+    assert_eq!((correction.txn, &*correction.by), (3, "upgrade"));
+    assert_eq!(
+        correction.delete.iter().map(|(table, rows)| (&**table, rows.len())).collect::<Vec<_>>(),
+        [("port_ip", 2), ("port_mac", 2)]
+    );
+    assert!(correction.insert.is_empty());
+    assert_eq!(shown(&smaller.desired("hv1")), shown(&core.desired("hv1")));
+
+    // And back: the rows come again, from the objects.
+    records.push(correction);
+    let (back, correction) = support::core(&rules_now, &records);
+    let correction = correction.expect("rows come");
+    assert_eq!(correction.insert["port_ip"].len(), 2);
+    assert_eq!(state(&back)[1..], state(&core)[1..]);
+    records.push(correction);
+    assert!(support::core(&rules_now, &records).1.is_none());
+}
+
+#[test]
+fn records_that_do_not_add_up_are_errors() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let first = apply(&mut core, NETWORK).record;
+    let second =
+        core.delete(&[key(Kind::SwitchPort, "red-1")], "test", now()).unwrap().transaction.unwrap().record;
+    let restore = |records: &[Record]| match Core::restore(reference(&rules), rules.clone(), records, now()) {
+        Ok(_) => panic!("restored"),
+        Err(error) => error,
+    };
+    let record = |change: &dyn Fn(&mut Record)| {
+        let mut record = second.clone();
+        change(&mut record);
+        [first.clone(), record]
+    };
+    let cases = [
+        (record(&|record| record.delete.get_mut("port_label").unwrap()[0][1] = json!(9)), "is not there"),
+        (record(&|record| record.insert = first.insert.clone()), "comes, but is there"),
+        (
+            record(&|record| record.objects.delete[0].1 = "red-2".to_owned()),
+            "switch_port red-2 goes, but is not there",
+        ),
+        (record(&|record| record.labels = first.labels.clone()), "cannot be that of switch blue"),
+        (record(&|record| record.objects.put = vec![json!({"kind": "switch_port"})]), "no object"),
+    ];
+    for (records, wanted) in cases {
+        let error = restore(&records);
+        assert!(matches!(error, RestoreError::Record { line: 2, .. }), "{error}");
+        assert!(error.to_string().contains(wanted), "{error}");
+    }
+    let mut unlabelled = first.clone();
+    unlabelled.labels.pop();
+    assert!(restore(&[unlabelled]).to_string().contains("switch_port red-1 has no label"));
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Apply(Vec<String>),
+    Delete(Vec<ObjectKey>),
+    Report(u8, Vec<(u8, u16)>),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let node = (1..3u8, 0..3usize).prop_map(|(id, encaps)| {
+        let encaps = &["geneve", "vxlan", "gre"][encaps..];
+        json!({"kind": "transport_node", "id": format!("hv{id}"), "ip": format!("172.16.0.{id}"), "encaps": encaps})
+            .to_string()
+    });
+    let switch = (0..4u8, prop::sample::select(vec!["acme", "clash", "beyond"])).prop_map(|(id, tenant)| {
+        json!({"kind": "switch", "id": format!("s{id}"), "tenant": tenant}).to_string()
+    });
+    let port = (0..6u8, 0..4u8, 0..8u8).prop_map(|(id, switch, mac)| {
+        let addresses = json!([{"mac": format!("02:00:00:00:00:0{mac}"), "ips": [format!("10.0.0.{}", mac + 1)]}]);
+        json!({"kind": "switch_port", "id": format!("p{id}"), "switch": format!("s{switch}"), "addresses": addresses})
+            .to_string()
+    });
+    let object = prop_oneof![1 => node, 2 => switch, 3 => port];
+    let any_key = (0..3usize, 0..6u8).prop_map(|(kind, id)| {
+        let (kind, prefix) =
+            [(Kind::TransportNode, "hv"), (Kind::Switch, "s"), (Kind::SwitchPort, "p")][kind];
+        key(kind, &format!("{prefix}{id}"))
+    });
+    prop_oneof![
+        4 => prop::collection::vec(object, 1..5).prop_map(Step::Apply),
+        2 => prop::collection::vec(any_key, 1..3).prop_map(Step::Delete),
+        2 => (1..3u8, prop::collection::vec((0..6u8, 1..4u16), 0..4)).prop_map(|(node, vifs)| Step::Report(node, vifs)),
+    ]
+}
+
+/// The records as a file of transactions, run through a fresh evaluator as `weft eval` does: contents of the outputs.
+fn replay(records: &[Record]) -> BTreeMap<String, Vec<nlog_data::Row>> {
+    let rules = rules(RULES);
+    let mut evaluator = reference(&rules);
+    let schema = rules.program().schema.clone();
+    for (record, number) in records.iter().zip(1..) {
+        let line = serde_json::to_vec(record).unwrap();
+        let line = json::parse_line(&line, number, &schema).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(line.txn, Some(number));
+        assert_eq!(line.origin["by"], json!(record.by));
+        let committed = evaluator.commit(&line.transaction).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((committed.redundant_inserts, committed.redundant_deletes), (0, 0), "{record:?}");
+    }
+    let table = |id| (schema.table(id).name.clone(), evaluator.contents(id).unwrap());
+    rules.observed().into_iter().map(table).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happened, refusals included: a core restored from the records is the one that wrote them, and goes on
+    /// as it would have.
+    #[test]
+    fn records_bring_back_the_core_after_any_history(steps in prop::collection::vec(step(), 1..24), at in 0..24usize) {
+        let rules = rules(RULES);
+        let (mut core, _) = core(&rules, &[]);
+        let mut records: Vec<Record> = Vec::new();
+        let mut restored: Option<Core> = None;
+        for (number, step) in steps.iter().enumerate() {
+            if number == at {
+                let (other, correction) = support::core(&rules, &records);
+                prop_assert!(correction.is_none(), "{correction:?}");
+                prop_assert_eq!(state(&other), state(&core));
+                restored = Some(other);
+            }
+            let run = |core: &mut Core| -> Option<Record> {
+                match step {
+                    Step::Apply(objects) => {
+                        let mut batch = network::Batch::default();
+                        batch.add_json("step", &objects.join("\n"));
+                        core.apply(batch, "test", now()).ok()?.transaction.map(|done| done.record)
+                    }
+                    Step::Delete(keys) => core.delete(keys, "test", now()).ok()?.transaction.map(|done| done.record),
+                    Step::Report(node, vifs) => {
+                        let names: Vec<(String, u16)> =
+                            vifs.iter().map(|(port, ofport)| (format!("p{port}"), *ofport)).collect();
+                        let vifs: Vec<(&str, u16)> = names.iter().map(|(port, ofport)| (&**port, *ofport)).collect();
+                        let report = report(&vifs, &[("weft-geneve", 1)]);
+                        core.report(&format!("hv{node}"), &report, now()).ok()?.map(|done| done.record)
+                    }
+                }
+            };
+            let record = run(&mut core);
+            if let Some(restored) = &mut restored {
+                prop_assert_eq!(&run(restored), &record);
+            }
+            records.extend(record);
+        }
+
+        let (last, correction) = support::core(&rules, &records);
+        prop_assert!(correction.is_none(), "{correction:?}");
+        prop_assert_eq!(state(&last), state(&core));
+        let replayed = replay(&records);
+        let flows: usize = ["hv1", "hv2"].iter().map(|node| core.desired(node).flows.len()).sum();
+        prop_assert_eq!(replayed["of_flow"].len(), flows);
+        let tunnels: usize = ["hv1", "hv2"].iter().map(|node| core.desired(node).tunnels.len()).sum();
+        prop_assert_eq!(replayed["ovsdb_tunnel"].len(), tunnels);
+    }
+}

@@ -1,0 +1,453 @@
+//! A whole controller: the interface over a unix socket, the journal on disk, switches in the test's hands.
+
+#[path = "support/drivers.rs"]
+mod drivers;
+mod support;
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller::pb::switch_receipt::State;
+use controller::pb::{self, Outcome};
+use controller::{Client, ClientError, Daemon, DaemonError, Listen, Parts, Rules};
+use drivers::Switches;
+use network::{Kind, ObjectKey};
+use nlog_data::Evaluator;
+use support::*;
+use switch::{Channel, Event};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::StreamExt as _;
+
+/// Whatever is waited for comes within this time, or the test fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A controller in a folder of its own.
+struct Running {
+    socket: PathBuf,
+    switches: Switches,
+    stop: oneshot::Sender<()>,
+    end: JoinHandle<Result<(), DaemonError>>,
+}
+
+fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Parts {
+    let for_thread = rules.clone();
+    Parts {
+        state: folder.join("state"),
+        listen: Listen::Unix(folder.join("weft.sock")),
+        rules,
+        evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
+        drivers: Box::new(switches.clone()),
+    }
+}
+
+async fn start_with(parts: Parts, switches: Switches) -> Running {
+    let Listen::Unix(socket) = parts.listen.clone() else { panic!("a unix socket") };
+    let daemon = Daemon::start(parts).await.unwrap_or_else(|error| panic!("{error}"));
+    let (stop, stopped) = oneshot::channel();
+    let end = tokio::spawn(daemon.run(async move { stopped.await.unwrap_or(()) }));
+    Running { socket, switches, stop, end }
+}
+
+async fn start(folder: &Path) -> Running {
+    let switches = Switches::default();
+    start_with(parts(folder, rules(RULES), &switches), switches).await
+}
+
+impl Running {
+    async fn client(&self) -> Client {
+        let endpoint = format!("unix:{}", self.socket.display());
+        Client::connect(&endpoint).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        within(self.end).await.unwrap().unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}"))
+}
+
+/// Waits until a status is as wanted.
+async fn status_when(
+    client: &mut Client,
+    wanted: impl Fn(&pb::StatusResponse) -> bool,
+) -> pb::StatusResponse {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let status = client.status().await.unwrap();
+        if wanted(&status) {
+            return status;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not before the deadline: {status:#?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+async fn apply(client: &mut Client, text: &str) -> Result<pb::Accepted, ClientError> {
+    client.apply([("net.yaml".to_owned(), text.to_owned())], "test").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_go_in_flows_come_out_and_everything_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    let mut receipts = Box::pin(client.receipts(None).await.unwrap());
+
+    let accepted = apply(&mut client, NETWORK).await.unwrap();
+    assert_eq!(accepted.txn, Some(1));
+    assert_eq!(accepted.objects.len(), 7);
+    assert!(accepted.objects.iter().all(|object| object.outcome() == Outcome::Created));
+    let again = apply(&mut client, NETWORK).await.unwrap();
+    assert_eq!(again.txn, None);
+    assert!(again.objects.iter().all(|object| object.outcome() == Outcome::Unchanged));
+
+    // The switches are not connected: the first receipt is complete at once.
+    let receipt = within(receipts.next()).await.unwrap().unwrap();
+    assert_eq!((receipt.txn, &*receipt.by, receipt.complete), (1, "test", true));
+    assert!(receipt.journalled_us >= receipt.computed_us);
+    let states: Vec<_> = receipt
+        .switches
+        .iter()
+        .map(|switch| (&*switch.transport_node, switch.state(), switch.flows_added))
+        .collect();
+    assert_eq!(states, [("hv1", State::Offline, 3), ("hv2", State::Offline, 3)]);
+
+    // A report is a transaction; its receipt is pending until the switch confirms.
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[("weft-geneve", 1)])).await;
+    let receipt = within(receipts.next()).await.unwrap().unwrap();
+    assert_eq!((receipt.txn, &*receipt.by, receipt.complete), (2, "switch hv1", false));
+    running.switches.confirm("hv1").await;
+    let receipt = within(client.settled(2)).await.unwrap().unwrap();
+    assert_eq!(receipt.switches[0].state(), State::Confirmed);
+    assert!(receipt.switches[0].confirmed_us() >= receipt.journalled_us);
+
+    let status = status_when(&mut client, |status| status.switches[0].synced).await;
+    assert_eq!(status.last_txn, 2);
+    assert_eq!(status.objects["switch_port"], 3);
+    let hv1 = &status.switches[0];
+    assert_eq!(
+        (hv1.connected, hv1.pending, hv1.confirmed_txn, hv1.flows, hv1.tunnels, hv1.vifs),
+        (true, 0, Some(2), 4, 1, 1)
+    );
+    assert_eq!((hv1.sync_flow_mods, &*hv1.last_error), (Some(0), ""));
+    assert!(!status.switches[1].connected);
+
+    let flows = client.flows("hv1").await.unwrap();
+    assert_eq!(flows.tunnels.len(), 1);
+    let first = &flows.flows[0];
+    assert_eq!(
+        (first.table_id, first.priority, &*first.r#match, &*first.actions),
+        (0, 100, "reg0=0x101", "output:5")
+    );
+    let rule = flows.rules.iter().find(|rule| rule.fingerprint == first.cookie).unwrap();
+    assert!(rule.text.contains("vif(hv, port, ofport, _, _)"), "{rule:?}");
+    assert_eq!(flows.rules.len(), 2, "each rule once");
+    assert_eq!(running.switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap())).len(), 5);
+
+    let ports = client.get("switch_port", None).await.unwrap();
+    assert_eq!(ports.len(), 3);
+    assert_eq!(
+        client.get("switch", Some("blue")).await.unwrap(),
+        [r#"{"kind":"switch","id":"blue","tenant":"acme"}"#]
+    );
+    let deleted = client.delete(&[ObjectKey::new(Kind::SwitchPort, "blue-1")], "test").await.unwrap();
+    assert_eq!((deleted.txn, deleted.objects[0].outcome()), (Some(3), Outcome::Deleted));
+    assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2, 3]);
+
+    running.stop().await;
+    // A stream of receipts ends with the controller, and so does its socket.
+    while within(receipts.next()).await.is_some_and(|receipt| receipt.is_ok()) {}
+    assert!(!folder.path().join("weft.sock").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_is_refused_with_every_fault_and_the_rest_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+
+    let error = apply(
+        &mut client,
+        "{kind: switch, id: 'a b'}\n---\n{kind: switch_port, id: p, switch: s, adresses: []}",
+    );
+    let ClientError::Refused(refusal) = error.await.unwrap_err() else { panic!("not refused") };
+    assert_eq!((&*refusal.code, &*refusal.message), ("bad-object", "2 faults; nothing was applied"));
+    let faults: Vec<_> =
+        refusal.faults.iter().map(|fault| (&*fault.code, fault.place, &*fault.path)).collect();
+    // The reference to the switch without a proper name is no fault of its own.
+    assert_eq!(faults, [("bad-value", Some(1), "id"), ("unknown-field", Some(2), "adresses")]);
+    assert_eq!(
+        refusal.faults[1].text,
+        "net.yaml: document 2: switch_port p: adresses: no such field; did you mean `addresses`?"
+    );
+
+    let objects =
+        vec![r#"{"kind": "switch", "id": "s"}"#.to_owned(), r#"{"kind": "switch", "id": 7}"#.to_owned()];
+    let error = client.apply_objects(objects, "").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "request: object 2: switch: id: must be text, not a number; write it in quotes"
+    );
+    assert_eq!(client.status().await.unwrap().last_txn, 0);
+    assert_eq!(apply(&mut client, "{kind: switch, id: s}").await.unwrap().txn, Some(1));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_by_the_rules_has_its_code_and_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+
+    let clash = "{kind: switch, id: c1, tenant: clash}\n---\n{kind: switch, id: c2, tenant: clash}";
+    let ClientError::Refused(refusal) = apply(&mut client, clash).await.unwrap_err() else {
+        panic!("not refused")
+    };
+    assert_eq!(&*refusal.code, "key-conflict");
+    assert_eq!(client.get("switch", None).await.unwrap().len(), 2);
+    let error = client.delete(&[ObjectKey::new(Kind::Switch, "blue")], "test").await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "switch blue: is in use by switch_port blue-1, switch_port blue-2; delete what refers to it first"
+    );
+    for (kind, id, wanted) in [
+        ("switch", Some("green"), "there is no switch green"),
+        ("swich", None, "kind \"swich\": no such kind; did you mean `switch`?"),
+        ("router", None, "objects of kind `router` are known, but not supported yet"),
+    ] {
+        let error = client.get(kind, id).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotFound(_)), "{error}");
+        assert_eq!(error.to_string(), wanted);
+    }
+    assert!(matches!(client.flows("hv9").await.unwrap_err(), ClientError::NotFound(_)));
+    assert_eq!(apply(&mut client, "{kind: switch, id: green}").await.unwrap().txn, Some(2));
+    assert_eq!(client.status().await.unwrap().last_txn, 2);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restarted_controller_knows_what_it_knew_before_any_switch_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5), ("red-1", 6)], &[("weft-geneve", 1)])).await;
+    status_when(&mut client, |status| status.last_txn == 2).await;
+    client.delete(&[ObjectKey::new(Kind::SwitchPort, "blue-1")], "test").await.unwrap();
+    apply(&mut client, "{kind: switch_port, id: blue-3, switch: blue}").await.unwrap();
+    let before = client.flows("hv1").await.unwrap();
+    let switches = running.switches.clone();
+    let desired = switches.look("hv1", |switch| switch.desired.clone());
+    running.stop().await;
+
+    for round in 0..2 {
+        let running = start(folder.path()).await;
+        let mut client = running.client().await;
+        assert_eq!(running.switches.look("hv1", |switch| switch.desired.clone()), desired, "round {round}");
+        let after = client.flows("hv1").await.unwrap();
+        assert_eq!((&after.flows, &after.tunnels), (&before.flows, &before.tunnels), "round {round}");
+        // The first report says what was known: no transaction.
+        running.switches.connect("hv1", report(&[("blue-1", 5), ("red-1", 6)], &[("weft-geneve", 1)])).await;
+        let status = status_when(&mut client, |status| status.switches[0].synced).await;
+        assert_eq!((status.last_txn, status.switches[0].vifs), (4, 2));
+        running.stop().await;
+    }
+    // The journal replays, line by line.
+    let journal = std::fs::read_to_string(folder.path().join("state/journal.jsonl")).unwrap();
+    assert_eq!(journal.lines().count(), 4);
+    let rules = rules(RULES);
+    let mut evaluator = reference(&rules);
+    for (line, number) in journal.lines().zip(1..) {
+        let line = nlog_data::json::parse_line(line.as_bytes(), number, &rules.program().schema).unwrap();
+        evaluator.commit(&line.transaction).unwrap();
+    }
+    let flows = evaluator.contents(rules.program().schema.find("of_flow").unwrap()).unwrap();
+    assert_eq!(
+        flows.iter().filter(|row| row[0] == nlog_data::Value::String("hv1".into())).count(),
+        before.flows.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn drivers_follow_transport_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let switches = running.switches.clone();
+    let config = switches.look("hv1", |switch| switch.config.clone());
+    assert_eq!((&*config.bridge, config.ovsdb.to_string()), ("br-int", "unix:/run/hv1/db.sock".to_owned()));
+
+    // Other end points are another switch; what the old driver still says does not count.
+    switches.connect("hv1", report(&[], &[])).await;
+    status_when(&mut client, |status| status.switches[0].synced).await;
+    let moved = "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'tcp:172.16.0.1:6640', openflow: 'unix:/run/hv1/br-int.mgmt', datapath_type: netdev}";
+    apply(&mut client, moved).await.unwrap();
+    let status = client.status().await.unwrap();
+    assert!(!status.switches[0].connected);
+    let (started, config, flows) =
+        switches.look("hv1", |switch| (switch.started, switch.config.clone(), switch.desired.clone()));
+    assert_eq!((started, config.ovsdb.to_string()), (2, "tcp:172.16.0.1:6640".to_owned()));
+    assert_eq!(config.datapath_type.as_deref(), Some("netdev"));
+    assert_eq!(flows.unwrap().flows.len(), 3);
+
+    // A node that says too little is told so.
+    apply(&mut client, "{kind: transport_node, id: hv3, ip: 172.16.0.3}").await.unwrap();
+    let status = client.status().await.unwrap();
+    assert_eq!(
+        status.switches[2].last_error,
+        "ovsdb: is not set, and a switch that dials in is not supported yet"
+    );
+
+    // A connected switch is let go when it has taken away what was ours; one that is not, at once.
+    switches.connect("hv1", report(&[], &[])).await;
+    status_when(&mut client, |status| status.switches[0].synced).await;
+    let keys = ["hv1", "hv2"].map(|id| ObjectKey::new(Kind::TransportNode, id));
+    let txn = client.delete(&keys, "test").await.unwrap().txn.unwrap();
+    assert!(switches.look("hv1", |switch| switch.running));
+    assert!(!switches.look("hv2", |switch| switch.running));
+    assert_eq!(switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap())), Vec::<String>::new());
+    switches.confirm("hv1").await;
+    let receipt = within(client.settled(txn)).await.unwrap().unwrap();
+    let states: Vec<State> = receipt.switches.iter().map(pb::SwitchReceipt::state).collect();
+    assert_eq!(states, [State::Confirmed, State::Offline]);
+    assert!(!switches.look("hv1", |switch| switch.running));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let switches = running.switches.clone();
+    switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    switches.connect("hv2", report(&[("blue-2", 5)], &[])).await;
+    switches.confirm("hv2").await;
+    let error_is = |text: &'static str| {
+        move |status: &pb::StatusResponse| status.switches[0].last_error == text && !status.switches[0].synced
+    };
+
+    let (reason, what) = ("OFPBMC_BAD_FIELD".to_owned(), "table=0".to_owned());
+    switches.event("hv1", Event::Refused { txn: Some(2), reason, what }).await;
+    let status = status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
+    assert_eq!(status.switches[0].pending, 0);
+    let receipt = within(client.settled(2)).await.unwrap().unwrap();
+    assert_eq!(
+        (receipt.switches[0].state(), &*receipt.switches[0].error),
+        (State::Refused, "refused table=0: OFPBMC_BAD_FIELD")
+    );
+
+    let txn = apply(&mut client, "{kind: switch_port, id: red-2, switch: red}").await.unwrap().txn.unwrap();
+    let why = "unix:/run/hv1/br-int.mgmt: connection reset".to_owned();
+    switches.event("hv1", Event::Disconnected { channel: Channel::OpenFlow, why }).await;
+    status_when(&mut client, error_is("unix:/run/hv1/br-int.mgmt: connection reset")).await;
+    switches.confirm("hv2").await;
+    let receipt = within(client.settled(txn)).await.unwrap().unwrap();
+    let states: Vec<State> = receipt.switches.iter().map(pb::SwitchReceipt::state).collect();
+    assert_eq!(states, [State::Offline, State::Confirmed]);
+
+    // It comes back, is compared and confirms: all is well.
+    switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    switches.confirm("hv1").await;
+    let status = status_when(&mut client, |status| status.switches.iter().all(|switch| switch.synced)).await;
+    assert_eq!(status.switches[0].last_error, "");
+
+    let mut odd = report(&[("blue-1", 5)], &[]);
+    odd.problems.push(switch::Problem { what: "weft-stt".to_owned(), why: "no such type".to_owned() });
+    switches.event("hv1", Event::Report(odd)).await;
+    status_when(&mut client, |status| status.switches[0].last_error == "weft-stt: no such type").await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_at_once_are_each_a_transaction_with_a_receipt_of_its_own() {
+    const COUNT: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let tasks: Vec<_> = (0..COUNT)
+        .map(|number| {
+            let mut client = client.clone();
+            tokio::spawn(async move {
+                let object = format!(r#"{{"kind":"switch_port","id":"p{number}","switch":"blue"}}"#);
+                client.apply_objects(vec![object], "test").await.unwrap().txn.unwrap()
+            })
+        })
+        .collect();
+    let mut numbers = Vec::new();
+    for task in tasks {
+        numbers.push(within(task).await.unwrap());
+    }
+    numbers.sort_unstable();
+    assert_eq!(numbers, (2..=COUNT as u64 + 1).collect::<Vec<_>>());
+    let mut receipts = Box::pin(client.receipts(Some(2)).await.unwrap());
+    for number in numbers {
+        let receipt = within(receipts.next()).await.unwrap().unwrap();
+        assert_eq!((receipt.txn, receipt.switches.len()), (number, 2));
+    }
+    running.stop().await;
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("state/journal.jsonl")).unwrap().lines().count(),
+        COUNT + 1
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_start_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let switches = Switches::default();
+    let start_error = |parts: Parts| async move {
+        match Daemon::start(parts).await {
+            Ok(_) => panic!("started"),
+            Err(error) => error.to_string(),
+        }
+    };
+
+    // The same state folder, and the same socket with another folder.
+    let error = start_error(parts(folder.path(), rules(RULES), &switches)).await;
+    assert!(error.contains("another controller uses this state folder (process "), "{error}");
+    let mut other = parts(folder.path(), rules(RULES), &switches);
+    other.state = folder.path().join("other");
+    let error = start_error(other).await;
+    assert!(error.starts_with("cannot listen at unix:/") && error.contains("in use"), "{error}");
+    running.client().await.status().await.unwrap();
+    running.stop().await;
+
+    // Nobody answers at an address that nobody has.
+    let endpoint = format!("unix:{}", folder.path().join("weft.sock").display());
+    let error = Client::connect(&endpoint).await.unwrap_err();
+    assert!(matches!(error, ClientError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().starts_with(&format!("no controller answers at {endpoint}: ")), "{error}");
+    assert!(matches!(Client::connect("unix:weft.sock").await.unwrap_err(), ClientError::BadEndpoint { .. }));
+
+    // A socket left behind by a killed process is replaced.
+    drop(std::os::unix::net::UnixListener::bind(folder.path().join("weft.sock")).unwrap());
+    let running = start(folder.path()).await;
+    running.client().await.status().await.unwrap();
+    running.stop().await;
+
+    // A journal that the rules refuse.
+    let refusing = RULES.replace("flow_output_action(ofport)) :-", "flow_output_action(ofport - 6)) :-");
+    let mut again = start(folder.path()).await;
+    apply(&mut again.client().await, NETWORK).await.unwrap();
+    again.switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    status_when(&mut again.client().await, |status| status.last_txn == 2).await;
+    again.stop().await;
+    let error = start_error(parts(folder.path(), rules(&refusing), &switches)).await;
+    assert!(error.contains("the rules refuse the journal's state: range: "), "{error}");
+    // Nothing was spoilt.
+    again = start(folder.path()).await;
+    assert_eq!(again.client().await.status().await.unwrap().last_txn, 2);
+    again.stop().await;
+}

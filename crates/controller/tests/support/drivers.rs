@@ -1,0 +1,104 @@
+//! Drivers whose switches are in the test's hands.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use controller::fleet::{Driver, Drivers};
+use switch::{Changes, Channel, Config, Desired, Event, Report};
+use tokio::sync::mpsc;
+
+/// All drivers started; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct Switches {
+    all: Arc<Mutex<BTreeMap<String, Switch>>>,
+}
+
+/// What one driver was told.
+pub(crate) struct Switch {
+    pub(crate) config: Config,
+    /// The desired state as the driver has it from all that it was told.
+    pub(crate) desired: Option<Desired>,
+    /// The transactions pushed.
+    pub(crate) pushed: Vec<u64>,
+    /// How many drivers of this name were started.
+    pub(crate) started: usize,
+    /// Whether the last one still runs.
+    pub(crate) running: bool,
+    events: mpsc::Sender<(String, Event)>,
+}
+
+impl Switches {
+    /// Looks at a switch.
+    pub(crate) fn look<T>(&self, name: &str, look: impl FnOnce(&Switch) -> T) -> T {
+        let all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        look(all.get(name).unwrap_or_else(|| panic!("no driver of {name} was started")))
+    }
+
+    /// Lets something happen at a switch.
+    pub(crate) async fn event(&self, name: &str, event: Event) {
+        let events = self.look(name, |switch| switch.events.clone());
+        events.send((name.to_owned(), event)).await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// Connects a switch, finds it right, and reports what is plugged in.
+    pub(crate) async fn connect(&self, name: &str, report: Report) {
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            self.event(name, Event::Connected { channel }).await;
+        }
+        self.event(name, Event::Report(report)).await;
+        self.event(name, Event::Synced { flow_mods: 0, tunnels_changed: 0 }).await;
+    }
+
+    /// Confirms all that was pushed.
+    pub(crate) async fn confirm(&self, name: &str) {
+        for txn in self.look(name, |switch| switch.pushed.clone()) {
+            self.event(name, Event::Confirmed { txn, at: Instant::now() }).await;
+        }
+    }
+}
+
+impl Drivers for Switches {
+    fn spawn(&self, config: Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        let mut all = self.all.lock().unwrap_or_else(|error| panic!("{error}"));
+        let name = config.name.clone();
+        let started = all.get(&name).map_or(0, |switch| switch.started) + 1;
+        let (desired, pushed) = (None, Vec::new());
+        all.insert(name.clone(), Switch { config, desired, pushed, started, running: true, events });
+        Box::new(FakeDriver { name, number: started, switches: self.clone() })
+    }
+}
+
+struct FakeDriver {
+    name: String,
+    number: usize,
+    switches: Switches,
+}
+
+impl FakeDriver {
+    fn switch(&self, change: impl FnOnce(&mut Switch)) {
+        let Ok(mut all) = self.switches.all.lock() else { return };
+        if let Some(switch) = all.get_mut(&self.name).filter(|switch| switch.started == self.number) {
+            change(switch);
+        }
+    }
+}
+
+impl Driver for FakeDriver {
+    fn set_desired(&self, desired: Arc<Desired>) {
+        self.switch(|switch| switch.desired = Some((*desired).clone()));
+    }
+
+    fn push(&self, txn: u64, changes: Changes) {
+        self.switch(|switch| {
+            switch.pushed.push(txn);
+            switch.desired.get_or_insert_default().apply(&changes);
+        });
+    }
+}
+
+impl Drop for FakeDriver {
+    fn drop(&mut self) {
+        self.switch(|switch| switch.running = false);
+    }
+}

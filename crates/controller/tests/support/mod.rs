@@ -1,0 +1,113 @@
+//! Rules small enough to reason about, run by the reference evaluator.
+#![allow(dead_code)]
+
+use std::sync::Arc;
+
+use controller::Rules;
+use controller::core::{Accepted, Accomplished, Core};
+use controller::record::Record;
+use network::Batch;
+use nlog::Sources;
+use nlog_data::{Evaluator, Tables};
+use nlog_reference::Reference;
+use std::time::{Duration, SystemTime};
+
+/// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
+/// tunnel for each encapsulation; two are there to fail: two switches of tenant `clash` derive one flow twice, one of
+/// tenant `beyond` a flow in a table that no switch has.
+pub(crate) const RULES: &str = r#"
+input table transport_node(node: string, role: string, ip: ip) key(node);
+input table transport_node_encap(node: string, rank: int, encap: string) key(node, rank);
+input table logical_switch(sw: string, tenant: string) key(sw);
+input table logical_switch_port(port: string, sw: string) key(port);
+input table port_mac(port: string, mac: mac) key(port, mac);
+input table port_ip(port: string, ip: ip, mac: mac) key(port, ip);
+input table datapath_label(sw: string, label: int) key(sw);
+input table port_label(port: string, label: int) key(port);
+input table vif(hv: string, port: string, ofport: int, mac: string, since: int) key(hv, port);
+input table tunnel_port(hv: string, tunnel: string, ofport: int) key(hv, tunnel);
+
+output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
+    key(hv, table_id, priority, match);
+output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string) key(hv, tunnel);
+
+of_flow(hv, 0, 100, match_reg0(label), flow_output_action(ofport)) :- vif(hv, port, ofport, _, _), port_label(port, label);
+of_flow(hv, 1, 100, match_reg1(label), set_reg0(datapath)) :-
+    transport_node(hv, _, _), logical_switch_port(port, sw), port_label(port, label), datapath_label(sw, datapath);
+ovsdb_tunnel(node, "weft-" ++ encap, encap, "flow") :- transport_node_encap(node, _, encap);
+
+of_flow(node, 9, 1, match_reg0(0), flow_output_action(label)) :-
+    transport_node(node, _, _), logical_switch(sw, "clash"), datapath_label(sw, label);
+of_flow(node, 300, 1, match_reg0(0), flow_output_action(label)) :-
+    transport_node(node, _, _), logical_switch(sw, "beyond"), datapath_label(sw, label);
+"#;
+
+/// Two hosts, two switches, three ports.
+pub(crate) const NETWORK: &str = "
+{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/run/hv1/db.sock', openflow: 'unix:/run/hv1/br-int.mgmt'}
+---
+{kind: transport_node, id: hv2, ip: 172.16.0.2, encaps: [vxlan, gre], ovsdb: 'unix:/run/hv2/db.sock', openflow: 'unix:/run/hv2/br-int.mgmt'}
+---
+{kind: switch, id: blue, tenant: acme}
+---
+{kind: switch, id: red}
+---
+{kind: switch_port, id: blue-1, switch: blue, addresses: [{mac: '02:00:00:00:00:01', ips: [10.0.0.1]}]}
+---
+{kind: switch_port, id: blue-2, switch: blue, addresses: [{mac: '02:00:00:00:00:02', ips: [10.0.0.2]}]}
+---
+{kind: switch_port, id: red-1, switch: red}
+";
+
+pub(crate) fn rules(text: &str) -> Arc<Rules> {
+    let compilation = nlog::compile(&Sources::from_texts([("test.nlog", text)]));
+    let program = compilation.program.unwrap_or_else(|| panic!("{:#?}", compilation.diagnostics));
+    Arc::new(Rules::new(program).unwrap_or_else(|error| panic!("{error}")))
+}
+
+pub(crate) fn reference(rules: &Rules) -> Box<dyn Evaluator> {
+    Box::new(Reference::new(rules.program().clone(), Tables::These(rules.observed())).with_attribution())
+}
+
+/// A moment; the same in every run.
+pub(crate) fn now() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+}
+
+pub(crate) fn core(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
+    Core::restore(reference(rules), rules.clone(), records, now()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn batch(text: &str) -> Batch {
+    let mut batch = Batch::default();
+    batch.add_document("net.yaml", text);
+    batch
+}
+
+pub(crate) fn apply(core: &mut Core, text: &str) -> Accomplished {
+    let Accepted { transaction, .. } =
+        core.apply(batch(text), "test", now()).unwrap_or_else(|error| panic!("{error}"));
+    transaction.unwrap_or_else(|| panic!("nothing changes with {text}"))
+}
+
+/// A report of interfaces and tunnel ports, as `port@number`.
+pub(crate) fn report(vifs: &[(&str, u16)], tunnels: &[(&str, u16)]) -> switch::Report {
+    let vif = |&(port, ofport): &(&str, u16)| (port.to_owned(), switch::Vif { ofport, mac: String::new() });
+    switch::Report {
+        vifs: vifs.iter().map(vif).collect(),
+        tunnels: tunnels.iter().map(|&(name, ofport)| (name.to_owned(), ofport)).collect(),
+        problems: Vec::new(),
+    }
+}
+
+/// What a switch should have, as text.
+pub(crate) fn shown(desired: &switch::Desired) -> Vec<String> {
+    let flow = |(key, flow): (&switch::FlowKey, &switch::Flow)| {
+        let (table, priority) = (key.table(), key.priority());
+        let matching = key.matching().map(|matching| matching.to_string());
+        let actions = flow.actions().map(|actions| actions.to_string());
+        format!("{table} {priority} {} {}", matching.unwrap_or_default(), actions.unwrap_or_default())
+    };
+    let tunnels = desired.tunnels.iter().map(|(name, tunnel)| format!("{name}: {tunnel}"));
+    desired.flows.iter().map(flow).chain(tunnels).collect()
+}
