@@ -1,5 +1,6 @@
 //! Reading programs for the commands that take one.
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -28,8 +29,8 @@ pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
 
 /// Shows diagnostics to people.
 pub(crate) fn show<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>, sources: &Sources) {
-    let style = Style::for_stderr();
+    let style = if std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
     for diagnostic in diagnostics {
-        eprintln!("{}\n", to_text(diagnostic, sources, style));
+        eprintln!("{}", to_text(diagnostic, sources, style));
     }
 }
