@@ -1,6 +1,11 @@
 //! The contents of input tables, and which transactions they accept.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use hashbrown::hash_table::{Entry, OccupiedEntry};
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use crate::json::quote_row;
 use crate::{
@@ -10,7 +15,7 @@ use crate::{
 /// The rows of every input table.
 #[derive(Debug, Clone)]
 pub struct Inputs {
-    schema: std::sync::Arc<Schema>,
+    schema: Arc<Schema>,
     /// By table number; tables that are no inputs stay empty.
     tables: Vec<Contents>,
 }
@@ -26,25 +31,17 @@ pub struct Changes {
     pub redundant_deletes: u64,
 }
 
-/// The rows of one table.
-#[derive(Debug, Clone)]
-enum Contents {
-    /// Without a key.
-    Rows(HashSet<Row>),
-    /// By key.
-    Keyed(HashMap<Vec<Value>, Row>),
+/// The rows of one table, found by their key, or as a whole if the table has none.
+#[derive(Debug, Clone, Default)]
+struct Contents {
+    rows: HashTable<Row>,
+    hasher: DefaultHashBuilder,
 }
 
 impl Inputs {
     /// Empty tables.
-    pub fn new(schema: std::sync::Arc<Schema>) -> Self {
-        let tables = schema
-            .iter()
-            .map(|(_, table)| match table.key {
-                None => Contents::Rows(HashSet::new()),
-                Some(_) => Contents::Keyed(HashMap::new()),
-            })
-            .collect();
+    pub fn new(schema: Arc<Schema>) -> Self {
+        let tables = vec![Contents::default(); schema.len()];
         Inputs { schema, tables }
     }
 
@@ -88,10 +85,7 @@ impl Inputs {
     /// # Panics
     /// If the number is of another schema.
     pub fn contents(&self, table: TableId) -> Vec<Row> {
-        let mut rows: Vec<Row> = match &self.tables[table.0 as usize] {
-            Contents::Rows(rows) => rows.iter().cloned().collect(),
-            Contents::Keyed(rows) => rows.values().cloned().collect(),
-        };
+        let mut rows: Vec<Row> = self.tables[table.0 as usize].rows.iter().cloned().collect();
         rows.sort_unstable();
         rows
     }
@@ -148,42 +142,48 @@ impl Inputs {
 
 impl Contents {
     fn contains(&self, table: &Table, row: &[Value]) -> bool {
-        match self {
-            Contents::Rows(rows) => rows.contains(row),
-            Contents::Keyed(rows) => {
-                let key = table.key_of(row).unwrap_or_default();
-                rows.get(&key).is_some_and(|present| present == row)
-            }
-        }
+        self.rows.find(hash(&self.hasher, table, row), |present| present == row).is_some()
     }
 
     /// Whether the row was there.
     fn remove(&mut self, table: &Table, row: &[Value]) -> bool {
-        match self {
-            Contents::Rows(rows) => rows.remove(row),
-            Contents::Keyed(rows) => {
-                let key = table.key_of(row).unwrap_or_default();
-                rows.get(&key).is_some_and(|present| present == row) && rows.remove(&key).is_some()
-            }
-        }
+        let found = self.rows.find_entry(hash(&self.hasher, table, row), |present| present == row);
+        found.map(OccupiedEntry::remove).is_ok()
     }
 
     /// Whether the row is new; or the other row under its key.
     fn insert(&mut self, table: &Table, row: &Row) -> Result<bool, Row> {
-        match self {
-            Contents::Rows(rows) => Ok(rows.insert(row.clone())),
-            Contents::Keyed(rows) => {
-                let key = table.key_of(row).unwrap_or_default();
-                match rows.get(&key) {
-                    Some(present) if present == row => Ok(false),
-                    Some(present) => Err(present.clone()),
-                    None => {
-                        rows.insert(key, row.clone());
-                        Ok(true)
-                    }
-                }
+        let Contents { rows, hasher } = self;
+        let rehash = |row: &Row| hash(hasher, table, row);
+        match rows.entry(hash(hasher, table, row), |present| same_key(table, present, row), rehash) {
+            Entry::Occupied(present) if present.get() == row => Ok(false),
+            Entry::Occupied(present) => Err(present.get().clone()),
+            Entry::Vacant(free) => {
+                free.insert(row.clone());
+                Ok(true)
             }
         }
+    }
+}
+
+/// The hash of a row's key, or of the whole row if the table has none.
+fn hash(hasher: &DefaultHashBuilder, table: &Table, row: &[Value]) -> u64 {
+    match &table.key {
+        None => hasher.hash_one(row),
+        Some(key) => {
+            let mut state = hasher.build_hasher();
+            for column in key {
+                row.get(*column).hash(&mut state);
+            }
+            state.finish()
+        }
+    }
+}
+
+fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
+    match &table.key {
+        None => a == b,
+        Some(key) => key.iter().all(|column| a.get(*column) == b.get(*column)),
     }
 }
 
