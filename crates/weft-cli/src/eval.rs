@@ -196,7 +196,8 @@ impl Run {
         if self.refused == 0 {
             return Ok(());
         }
-        eprintln!("{} transactions were refused and changed nothing", self.refused);
+        let were = if self.refused == 1 { "transaction was" } else { "transactions were" };
+        eprintln!("{} {were} refused and changed nothing", self.refused);
         Err(Failure::Reported)
     }
 }
