@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::client::Flows;
@@ -12,6 +13,10 @@ use controller::{Client, ClientError};
 use network::{Batch, Kind, ObjectKey};
 
 use crate::exit::Failure;
+
+/// How long a controller may take to start answering, and how often it is looked for meanwhile.
+const STARTING: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Where the controller is.
 #[derive(Args, Clone)]
@@ -34,7 +39,18 @@ impl Address {
     ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start", error))?;
-        runtime.block_on(async { work(Client::connect(&self.address).await?).await }).map_err(failed)
+        runtime.block_on(async { work(self.connect().await?).await }).map_err(failed)
+    }
+
+    /// Connects; a controller that is just being started gets a moment to appear.
+    async fn connect(&self) -> Result<Client, ClientError> {
+        let begun = Instant::now();
+        loop {
+            match Client::connect(&self.address).await {
+                Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => tokio::time::sleep(LOOK).await,
+                result => return result,
+            }
+        }
     }
 }
 
@@ -149,12 +165,7 @@ impl Get {
         match self.kind.as_str() {
             "status" => self.status(),
             "flows" => self.flows(),
-            kind => {
-                // The plural reads better where no id is given.
-                let kind = kind.strip_suffix("es").filter(|kind| *kind == "switch").unwrap_or(kind);
-                let kind = kind.strip_suffix('s').unwrap_or(kind).to_owned();
-                self.objects(kind)
-            }
+            kind => self.objects(singular(kind).to_owned()),
         }
     }
 
@@ -262,6 +273,13 @@ pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
         };
     }
     text
+}
+
+/// A kind by its singular, since the plural reads better where no id is given. What is no kind stays as it is.
+fn singular(word: &str) -> &str {
+    let is_kind = |word: &&str| word.parse::<Kind>().is_ok();
+    let singulars = ["s", "es"].into_iter().filter_map(|ending| word.strip_suffix(ending));
+    std::iter::once(word).chain(singulars).find(is_kind).unwrap_or(word)
 }
 
 /// An object in the form that files have.
