@@ -87,6 +87,8 @@ async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() 
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
+    // Counting makes the daemon write its log before it is killed.
+    assert_eq!(ovs.flow_mods(), FLOWS.len());
 
     ovs.kill_vswitchd();
     let why = driven.disconnected(Channel::OpenFlow).await;
