@@ -83,9 +83,9 @@ impl<R: Row> Contents<R> {
         let mut at = 0;
         while at < self.log.len() {
             let row = self.log[at].0;
-            let mut sum = 0;
+            let mut sum = 0i64;
             while at < self.log.len() && self.log[at].0 == row {
-                sum += self.log[at].1;
+                sum += i64::from(self.log[at].1);
                 at += 1;
             }
             debug_assert!((0..=1).contains(&sum), "a row is there or not");

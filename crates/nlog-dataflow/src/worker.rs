@@ -74,9 +74,9 @@ impl Workers {
             let Some(epochs) = epochs else { return };
             let run = AssertUnwindSafe(|| run(&mut worker, &layout, &symbols, &epochs, &answer, &broken));
             if let Err(panic) = catch_unwind(run) {
-                broken.store(true, Ordering::Release);
-                // Nobody listens any more if the engine is being dropped.
+                // Nobody listens any more if the engine is being dropped. The reason goes before what follows from it.
                 let _ = answer.send(Err(format!("worker {index}: {}", message(&*panic))));
+                broken.store(true, Ordering::Release);
                 // Its dataflow stopped in the middle of something: better lost than taken apart.
                 std::mem::forget(worker);
             }

@@ -16,6 +16,8 @@ pub(crate) struct Body<'a> {
     pub(crate) items: Vec<Item<'a>>,
     /// The variables of the head.
     pub(crate) head: Variables,
+    /// Those that are columns of the head as they are, so that rows that agree agree on them.
+    pub(crate) plain: Variables,
 }
 
 /// An atom.
@@ -56,7 +58,8 @@ pub(crate) enum What<'a> {
 
 impl<'a> Body<'a> {
     pub(crate) fn new(rule: &'a Rule, schema: &Schema) -> Self {
-        let mut body = Body { atoms: Vec::new(), items: Vec::new(), head: Variables::new() };
+        let mut body =
+            Body { atoms: Vec::new(), items: Vec::new(), head: Variables::new(), plain: Variables::new() };
         for item in &rule.body {
             match item {
                 BodyItem::Atom { table, terms, .. } => body.atoms.push(Atom::new(*table, terms, schema)),
@@ -79,7 +82,12 @@ impl<'a> Body<'a> {
         }
         for term in &rule.terms {
             match term {
-                HeadTerm::Value(expr) => collect_variables(expr, &mut body.head),
+                HeadTerm::Value(expr) => {
+                    collect_variables(expr, &mut body.head);
+                    if let Expr::Variable(variable) = expr {
+                        body.plain.insert(*variable);
+                    }
+                }
                 HeadTerm::Aggregate { arguments, .. } => {
                     arguments.iter().for_each(|expr| collect_variables(expr, &mut body.head));
                 }

@@ -19,6 +19,10 @@ impl Plan {
     pub fn new(program: Arc<Program>, wanted: &BTreeSet<TableId>) -> Self {
         let always_unique = keys_that_hold(&program);
         let needed = needed(&program, wanted, &always_unique);
+        let mut read = wanted.clone();
+        for rule in program.rules.iter().filter(|rule| needed[rule.head.0 as usize]) {
+            read.extend(Body::new(rule, &program.schema).atoms.iter().map(|atom| atom.table));
+        }
         let mut pool = Pool::default();
         let mut rules = Vec::new();
         let mut tables: Vec<TablePlan> =
@@ -35,6 +39,8 @@ impl Plan {
             tables[head].keep = match checked {
                 Some(key) => Keep::Key(key.clone()),
                 None if alone && (tree.unique || is_grouped(rule)) => Keep::AsIs,
+                // Only its failures matter.
+                None if !read.contains(&rule.head) => Keep::AsIs,
                 None => Keep::Distinct,
             };
             rules.push(pool.rule(RuleId(id), rule.head, tree));

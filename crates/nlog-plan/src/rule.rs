@@ -35,6 +35,19 @@ pub(crate) enum SourceTree {
     Join { left: Box<ArrangementTree>, right: Box<ArrangementTree> },
 }
 
+impl SourceTree {
+    /// In how many places duplicates are removed.
+    fn distincts(&self) -> usize {
+        match self {
+            SourceTree::Unit | SourceTree::Table { .. } => 0,
+            SourceTree::Join { left, right } => [left, right]
+                .iter()
+                .map(|side| usize::from(side.distinct) + side.chain.source.distincts())
+                .sum(),
+        }
+    }
+}
+
 /// A rule's plan before its arrangements have numbers.
 #[derive(Debug)]
 pub(crate) struct RuleTree {
@@ -45,12 +58,14 @@ pub(crate) struct RuleTree {
     pub(crate) unique: bool,
 }
 
-/// Plans a rule. `remove_duplicates`: duplicates may be removed on the way if then none are left at the head.
+/// Plans a rule. `remove_duplicates`: duplicates may be removed on the way if then none are left at the head, and if it
+/// takes one place: removing them costs two indexes of what is there, so twice is dearer than at the head.
 pub(crate) fn plan_rule(rule: &Rule, schema: &Schema, remove_duplicates: bool) -> RuleTree {
     let body = Body::new(rule, schema);
     let plan = |distinct| Planner::new(rule, &body, Variant::Main { distinct }).main();
     let (mut main, mut unique, mut followed) = plan(remove_duplicates);
-    if remove_duplicates && !unique {
+    let places = main.source.distincts();
+    if remove_duplicates && places > 0 && (places > 1 || !unique) {
         (main, unique, followed) = plan(false);
     }
     let failures = followed.into_iter().map(|item| Planner::new(rule, &body, Variant::Failure { item }).failure());
@@ -125,7 +140,7 @@ impl<'a> Planner<'a> {
     fn main(mut self) -> (Partial, bool, Vec<usize>) {
         let partial = self.joined();
         let generates = self.body.items.iter().any(|item| matches!(item.what, What::Generate { .. }));
-        let unique = !generates && partial.knowledge.is_unique(&self.body.head);
+        let unique = !generates && partial.knowledge.is_unique(&self.body.plain);
         (partial, unique, self.followed)
     }
 

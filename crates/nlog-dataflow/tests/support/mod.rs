@@ -1,6 +1,8 @@
 //! One program in the reference and in dataflows with different numbers of workers, side by side.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod generate;
+
 use std::sync::Arc;
 
 use nlog::Program;
@@ -94,17 +96,18 @@ impl Runs {
         self.lines = (self.evaluators.iter_mut())
             .map(|evaluator| {
                 let mut line = Vec::new();
-                let mut more = String::new();
+                let more;
                 match evaluator.commit(transaction) {
                     Ok(committed) => {
                         json::write_delta_line(&mut line, txn, &committed.delta, schema);
-                        more = format!(" {} {}", committed.redundant_inserts, committed.redundant_deletes);
+                        let mut said = format!(" {} {}", committed.redundant_inserts, committed.redundant_deletes);
                         for (table, delta) in &committed.delta.tables {
                             if !(delta.rules.is_empty() && delta.reattributed.is_empty()) {
                                 let name = &schema.table(*table).name;
-                                more += &format!(" {name}: {:?} {:?}", delta.rules, delta.reattributed);
+                                said += &format!(" {name}: {:?} {:?}", delta.rules, delta.reattributed);
                             }
                         }
+                        more = said;
                     }
                     Err(CommitError::Refused(error)) => {
                         json::write_error_line(&mut line, txn, &error);

@@ -1,0 +1,187 @@
+//! What users of the engine see, one behaviour at a time.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
+use nlog_dataflow::{Dataflow, Options, StartError};
+use support::{Runs, compile, transaction};
+
+fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
+    Dataflow::new(Arc::clone(program), options).expect("it starts")
+}
+
+fn commit(engine: &mut Dataflow, text: &str) -> Result<Committed, CommitError> {
+    let transaction = transaction(&Arc::clone(engine.program()), text);
+    engine.commit(&transaction)
+}
+
+fn line(committed: &Committed, program: &Program) -> String {
+    let mut line = Vec::new();
+    json::write_delta_line(&mut line, 1, &committed.delta, &program.schema);
+    String::from_utf8(line).expect("JSON is text").trim_end().to_owned()
+}
+
+fn id(program: &Program, name: &str) -> TableId {
+    program.schema.find(name).expect("the test declares it")
+}
+
+#[test]
+fn no_workers_no_engine() {
+    let program = compile("input table a(x: int);");
+    let options = Options { workers: 0, ..Options::default() };
+    assert_eq!(Dataflow::new(program, options).err(), Some(StartError::NoWorkers));
+}
+
+#[test]
+fn facts_come_with_the_first_transaction_that_is_accepted() {
+    let program = compile("input table a(x: int); output table b(x: int); b(7); b(10 / x) :- a(x);");
+    for workers in [1, 3] {
+        let mut engine = engine(&program, Options { workers, ..Options::default() });
+        assert!(commit(&mut engine, r#"{"insert": {"a": [[0]]}}"#).is_err());
+        let first = commit(&mut engine, "{}").expect("nothing is wrong with it");
+        assert_eq!(line(&first, &program), r#"{"txn":1,"insert":{"b":[[7]]},"delete":{}}"#);
+        let second = commit(&mut engine, r#"{"insert": {"a": [[5]]}}"#).expect("nothing is wrong with it");
+        assert_eq!(line(&second, &program), r#"{"txn":1,"insert":{"b":[[2]]},"delete":{}}"#);
+    }
+}
+
+#[test]
+fn a_refused_transaction_never_was() {
+    let program = compile(
+        "input table on(port: string, hv: string); output table place(port: string, hv: string) key(port);
+         output table n(hv: string, n: int); place(p, h) :- on(p, h); n(h, count(p)) :- place(p, h);",
+    );
+    let mut engine = engine(&program, Options::default());
+    commit(&mut engine, r#"{"insert": {"on": [["p", "h1"]]}}"#).expect("one row");
+    let error = commit(&mut engine, r#"{"insert": {"on": [["p", "h2"], ["q", "h2"], ["p", "h0"]]}}"#);
+    let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
+    assert_eq!(
+        error.message,
+        r#"table place: the rules derive ["p","h0"] and ["p","h1"] with one key (port: "p")"#
+    );
+    let moved = commit(&mut engine, r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
+    assert_eq!(
+        line(&moved.expect("a move"), &program),
+        r#"{"txn":1,"insert":{"n":[["h2",1]],"place":[["p","h2"]]},"delete":{"n":[["h1",1]],"place":[["p","h1"]]}}"#
+    );
+}
+
+#[test]
+fn rows_name_the_first_of_their_rules() {
+    let program = compile(
+        "input table a(x: int); input table b(x: int); output table o(x: int); output table one(x: int);
+         o(x) :- a(x); o(x) :- b(x); one(x) :- a(x);",
+    );
+    let (o, one) = (id(&program, "o"), id(&program, "one"));
+    // Which of the two rules comes first is a matter of their fingerprints.
+    let of_a = |rule: &RuleId| program.rule(*rule).text.contains("a(x)");
+    let rules: Vec<RuleId> = program.rules_of(o).map(|(rule, _)| rule).collect();
+    let (first, second) = (rules[0], rules[1]);
+    let (least, other) = if of_a(&first) { ("a", "b") } else { ("b", "a") };
+    for workers in [1, 2] {
+        let mut engine = engine(&program, Options { workers, attribute: true, ..Options::default() });
+        let mut run = |text: &str| commit(&mut engine, text).expect("accepted").delta;
+        let delta = run(&format!(r#"{{"insert": {{"{other}": [[1]]}}}}"#));
+        assert_eq!(delta.tables[&o].rules, [second]);
+        let delta = run(&format!(r#"{{"insert": {{"{least}": [[1]]}}}}"#));
+        assert_eq!(delta.tables[&o].reattributed, [(vec![Value::Int(1)], first)]);
+        assert!(delta.tables[&o].insert.is_empty());
+        let delta = run(&format!(r#"{{"delete": {{"{least}": [[1]]}}}}"#));
+        assert_eq!(delta.tables[&o].reattributed, [(vec![Value::Int(1)], second)]);
+        let delta = run(r#"{"insert": {"a": [[2]], "b": [[2]]}}"#);
+        assert_eq!(delta.tables[&o].rules, [first]);
+        assert_eq!(delta.tables[&one].rules, [program.rules_of(one).next().expect("it has a rule").0]);
+    }
+}
+
+#[test]
+fn tables_that_were_not_asked_for_are_not_reported() {
+    let program = compile(
+        "input table a(x: int); table middle(x: int); output table b(x: int); middle(x) :- a(x); b(x) :- middle(x);",
+    );
+    let (a, middle, b) = (id(&program, "a"), id(&program, "middle"), id(&program, "b"));
+    let these = Tables::These(BTreeSet::from([a, middle]));
+    let mut engine = engine(&program, Options { observe: these, ..Options::default() });
+    let committed = commit(&mut engine, r#"{"insert": {"a": [[1], [1]]}}"#).expect("accepted");
+    assert_eq!(committed.delta.tables.keys().copied().collect::<Vec<_>>(), [a, middle]);
+    assert_eq!(committed.redundant_inserts, 1);
+    assert_eq!(engine.contents(middle), Ok(vec![vec![Value::Int(1)]]));
+    assert!(engine.contents(b).is_err());
+    assert!(commit(&mut engine, "{}").is_ok(), "asking for it breaks nothing");
+}
+
+/// Twelve columns are more than any row has words.
+#[test]
+fn rows_of_any_width() {
+    let columns = |prefix: &str| (0..12).map(|at| format!("{prefix}{at}")).collect::<Vec<_>>();
+    let typed = columns("c").iter().map(|column| format!("{column}: int")).collect::<Vec<_>>().join(", ");
+    let key = columns("c")[..10].join(", ");
+    let variables = columns("v").join(", ");
+    let text = format!(
+        "input table wide({typed}); input table few(x: int); output table joined({typed}); output table again({typed})
+           key({key}); output table last(x: int, s: set<int>);
+         joined({variables}) :- wide({variables}), few(v11), v10 > v9;
+         again({variables}) :- joined({variables}), wide({variables});
+         again({variables}) :- wide({variables}), v0 == 7;
+         last(v11, set(v10)) :- again({variables});"
+    );
+    let program = compile(&text);
+    let mut runs = Runs::with(&program, &Tables::All, &[1, 2], true);
+    let row = |values: [i64; 12]| Value::List(values.map(Value::Int).to_vec().into());
+    let rows: Vec<Vec<Value>> = [
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        [7, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13],
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 12],
+    ]
+    .into_iter()
+    .map(|values| match row(values) {
+        Value::List(values) => values.to_vec(),
+        _ => Vec::new(),
+    })
+    .collect();
+    let (wide, few) = (id(&program, "wide"), id(&program, "few"));
+    let mut insert = Transaction::default();
+    insert.insert.insert(wide, rows[..3].to_vec());
+    runs.commit(&insert);
+    assert!(runs.agreed(), "{}", runs.difference());
+    let mut more = Transaction::default();
+    more.insert.insert(few, vec![vec![Value::Int(12)]]);
+    let line = runs.commit(&more);
+    assert!(runs.agreed() && line.contains("joined"), "{}", runs.difference());
+    let mut conflict = Transaction::default();
+    conflict.insert.insert(wide, vec![rows[3].clone()]);
+    let line = runs.commit(&conflict);
+    assert!(runs.agreed() && line.contains("key-conflict"), "{}", runs.difference());
+    let mut gone = Transaction::default();
+    gone.delete.insert(wide, rows);
+    runs.commit(&gone);
+    assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
+}
+
+/// A failure counts only for bindings that satisfy everything else, wherever the plan evaluates it.
+#[test]
+fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
+    let program = compile(
+        "input table a(x: int, g: int); input table b(y: int, g: int); input table c(g: int);
+         output table o(x: int); o(x) :- a(x, g), b(100 / x, h), c(h), h > g;",
+    );
+    let mut runs = Runs::with(&program, &Tables::All, &[1, 2, 4], false);
+    let mut run = |text: &str| {
+        let line = runs.commit(&transaction(&program, text));
+        assert!(runs.agreed(), "{}", runs.difference());
+        line
+    };
+    assert!(!run(r#"{"insert": {"a": [[0, 5]]}}"#).contains("error"), "nothing to join");
+    assert!(!run(r#"{"insert": {"b": [[1, 6]]}}"#).contains("error"), "no c");
+    assert!(!run(r#"{"insert": {"b": [[2, 4]], "c": [[4]]}}"#).contains("error"), "4 > 5 rejects");
+    assert!(run(r#"{"insert": {"c": [[6]]}}"#).contains("range"), "b(_, 6) would fit if 100 / 0 did");
+    assert!(!run(r#"{"insert": {"a": [[50, 1]]}}"#).contains("error"));
+    assert!(run(r#"{"insert": {"c": [[6]]}}"#).contains("range"));
+    let line = run(r#"{"insert": {"c": [[6]]}, "delete": {"a": [[0, 5]]}}"#);
+    assert!(line.contains(r#""c":[[6]]"#), "{line}");
+}
