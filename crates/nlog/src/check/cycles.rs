@@ -1,6 +1,6 @@
 //! Cycles in a directed graph.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// A strongly connected component that holds a cycle.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,7 +23,8 @@ pub(super) fn tangles(edges: &[Vec<usize>]) -> Vec<Tangle> {
         .filter_map(|nodes| {
             let &least = nodes.first()?;
             let cycle = shortest_cycle(edges, &component, least)?;
-            let others = nodes.into_iter().filter(|node| !cycle.contains(node)).collect();
+            let on_cycle: HashSet<usize> = cycle.iter().copied().collect();
+            let others = nodes.into_iter().filter(|node| !on_cycle.contains(node)).collect();
             Some(Tangle { cycle, others })
         })
         .collect();
@@ -90,7 +91,7 @@ fn components(edges: &[Vec<usize>]) -> (Vec<usize>, Vec<usize>) {
 }
 
 fn shortest_cycle(edges: &[Vec<usize>], component: &[usize], start: usize) -> Option<Vec<usize>> {
-    let mut from = std::collections::HashMap::new();
+    let mut from = HashMap::new();
     let mut queue = VecDeque::from([start]);
     while let Some(node) = queue.pop_front() {
         for &next in &edges[node] {

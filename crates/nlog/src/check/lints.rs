@@ -29,7 +29,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Atoms that no variable or equation connects: every row of one goes with every row of the other.
+    /// Atoms that no variable or condition connects: every row of one goes with every row of the other.
     pub(super) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
         let mut links = Links::new(normal.variables.len());
         let mut atoms: Vec<VariableId> = Vec::new();
@@ -53,10 +53,8 @@ impl Resolver<'_, '_> {
             }
         }
         for item in &normal.body {
-            if let BodyItem::Filter(Expr::Call { function, arguments }) = item
-                && function.name == "=="
-            {
-                links.equate(arguments);
+            if let BodyItem::Filter(condition) = item {
+                links.relate(condition);
             }
         }
         let parts: BTreeSet<u32> = atoms.iter().map(|&variable| links.root(variable)).collect();
@@ -64,7 +62,7 @@ impl Resolver<'_, '_> {
             return;
         }
         let message = format!(
-            "the {} atoms of this rule fall into {} parts that share no variable: every combination of them counts",
+            "the {} atoms of this rule fall into {} parts that no variable or condition connects: all combinations count",
             atoms.len(),
             parts.len()
         );
@@ -73,7 +71,7 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Which variables depend on each other through atoms and equations (union-find).
+/// Which variables stand together in atoms and conditions (union-find).
 struct Links {
     parent: Vec<u32>,
     /// What a variable outside of atoms is computed from.
@@ -104,9 +102,9 @@ impl Links {
         self.made_of[variable.0 as usize] = variables_of(from);
     }
 
-    /// An equation links all variables in it, and what they are made of.
-    fn equate(&mut self, sides: &[Expr]) {
-        let mut open = variables_of(sides);
+    /// A condition links all variables in it, and what they are made of.
+    fn relate(&mut self, condition: &Expr) {
+        let mut open = variables_of([condition]);
         let Some(&first) = open.first() else { return };
         while let Some(variable) = open.pop() {
             self.unite(first, variable);
