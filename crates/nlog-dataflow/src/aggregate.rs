@@ -51,7 +51,8 @@ impl Groups {
     /// The aggregates of a group, unless it has no tuples or one of them fails.
     pub(crate) fn row<G: Row>(&mut self, key: &G, tuples: &[(&G, Diff)]) -> Option<G> {
         let symbols = Arc::clone(&self.symbols);
-        let present: Vec<&G> = tuples.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| *tuple).collect();
+        let present: Vec<&G> =
+            tuples.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| *tuple).collect();
         if present.is_empty() {
             return None;
         }
@@ -90,7 +91,8 @@ fn compute(aggregate: Aggregate, tuples: &[Vec<Symbol>], symbols: &Symbols) -> R
         Aggregate::Min => extreme(column(0).min())?,
         Aggregate::Max => extreme(column(0).max())?,
         Aggregate::Sum => {
-            let total: i128 = column(0).map(|value| if let Value::Int(value) = value { value.into() } else { 0 }).sum();
+            let total: i128 =
+                column(0).map(|value| if let Value::Int(value) = value { value.into() } else { 0 }).sum();
             Value::Int(i64::try_from(total).map_err(|_| function::sum_overflow(total))?)
         }
         Aggregate::Set => {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow, RuleId,
-    Schema, TableId, Tables, Transaction,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow,
+    RuleId, Schema, TableId, Tables, Transaction,
 };
 use nlog_plan::Plan;
 
@@ -100,9 +100,17 @@ impl Dataflow {
     }
 
     /// Runs changes of input tables, or with sign −1 their inverse, as the next epoch.
-    fn epoch(&mut self, changes: &Delta, facts: Diff, sign: Diff) -> Result<(Vec<(TableId, Changes)>, Troubles), String> {
+    fn epoch(
+        &mut self,
+        changes: &Delta,
+        facts: Diff,
+        sign: Diff,
+    ) -> Result<(Vec<(TableId, Changes)>, Troubles), String> {
         let time = self.time;
-        self.time = time.checked_add(1).filter(|next| *next < Time::MAX).ok_or("the engine has used up its epochs")?;
+        self.time = time
+            .checked_add(1)
+            .filter(|next| *next < Time::MAX)
+            .ok_or("the engine has used up its epochs")?;
         let count = self.workers.count();
         let mut parts: Vec<Epoch> = (0..count)
             .map(|index| Epoch { time, rows: Vec::new(), facts: if index == 0 { facts * sign } else { 0 } })
@@ -111,10 +119,14 @@ impl Dataflow {
             if !self.layout.plan.tables[table.0 as usize].needed {
                 continue;
             }
-            let rows = delta.insert.iter().map(|row| (row, sign)).chain(delta.delete.iter().map(|row| (row, -sign)));
+            let rows =
+                delta.insert.iter().map(|row| (row, sign)).chain(delta.delete.iter().map(|row| (row, -sign)));
             let shares = match self.layout.width(*table) {
                 Width::Narrow => share(rows, count, &self.symbols).into_iter().map(ByWidth::Narrow).collect(),
-                Width::Wide => share(rows, count, &self.symbols).into_iter().map(ByWidth::Wide).collect::<Vec<InputRows>>(),
+                Width::Wide => share(rows, count, &self.symbols)
+                    .into_iter()
+                    .map(ByWidth::Wide)
+                    .collect::<Vec<InputRows>>(),
             };
             for (part, rows) in parts.iter_mut().zip(shares) {
                 part.rows.push((*table, rows));
@@ -144,12 +156,14 @@ impl Dataflow {
         for (rule, failure, count) in troubles.failures {
             *failures.entry((rule, failure)).or_default() += count;
         }
-        let failures = failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
-            table: program.rule(RuleId(rule)).head,
-            cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
-        });
+        let failures =
+            failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
+                table: program.rule(RuleId(rule)).head,
+                cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
+            });
         let conflicts = troubles.conflicts.into_iter().filter_map(|conflict| {
-            let values = |row: &Vec<Symbol>| row.iter().map(|word| self.symbols.value(*word)).collect::<ValueRow>();
+            let values =
+                |row: &Vec<Symbol>| row.iter().map(|word| self.symbols.value(*word)).collect::<ValueRow>();
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
@@ -194,7 +208,8 @@ impl Evaluator for Dataflow {
         let changes = self.inputs.apply(transaction)?;
         match self.run(&changes.delta) {
             Ok(Ok(mut delta)) => {
-                let inputs = changes.delta.tables.into_iter().filter(|(table, _)| self.layout.is_wanted(*table));
+                let inputs =
+                    changes.delta.tables.into_iter().filter(|(table, _)| self.layout.is_wanted(*table));
                 delta.tables.extend(inputs);
                 Ok(Committed {
                     delta,
@@ -221,13 +236,11 @@ impl Evaluator for Dataflow {
         if schema.get(table).is_some_and(|table| table.role == Role::Input) {
             return Ok(self.inputs.contents(table));
         }
-        match self.reported.get_mut(&table) {
-            Some(reported) => Ok(reported.rows(&self.symbols)),
-            None => {
-                let name = schema.get(table).map_or("", |table| table.name.as_str());
-                Err(CommitError::Engine(format!("table {name} is not among those that the engine was asked for")))
-            }
+        if let Some(reported) = self.reported.get_mut(&table) {
+            return Ok(reported.rows(&self.symbols));
         }
+        let name = schema.get(table).map_or("", |table| table.name.as_str());
+        Err(CommitError::Engine(format!("table {name} is not among those that the engine was asked for")))
     }
 }
 

@@ -119,13 +119,7 @@ impl Call {
     fn new(function: &'static Function, arguments: Vec<Expression>) -> Self {
         let is_plain = |shape: &Shape| matches!(shape, Shape::Is(Type::Int | Type::Bool));
         let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
-        Call {
-            function,
-            arguments,
-            memo: (!cheap).then(HashMap::new),
-            words: Vec::new(),
-            values: Vec::new(),
-        }
+        Call { function, arguments, memo: (!cheap).then(HashMap::new), words: Vec::new(), values: Vec::new() }
     }
 
     fn evaluate(&mut self, frame: &[Symbol], symbols: &Symbols) -> Symbol {
@@ -140,7 +134,9 @@ impl Call {
         let result = match (self.function.evaluate)(&self.values) {
             Ok(Results::One(value)) => symbols.intern(&value),
             Ok(Results::None) => NONE,
-            Ok(Results::Many(_)) => unreachable!("the checker lets functions with many results be atoms only"),
+            Ok(Results::Many(_)) => {
+                unreachable!("the checker lets functions with many results be atoms only")
+            }
             Err(failure) => symbols.fail(failure),
         };
         if let Some(memo) = &mut self.memo {
@@ -217,7 +213,12 @@ impl Steps {
     }
 }
 
-fn run(actions: &mut [Action], binding: &mut Binding, symbols: &Symbols, done: &mut impl FnMut(&mut Binding)) {
+fn run(
+    actions: &mut [Action],
+    binding: &mut Binding,
+    symbols: &Symbols,
+    done: &mut impl FnMut(&mut Binding),
+) {
     for at in 0..actions.len() {
         let (now, later) = actions[at..].split_at_mut(1);
         match &mut now[0] {

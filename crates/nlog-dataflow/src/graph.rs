@@ -70,6 +70,15 @@ pub(crate) struct Graph {
 }
 
 type Rows<'s> = ByWidth<Collection<'s, Narrow>, Collection<'s, Wide>>;
+/// The rows of a derived table, and with their rules where these are asked for.
+struct Derived<'s, R: Row> {
+    rows: Collection<'s, R>,
+    with_rules: Option<Collection<'s, (R, u32)>>,
+}
+
+/// Makes the last step of a table's rule of this number.
+type Finisher<'f, O> = &'f dyn Fn(&Layout, &Arc<Symbols>, u32) -> Finish<O>;
+
 type AnyIndex<'s> = ByWidth<Index<'s, Narrow>, Index<'s, Wide>>;
 
 struct Builder<'s, 'p> {
@@ -134,24 +143,21 @@ impl<'s> Builder<'s, '_> {
     fn table(&mut self, id: TableId) {
         let rows = match self.layout.width(id) {
             Width::Narrow => {
-                let rows = self.rows(id);
-                self.end::<Narrow>(id, &rows);
-                ByWidth::Narrow(rows.0)
+                let derived = self.derived::<Narrow>(id);
+                self.end(id, &derived);
+                ByWidth::Narrow(derived.rows)
             }
             Width::Wide => {
-                let rows = self.rows(id);
-                self.end::<Wide>(id, &rows);
-                ByWidth::Wide(rows.0)
+                let derived = self.derived::<Wide>(id);
+                self.end(id, &derived);
+                ByWidth::Wide(derived.rows)
             }
         };
         self.tables[id.0 as usize] = Some(rows);
     }
 
-    /// The rows of a table, and with their rules where these are asked for.
-    fn rows<R: Row>(&mut self, id: TableId) -> (Collection<'s, R>, Option<Collection<'s, (R, u32)>>)
-    where
-        Finish<R>: Sized,
-    {
+    /// The rows of a table as a set.
+    fn derived<R: Row>(&mut self, id: TableId) -> Derived<'s, R> {
         match self.layout.form(id) {
             Form::Rows => {
                 let rows = self.derive(id, &|layout, symbols, _| head::row(layout.arity(id), symbols));
@@ -159,7 +165,7 @@ impl<'s> Builder<'s, '_> {
                     Keep::AsIs => rows,
                     Keep::Distinct | Keep::Key(_) => distinct(rows),
                 };
-                (rows, None)
+                Derived { rows, with_rules: None }
             }
             Form::Keyed(Width::Narrow) => self.keyed::<Narrow, R>(id),
             Form::Keyed(Width::Wide) => self.keyed::<Wide, R>(id),
@@ -167,14 +173,17 @@ impl<'s> Builder<'s, '_> {
     }
 
     /// The rows of a table whose rules or keys have to be looked at row by row.
-    fn keyed<P: Row, R: Row>(&mut self, id: TableId) -> (Collection<'s, R>, Option<Collection<'s, (R, u32)>>) {
+    fn keyed<P: Row, R: Row>(&mut self, id: TableId) -> Derived<'s, R> {
         let keyed = self.layout.keyed(id);
         let pairs: Collection<'s, (P, P)> = {
             let keyed = keyed.clone();
             self.derive(id, &move |_, symbols, rule| head::pair(keyed.clone(), rule, symbols))
         };
-        let logic = head::keep(keyed.clone(), &self.symbols, &self.troubles);
-        let kept = pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>("Keep", logic);
+        let mut keep = head::Keep::<P>::new(keyed.clone(), &self.symbols, &self.troubles);
+        let kept = pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(
+            "Keep",
+            move |key, values, output| keep.reduce(key, values, output),
+        );
         let (symbols, assemble) = (Arc::clone(&self.symbols), keyed.clone());
         let mut columns = Vec::new();
         let with_rules = kept.as_collection(move |key, value| {
@@ -182,24 +191,22 @@ impl<'s> Builder<'s, '_> {
             (R::pack(columns.iter().copied(), &symbols), rule)
         });
         let rows = with_rules.clone().map(|(row, _)| row);
-        (rows, keyed.attributed.then_some(with_rules))
+        Derived { rows, with_rules: keyed.attributed.then_some(with_rules) }
     }
 
     /// What all rules of a table derive.
-    fn derive<O: ExchangeData>(
-        &mut self,
-        id: TableId,
-        finish: &dyn Fn(&Layout, &Arc<Symbols>, u32) -> Finish<O>,
-    ) -> Collection<'s, O> {
+    fn derive<O: ExchangeData>(&mut self, id: TableId, finisher: Finisher<'_, O>) -> Collection<'s, O> {
         let layout = self.layout;
         let mut parts = Vec::new();
         for rule in layout.plan.rules.iter().filter(|rule| rule.head == id) {
-            let finish = finish(layout, &self.symbols, rule.rule.0);
+            let finish = finisher(layout, &self.symbols, rule.rule.0);
             parts.push(self.rule(rule, finish));
         }
         match (parts.pop(), parts) {
             (Some(only), rest) if rest.is_empty() => only,
-            (last, rest) => differential_dataflow::collection::concatenate(self.scope, rest.into_iter().chain(last)),
+            (last, rest) => {
+                differential_dataflow::collection::concatenate(self.scope, rest.into_iter().chain(last))
+            }
         }
     }
 
@@ -220,13 +227,18 @@ impl<'s> Builder<'s, '_> {
     }
 
     /// A rule with aggregates.
-    fn groups<G: Row, O: ExchangeData>(&mut self, rule: &RulePlan, mut finish: Finish<O>) -> Collection<'s, O> {
+    fn groups<G: Row, O: ExchangeData>(
+        &mut self,
+        rule: &RulePlan,
+        mut finish: Finish<O>,
+    ) -> Collection<'s, O> {
         let Output::Groups { group, tuple, check, aggregates, columns, .. } = &rule.output else {
             unreachable!("only rules with aggregates come here")
         };
         let end = head::group::<G>(group, tuple, check, rule.rule.0, &self.symbols, &self.troubles);
         let pairs = self.chain(&rule.chain, end);
-        let mut groups = Groups::new(aggregates, (group.len(), tuple.len()), rule.rule.0, &self.symbols, &self.troubles);
+        let mut groups =
+            Groups::new(aggregates, (group.len(), tuple.len()), rule.rule.0, &self.symbols, &self.troubles);
         let reduced = pairs.reduce_abelian::<_, ValBuilder<G, G, Time, Diff>, ValSpine<G, G, Time, Diff>>(
             "Aggregate",
             move |key, input, output| output.extend(groups.row(key, input).map(|row| (row, 1))),
@@ -292,27 +304,29 @@ impl<'s> Builder<'s, '_> {
     }
 
     fn arrange<R: Row>(&mut self, arrangement: &Arrangement) -> Index<'s, R> {
-        let pairs: Collection<'s, (R, R)> = self.chain(&arrangement.chain, head::arranged(arrangement, &self.symbols));
+        let pairs: Collection<'s, (R, R)> =
+            self.chain(&arrangement.chain, head::arranged(arrangement, &self.symbols));
         let pairs = if arrangement.distinct { distinct(pairs) } else { pairs };
         pairs.arrange_by_key()
     }
 
     /// Captures a table's changes if they are wanted, and watches it if nothing behind it is watched.
-    fn end<R: Row>(&mut self, id: TableId, rows: &(Collection<'s, R>, Option<Collection<'s, (R, u32)>>))
+    fn end<R: Row>(&mut self, id: TableId, derived: &Derived<'s, R>)
     where
         Changes: Capture<R>,
     {
         if self.layout.is_wanted(id) {
             let changes = Rc::new(RefCell::new(Changes::empty()));
             self.changes[id.0 as usize] = Some(Rc::clone(&changes));
-            match &rows.1 {
+            match &derived.with_rules {
                 Some(with_rules) => self.capture(with_rules, move |(row, rule), diff| {
                     changes.borrow_mut().push(row, rule, diff);
                 }),
-                None => self.capture(&rows.0, move |row, diff| changes.borrow_mut().push(row, NO_RULE, diff)),
+                None => self
+                    .capture(&derived.rows, move |row, diff| changes.borrow_mut().push(row, NO_RULE, diff)),
             }
         } else if !self.layout.is_read(id) {
-            self.watch(&rows.0);
+            self.watch(&derived.rows);
         }
     }
 
@@ -320,7 +334,11 @@ impl<'s> Builder<'s, '_> {
         self.capture(rows, |_, _| {});
     }
 
-    fn capture<D: ExchangeData>(&mut self, rows: &Collection<'s, D>, mut take: impl FnMut(D, Diff) + 'static) {
+    fn capture<D: ExchangeData>(
+        &mut self,
+        rows: &Collection<'s, D>,
+        mut take: impl FnMut(D, Diff) + 'static,
+    ) {
         let least = Rc::new(Cell::new(Some(0)));
         self.frontiers.push(Rc::clone(&least));
         rows.inner.clone().sink(Pipeline, "Capture", move |(input, frontier)| {
@@ -425,12 +443,12 @@ impl Scan {
     }
 }
 
-fn scan<'s, R: Row, O: ExchangeData>(
-    rows: Collection<'s, R>,
+fn scan<R: Row, O: ExchangeData>(
+    rows: Collection<'_, R>,
     scan: Scan,
     mut steps: Steps,
     mut end: End<O>,
-) -> Collection<'s, O> {
+) -> Collection<'_, O> {
     let (mut whole, mut binding) = (Vec::new(), Binding::default());
     rows.inner
         .unary::<ConsolidatingContainerBuilder<Vec<(O, Time, Diff)>>, _, _, _>(Pipeline, "Scan", |_, _| {
@@ -514,7 +532,9 @@ fn join<'s, R: Row, O: ExchangeData>(
         left,
         right,
         move |key: &R, left: &R, right: &R, time, left_count, right_count, out| {
-            let diff = left_count.checked_mul(*right_count).expect("a row is derived more often than can be counted");
+            let diff = left_count
+                .checked_mul(*right_count)
+                .expect("a row is derived more often than can be counted");
             sides.load(key, left, right, &mut binding);
             steps.run(&mut binding, &mut |binding| {
                 if let Some(made) = end(binding, diff) {

@@ -92,7 +92,7 @@ pub(crate) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> End
 
 /// The columns of a head, where a binding's failures end.
 struct Columns {
-    columns: Vec<Expression>,
+    expressions: Vec<Expression>,
     rule: u32,
     symbols: Arc<Symbols>,
     troubles: Noted,
@@ -102,7 +102,7 @@ struct Columns {
 impl Columns {
     fn new(columns: &[Scalar], rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
         Columns {
-            columns: columns.iter().map(|scalar| Expression::new(scalar, symbols)).collect(),
+            expressions: columns.iter().map(|scalar| Expression::new(scalar, symbols)).collect(),
             rule,
             symbols: Arc::clone(symbols),
             troubles: Rc::clone(troubles),
@@ -114,7 +114,7 @@ impl Columns {
     fn evaluate(&mut self, binding: &Binding, diff: Diff) -> Option<&[Symbol]> {
         self.words.clear();
         let mut failure = binding.least_failure(&self.symbols);
-        for column in &mut self.columns {
+        for column in &mut self.expressions {
             let word = column.evaluate(&binding.slots, &self.symbols);
             if word == NONE {
                 return None;
@@ -156,35 +156,38 @@ pub(crate) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> F
     })
 }
 
-/// The logic of a reduction: of the values under a key those that differ in more than the rule, each with its least
-/// rule. Notes a broken key.
-pub(crate) fn keep<P: Row>(
+/// Reduces a table's rows under one key.
+pub(crate) struct Keep<P> {
     keyed: Keyed,
-    symbols: &Arc<Symbols>,
-    troubles: &Noted,
-) -> impl FnMut(&P, &[(&P, Diff)], &mut Vec<(P, Diff)>) + 'static {
-    let (symbols, troubles) = (Arc::clone(symbols), Rc::clone(troubles));
-    let mut seen: Vec<(Vec<Symbol>, u32, P)> = Vec::new();
-    move |key, values, output| {
+    symbols: Arc<Symbols>,
+    troubles: Noted,
+    seen: Vec<(Vec<Symbol>, u32, P)>,
+}
+
+impl<P: Row> Keep<P> {
+    pub(crate) fn new(keyed: Keyed, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
+        Keep { keyed, symbols: Arc::clone(symbols), troubles: Rc::clone(troubles), seen: Vec::new() }
+    }
+
+    /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken key.
+    pub(crate) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
         // Nearly always: one rule derives one row.
         if let [(value, count)] = values {
             output.extend((*count > 0).then_some((**value, 1)));
             return;
         }
-        seen.clear();
+        self.seen.clear();
         for (value, _) in values.iter().filter(|(_, count)| *count > 0) {
             let mut row = Vec::new();
-            let rule = keyed.row(key, *value, &symbols, &mut row);
-            seen.push((row, rule, **value));
+            let rule = self.keyed.row(key, *value, &self.symbols, &mut row);
+            self.seen.push((row, rule, **value));
         }
-        seen.sort_unstable();
-        seen.dedup_by(|next, first| next.0 == first.0);
-        output.extend(seen.iter().map(|(_, _, value)| (*value, 1)));
-        // Differential wants the output sorted as it stands in the trace.
-        output.sort_unstable();
-        if keyed.checked {
-            let rows = seen.drain(..).map(|(row, _, _)| row).collect();
-            troubles.borrow_mut().conflicts.extend(Conflict::of(rows, keyed.table));
+        self.seen.sort_unstable();
+        self.seen.dedup_by(|next, first| next.0 == first.0);
+        output.extend(self.seen.iter().map(|(_, _, value)| (*value, 1)));
+        if self.keyed.checked {
+            let rows = self.seen.drain(..).map(|(row, _, _)| row).collect();
+            self.troubles.borrow_mut().conflicts.extend(Conflict::of(rows, self.keyed.table));
         }
     }
 }

@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 use nlog_data::{RuleId, TableDelta, Value};
 
-use crate::graph::{Changes, Diff};
 use crate::graph::{ByWidth, NO_RULE};
+use crate::graph::{Changes, Diff};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{Symbol, Symbols};
 
@@ -112,10 +112,17 @@ impl Reported {
     }
 
     /// Takes changes in and says what they are as values; none if nothing changed.
-    pub(crate) fn report(&mut self, changes: Changes, attribute: bool, symbols: &Symbols) -> Option<TableDelta> {
+    pub(crate) fn report(
+        &mut self,
+        changes: Changes,
+        attribute: bool,
+        symbols: &Symbols,
+    ) -> Option<TableDelta> {
         let as_delta = (self.columns, self.rule, attribute);
         match (&mut self.contents, changes) {
-            (ByWidth::Narrow(contents), ByWidth::Narrow(changes)) => report(contents, changes, as_delta, symbols),
+            (ByWidth::Narrow(contents), ByWidth::Narrow(changes)) => {
+                report(contents, changes, as_delta, symbols)
+            }
             (ByWidth::Wide(contents), ByWidth::Wide(changes)) => report(contents, changes, as_delta, symbols),
             _ => None,
         }
@@ -184,7 +191,8 @@ fn ranked<R: Row>(mut rows: Vec<(R, u32)>, columns: usize, symbols: &Symbols) ->
         for (row, _) in &rows {
             rank_of.entry(row.words()[column]).or_insert(0);
         }
-        let mut found: Vec<(Value, Symbol)> = rank_of.keys().map(|word| (reader.value(*word), *word)).collect();
+        let mut found: Vec<(Value, Symbol)> =
+            rank_of.keys().map(|word| (reader.value(*word), *word)).collect();
         found.sort_unstable();
         for (rank, (_, word)) in (0..).zip(&found) {
             rank_of.insert(*word, rank);

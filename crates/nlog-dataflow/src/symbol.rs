@@ -48,8 +48,12 @@ pub(crate) struct Symbols {
     hasher: DefaultHashBuilder,
     values: [RwLock<Interned<Value>>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
-    tuples: RwLock<Interned<Box<[Symbol]>>>,
+    tuples: RwLock<Interned<Tuple>>,
 }
+
+/// The columns of a wide row that have no words of their own.
+#[derive(Debug)]
+struct Tuple(Box<[Symbol]>);
 
 /// Things with numbers.
 #[derive(Debug)]
@@ -127,7 +131,8 @@ impl Symbols {
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
         match inline(symbol) {
             Some(value) => value,
-            None => read(&self.values[(symbol % SHARDS) as usize]).things[(symbol / SHARDS - FIRST) as usize].clone(),
+            None => read(&self.values[(symbol % SHARDS) as usize]).things[(symbol / SHARDS - FIRST) as usize]
+                .clone(),
         }
     }
 
@@ -168,18 +173,19 @@ impl Symbols {
     /// The symbol of a tuple of symbols.
     pub(crate) fn tuple(&self, columns: &[Symbol]) -> Symbol {
         let hash = self.hasher.hash_one(columns);
-        if let Some(number) = read(&self.tuples).find(hash, |other| **other == *columns) {
+        let is = |other: &Tuple| *other.0 == *columns;
+        if let Some(number) = read(&self.tuples).find(hash, is) {
             return number;
         }
         let mut table = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
-        table.find(hash, |other| **other == *columns).unwrap_or_else(|| {
-            table.insert(columns.into(), hash, Symbol::MAX, |columns: &Box<[Symbol]>| self.hasher.hash_one(&**columns))
+        table.find(hash, is).unwrap_or_else(|| {
+            table.insert(Tuple(columns.into()), hash, Symbol::MAX, |tuple| self.hasher.hash_one(&*tuple.0))
         })
     }
 
     /// Looks at the columns of a tuple.
     pub(crate) fn with_tuple(&self, tuple: Symbol, look: impl FnOnce(&[Symbol])) {
-        look(&read(&self.tuples).things[tuple as usize]);
+        look(&read(&self.tuples).things[tuple as usize].0);
     }
 }
 
@@ -194,7 +200,9 @@ impl Reader<'_> {
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
         match inline(symbol) {
             Some(value) => value,
-            None => self.values[(symbol % SHARDS) as usize].things[(symbol / SHARDS - FIRST) as usize].clone(),
+            None => {
+                self.values[(symbol % SHARDS) as usize].things[(symbol / SHARDS - FIRST) as usize].clone()
+            }
         }
     }
 }
@@ -228,10 +236,19 @@ mod tests {
         let symbols = Symbols::new();
         let mut values: Vec<Value> = [0, 1, -1, i64::MIN, i64::MAX]
             .into_iter()
-            .chain([30, 31, 32].into_iter().flat_map(|bit| (-2..=2).flat_map(move |by| [(1i64 << bit) + by, by - (1 << bit)])))
+            .chain(
+                [30, 31, 32]
+                    .into_iter()
+                    .flat_map(|bit| (-2..=2).flat_map(move |by| [(1i64 << bit) + by, by - (1 << bit)])),
+            )
             .map(Value::Int)
             .collect();
-        values.extend([Value::Bool(false), Value::Bool(true), Value::String("".into()), Value::String("a".into())]);
+        values.extend([
+            Value::Bool(false),
+            Value::Bool(true),
+            Value::String("".into()),
+            Value::String("a".into()),
+        ]);
         values.extend([Value::List([].into()), Value::Set([].into()), Value::Ip([127, 0, 0, 1].into())]);
         values.sort();
         values.dedup();
@@ -243,7 +260,11 @@ mod tests {
             assert!(!is_failure(*word), "{value:?}");
         }
         drop(reader);
-        assert_eq!(words, values.iter().map(|value| symbols.intern(value)).collect::<Vec<_>>(), "one symbol each");
+        assert_eq!(
+            words,
+            values.iter().map(|value| symbols.intern(value)).collect::<Vec<_>>(),
+            "one symbol each"
+        );
         let mut unique = words.clone();
         unique.sort_unstable();
         unique.dedup();

@@ -160,10 +160,14 @@ fn feed(graph: &mut Graph, epoch: Epoch) {
     for (table, rows) in epoch.rows {
         match (&mut graph.inputs[table.0 as usize], rows) {
             (Some(ByWidth::Narrow(input)), ByWidth::Narrow(rows)) => {
-                rows.into_iter().for_each(|(row, diff)| input.update(row, diff));
+                for (row, diff) in rows {
+                    input.update(row, diff);
+                }
             }
             (Some(ByWidth::Wide(input)), ByWidth::Wide(rows)) => {
-                rows.into_iter().for_each(|(row, diff)| input.update(row, diff));
+                for (row, diff) in rows {
+                    input.update(row, diff);
+                }
             }
             _ => {}
         }

@@ -70,10 +70,14 @@ fn random_histories_agree() {
                     4 => ("log_datapath_encap", vec![text("s", switch), text("e", host % 2)]),
                     _ => {
                         let number = Value::Int(65270 + random.below(11) as i64);
-                        ("ovsdb_tport", vec![text("h", host), text("e", switch % 2), address(port % 4), number])
+                        (
+                            "ovsdb_tport",
+                            vec![text("h", host), text("e", switch % 2), address(port % 4), number],
+                        )
                     }
                 };
-                let side = if random.below(3) == 0 { &mut transaction.delete } else { &mut transaction.insert };
+                let side =
+                    if random.below(3) == 0 { &mut transaction.delete } else { &mut transaction.insert };
                 side.entry(id(table)).or_default().push(row.clone());
                 if random.below(2) == 0 {
                     // Make room for the row, whatever is there under its key.

@@ -49,7 +49,8 @@ fn insert(engine: &mut Dataflow, table: &str, values: &[i64]) -> Result<(), Comm
 #[test]
 fn a_worker_that_panics_is_an_error_and_ends() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let compiled = compile("input table a(x: int); output table b(x: int, n: int); b(max_of(x, x), x) :- a(x);");
+    let compiled =
+        compile("input table a(x: int); output table b(x: int, n: int); b(max_of(x, x), x) :- a(x);");
     let mut program = (*compiled).clone();
     let HeadTerm::Value(Expr::Call { function, arguments }) = &mut program.rules[0].terms[0] else {
         panic!("the head begins with a call")

@@ -46,7 +46,8 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
 fn fail(case: Case, seed: u64, what: &dyn Fn(&Case) -> Result<(), String>) -> ! {
     let case = case.shrink(&|case| what(case).is_err());
     let why = what(&case).err().unwrap_or_default();
-    let plan = case.compile().map(|program| nlog_plan::Plan::for_outputs(program).to_string()).unwrap_or_default();
+    let plan =
+        case.compile().map(|program| nlog_plan::Plan::for_outputs(program).to_string()).unwrap_or_default();
     panic!("seed {seed}:\n{case}\n{why}\n{plan}");
 }
 
@@ -78,7 +79,8 @@ fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Ro
 }
 
 fn start(program: &Arc<Program>, workers: usize) -> Dataflow {
-    Dataflow::new(Arc::clone(program), Options { workers, observe: Tables::All, attribute: false }).expect("it starts")
+    Dataflow::new(Arc::clone(program), Options { workers, observe: Tables::All, attribute: false })
+        .expect("it starts")
 }
 
 /// What is in the tables depends on what is in the inputs, not on how it came there, and goes with it.
@@ -91,8 +93,9 @@ fn history_leaves_no_trace(case: &Case, seed: u64) -> Result<(), String> {
     }
     let empty = derived(&mut engine, &program);
     for step in 0..case.steps() {
-        let transaction =
-            case.transaction(step, &program, &mut |table| engine.contents(table).expect("inputs are always there"));
+        let transaction = case.transaction(step, &program, &mut |table| {
+            engine.contents(table).expect("inputs are always there")
+        });
         let before = derived(&mut engine, &program);
         if engine.commit(&transaction).is_err() && before != derived(&mut engine, &program) {
             return Err(format!("step {step} was refused and left a trace"));

@@ -89,7 +89,9 @@ impl<'a> Body<'a> {
                     }
                 }
                 HeadTerm::Aggregate { arguments, .. } => {
-                    arguments.iter().for_each(|expr| collect_variables(expr, &mut body.head));
+                    for expr in arguments {
+                        collect_variables(expr, &mut body.head);
+                    }
                 }
             }
         }
@@ -109,11 +111,15 @@ impl<'a> Body<'a> {
         for item in &self.items {
             match item.what {
                 What::Let { variable, .. } => {
-                    knowledge.dependencies.push(Dependency { from: item.uses.clone(), to: [variable].into() });
+                    knowledge
+                        .dependencies
+                        .push(Dependency { from: item.uses.clone(), to: [variable].into() });
                 }
                 What::Filter(expr) => {
                     for (variable, other) in equations(expr) {
-                        knowledge.dependencies.push(Dependency { from: variables_of(other), to: [variable].into() });
+                        knowledge
+                            .dependencies
+                            .push(Dependency { from: variables_of(other), to: [variable].into() });
                     }
                 }
                 What::Generate { .. } => {}
@@ -188,7 +194,11 @@ fn collect_variables(expr: &Expr, into: &mut Variables) {
             into.insert(*variable);
         }
         Expr::Constant(_) => {}
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| collect_variables(argument, into)),
+        Expr::Call { arguments, .. } => {
+            for argument in arguments {
+                collect_variables(argument, into);
+            }
+        }
         Expr::If { condition, then, otherwise } => {
             collect_variables(condition, into);
             collect_variables(then, into);
@@ -202,7 +212,9 @@ pub(crate) fn may_fail(expr: &Expr) -> bool {
     match expr {
         Expr::Variable(_) | Expr::Constant(_) => false,
         Expr::Call { function, arguments } => function.may_fail || arguments.iter().any(may_fail),
-        Expr::If { condition, then, otherwise } => may_fail(condition) || may_fail(then) || may_fail(otherwise),
+        Expr::If { condition, then, otherwise } => {
+            may_fail(condition) || may_fail(then) || may_fail(otherwise)
+        }
     }
 }
 
@@ -211,7 +223,8 @@ pub(crate) fn may_be_none(expr: &Expr) -> bool {
     match expr {
         Expr::Variable(_) | Expr::Constant(_) => false,
         Expr::Call { function, arguments } => {
-            function.multiplicity != nlog_data::function::Multiplicity::One || arguments.iter().any(may_be_none)
+            function.multiplicity != nlog_data::function::Multiplicity::One
+                || arguments.iter().any(may_be_none)
         }
         Expr::If { condition, then, otherwise } => {
             may_be_none(condition) || may_be_none(then) || may_be_none(otherwise)

@@ -6,8 +6,8 @@ use nlog::program::Aggregate;
 use nlog_data::{Schema, Value};
 
 use crate::plan::{
-    Arrangement, ArrangementId, Chain, GroupColumn, Keep, Operand, Output, Plan, RulePlan, Scalar, Selection, Source,
-    Step,
+    Arrangement, ArrangementId, Chain, GroupColumn, Keep, Operand, Output, Plan, RulePlan, Scalar, Selection,
+    Source, Step,
 };
 
 impl fmt::Display for ArrangementId {
@@ -55,7 +55,8 @@ impl fmt::Display for Plan {
                 Keep::AsIs => "as it is".to_owned(),
                 Keep::Distinct => "distinct".to_owned(),
                 Keep::Key(key) => {
-                    let names: Vec<&str> = key.iter().map(|column| table.columns[*column].name.as_str()).collect();
+                    let names: Vec<&str> =
+                        key.iter().map(|column| table.columns[*column].name.as_str()).collect();
                     format!("distinct, key ({}) checked", names.join(", "))
                 }
             };
@@ -117,7 +118,9 @@ impl Plan {
         for step in &chain.steps {
             match step {
                 Step::Let(scalar) => write!(f, ", {} = {}", chain.names[next], scalar.text(&chain.names))?,
-                Step::Key(scalar) => write!(f, ", key {} = {}", chain.names[next], scalar.text(&chain.names))?,
+                Step::Key(scalar) => {
+                    write!(f, ", key {} = {}", chain.names[next], scalar.text(&chain.names))?;
+                }
                 Step::Filter(scalar) => write!(f, ", if {}", scalar.text(&chain.names))?,
                 Step::Failed(scalar) => write!(f, ", if {} fails", scalar.text(&chain.names))?,
                 Step::Generate { function, arguments, wanted } => {
@@ -175,13 +178,20 @@ impl Scalar {
                 let name = &function.name;
                 let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic());
                 match arguments.as_slice() {
-                    [a, b] if !is_word && !names.is_empty() => format!("({} {name} {})", a.text(names), b.text(names)),
+                    [a, b] if !is_word && !names.is_empty() => {
+                        format!("({} {name} {})", a.text(names), b.text(names))
+                    }
                     _ if names.is_empty() => format!("{:p}({})", *function, list(arguments, names)),
                     _ => format!("{name}({})", list(arguments, names)),
                 }
             }
             Scalar::If { condition, then, otherwise } => {
-                format!("(if {} then {} else {})", condition.text(names), then.text(names), otherwise.text(names))
+                format!(
+                    "(if {} then {} else {})",
+                    condition.text(names),
+                    then.text(names),
+                    otherwise.text(names)
+                )
             }
         }
     }

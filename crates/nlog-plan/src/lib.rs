@@ -47,6 +47,6 @@ mod planner;
 mod rule;
 
 pub use plan::{
-    AggregatePlan, Arrangement, ArrangementId, Chain, GroupColumn, Keep, NARROW, Operand, Output, Plan, RulePlan, Scalar,
-    Selection, Slot, Source, Step, TablePlan,
+    AggregatePlan, Arrangement, ArrangementId, Chain, GroupColumn, Keep, NARROW, Operand, Output, Plan,
+    RulePlan, Scalar, Selection, Slot, Source, Step, TablePlan,
 };

@@ -242,7 +242,9 @@ impl Scalar {
     pub fn may_fail(&self) -> bool {
         match self {
             Scalar::Slot(_) | Scalar::Constant(_) => false,
-            Scalar::Call { function, arguments } => function.may_fail || arguments.iter().any(Scalar::may_fail),
+            Scalar::Call { function, arguments } => {
+                function.may_fail || arguments.iter().any(Scalar::may_fail)
+            }
             Scalar::If { condition, then, otherwise } => {
                 condition.may_fail() || then.may_fail() || otherwise.may_fail()
             }

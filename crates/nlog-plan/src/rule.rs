@@ -68,7 +68,8 @@ pub(crate) fn plan_rule(rule: &Rule, schema: &Schema, remove_duplicates: bool) -
     if remove_duplicates && places > 0 && (places > 1 || !unique) {
         (main, unique, followed) = plan(false);
     }
-    let failures = followed.into_iter().map(|item| Planner::new(rule, &body, Variant::Failure { item }).failure());
+    let failures =
+        followed.into_iter().map(|item| Planner::new(rule, &body, Variant::Failure { item }).failure());
     let failures = failures.collect();
     let output = output(rule, &main);
     RuleTree { chain: main.into_chain(), output, failures, unique }
@@ -217,7 +218,8 @@ impl<'a> Planner<'a> {
         let mut found = BTreeSet::new();
         loop {
             let next = (0..atoms.len()).find(|&atom| {
-                let is_lookup = atoms[atom].key.as_ref().is_some_and(|key| !key.is_empty() && key.is_subset(&bound));
+                let is_lookup =
+                    atoms[atom].key.as_ref().is_some_and(|key| !key.is_empty() && key.is_subset(&bound));
                 atom != from && !found.contains(&atom) && is_lookup
             });
             let Some(next) = next else { return found };
@@ -249,7 +251,8 @@ impl<'a> Planner<'a> {
         let missing: Variables = missing.difference(&partial.bound).copied().collect();
         let score = |unit: &Unit| {
             let atom = &self.body.atoms[unit.base];
-            let variables: Variables = unit.atoms().flat_map(|atom| &self.body.atoms[atom].variables).copied().collect();
+            let variables: Variables =
+                unit.atoms().flat_map(|atom| &self.body.atoms[atom].variables).copied().collect();
             let key = self.key(partial, &variables);
             let bound: Variables = key.iter().map(|part| part.right).collect();
             let lookup = atom.key.as_ref().is_some_and(|key| key.is_subset(&bound));
@@ -385,12 +388,20 @@ impl<'a> Planner<'a> {
         let bound: Variables = slots.iter().flatten().copied().collect();
         let failure = (left.tree.failure, right.tree.failure);
         let mut partial = Partial {
-            names: slots.iter().map(|slot| slot.map_or_else(String::new, |variable| self.name(variable))).collect(),
+            names: slots
+                .iter()
+                .map(|slot| slot.map_or_else(String::new, |variable| self.name(variable)))
+                .collect(),
             source: SourceTree::Join { left: Box::new(left.tree), right: Box::new(right.tree) },
             steps: Vec::new(),
             slots,
             atoms,
-            failing: left.failing.union(&right.failing).filter(|variable| bound.contains(variable)).copied().collect(),
+            failing: left
+                .failing
+                .union(&right.failing)
+                .filter(|variable| bound.contains(variable))
+                .copied()
+                .collect(),
             bound,
             knowledge,
             failed: failure.0 || failure.1,
@@ -420,7 +431,12 @@ impl<'a> Planner<'a> {
             What::Generate { .. } | What::Filter(_) => true,
         };
         let ready = |item: &Item<'_>| item.uses.is_subset(&partial.bound);
-        let any = self.body.items.iter().zip(&self.applied).any(|(item, done)| !done && ready(item) && spares(item));
+        let any = self
+            .body
+            .items
+            .iter()
+            .zip(&self.applied)
+            .any(|(item, done)| !done && ready(item) && spares(item));
         if any {
             self.apply_items(partial);
         }
@@ -429,8 +445,8 @@ impl<'a> Planner<'a> {
     /// Applies every item whose variables are bound.
     fn apply_items(&mut self, partial: &mut Partial) {
         let body = self.body;
-        while let Some(at) =
-            (0..body.items.len()).find(|&at| !self.applied[at] && body.items[at].uses.is_subset(&partial.bound))
+        while let Some(at) = (0..body.items.len())
+            .find(|&at| !self.applied[at] && body.items[at].uses.is_subset(&partial.bound))
         {
             self.applied[at] = true;
             let item = &body.items[at];
@@ -447,13 +463,19 @@ impl<'a> Planner<'a> {
                 What::Filter(expr) => {
                     let scalar = partial.scalar(expr);
                     let only_failures = self.variant == (Variant::Failure { item: at });
-                    partial.steps.push(if only_failures { Step::Failed(scalar) } else { Step::Filter(scalar) });
+                    partial.steps.push(if only_failures {
+                        Step::Failed(scalar)
+                    } else {
+                        Step::Filter(scalar)
+                    });
                     partial.failed |= item.may_fail;
                 }
                 What::Generate { function, arguments, results } => {
                     let live = self.live(&partial.atoms);
-                    let wanted: Vec<bool> =
-                        results.iter().map(|result| result.is_some_and(|result| live.contains(&result))).collect();
+                    let wanted: Vec<bool> = results
+                        .iter()
+                        .map(|result| result.is_some_and(|result| live.contains(&result)))
+                        .collect();
                     let arguments = arguments.iter().map(|argument| partial.scalar(argument)).collect();
                     partial.steps.push(Step::Generate { function, arguments, wanted: wanted.clone() });
                     for (result, _) in results.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
@@ -530,7 +552,9 @@ impl Partial {
     fn values(&self, live: &Variables, key: &[VariableId]) -> Vec<Slot> {
         let wanted = |variable: &VariableId| live.contains(variable) && !key.contains(variable);
         (0..self.slots.len())
-            .filter(|slot| self.slots[*slot].is_some_and(|variable| wanted(&variable) && self.slot(variable) == *slot))
+            .filter(|slot| {
+                self.slots[*slot].is_some_and(|variable| wanted(&variable) && self.slot(variable) == *slot)
+            })
             .collect()
     }
 

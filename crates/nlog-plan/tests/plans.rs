@@ -36,7 +36,7 @@ chosen(p, hv) :- on(p, hv), port(p, sw), setting("switch", sw);
 
 golden!(
     a_product_only_where_nothing_connects,
-    r#"
+    r"
 input table a(x: int);
 input table b(y: int);
 input table c(x: int, y: int);
@@ -44,24 +44,24 @@ output table connected(x: int, y: int);
 output table product(x: int, y: int);
 connected(x, y) :- a(x), b(y), c(x, y);
 product(x, y) :- a(x), b(y);
-"#
+"
 );
 
 golden!(
     rules_share_arrangements_whatever_their_variables_are_called,
-    r#"
+    r"
 input table on(port: string, hv: string);
 input table at(hv: string, ip: ip);
 output table one(port: string, ip: ip);
 output table other(port: string, ip: ip, hv: string);
 one(p, i) :- on(p, h), at(h, i);
 other(q, j, g) :- at(g, j), on(q, g);
-"#
+"
 );
 
 golden!(
     an_equation_is_a_join_key_and_its_failures_are_followed,
-    r#"
+    r"
 input table a(x: int, g: string);
 input table b(y: int, g: string);
 input table c(z: int);
@@ -69,12 +69,12 @@ output table next(x: int, y: int);
 output table flipped(x: int, y: int);
 next(x, y) :- a(x, _), b(x + 1, _), c(y), x < y;
 flipped(x, y) :- a(x, g), b(y, h), y == (x ^ 1), g == h;
-"#
+"
 );
 
 golden!(
     a_failure_that_no_column_shows_travels_in_a_hidden_one,
-    r#"
+    r"
 input table a(x: int, y: int);
 input table b(y: int, z: int);
 input table c(z: int);
@@ -82,12 +82,12 @@ output table filtered(x: int);
 output table shown(x: int, r: int);
 filtered(x) :- a(x, y), 10 / y > 2, b(y, z), c(z);
 shown(x, r) :- a(x, y), r = 10 / y, b(y, z), z > 0, c(z);
-"#
+"
 );
 
 golden!(
     duplicates_are_removed_where_they_come_up,
-    r#"
+    r"
 input table on(port: string, sw: string, hv: string) key(port);
 input table at(hv: string, ip: ip) key(hv);
 output table reach(hv: string, port: string, ip: ip);
@@ -96,7 +96,7 @@ output table whole(port: string, sw: string);
 reach(a, port, ip) :- on(_, sw, a), on(port, sw, b), at(b, ip), a != b;
 present(hv, sw) :- on(_, sw, hv);
 whole(port, sw) :- on(port, sw, _);
-"#
+"
 );
 
 golden!(
@@ -120,13 +120,13 @@ two_rules(port, "none") :- on(port, "lost");
 
 golden!(
     aggregates_group_by_the_other_columns,
-    r#"
+    r"
 input table on(port: string, hv: string, load: int) key(port);
 output table load(hv: string, total: int, ports: set<string>, busiest: string) key(hv);
 output table parity(odd: int, n: int);
 load(hv, sum(load, port), set(port), arg_max(load, port)) :- on(port, hv, load);
 parity(load % 2, count(port)) :- on(port, _, load);
-"#
+"
 );
 
 golden!(
@@ -148,7 +148,7 @@ joined(n, a, b, c, d, e, f) :- wide(a, b, c, d, e, f), sets(n, s), element(s, a)
 
 golden!(
     what_nobody_reads_and_nothing_can_fail_is_not_computed,
-    r#"
+    r"
 input table a(x: int);
 table idle(x: int);
 table may_fail(x: int);
@@ -158,5 +158,5 @@ idle(x) :- a(x);
 may_fail(x + 1) :- a(x);
 may_break(1, y) :- a(y);
 out(x) :- a(x);
-"#
+"
 );

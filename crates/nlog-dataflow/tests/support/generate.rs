@@ -70,10 +70,11 @@ impl Case {
         for number in 0..inputs {
             let wide = random.chance(8);
             let columns = if wide { 8 + random.below(3) } else { 1 + random.below(3) };
-            let types = (0..columns).map(|_| if random.chance(70) { Type::Int } else { Type::String }).collect();
+            let types =
+                (0..columns).map(|_| if random.chance(70) { Type::Int } else { Type::String }).collect();
             case.declare(&mut random, format!("i{number}"), Role::Input, types, 40);
         }
-        for number in 0..1 + random.below(5) {
+        for number in 0..=random.below(5) {
             case.derive(&mut random, number);
         }
         for _ in 0..4 + random.below(12) {
@@ -178,8 +179,7 @@ impl Case {
                 continue;
             }
             if let (true, Some(key)) = (*replace, program.schema.table(id).key_of(row)) {
-                let same_key =
-                    |other: &Row| program.schema.table(id).key_of(other).as_ref() == Some(&key);
+                let same_key = |other: &Row| program.schema.table(id).key_of(other).as_ref() == Some(&key);
                 let there = rows(id).into_iter().filter(same_key);
                 transaction.delete.entry(id).or_default().extend(there);
                 let inserts = transaction.insert.entry(id).or_default();
@@ -234,7 +234,7 @@ impl Case {
     /// The smallest case found that still fails.
     pub(crate) fn shrink(self, fails: &dyn Fn(&Case) -> bool) -> Case {
         let mut case = self;
-        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_mins(1);
         while let Some(smaller) = case.smaller().into_iter().find(|smaller| fails(smaller)) {
             case = smaller;
             if std::time::Instant::now() > deadline {
@@ -402,7 +402,8 @@ impl<'a> Writer<'a> {
     }
 
     fn variable(&mut self, ty: Type) -> Option<String> {
-        let fit: Vec<String> = self.bound.iter().filter(|(_, of)| *of == ty).map(|(name, _)| name.clone()).collect();
+        let fit: Vec<String> =
+            self.bound.iter().filter(|(_, of)| *of == ty).map(|(name, _)| name.clone()).collect();
         (!fit.is_empty()).then(|| self.random.pick(&fit).clone())
     }
 
@@ -420,7 +421,8 @@ impl<'a> Writer<'a> {
     }
 
     fn integer_over(&mut self, bound: &[(String, Type)]) -> String {
-        let fit: Vec<&String> = bound.iter().filter(|(_, ty)| *ty == Type::Int).map(|(name, _)| name).collect();
+        let fit: Vec<&String> =
+            bound.iter().filter(|(_, ty)| *ty == Type::Int).map(|(name, _)| name).collect();
         let operand = |random: &mut Random| {
             if fit.is_empty() || random.chance(15) {
                 random.pick(&INTEGERS[..9]).to_string()

@@ -6,7 +6,7 @@ pub(crate) mod generate;
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{CommitError, Evaluator, Row, TableId, Tables, Transaction, json};
+use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, json};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 
@@ -85,7 +85,14 @@ impl Runs {
             evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
             names.push(format!("{workers} workers"));
         }
-        Runs { program: Arc::clone(program), names, evaluators, lines: Vec::new(), txn: 0, tables: tables.clone() }
+        Runs {
+            program: Arc::clone(program),
+            names,
+            evaluators,
+            lines: Vec::new(),
+            txn: 0,
+            tables: tables.clone(),
+        }
     }
 
     /// Runs a transaction everywhere; the reference's line.
@@ -94,31 +101,9 @@ impl Runs {
         let txn = self.txn;
         let schema = &self.program.schema;
         self.lines = (self.evaluators.iter_mut())
-            .map(|evaluator| {
-                let mut line = Vec::new();
-                let more;
-                match evaluator.commit(transaction) {
-                    Ok(committed) => {
-                        json::write_delta_line(&mut line, txn, &committed.delta, schema);
-                        let mut said = format!(" {} {}", committed.redundant_inserts, committed.redundant_deletes);
-                        for (table, delta) in &committed.delta.tables {
-                            if !(delta.rules.is_empty() && delta.reattributed.is_empty()) {
-                                let name = &schema.table(*table).name;
-                                said += &format!(" {name}: {:?} {:?}", delta.rules, delta.reattributed);
-                            }
-                        }
-                        more = said;
-                    }
-                    Err(CommitError::Refused(error)) => {
-                        json::write_error_line(&mut line, txn, &error);
-                        more = format!(" {:?}", error.rule);
-                    }
-                    Err(CommitError::Engine(why)) => more = format!("engine: {why}"),
-                }
-                String::from_utf8(line).expect("JSON is text").trim_end().to_owned() + "\u{0}" + &more
-            })
+            .map(|evaluator| said(evaluator.commit(transaction), txn, schema))
             .collect();
-        self.lines[0].split('\u{0}').next().unwrap_or_default().to_owned()
+        self.lines[0].split('\0').next().unwrap_or_default().to_owned()
     }
 
     /// Whether all said the same last.
@@ -142,7 +127,8 @@ impl Runs {
         let program = Arc::clone(&self.program);
         let asked = program.schema.iter().filter(|(id, _)| self.tables.include(&program.schema, *id));
         asked.map(|(id, _)| id).all(|id| {
-            let mut contents = self.evaluators.iter_mut().map(|evaluator| evaluator.contents(id).expect("asked for"));
+            let mut contents =
+                self.evaluators.iter_mut().map(|evaluator| evaluator.contents(id).expect("asked for"));
             let first = contents.next().expect("there is a reference");
             contents.all(|other| other == first)
         })
@@ -152,4 +138,28 @@ impl Runs {
     pub(crate) fn inputs(&mut self, table: TableId) -> Vec<Row> {
         self.evaluators[0].contents(table).expect("inputs are always there")
     }
+}
+
+/// A transaction's line, and what is not in it.
+fn said(result: Result<Committed, CommitError>, txn: u64, schema: &Schema) -> String {
+    let mut line = Vec::new();
+    let more = match result {
+        Ok(committed) => {
+            json::write_delta_line(&mut line, txn, &committed.delta, schema);
+            let mut more = format!(" {} {}", committed.redundant_inserts, committed.redundant_deletes);
+            for (table, delta) in &committed.delta.tables {
+                if !(delta.rules.is_empty() && delta.reattributed.is_empty()) {
+                    more += &format!(" {table:?}: {:?} {:?}", delta.rules, delta.reattributed);
+                }
+            }
+            more
+        }
+        Err(CommitError::Refused(error)) => {
+            json::write_error_line(&mut line, txn, &error);
+            format!(" {:?}", error.rule)
+        }
+        Err(CommitError::Engine(why)) => format!("engine: {why}"),
+    };
+    let line = String::from_utf8(line).expect("JSON is text");
+    format!("{}\0{more}", line.trim_end())
 }
