@@ -94,12 +94,12 @@ struct Driver {
     /// Tunnels that the switch refused; not tried again before they change or the database is connected anew.
     tunnels_refused: BTreeMap<String, Tunnel>,
     transactions_refused: BTreeSet<u64>,
-    sync: Option<Sync>,
+    comparison: Option<Comparison>,
 }
 
 /// What a comparison of the whole switch has cost so far.
 #[derive(Debug, Default)]
-struct Sync {
+struct Comparison {
     flow_mods: usize,
     tunnels_changed: usize,
 }
@@ -137,7 +137,7 @@ impl Driver {
             tunnels_in_force: 0,
             tunnels_refused: BTreeMap::new(),
             transactions_refused: BTreeSet::new(),
-            sync: None,
+            comparison: None,
         }
     }
 
@@ -195,7 +195,7 @@ impl Driver {
         if flows_right
             && database.known
             && (tunnels_right || !database.ready)
-            && let Some(Sync { flow_mods, tunnels_changed }) = self.sync.take()
+            && let Some(Comparison { flow_mods, tunnels_changed }) = self.comparison.take()
         {
             self.outbox.put(Event::Synced { flow_mods, tunnels_changed });
         }
@@ -232,7 +232,7 @@ impl Driver {
         }
         if self.tunnels_compared != Some(database.connection) {
             self.tunnels_refused.clear();
-            self.sync.get_or_insert_default();
+            self.comparison.get_or_insert_default();
         }
         self.tunnels_refused.retain(|name, tunnel| want.get(name) == Some(tunnel));
         let mut plan = self.database.view().tunnel_plan(want);
@@ -243,13 +243,18 @@ impl Driver {
         if !plan.missing.is_empty() {
             for (name, result) in self.database.ensure_tunnels(&plan.missing).await? {
                 match result {
-                    Ok(()) => self.sync.iter_mut().for_each(|sync| sync.tunnels_changed += 1),
+                    Ok(()) => self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += 1),
                     Err(why) => self.refuse_tunnel(&name, want, &why),
                 }
             }
         }
         self.tunnels_compared = Some(database.connection);
-        Ok(plan.unwanted)
+        if plan.pending.is_empty() {
+            Ok(plan.unwanted)
+        } else {
+            let names = plan.pending.join(", ");
+            Err(format!("ovs-vswitchd has given no port number to {names} yet; does it run?"))
+        }
     }
 
     fn refuse_tunnel(&mut self, name: &str, want: &BTreeMap<String, Tunnel>, why: &str) {
@@ -280,7 +285,7 @@ impl Driver {
         };
         if !still.is_empty() {
             let removed = self.database.remove_tunnels(&still).await?;
-            self.sync.iter_mut().for_each(|sync| sync.tunnels_changed += removed);
+            self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += removed);
         }
         Ok(true)
     }
@@ -308,7 +313,7 @@ impl Driver {
             let installed = self.openflow.read(basis.connection).await?;
             self.intent.lock().ledger.read(&installed);
             self.basis = Some(basis);
-            self.sync.get_or_insert_default();
+            self.comparison.get_or_insert_default();
         }
         let (batch, version) = {
             let mut intent = self.intent.lock();
@@ -320,7 +325,7 @@ impl Driver {
         if let Some(batch) = batch {
             let applied = self.openflow.apply(basis.connection, batch.clone()).await?;
             self.intent.lock().ledger.settle(applied.refused.iter().map(|refused| refused.place));
-            self.sync.iter_mut().for_each(|sync| sync.flow_mods += applied.flow_mods);
+            self.comparison.iter_mut().for_each(|counts| counts.flow_mods += applied.flow_mods);
             for refused in applied.refused {
                 if let Some(change) = batch.get(refused.place) {
                     self.refuse(change.txn, refused.reason, change.to_string());

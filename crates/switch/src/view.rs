@@ -143,13 +143,15 @@ impl View {
                 continue;
             }
             let spec = spec(name, tunnel);
-            let right = self.interfaces.get(name).is_some_and(|interface| {
+            let present = self.interfaces.get(name).filter(|interface| {
                 is_ours(interface)
                     && interface.interface_type == spec.tunnel_type
                     && interface.options == spec.options
             });
-            if !right {
-                plan.missing.push(spec);
+            match present.map(Interface::status) {
+                None => plan.missing.push(spec),
+                Some(PortStatus::Pending) => plan.pending.push(name.clone()),
+                Some(_) => {}
             }
         }
         let unwanted = |name: &str| !want.contains_key(name) || plan.unsupported.contains_key(name);
@@ -236,6 +238,8 @@ impl View {
 pub(crate) struct TunnelPlan {
     /// To be created or changed.
     pub(crate) missing: Vec<TunnelSpec>,
+    /// As they should be in the database, but not taken up by ovs-vswitchd yet.
+    pub(crate) pending: Vec<String>,
     /// To be removed.
     pub(crate) unwanted: Vec<String>,
     /// Wanted, but the switch cannot carry them: name and reason.
@@ -385,6 +389,22 @@ mod tests {
                 "gone: No such device",
             ]
         );
+    }
+
+    #[test]
+    fn a_tunnel_without_a_port_number_is_pending_and_one_with_an_error_is_not() {
+        let want: BTreeMap<String, Tunnel> =
+            ["new", "bad", "good"].map(|name| (name.to_owned(), tunnel("gre", "flow"))).into();
+        let mut rows = Rows::new();
+        for (n, name, ofport) in [(3, "new", None), (4, "bad", Some(-1)), (5, "good", Some(5))] {
+            let spec = spec(name, &want[name]);
+            rows.interface(n, name, |row| {
+                let row = row.with("type", "gre").with("options", spec.options).with("ofport", ofport);
+                row.with("external_ids", map(&[OWNER]))
+            });
+        }
+        let plan = rows.view().tunnel_plan(&want);
+        assert_eq!(plan, TunnelPlan { pending: vec!["new".to_owned()], ..TunnelPlan::default() });
     }
 
     #[test]

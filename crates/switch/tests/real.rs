@@ -372,8 +372,9 @@ async fn tunnels_come_before_the_flows_of_their_transaction_and_go_after_them() 
     driven.confirmed(2).await;
     // The log of ovs-vswitchd is the witness.
     let log = ovs.log();
-    let line =
-        |what: &str| log.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}"));
+    let line = |what: &str| {
+        log.lines().position(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} is not in:\n{log}"))
+    };
     let order = [
         line("bridge br-int: added interface vx-2"),
         line("ADD table:50"),

@@ -6,6 +6,7 @@
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use switch::Config;
@@ -124,12 +125,19 @@ impl Ovs {
         self.log().lines().filter(is_flow_mod).count()
     }
 
-    /// What ovs-vswitchd has logged, every OpenFlow message included.
+    /// What ovs-vswitchd has logged, every OpenFlow message included, up to now: the log is written in the
+    /// background, so a request that nobody else makes is sent and looked for.
     pub fn log(&self) -> String {
-        // The log is written in the background; opening it anew waits for that.
-        self.appctl(&["vlog/reopen"]);
-        let log = std::fs::read(self.path("vs.log")).expect("the log of ovs-vswitchd");
-        String::from_utf8_lossy(&log).into_owned()
+        static MARKS: AtomicU64 = AtomicU64::new(0xfeed_0000_0000);
+        let mark = format!("metadata={:#x}", MARKS.fetch_add(1, Ordering::Relaxed));
+        self.ofctl(&["dump-flows", "BRIDGE", &mark]);
+        let mut log = String::new();
+        wait_until("the log is written", || {
+            let bytes = std::fs::read(self.path("vs.log")).expect("the log of ovs-vswitchd");
+            log = String::from_utf8_lossy(&bytes).into_owned();
+            log.contains(&mark)
+        });
+        log
     }
 
     pub fn config(&self) -> Config {
