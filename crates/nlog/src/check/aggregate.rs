@@ -25,7 +25,21 @@ pub(super) fn wrong_count(aggregate: Aggregate, given: usize) -> Option<&'static
     match (given < least || given > most, least, most) {
         (false, ..) => None,
         (true, 1, 1) => Some("1 argument"),
-        (true, 2, 2) => Some("2 arguments: the rank and the value"),
-        (true, ..) => Some("1 argument or more: what is added up, and what tells its tuples apart"),
+        (true, 2, 2) => Some("2 arguments"),
+        (true, ..) => Some("at least 1 argument"),
+    }
+}
+
+/// How the aggregate is used.
+pub(super) fn example(aggregate: Aggregate) -> &'static str {
+    match aggregate {
+        Aggregate::Count => "count(x) for how many different x there are",
+        Aggregate::Min => "min(x) for the least x",
+        Aggregate::Max => "max(x) for the greatest x",
+        Aggregate::Sum => "sum(x, id) adds up x over the different pairs of x and id",
+        Aggregate::Set => "set(x) for all x as a set",
+        Aggregate::List => "list(x) for all x, ascending",
+        Aggregate::ArgMin => "arg_min(rank, x) for the x of the least rank",
+        Aggregate::ArgMax => "arg_max(rank, x) for the x of the greatest rank",
     }
 }

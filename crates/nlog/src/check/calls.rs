@@ -26,8 +26,7 @@ impl Candidate {
             {
                 candidates.push(Candidate { function, arguments });
             }
-            let predicate = matches!(function.results.as_slice(), [only] if only.shape == Shape::Is(Type::Bool));
-            if predicate && takes(function, terms) {
+            if is_predicate(function) && takes(function, terms) {
                 candidates.push(Candidate { function, arguments: terms });
             }
         }
@@ -63,6 +62,11 @@ impl Candidate {
         let wanted = self.types(terms.len(), origin, types);
         terms.iter().zip(wanted).try_for_each(|(&term, wanted)| types.unify(term, wanted))
     }
+}
+
+/// Whether a function says yes or no, and so can be an atom without its result.
+pub(super) fn is_predicate(function: &Function) -> bool {
+    matches!(function.results.as_slice(), [only] if only.shape == Shape::Is(Type::Bool))
 }
 
 fn takes(function: &Function, arguments: usize) -> bool {

@@ -97,7 +97,7 @@ fn evaluate(
     }
     let mut usage = Usage::default();
     let mut scope = Scope::new(sources, declarations, reports, &mut usage);
-    let mut resolver = Resolver::of_constant(&mut scope);
+    let mut resolver = Resolver::of_constant(&mut scope, &constant.name.name);
     let node = resolver.expr(value);
     if let Some((ty, span)) = declared {
         let wanted = resolver.types.known(&ty, span);

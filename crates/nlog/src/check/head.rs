@@ -4,7 +4,7 @@ use nlog_data::{Role, Type, function};
 
 use super::aggregate;
 use super::declarations::Column;
-use super::resolve::{Node, NodeKind, Resolver, counted};
+use super::resolve::{Node, NodeKind, Resolver};
 use super::types::TypeVar;
 use crate::diagnostic::{Code, Report};
 use crate::program::Aggregate;
@@ -54,7 +54,7 @@ impl Resolver<'_, '_> {
             self.report(Code::Arity, rest, message, "name the other columns instead of `..`");
             None
         } else {
-            self.by_column(call, columns)
+            self.by_column(call, columns, true)
         };
         let Some(by_column) = by_column else {
             self.taint_call(call);
@@ -108,7 +108,7 @@ impl Resolver<'_, '_> {
             fault = Some(Report::new(Code::NamedArgument, span, message, "give the arguments in order"));
         } else if let Some(wanted) = aggregate::wrong_count(aggregate, call.arguments.len()) {
             let message = format!("the aggregate `{name}` takes {wanted}, not {}", call.arguments.len());
-            let help = format!("{} given here", counted(call.arguments.len(), "argument"));
+            let help = format!("for example: {}", aggregate::example(aggregate));
             fault = Some(Report::new(Code::Arity, call.span, message, help));
         }
         if let Some(report) = fault {

@@ -24,7 +24,10 @@ impl Resolver<'_, '_> {
             }
             let name = &variable.name;
             let message = format!("the variable `{name}` is used nowhere else in the rule");
-            let help = format!("write `_`, or `_{name}` to keep the name");
+            let help = match variable.defined {
+                true => format!("remove its definition, or name it `_{name}` to keep it"),
+                false => format!("write `_`, or `_{name}` to keep the name"),
+            };
             self.report(Code::UnusedVariable, variable.first, message, help);
         }
     }

@@ -23,7 +23,7 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nlog_data::{Column, Schema, Table, TableId, Type};
+use nlog_data::{Column, Role, Schema, Table, TableId, Type};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::program::{Program, Rule};
@@ -82,7 +82,7 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
         }
         for (import, found) in file.ast.imports.iter().zip(&file.imports) {
             if found.is_none() {
-                let message = format!("there is no file {:?}, seen from the folder of this one", import.path);
+                let message = format!("the imported file {:?} does not exist", import.path);
                 let help = "paths of imports are relative to the importing file";
                 reports.push(Report::new(Code::MissingImport, import.span, message, help));
             }
@@ -97,12 +97,14 @@ fn check_rule(
     dependencies: &mut Vec<Dependency>,
 ) -> Option<(Span, Rule)> {
     let sources = scope.sources;
-    let mut resolver = Resolver::new(scope);
+    let mut resolver = Resolver::of_rule(scope, &rule.head.name.name);
     let items = resolver.body(&rule.body);
     let head = resolver.head(rule);
     resolver.settle_calls();
     let table = head.as_ref().map(|(table, _)| *table);
-    if let Some(head) = table {
+    // A head that is an input is reported; a circle through it would only follow from that.
+    let fills = table.filter(|&table| resolver.scope.declarations.tables[table].role != Role::Input);
+    if let Some(head) = fills {
         dependencies.extend(items.iter().filter_map(|item| match item.kind {
             ItemIr::Table(reads, _) => Some(Dependency { head, reads, atom: item.span }),
             _ => None,

@@ -347,9 +347,11 @@ impl Resolver<'_, '_> {
         }
         let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
         if let (true, Some(first)) = (roots.is_empty(), first) {
-            let names = unbound.iter().map(|&variable| self.variables[variable].name.as_str());
-            let message = format!("{} get no value: each is defined by the others or itself", quoted(names));
-            let help = "let an atom of a table bind one of them";
+            let names = quoted(unbound.iter().map(|&variable| self.variables[variable].name.as_str()));
+            let (message, help) = match unbound.len() {
+                1 => (format!("{names} is defined by itself"), "define it by what the body binds"),
+                _ => (format!("{names} are defined by each other"), "let an atom of a table bind one of them"),
+            };
             self.report(Code::UnboundVariable, self.variables[first].first, message, help);
         }
     }

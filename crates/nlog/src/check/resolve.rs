@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use nlog_data::{Function, Type, Value, function};
 
-use super::calls::{Candidate, Site};
+use super::calls::{Candidate, Site, is_predicate};
 use super::declarations::{Column, Columns, Constant, Declarations, Usage, duplicate_column, quoted, scalar, unknown_column};
 use super::suggest;
 use super::types::{TypeVar, Types};
@@ -77,6 +77,8 @@ pub(super) struct Variable {
     pub(super) count: usize,
     /// Whether an atom of a table gives it its values; so do faulty atoms.
     pub(super) in_atom: bool,
+    /// Whether it stands on the left of a `=`.
+    pub(super) defined: bool,
     /// Whether it stands in a part that is at fault.
     pub(super) in_fault: bool,
 }
@@ -119,13 +121,24 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) failed: bool,
     /// Whether a type may be unknown because of a mistake that is reported.
     pub(super) excused: bool,
+    /// What is being resolved, for messages: `` the rule for `x` ``.
+    subject: String,
     /// In the definition of a constant there are none.
     variables_allowed: bool,
 }
 
 impl<'a, 's> Resolver<'a, 's> {
-    pub(super) fn new(scope: &'s mut Scope<'a>) -> Self {
+    pub(super) fn of_rule(scope: &'s mut Scope<'a>, head: &str) -> Self {
+        Resolver::new(scope, format!("the rule for `{head}`"))
+    }
+
+    pub(super) fn of_constant(scope: &'s mut Scope<'a>, name: &str) -> Self {
+        Resolver { variables_allowed: false, ..Resolver::new(scope, format!("the constant `{name}`")) }
+    }
+
+    fn new(scope: &'s mut Scope<'a>, subject: String) -> Self {
         Resolver {
+            subject,
             scope,
             types: Types::default(),
             variables: Vec::new(),
@@ -135,10 +148,6 @@ impl<'a, 's> Resolver<'a, 's> {
             excused: false,
             variables_allowed: true,
         }
-    }
-
-    pub(super) fn of_constant(scope: &'s mut Scope<'a>) -> Self {
-        Resolver { variables_allowed: false, ..Resolver::new(scope) }
     }
 
     pub(super) fn report(&mut self, code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) {
@@ -193,6 +202,7 @@ impl<'a, 's> Resolver<'a, 's> {
             _ => None,
         };
         if let Some(target) = target {
+            self.variables[target].defined = true;
             let node = self.expr(right);
             let ty = self.variables[target].ty;
             self.expect(&node, ty, &format!("`{}`", self.variables[target].name), Some(left.span));
@@ -237,7 +247,7 @@ impl<'a, 's> Resolver<'a, 's> {
             self.taint_call(call);
             return None;
         };
-        let Some(by_column) = self.by_column(call, columns) else {
+        let Some(by_column) = self.by_column(call, columns, false) else {
             self.taint_call(call);
             return None;
         };
@@ -296,7 +306,12 @@ impl<'a, 's> Resolver<'a, 's> {
     }
 
     /// The argument for each column, or `None` after a report.
-    pub(super) fn by_column<'c>(&mut self, call: &'c Call, columns: &Columns<'_>) -> Option<Vec<Option<&'c Argument>>> {
+    pub(super) fn by_column<'c>(
+        &mut self,
+        call: &'c Call,
+        columns: &Columns<'_>,
+        is_head: bool,
+    ) -> Option<Vec<Option<&'c Argument>>> {
         let table = &call.name.name;
         let named = call.arguments.iter().filter(|argument| argument.name.is_some()).count();
         if named == 0 {
@@ -304,7 +319,7 @@ impl<'a, 's> Resolver<'a, 's> {
             if given > wanted || (given < wanted && call.rest.is_none()) {
                 let message = format!("table `{table}` has {}, not {given}", counted(wanted, "column"));
                 let names = quoted(columns.iter().map(|column| column.name.name.as_str()));
-                let help = match given < wanted {
+                let help = match given < wanted && !is_head {
                     true => format!("its columns are {names}; write `_` for one that does not matter"),
                     false => format!("its columns are {names}"),
                 };
@@ -326,10 +341,15 @@ impl<'a, 's> Resolver<'a, 's> {
             self.report(Code::NamedArgument, call.span, message, "name all terms of the atom, or none");
             return None;
         }
-        self.by_column_name(call, columns)
+        self.by_column_name(call, columns, is_head)
     }
 
-    fn by_column_name<'c>(&mut self, call: &'c Call, columns: &Columns<'_>) -> Option<Vec<Option<&'c Argument>>> {
+    fn by_column_name<'c>(
+        &mut self,
+        call: &'c Call,
+        columns: &Columns<'_>,
+        is_head: bool,
+    ) -> Option<Vec<Option<&'c Argument>>> {
         let table = &call.name.name;
         let mut by_column: Vec<Option<&'c Argument>> = vec![None; columns.len()];
         let mut faulty = false;
@@ -353,7 +373,11 @@ impl<'a, 's> Resolver<'a, 's> {
         let missing: Vec<&str> = missing.map(|(column, _)| column.name.name.as_str()).collect();
         if !faulty && !missing.is_empty() && call.rest.is_none() {
             let message = format!("the term for {} of `{table}` is missing", quoted(missing));
-            self.report(Code::Arity, call.span, message, "name the column, or end with `..` to skip the others");
+            let help = match is_head {
+                true => "give every column a value",
+                false => "name the column, or end with `..` to skip the others",
+            };
+            self.report(Code::Arity, call.span, message, help);
             faulty = true;
         }
         (!faulty).then_some(by_column)
@@ -395,8 +419,8 @@ impl<'a, 's> Resolver<'a, 's> {
                 self.expect(&condition, bool, "the condition after `if`", None);
                 let then = self.expr(then);
                 let otherwise = self.expr(otherwise);
-                self.expect(&otherwise, then.ty, "the value after `then`", Some(then.span));
-                let ty = then.ty;
+                let agree = self.expect(&otherwise, then.ty, "the value after `then`", Some(then.span));
+                let ty = if agree { then.ty } else { self.types.anything() };
                 (NodeKind::If(Box::new(condition), Box::new(then), Box::new(otherwise)), ty)
             }
             ExprKind::List(values) => {
@@ -521,6 +545,7 @@ impl<'a, 's> Resolver<'a, 's> {
                     first: span,
                     count: 0,
                     in_atom: false,
+                    defined: false,
                     in_fault: false,
                 });
                 self.by_name.insert(name.to_owned(), index);
@@ -597,7 +622,10 @@ impl<'a, 's> Resolver<'a, 's> {
         let functions = function::functions().iter().map(|function| &*function.name);
         let help = match self.scope.nearest(&name.name, functions) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "the functions are listed in the language's reference".to_owned(),
+            None => match alike(&name.name).as_slice() {
+                [] => "functions are built in, and none has a similar name; the language's reference lists them".into(),
+                names => format!("functions that begin alike: {}", quoted(names.iter().copied())),
+            },
         };
         self.report(Code::UnknownFunction, name.span, format!("unknown function `{}`", name.name), help);
     }
@@ -619,6 +647,10 @@ impl<'a, 's> Resolver<'a, 's> {
             .iter()
             .map(|function| function.parameters.len() + if as_atom { function.results.len() } else { 0 })
             .collect();
+        if as_atom {
+            let predicates = functions.iter().filter(|function| is_predicate(function));
+            counts.extend(predicates.map(|function| function.parameters.len()));
+        }
         counts.sort_unstable();
         counts.dedup();
         let what = if as_atom { "term" } else { "argument" };
@@ -629,7 +661,7 @@ impl<'a, 's> Resolver<'a, 's> {
                 format!("{} {what}s", several.join(" or "))
             }
         };
-        let with_result = if as_atom { ", its result among them" } else { "" };
+        let with_result = if as_atom { " (arguments and result)" } else { "" };
         let message = format!("`{name}` takes {wanted}{with_result}, not {given}");
         self.report(Code::Arity, call.span, message, signatures(functions));
     }
@@ -658,20 +690,22 @@ impl<'a, 's> Resolver<'a, 's> {
                 .to_owned(),
             _ => "write the opposite comparison, or compare with `false`".to_owned(),
         };
-        let message = "there is no negation in nlog";
+        let message = format!("{} negates, and nlog has no negation", self.subject);
         let span = Span { end: operand.span.end, ..sign };
         self.report(Code::Negation, span, message, help);
     }
 
-    /// Requires a type of a value; `what` wants it, because of what stands at `because`.
-    pub(super) fn expect(&mut self, node: &Node, wanted: TypeVar, what: &str, because: Option<Span>) {
+    /// Requires a type of a value; `what` wants it, because of what stands at `because`. Whether it has that type;
+    /// if not, that is reported.
+    pub(super) fn expect(&mut self, node: &Node, wanted: TypeVar, what: &str, because: Option<Span>) -> bool {
         if self.types.unify(node.ty, wanted).is_ok() {
-            return;
+            return true;
         }
         let (found, wanted_name) = (self.types.show(node.ty), self.types.show(wanted));
         let text = self.quote(node.span);
         let message = format!("{text} is of type {found}, but {what} is of type {wanted_name}");
         self.mismatch(node, message, &found, &wanted_name, because);
+        false
     }
 
     /// Reports a value of a wrong type, with the places that made the types known.
@@ -708,6 +742,16 @@ impl<'a, 's> Resolver<'a, 's> {
 /// `1 column`, `2 columns`
 pub(super) fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Functions that share the beginning of a name, a few at most.
+fn alike(name: &str) -> Vec<&'static str> {
+    let Some((start, _)) = name.rsplit_once('_') else { return Vec::new() };
+    let names = function::functions().iter().map(|function| &*function.name);
+    let mut alike: Vec<&str> = names.filter(|other| other.starts_with(start)).collect();
+    alike.dedup();
+    alike.truncate(4);
+    alike
 }
 
 /// The signatures of functions, for help.

@@ -93,10 +93,12 @@ fn windows<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Vec<Window<'a>>
     windows
 }
 
-/// The bytes of the lines that the span touches, without the last line break.
+/// The bytes of the lines that the span touches, without the last line break (LF or CR LF).
 fn lines_around(file: &SourceFile, span: Span) -> Range<usize> {
     let text = file.text.as_bytes();
     let start = text[..span.start as usize].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let end = text[span.end as usize..].iter().position(|&byte| byte == b'\n');
-    start..end.map_or(text.len(), |at| span.end as usize + at)
+    let end = end.map_or(text.len(), |at| span.end as usize + at);
+    let carriage_return = text[start..end].ends_with(b"\r");
+    start..end - usize::from(carriage_return)
 }

@@ -57,6 +57,7 @@ pub fn parse(text: &str) -> Parse {
         builder: GreenNodeBuilder::new(),
         open: 0,
         depth: 0,
+        item_start: 0,
         item_indent: 0,
         errors: Vec::new(),
     };
@@ -87,6 +88,8 @@ struct Parser<'text> {
     open: usize,
     /// How many nested constructs are open.
     depth: usize,
+    /// Where the declaration at hand starts, as an index of `significant`.
+    item_start: usize,
     /// How far the declaration at hand is indented, in bytes.
     item_indent: usize,
     errors: Vec<SyntaxError>,
@@ -224,16 +227,21 @@ impl<'text> Parser<'text> {
         };
         let (text, range) = (self.text_of(token), token.start as usize..token.end as usize);
         let end = self.previous_end();
-        let next_line = self.text[end..range.start].contains('\n');
+        let next_line = self.in_item() && self.text[end..range.start].contains('\n');
         match misspelt(token.kind, text) {
             Some((message, help)) => self.error(range, message, help),
             // What is missing at the end of a line is best shown there.
-            None if next_line && self.at > 0 => {
+            None if next_line => {
                 self.error(end..end, format!("expected {wanted} after this, found `{text}`"), help);
             }
             None => self.error(range, format!("expected {wanted}, found {}", describe(token.kind, text)), help),
         }
         Err(Abandoned)
+    }
+
+    /// Whether the declaration at hand has a token already.
+    fn in_item(&self) -> bool {
+        self.at > self.item_start
     }
 
     /// Runs `parse` one level deeper, if that is allowed.
@@ -263,6 +271,7 @@ impl<'text> Parser<'text> {
     fn item(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed) {
         self.emit_trivia_before_docs();
         self.item_indent = self.token(0).and_then(|token| self.indent(token)).unwrap_or(usize::MAX);
+        self.item_start = self.at;
         let open = self.open;
         self.start(kind);
         self.depth = 0;

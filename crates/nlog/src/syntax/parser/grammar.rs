@@ -106,6 +106,9 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
 
 /// `name(arguments)` where nothing else may stand.
 fn call(p: &mut Parser<'_>, help: &str) -> Parsed {
+    if p.current() == K::Semicolon {
+        return p.unexpected("a declaration or a rule", "remove the `;`: nothing stands before it");
+    }
     if p.current() != K::Ident {
         return p.unexpected("a declaration or a rule", help);
     }
