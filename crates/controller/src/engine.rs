@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, ChangeSet, Kind, ObjectKey, Outcome};
 use switch::Desired;
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info};
 
 use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
-use crate::receipt::Receipt;
+use crate::receipt::{Receipt, Watch};
 use crate::rules::Rules;
 
 /// How many requests may share one write of the journal.
@@ -82,7 +82,7 @@ pub(crate) enum Request {
     Get { kind: Kind, id: Option<String>, answer: Answer<Vec<String>> },
     List { node: String, answer: Answer<Option<Listing>> },
     Status { answer: Answer<Status> },
-    Watch { from: Option<u64>, answer: Answer<(Vec<Receipt>, broadcast::Receiver<Receipt>)> },
+    Watch { from: Option<u64>, answer: Answer<Watch> },
     Stop,
 }
 
@@ -140,10 +140,7 @@ impl Engine {
     }
 
     /// The receipts kept from a transaction on, and all to come.
-    pub async fn watch(
-        &self,
-        from: Option<u64>,
-    ) -> Result<(Vec<Receipt>, broadcast::Receiver<Receipt>), Stopping> {
+    pub async fn watch(&self, from: Option<u64>) -> Result<Watch, Stopping> {
         self.ask(|answer| Request::Watch { from, answer }).await
     }
 
@@ -284,6 +281,7 @@ impl Worker {
                 Effect::Query(request) => self.answer(request),
             }
         }
+        self.fleet.receipts.send_changed();
         Ok(())
     }
 

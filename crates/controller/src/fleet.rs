@@ -126,8 +126,9 @@ struct Switch {
 struct Faults {
     /// The connection that is down, and why.
     connection: BTreeMap<Channel, String>,
-    /// What the switch refused; until it was compared again, or a later transaction was confirmed.
-    refused: Option<(Option<u64>, String)>,
+    /// What the switch refused last. It stands until the connection is lost: a driver tells again after the next one
+    /// what is still refused, and does not tell when it is refused no more.
+    refused: Option<String>,
     /// Its last report, refused by the rules.
     report: Option<String>,
     /// What it reports as wrong.
@@ -307,6 +308,7 @@ impl Fleet {
                 warn!(switch = node, %channel, why, "switch not connected");
                 switch.up.remove(&channel);
                 switch.compared = false;
+                switch.faults.refused = None;
                 switch.faults.connection.insert(channel, why);
                 if channel == Channel::OpenFlow {
                     for txn in &switch.pending {
@@ -327,21 +329,18 @@ impl Fleet {
                 debug!(switch = node, txn, "transaction in force");
                 switch.pending.remove(&txn);
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
-                if switch.faults.refused.as_ref().is_some_and(|(refused, _)| *refused < Some(txn)) {
-                    switch.faults.refused = None;
-                }
                 self.receipts.advance(txn, &node, |receipt| {
                     Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
                 });
             }
             Event::Refused { txn, reason, what } => {
-                warn!(switch = node, txn, reason, what, "switch refused");
+                // The driver has logged it.
                 let text = format!("refused {what}: {reason}");
                 if let Some(txn) = txn {
                     switch.pending.remove(&txn);
                     self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
                 }
-                switch.faults.refused = Some((txn, text));
+                switch.faults.refused = Some(text);
             }
             Event::Synced { flow_mods, tunnels_changed } => {
                 info!(switch = node, flow_mods, tunnels_changed, "switch compared with what it should have");
@@ -388,7 +387,7 @@ impl Fleet {
 impl Faults {
     fn worst(&self) -> Option<String> {
         let connection = || self.connection.values().next().cloned();
-        let refused = || self.refused.as_ref().map(|(_, text)| text.clone());
+        let refused = || self.refused.clone();
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
         let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
         first.or_else(|| self.problems.clone())

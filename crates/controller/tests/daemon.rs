@@ -330,7 +330,9 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     apply(&mut client, NETWORK).await.unwrap();
     let switches = running.switches.clone();
     switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    status_when(&mut client, |status| status.switches[0].pending == 1 && status.last_txn == 2).await;
     switches.connect("hv2", report(&[("blue-2", 5)], &[])).await;
+    status_when(&mut client, |status| status.switches[1].pending == 1 && status.last_txn == 3).await;
     switches.confirm("hv2").await;
     let error_is = |text: &'static str| {
         move |status: &pb::StatusResponse| status.switches[0].last_error == text && !status.switches[0].synced
@@ -347,6 +349,11 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     );
 
     let txn = apply(&mut client, "{kind: switch_port, id: red-2, switch: red}").await.unwrap().txn.unwrap();
+    switches.event("hv1", Event::Confirmed { txn, at: std::time::Instant::now() }).await;
+    // A later transaction in force does not mean that what was refused is.
+    status_when(&mut client, |status| status.switches[0].confirmed_txn == Some(txn)).await;
+    status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
+    let txn = apply(&mut client, "{kind: switch_port, id: red-3, switch: red}").await.unwrap().txn.unwrap();
     let why = "unix:/run/hv1/br-int.mgmt: connection reset".to_owned();
     switches.event("hv1", Event::Disconnected { channel: Channel::OpenFlow, why }).await;
     status_when(&mut client, error_is("unix:/run/hv1/br-int.mgmt: connection reset")).await;

@@ -1,0 +1,84 @@
+//! The rules that the controller carries with it, on the engine that it runs.
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use controller::Rules;
+use controller::core::Core;
+use controller::record::Record;
+use nlog_data::{Evaluator, Tables};
+use nlog_dataflow::{Dataflow, Options};
+use support::*;
+
+fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
+    let options = Options { workers, observe: Tables::These(rules.observed()), attribute: true };
+    Box::new(Dataflow::new(rules.program().clone(), options).unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn core_on(evaluator: Box<dyn Evaluator>, rules: &Arc<Rules>, records: &[Record]) -> Core {
+    Core::restore(evaluator, rules.clone(), records, now()).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+#[test]
+fn the_rules_built_in_are_those_of_the_repository() {
+    let built_in = Rules::load(None).unwrap();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
+    let folder = Rules::load(Some(&folder)).unwrap();
+    let all = |rules: &Rules| rules.program().rules.iter().map(|rule| rule.fingerprint).collect::<Vec<_>>();
+    assert!(!all(&built_in).is_empty());
+    assert_eq!(all(&built_in), all(&folder));
+    let place = &built_in.program().rules[0].place;
+    assert!(place.file.starts_with("rules/") && place.file.ends_with(".nlog"), "{place}");
+}
+
+/// What follows from the demo's kind of network is the same on the reference and on the dataflow, for each transaction
+/// and after a restart.
+#[test]
+fn the_engine_gives_switches_what_the_reference_gives_them() {
+    let rules = Arc::new(Rules::load(None).unwrap());
+    let mut cores = [
+        core_on(reference(&rules), &rules, &[]),
+        core_on(dataflow(&rules, 1), &rules, &[]),
+        core_on(dataflow(&rules, 3), &rules, &[]),
+    ];
+    let mut records: Vec<Record> = Vec::new();
+    let mut step = |name: &str, run: &dyn Fn(&mut Core) -> Record| {
+        let made: Vec<Record> = cores.iter_mut().map(run).collect();
+        assert!(made.iter().all(|record| *record == made[0]), "{name}");
+        records.push(made[0].clone());
+        let restored = core_on(dataflow(&rules, 1), &rules, &records);
+        for node in ["hv1", "hv2"] {
+            let wanted = cores[0].desired(node);
+            for core in cores[1..].iter().chain([&restored]) {
+                assert_eq!(core.desired(node), wanted, "{name}: {node}");
+            }
+        }
+        cores[0].desired("hv1").flows.len()
+    };
+    step("apply", &|core| apply(core, NETWORK).record);
+    let tunnels = [("weft-geneve", 1), ("weft-vxlan", 2), ("weft-gre", 3)];
+    let plugged = step("hv1 reports", &|core| {
+        core.report("hv1", &report(&[("blue-1", 101), ("red-1", 102)], &tunnels), now())
+            .unwrap()
+            .unwrap()
+            .record
+    });
+    let with_remote = step("hv2 reports", &|core| {
+        core.report("hv2", &report(&[("blue-2", 101)], &tunnels), now()).unwrap().unwrap().record
+    });
+    assert!(with_remote > 0 && plugged > 0);
+    step("blue-2 migrates", &|core| {
+        let vifs = [("blue-1", 101), ("red-1", 102), ("blue-2", 103)];
+        core.report("hv1", &report(&vifs, &tunnels), now()).unwrap().unwrap().record
+    });
+    step("blue-2 is gone where it was", &|core| {
+        core.report("hv2", &report(&[], &tunnels), now()).unwrap().unwrap().record
+    });
+    step("all ports go", &|core| {
+        let ports = ["blue-1", "blue-2", "red-1"];
+        let keys = ports.map(|id| network::ObjectKey::new(network::Kind::SwitchPort, id));
+        core.delete(&keys, "test", now()).unwrap().transaction.unwrap().record
+    });
+}
