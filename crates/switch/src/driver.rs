@@ -86,7 +86,7 @@ struct Driver {
     database: Database,
     openflow: OpenFlow,
     basis: Option<Basis>,
-    /// The connection to the database whose tunnels were compared.
+    /// The connection to the database since which refused tunnels are remembered.
     tunnels_compared: Option<u64>,
     /// The version of the intent whose flows, and whose tunnels, are in force.
     flows_in_force: u64,
@@ -231,6 +231,7 @@ impl Driver {
             return Ok(Vec::new());
         }
         if self.tunnels_compared != Some(database.connection) {
+            self.tunnels_compared = Some(database.connection);
             self.tunnels_refused.clear();
             self.comparison.get_or_insert_default();
         }
@@ -248,7 +249,6 @@ impl Driver {
                 }
             }
         }
-        self.tunnels_compared = Some(database.connection);
         if plan.pending.is_empty() {
             Ok(plan.unwanted)
         } else {
