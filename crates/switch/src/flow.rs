@@ -153,8 +153,8 @@ impl fmt::Debug for Flow {
 }
 
 /// Key and flow as a switch reported them. A match or actions that cannot be decoded stay as they came: they are
-/// none of ours, and these bytes are what the switch needs to find and delete the flow. So does a match without
-/// `packet_type` where the canonical form has it, or the other way round: Open vSwitch tells `in_port=1` from
+/// none of ours, and these bytes are what the switch needs to find and delete the flow. So does a match that
+/// says `packet_type`, which the canonical form leaves out: Open vSwitch tells `in_port=1` from
 /// `packet_type=(0,0),in_port=1`, although it prints them alike.
 pub(crate) fn from_switch(
     (table, priority): (u8, u16),
@@ -179,7 +179,7 @@ pub(crate) fn from_switch(
     )
 }
 
-/// Whether an encoded match has the field `packet_type`, which its canonical form may leave out or put in. A field
+/// Whether an encoded match has the field `packet_type`, which its canonical form leaves out. A field
 /// has four bytes of header, of which the last is the length of what follows (section 7.2.3.2).
 fn says_packet_type(matching: &[u8]) -> bool {
     let length = matching.get(2..4).map_or(0, |bytes| usize::from(bytes[0]) << 8 | usize::from(bytes[1]));

@@ -61,8 +61,7 @@ async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
     drop(driven);
 
     // One flow has another action, one another cookie, one is missing, one has a timeout; four are foreign, of
-    // which one has a match that the driver cannot read, and one prints like one of ours but is not the same to the
-    // switch (it does not say packet_type).
+    // which one has a match that the driver cannot read.
     ovs.ofctl(&["mod-flows", "BRIDGE", "table=40,reg1=0x101 actions=output:2"]);
     ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[0].replace("0x11", "0x99")]);
     ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[3].replace("0x14", "0x99")]);

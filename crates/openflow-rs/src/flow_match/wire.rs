@@ -26,14 +26,6 @@ impl Match {
         let start = out.len();
         out.extend_from_slice(&MATCH_TYPE_OXM.to_be_bytes());
         out.extend_from_slice(&[0; 2]);
-        // A match that speaks of no packet header must say that it means Ethernet packets.
-        let says_ethernet = |demand: Demand| {
-            demand.field.info().prerequisite != Prerequisite::None
-                || matches!(demand.field, Field::EthSrc | Field::EthDst | Field::EthType | Field::VlanTci)
-        };
-        if !self.iter().any(says_ethernet) && self.get(Field::PacketType).is_none() {
-            oxm::put(out, Field::PacketType, 0, u128::from(u32::MAX));
-        }
         for demand in FIRST.iter().filter_map(|field| self.find(*field)) {
             put_demand(out, demand);
         }

@@ -49,22 +49,22 @@ fn flow_messages_have_the_bytes_of_the_specification() {
     let flow = Body::FlowMod(FlowMod::add(entry));
     check(
         flow.clone(),
-        "06 0e 0068 00000007 0000000000000005 0000000000000000 03 00 0000 0000 0009 ffffffff ffffffff ffffffff
-         0000 0000 0001 0014 80005804 00000000 80000004 00000002 00000000
+        "06 0e 0060 00000007 0000000000000005 0000000000000000 03 00 0000 0000 0009 ffffffff ffffffff ffffffff
+         0000 0000 0001 000c 80000004 00000002 00000000
          0004 0018 00000000 0000 0010 00000001 0000 000000000000 0001 0008 04 000000",
     );
     let all = FlowDescRequest::all();
     assert_eq!(all.table, ALL_TABLES);
     check(
         Body::FlowDescRequest(all),
-        "06 12 0040 00000007 0001 0000 00000000 ff 000000 ffffffff ffffffff 00000000
-         0000000000000000 0000000000000000 0001 000c 80005804 00000000 00000000",
+        "06 12 0038 00000007 0001 0000 00000000 ff 000000 ffffffff ffffffff 00000000
+         0000000000000000 0000000000000000 0001 0004 00000000",
     );
     let bundle =
         BundleAdd { bundle_id: 1, flags: BundleFlags::ATOMIC | BundleFlags::ORDERED, body: Box::new(flow) };
     let bytes = Message { xid: 7, body: Body::BundleAdd(bundle) }.encode().unwrap();
-    assert_eq!(bytes[..16], hex("06 22 0078 00000007 00000001 0000 0003"));
-    assert_eq!(bytes[16..24], hex("06 0e 0068 00000007"));
+    assert_eq!(bytes[..16], hex("06 22 0070 00000007 00000001 0000 0003"));
+    assert_eq!(bytes[16..24], hex("06 0e 0060 00000007"));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn an_entry_of_a_dump_that_cannot_be_read_does_not_hide_the_others() {
     let message = Message { xid: 1, body: Body::FlowDescReply(reply) };
     let mut bytes = message.encode().unwrap();
     assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
-    // The match of the first: packet_type, then reg0; make it field 127 of no known class.
+    // The match of the first is reg0; make it field 127 of no known class.
     let reg0 = bytes.windows(4).position(|w| w == [0, 1, 0, 4]).unwrap();
     bytes[reg0] = 0x7f;
     let Body::FlowDescReply(read) = Message::decode(&bytes).unwrap().body else { panic!("not a reply") };
