@@ -60,7 +60,7 @@ async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
     driven.synced().await;
     drop(driven);
 
-    // One flow has another action, one another cookie, one is missing, one has a timeout; four are foreign, of
+    // One flow has another action, two another cookie, one is missing, one has a timeout; three are foreign, of
     // which one has a match that the driver cannot read.
     ovs.ofctl(&["mod-flows", "BRIDGE", "table=40,reg1=0x101 actions=output:2"]);
     ovs.ofctl(&["add-flow", "BRIDGE", &FLOWS[0].replace("0x11", "0x99")]);
