@@ -180,18 +180,24 @@ impl<'s> Builder<'s, '_> {
             self.derive(id, &move |_, symbols, rule| head::pair(keyed.clone(), rule, symbols))
         };
         let mut keep = head::Keep::<P>::new(keyed.clone(), &self.symbols, &self.troubles);
-        let kept = pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(
-            "Keep",
-            move |key, values, output| keep.reduce(key, values, output),
-        );
-        let (symbols, assemble) = (Arc::clone(&self.symbols), keyed.clone());
-        let mut columns = Vec::new();
-        let with_rules = kept.as_collection(move |key, value| {
-            let rule = assemble.row(key, value, &symbols, &mut columns);
-            (R::pack(columns.iter().copied(), &symbols), rule)
+        let logic = Box::new(move |key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>| {
+            keep.reduce(key, values, output);
         });
-        let rows = with_rules.clone().map(|(row, _)| row);
-        Derived { rows, with_rules: keyed.attributed.then_some(with_rules) }
+        let kept = reduce("Keep", pairs, logic);
+        let (symbols, mut columns) = (Arc::clone(&self.symbols), Vec::new());
+        if keyed.attributed {
+            let with_rules = kept.as_collection(move |key, value| {
+                let rule = keyed.row(key, value, &symbols, &mut columns);
+                (R::pack(columns.iter().copied(), &symbols), rule)
+            });
+            let rows = with_rules.clone().map(|(row, _)| row);
+            return Derived { rows, with_rules: Some(with_rules) };
+        }
+        let rows = kept.as_collection(move |key, value| {
+            keyed.row(key, value, &symbols, &mut columns);
+            R::pack(columns.iter().copied(), &symbols)
+        });
+        Derived { rows, with_rules: None }
     }
 
     /// What all rules of a table derive.
@@ -239,10 +245,10 @@ impl<'s> Builder<'s, '_> {
         let pairs = self.chain(&rule.chain, end);
         let mut groups =
             Groups::new(aggregates, (group.len(), tuple.len()), rule.rule.0, &self.symbols, &self.troubles);
-        let reduced = pairs.reduce_abelian::<_, ValBuilder<G, G, Time, Diff>, ValSpine<G, G, Time, Diff>>(
-            "Aggregate",
-            move |key, input, output| output.extend(groups.row(key, input).map(|row| (row, 1))),
-        );
+        let logic = move |key: &G, tuples: &[(&G, Diff)], output: &mut Vec<(G, Diff)>| {
+            output.extend(groups.row(key, tuples).map(|row| (row, 1)));
+        };
+        let reduced = reduce("Aggregate", pairs, Box::new(logic));
         let symbols = Arc::clone(&self.symbols);
         let (columns, groups, aggregates) = (columns.clone(), group.len(), aggregates.len());
         let (mut parts, mut row) = (Vec::new(), Vec::new());
@@ -380,6 +386,13 @@ impl Capture<Wide> for Changes {
             changes.push((row, rule, diff));
         }
     }
+}
+
+/// What becomes of all values under a key. Boxed, so that differential's operator is compiled once for each width.
+type Reduction<P> = Box<dyn FnMut(&P, &[(&P, Diff)], &mut Vec<(P, Diff)>)>;
+
+fn reduce<'s, P: Row>(name: &str, pairs: Collection<'s, (P, P)>, logic: Reduction<P>) -> Index<'s, P> {
+    pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(name, logic)
 }
 
 /// Each row once. (`distinct_total` of differential 0.25.1 never takes a row back.)

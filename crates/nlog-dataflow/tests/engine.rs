@@ -114,6 +114,16 @@ fn tables_that_were_not_asked_for_are_not_reported() {
     assert!(commit(&mut engine, "{}").is_ok(), "asking for it breaks nothing");
 }
 
+#[test]
+fn a_table_that_no_rule_fills_is_empty() {
+    let program = compile(
+        "input table a(x: int); output table none(x: int); output table b(x: int); b(x) :- a(x), none(x);",
+    );
+    let mut runs = Runs::with(&program, &Tables::All, &[1, 2], true);
+    runs.commit(&transaction(&program, r#"{"insert": {"a": [[1]]}}"#));
+    assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
+}
+
 /// Twelve columns are more than any row has words.
 #[test]
 fn rows_of_any_width() {

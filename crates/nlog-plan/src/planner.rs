@@ -105,11 +105,12 @@ fn needed(program: &Program, wanted: &BTreeSet<TableId>, always_unique: &[bool])
     for table in program.order.iter().rev() {
         let at = table.0 as usize;
         let key_to_check = program.schema.table(*table).key.is_some() && !always_unique[at];
-        needed[at] |= wanted.contains(table);
-        let mut rules = program.rules_of(*table).peekable();
-        if rules.peek().is_none() {
+        if program.schema.table(*table).role == Role::Input {
+            // Whoever wants an input table knows its changes without rules.
             continue;
         }
+        needed[at] |= wanted.contains(table);
+        let rules = program.rules_of(*table);
         needed[at] |= key_to_check || program.rules_of(*table).any(|(_, rule)| rule_may_fail(program, rule));
         if needed[at] {
             for (_, rule) in rules {
