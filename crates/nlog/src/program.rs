@@ -30,7 +30,11 @@ impl Program {
 
     /// The rules whose head is this table.
     pub fn rules_of(&self, head: TableId) -> impl Iterator<Item = (RuleId, &Rule)> {
-        self.rules.iter().zip(0..).filter(move |(rule, _)| rule.head == head).map(|(rule, id)| (RuleId(id), rule))
+        self.rules
+            .iter()
+            .zip(0..)
+            .filter(move |(rule, _)| rule.head == head)
+            .map(|(rule, id)| (RuleId(id), rule))
     }
 }
 

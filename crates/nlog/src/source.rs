@@ -234,7 +234,9 @@ impl Loader {
                 let found = match self.file(&path, &normal(&path)) {
                     Ok(number) => Some(number),
                     Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-                    Err(error) => return Err(LoadError::Import { place: self.sources.place(span), path, error }),
+                    Err(error) => {
+                        return Err(LoadError::Import { place: self.sources.place(span), path, error });
+                    }
                 };
                 self.sources.files[importer as usize].imports.push(found);
                 queue.extend(before as u32..self.sources.files.len() as u32);

@@ -1,6 +1,8 @@
 //! Golden files: what is said about each program of `tests/diagnostics`, beside it. A folder there is a program of
 //! several files. `UPDATE_EXPECT=1` writes what is said now; review the difference like code.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -20,7 +22,8 @@ fn programs() -> BTreeMap<String, Vec<(String, String)>> {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         if path.is_dir() {
-            let mut files: Vec<PathBuf> = fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()).collect();
+            let mut files: Vec<PathBuf> =
+                fs::read_dir(&path).unwrap().map(|file| file.unwrap().path()).collect();
             files.sort();
             programs.insert(name, files.iter().map(|file| text_of(file)).collect());
         } else if path.extension().is_some_and(|extension| extension == "nlog") {
@@ -64,7 +67,8 @@ fn every_code_is_shown_alone_and_more_than_once() {
     for code in Code::ALL {
         let texts = programs.get(code.name()).unwrap_or_else(|| panic!("no program shows {}", code.name()));
         let compilation = compile(&Sources::from_texts(texts.clone()));
-        let codes: Vec<&str> = compilation.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
+        let codes: Vec<&str> =
+            compilation.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
         assert!(codes.iter().all(|other| *other == code.name()), "{} shows {codes:?}", code.name());
         assert!(codes.len() >= 2, "{} is shown once", code.name());
         let error = code.severity() == Severity::Error;
@@ -88,7 +92,8 @@ fn every_mistake_comes_with_a_remedy() {
 fn ten_mistakes_are_ten_diagnostics() {
     let texts = programs().remove("ten-mistakes").unwrap();
     let compilation = compile(&Sources::from_texts(texts));
-    let mut codes: Vec<&str> = compilation.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
+    let mut codes: Vec<&str> =
+        compilation.diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     assert_eq!(codes.len(), 10, "{codes:?}");
     codes.sort_unstable();
     codes.dedup();

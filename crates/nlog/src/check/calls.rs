@@ -1,9 +1,10 @@
 //! Calls of functions: which of those that share a name is meant.
 
-use nlog_data::function::{Function, Shape};
 use nlog_data::Type;
+use nlog_data::function::{Function, Shape};
 
-use super::resolve::{Node, NodeKind, Resolver, signatures};
+use super::complaints::signatures;
+use super::resolve::{Node, NodeKind, Resolver};
 use super::types::{Mismatch, TypeVar, Types};
 use crate::diagnostic::Code;
 use crate::syntax::ast::{Ident, Span};
@@ -35,7 +36,8 @@ impl Candidate {
 
     /// Those of the functions that give one value for so many arguments.
     pub(super) fn of_expression(functions: &'static [Function], arguments: usize) -> Vec<Candidate> {
-        let fitting = functions.iter().filter(|function| function.results.len() == 1 && takes(function, arguments));
+        let fitting =
+            functions.iter().filter(|function| function.results.len() == 1 && takes(function, arguments));
         fitting.map(|function| Candidate { function, arguments }).collect()
     }
 
@@ -138,7 +140,8 @@ impl Resolver<'_, '_> {
     fn narrow(&mut self, number: usize) {
         let site = &self.sites[number];
         let (terms, span) = (site.terms.clone(), site.span);
-        let fits = |candidate: &Candidate, types: &mut Types| types.would(|t| candidate.unify(&terms, span, t));
+        let fits =
+            |candidate: &Candidate, types: &mut Types| types.would(|t| candidate.unify(&terms, span, t));
         let left: Vec<Candidate> =
             site.candidates.iter().copied().filter(|candidate| fits(candidate, &mut self.types)).collect();
         if left.is_empty() {
@@ -171,11 +174,13 @@ impl Resolver<'_, '_> {
                 let parameter = parameters.get(index).or(parameters.last());
                 let parameter = parameter.map_or("", |parameter| &*parameter.name);
                 let operator = !name.name.starts_with(|c: char| c.is_ascii_alphabetic());
-                match operator {
-                    true => format!("{text} is of type {found}, but `{}` wants {wanted_name} here", name.name),
-                    false => {
-                        format!("{text} is of type {found}, but `{parameter}` of `{}` is of type {wanted_name}", name.name)
-                    }
+                let name = &name.name;
+                if operator {
+                    format!("{text} is of type {found}, but `{name}` wants {wanted_name} here")
+                } else {
+                    format!(
+                        "{text} is of type {found}, but `{parameter}` of `{name}` is of type {wanted_name}"
+                    )
                 }
             } else {
                 format!("{text} is of type {found}, but `{}` gives {wanted_name}", name.name)
@@ -198,7 +203,8 @@ impl Resolver<'_, '_> {
         let (name, span) = (site.name.clone(), site.span);
         let result = site.terms.last().copied();
         let arguments = site.terms.len() - 1;
-        let known: Vec<String> = site.terms.iter().take(arguments).map(|&term| self.types.show(term)).collect();
+        let known: Vec<String> =
+            site.terms.iter().take(arguments).map(|&term| self.types.show(term)).collect();
         let message = format!("no `{}` takes {}", name.name, known.join(" and "));
         let message = match result.filter(|&result| !self.types.is_free(result)) {
             Some(result) => format!("{message} and gives {}", self.types.show(result)),

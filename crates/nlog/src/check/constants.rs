@@ -47,14 +47,18 @@ pub(super) fn define<'a>(
         }
     }
     let constants: Vec<&'a ast::Constant> = first.into_values().collect();
-    let numbers: BTreeMap<&str, usize> =
-        constants.iter().enumerate().map(|(number, constant)| (constant.name.name.as_str(), number)).collect();
+    let numbers: BTreeMap<&str, usize> = constants
+        .iter()
+        .enumerate()
+        .map(|(number, constant)| (constant.name.name.as_str(), number))
+        .collect();
     let edges: Vec<Vec<usize>> = constants
         .iter()
         .map(|constant| {
             let mut names = Vec::new();
             constant.value.iter().for_each(|value| names_in(value, &mut names));
-            let mut uses: Vec<usize> = names.into_iter().filter_map(|name| numbers.get(name).copied()).collect();
+            let mut uses: Vec<usize> =
+                names.into_iter().filter_map(|name| numbers.get(name).copied()).collect();
             uses.sort_unstable();
             uses.dedup();
             uses
@@ -122,13 +126,10 @@ fn evaluate(
 }
 
 fn names_in<'e>(expr: &'e ast::Expr, into: &mut Vec<&'e str>) {
-    match &expr.kind {
-        ExprKind::Name(name) => into.push(name),
-        ExprKind::Call(call) => call.arguments.iter().for_each(|argument| names_in(&argument.value, into)),
-        ExprKind::Negative(operand) | ExprKind::Negation(_, operand) => names_in(operand, into),
-        ExprKind::Binary(_, left, right) => [left, right].into_iter().for_each(|side| names_in(side, into)),
-        ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|part| names_in(part, into)),
-        ExprKind::List(values) | ExprKind::Set(values) => values.iter().for_each(|value| names_in(value, into)),
-        _ => {}
+    if let ExprKind::Name(name) = &expr.kind {
+        into.push(name);
+    }
+    for part in expr.parts() {
+        names_in(part, into);
     }
 }

@@ -26,7 +26,7 @@ pub(super) struct Columns<'a> {
     by_name: HashMap<&'a str, usize>,
 }
 
-impl<'a> Columns<'a> {
+impl Columns<'_> {
     /// Which column has this name; the first of several.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
@@ -89,7 +89,8 @@ impl<'a> Declarations<'a> {
             }
         }
         let tables: Vec<Table<'a>> = first.into_values().map(|table| declare(table, reports)).collect();
-        let by_name = tables.iter().enumerate().map(|(index, table)| (table.name.name.as_str(), index)).collect();
+        let by_name =
+            tables.iter().enumerate().map(|(index, table)| (table.name.name.as_str(), index)).collect();
         Declarations { tables, by_name, constants: BTreeMap::new() }
     }
 
@@ -111,14 +112,24 @@ fn declare<'a>(table: &'a ast::Table, reports: &mut Reports) -> Table<'a> {
             }
         }
         let columns = columns.iter();
-        let columns = columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span });
+        let columns =
+            columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span });
         Columns { columns: columns.collect(), by_name }
     });
-    let key = table.key.as_ref().zip(columns.as_ref()).map(|(key, columns)| key_columns(table, key, columns, reports));
+    let key = table
+        .key
+        .as_ref()
+        .zip(columns.as_ref())
+        .map(|(key, columns)| key_columns(table, key, columns, reports));
     Table { name: &table.name, role: table.role, columns, key, doc: &table.doc }
 }
 
-fn key_columns(table: &ast::Table, key: &[Ident], columns: &Columns<'_>, reports: &mut Reports) -> Vec<usize> {
+fn key_columns(
+    table: &ast::Table,
+    key: &[Ident],
+    columns: &Columns<'_>,
+    reports: &mut Reports,
+) -> Vec<usize> {
     let mut seen: BTreeMap<usize, Span> = BTreeMap::new();
     for name in key {
         let Some(column) = columns.find(&name.name) else {
@@ -148,7 +159,12 @@ pub(super) fn unknown_column(name: &Ident, table: &str, columns: &[Column<'_>]) 
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("its columns are {}", quoted(names)),
     };
-    Report::new(Code::UnknownColumn, name.span, format!("table `{table}` has no column `{}`", name.name), help)
+    Report::new(
+        Code::UnknownColumn,
+        name.span,
+        format!("table `{table}` has no column `{}`", name.name),
+        help,
+    )
 }
 
 /// `` `a`, `b` ``
@@ -199,7 +215,12 @@ pub(super) fn named_type(ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
                     "types are bool, int, string, mac, ip, net, match, actions, set<…> and list<…>".to_owned()
                 }
             };
-            reports.push(Report::new(Code::UnknownType, ty.name.span, format!("unknown type `{name}`"), help));
+            reports.push(Report::new(
+                Code::UnknownType,
+                ty.name.span,
+                format!("unknown type `{name}`"),
+                help,
+            ));
             None
         }
     }

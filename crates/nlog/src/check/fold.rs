@@ -3,7 +3,8 @@
 use nlog_data::function::{Multiplicity, Results};
 use nlog_data::{FailureCode, Type, Value, function};
 
-use super::resolve::{Node, NodeKind, Resolver, literal_help};
+use super::complaints::literal_help;
+use super::resolve::{Node, NodeKind, Resolver};
 use super::sequence;
 use crate::diagnostic::Code;
 use crate::program::{Expr, VariableId};
@@ -12,7 +13,12 @@ use crate::syntax::ast::Span;
 /// Where an expression stands, as far as functions with several results are concerned.
 pub(super) trait Hoist {
     /// Makes a variable for the results of a function with any number of them; `None` where none may stand.
-    fn hoist(&mut self, ty: Type, function: &'static function::Function, arguments: Vec<Expr>) -> Option<VariableId>;
+    fn hoist(
+        &mut self,
+        ty: Type,
+        function: &'static function::Function,
+        arguments: Vec<Expr>,
+    ) -> Option<VariableId>;
 
     /// The number that the program has for the rule's variable.
     fn variable(&self, index: usize) -> VariableId;
@@ -82,7 +88,13 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn lower_call(&mut self, site: usize, arguments: &[Node], node: &Node, hoist: &mut dyn Hoist) -> Option<Expr> {
+    fn lower_call(
+        &mut self,
+        site: usize,
+        arguments: &[Node],
+        node: &Node,
+        hoist: &mut dyn Hoist,
+    ) -> Option<Expr> {
         let arguments = self.lower_all(arguments, hoist);
         let Some(candidate) = self.sites[site].chosen else {
             self.failed = true;
@@ -96,7 +108,8 @@ impl Resolver<'_, '_> {
             };
             let variable = hoist.hoist(ty, function, arguments);
             if variable.is_none() {
-                let message = format!("`{}` can have several results, and here stands one value", function.name);
+                let message =
+                    format!("`{}` can have several results, and here stands one value", function.name);
                 let help = format!("bind its results before: `value = {}(…)` in the body", function.name);
                 self.report(Code::SeveralResults, node.span, message, help);
             }
@@ -124,7 +137,9 @@ impl Resolver<'_, '_> {
             Ok(_) => Some(Expr::Call { function, arguments }),
             Err(failure) => {
                 let (code, help) = match failure.code {
-                    FailureCode::Overflow => (Code::ConstantOverflow, "an int has 64 bits; use smaller numbers"),
+                    FailureCode::Overflow => {
+                        (Code::ConstantOverflow, "an int has 64 bits; use smaller numbers")
+                    }
                     FailureCode::Range => (Code::ConstantRange, "use a value that fits"),
                 };
                 self.report(code, span, failure.message.to_string(), help);

@@ -75,7 +75,12 @@ impl Resolver<'_, '_> {
         let what = format!("column `{}` of `{}`", column.name.name, head.name.name);
         if let ExprKind::Wildcard = value.kind {
             let message = format!("`_` gives {what} no value");
-            self.report(Code::UnboundVariable, value.span, message, "write a value or a variable of the body");
+            self.report(
+                Code::UnboundVariable,
+                value.span,
+                message,
+                "write a value or a variable of the body",
+            );
             return HeadTerm::Value(self.faulty(value.span));
         }
         if let ExprKind::Call(call) = &value.kind
@@ -102,7 +107,12 @@ impl Resolver<'_, '_> {
         let mut fault = None;
         if is_fact {
             let message = format!("`{name}` has nothing to aggregate: a fact has no body");
-            fault = Some(Report::new(Code::Aggregate, call.span, message, "write the value itself, or give the rule a body"));
+            fault = Some(Report::new(
+                Code::Aggregate,
+                call.span,
+                message,
+                "write the value itself, or give the rule a body",
+            ));
         } else if let Some(span) = named.or(call.rest) {
             let message = format!("`{name}` is an aggregate, and its arguments have no names");
             fault = Some(Report::new(Code::NamedArgument, span, message, "give the arguments in order"));

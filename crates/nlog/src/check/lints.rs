@@ -24,9 +24,10 @@ impl Resolver<'_, '_> {
             }
             let name = &variable.name;
             let message = format!("the variable `{name}` is used nowhere else in the rule");
-            let help = match variable.defined {
-                true => format!("remove its definition, or name it `_{name}` to keep it"),
-                false => format!("write `_`, or `_{name}` to keep the name"),
+            let help = if variable.defined {
+                format!("remove its definition, or name it `_{name}` to keep it")
+            } else {
+                format!("write `_`, or `_{name}` to keep the name")
             };
             self.report(Code::UnusedVariable, variable.first, message, help);
         }
@@ -69,7 +70,8 @@ impl Resolver<'_, '_> {
             atoms.len(),
             parts.len()
         );
-        let help = "join the parts on a variable, or derive each by a rule of its own if combinations are not meant";
+        let help =
+            "join the parts on a variable, or derive each by a rule of its own if combinations are not meant";
         self.report(Code::CartesianProduct, rule.head.span, message, help);
     }
 }
@@ -131,7 +133,9 @@ pub(super) fn unused_tables(declarations: &Declarations<'_>, usage: &Usage, repo
         }
         let name = &table.name.name;
         let (message, help) = match table.role {
-            Role::Input => (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule"),
+            Role::Input => {
+                (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule")
+            }
             _ => (
                 format!("no rule reads the table `{name}`, and it is no output"),
                 "declare it as `output table` if its rows are a result, or remove it",

@@ -1,15 +1,18 @@
 //! From what files say to the program that they mean, or to what is wrong with them.
 //!
-//! In reading order: `declarations` (tables and their columns), `constants`, `resolve` (names and types of a rule),
-//! with `types` (unification), `calls` (which function is meant), `head` and `aggregate`; then `normalise` (the order
-//! in which variables get values) and `fold` (what is constant) with `sequence`; `lints`; `recursion` with `cycles`; `suggest` (names
-//! near a mistaken one).
+//! In reading order: `declarations` (tables and their columns), `constants`; `resolve` (a rule's atoms and variables),
+//! `expressions`, `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
+//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
+//! `recursion` with `cycles`; `complaints` (what is said about mistakes) with `suggest` (names near a mistaken one).
 
 mod aggregate;
+mod binding;
 mod calls;
+mod complaints;
 mod constants;
 mod cycles;
 mod declarations;
+mod expressions;
 mod fold;
 mod head;
 mod lints;
@@ -66,7 +69,11 @@ pub fn compile(sources: &Sources) -> Compilation {
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
 
-    let program = if reports.has_errors() { None } else { Some(Arc::new(assemble(&declarations, rules, &dependencies))) };
+    let program = if reports.has_errors() {
+        None
+    } else {
+        Some(Arc::new(assemble(&declarations, rules, &dependencies)))
+    };
     Compilation { program, diagnostics: reports.finish(sources) }
 }
 
@@ -74,7 +81,8 @@ pub fn compile(sources: &Sources) -> Compilation {
 fn report_files(sources: &Sources, reports: &mut Reports) {
     for (number, file) in sources.files().iter().enumerate() {
         for error in &file.errors {
-            let span = Span { file: number as u32, start: error.range.start as u32, end: error.range.end as u32 };
+            let span =
+                Span { file: number as u32, start: error.range.start as u32, end: error.range.end as u32 };
             reports.push(Report::new(Code::Syntax, span, &*error.message, &*error.help));
         }
         for (span, message, help) in &file.ast.errors {
@@ -136,13 +144,18 @@ fn unite_duplicates(rules: &mut Vec<(Span, Rule)>, sources: &Sources, reports: &
             return true;
         };
         let message = format!("this rule stands at {} already", sources.place(earlier));
-        let report = Report::new(Code::DuplicateRule, *span, message, "remove one of the two; it counts once");
+        let report =
+            Report::new(Code::DuplicateRule, *span, message, "remove one of the two; it counts once");
         reports.push(report.label(earlier, "the same rule"));
         false
     });
 }
 
-fn assemble(declarations: &Declarations<'_>, rules: Vec<(Span, Rule)>, dependencies: &[Dependency]) -> Program {
+fn assemble(
+    declarations: &Declarations<'_>,
+    rules: Vec<(Span, Rule)>,
+    dependencies: &[Dependency],
+) -> Program {
     let tables = declarations.tables.iter().map(|table| Table {
         name: table.name.name.clone(),
         role: table.role,

@@ -13,7 +13,6 @@ use nlog_data::{TableId, Type, function};
 use super::fold::Hoist;
 use super::head::HeadTerm as HeadIr;
 use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term as TermIr};
-use super::declarations::quoted;
 use super::types::TypeVar;
 use crate::diagnostic::Code;
 use crate::program::{BodyItem, Expr, HeadTerm, Term, Variable, VariableId};
@@ -40,8 +39,9 @@ impl Step {
     fn rank(&self) -> u8 {
         match self {
             Step::Filter(_) => 0,
-            Step::Let(..) => 1,
-            Step::Generate(..) => 2,
+            Step::Let(_, Expr::Constant(_)) => 1,
+            Step::Let(..) => 2,
+            Step::Generate(..) => 3,
         }
     }
 }
@@ -99,7 +99,9 @@ impl Builder {
         match &step {
             Step::Filter(expr) | Step::Let(_, expr) => used(expr, &mut inputs),
             Step::Generate(_, arguments, results) => {
-                arguments.iter().for_each(|argument| used(argument, &mut inputs));
+                for argument in arguments {
+                    used(argument, &mut inputs);
+                }
                 for result in results {
                     if let Outcome::Equals(expr, _) = result {
                         used(expr, &mut inputs);
@@ -118,9 +120,15 @@ pub(super) fn used(expr: &Expr, into: &mut BTreeSet<VariableId>) {
             into.insert(*variable);
         }
         Expr::Constant(_) => {}
-        Expr::Call { arguments, .. } => arguments.iter().for_each(|argument| used(argument, into)),
+        Expr::Call { arguments, .. } => {
+            for argument in arguments {
+                used(argument, into);
+            }
+        }
         Expr::If { condition, then, otherwise } => {
-            [condition, then, otherwise].into_iter().for_each(|part| used(part, into));
+            for part in [condition, then, otherwise] {
+                used(part, into);
+            }
         }
     }
 }
@@ -211,8 +219,15 @@ impl Resolver<'_, '_> {
                 builder.push(Step::Filter(condition));
             }
             ItemIr::Binding(variable, node) => {
-                let value = self.lower(node, builder)?;
-                builder.push(Step::Let(builder.numbers[*variable], value));
+                let variable = builder.numbers[*variable];
+                let step = match self.several(node) {
+                    Some((function, arguments)) => {
+                        let arguments = self.lower_all(arguments, builder)?;
+                        Step::Generate(function, arguments, vec![Outcome::Variable(variable)])
+                    }
+                    None => Step::Let(variable, self.lower(node, builder)?),
+                };
+                builder.push(step);
             }
             ItemIr::Function(site, terms) => {
                 let Some(candidate) = self.sites[*site].chosen else {
@@ -223,14 +238,24 @@ impl Resolver<'_, '_> {
                 let result_types = self.sites[*site].terms[candidate.arguments..].to_vec();
                 let arguments: Vec<Option<Expr>> =
                     arguments.iter().map(|term| self.lower_argument(term, item, builder)).collect();
-                let results: Vec<Option<Outcome>> =
-                    results.iter().zip(result_types).map(|(term, ty)| self.lower_result(term, ty, item, builder)).collect();
+                let results: Vec<Option<Outcome>> = results
+                    .iter()
+                    .zip(result_types)
+                    .map(|(term, ty)| self.lower_result(term, ty, item, builder))
+                    .collect();
                 let arguments: Vec<Expr> = arguments.into_iter().collect::<Option<_>>()?;
                 let results: Vec<Outcome> = results.into_iter().collect::<Option<_>>()?;
                 self.function_step(candidate.function, arguments, results, item, builder)?;
             }
         }
         Some(())
+    }
+
+    /// The function and its arguments, if the node is a call with any number of results.
+    fn several<'n>(&self, node: &'n Node) -> Option<(&'static Function, &'n [Node])> {
+        let NodeKind::Call(site, arguments) = &node.kind else { return None };
+        let function = self.sites[*site].chosen?.function;
+        (function.multiplicity == Multiplicity::Many).then_some((function, arguments))
     }
 
     fn lower_term(&mut self, term: &TermIr, builder: &mut Builder) -> Option<Term> {
@@ -267,7 +292,13 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn lower_result(&mut self, term: &TermIr, ty: TypeVar, item: &Item, builder: &mut Builder) -> Option<Outcome> {
+    fn lower_result(
+        &mut self,
+        term: &TermIr,
+        ty: TypeVar,
+        item: &Item,
+        builder: &mut Builder,
+    ) -> Option<Outcome> {
         if let TermIr::Variable(index, _) = term {
             return Some(Outcome::Variable(builder.numbers[*index]));
         }
@@ -307,108 +338,6 @@ impl Resolver<'_, '_> {
         builder.push(step);
         Some(())
     }
-
-    /// Reports variables that nothing gives a value: of several that depend on each other the one at the root.
-    fn check_bound(&mut self, items: &[Item], is_fact: bool) {
-        let mut bound: Vec<bool> = self.variables.iter().map(|variable| variable.in_atom).collect();
-        let mut has_binder = bound.clone();
-        let mut open: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
-        for item in items {
-            let (mut inputs, mut targets) = (Vec::new(), Vec::new());
-            match &item.kind {
-                ItemIr::Binding(variable, node) => {
-                    variables_of(node, &mut inputs);
-                    targets.push(*variable);
-                }
-                ItemIr::Function(site, terms) => {
-                    // Of a call at fault every variable counts as a result.
-                    let arguments = self.sites[*site].chosen.map_or(0, |candidate| candidate.arguments);
-                    for (index, term) in terms.iter().enumerate() {
-                        match term {
-                            TermIr::Any => {}
-                            TermIr::Variable(variable, _) if index < arguments => inputs.push(*variable),
-                            TermIr::Variable(variable, _) => targets.push(*variable),
-                            TermIr::Node(node) if index < arguments => variables_of(node, &mut inputs),
-                            // A result that is compared binds nothing and is compared later.
-                            TermIr::Node(_) => {}
-                        }
-                    }
-                }
-                ItemIr::Table(..) | ItemIr::Condition(_) => continue,
-            }
-            targets.iter().for_each(|&target| has_binder[target] = true);
-            open.push((inputs, targets));
-        }
-        close(&open, &mut bound);
-        let unbound: Vec<usize> = (0..bound.len()).filter(|&variable| !bound[variable]).collect();
-        let roots: Vec<usize> = unbound.iter().copied().filter(|&variable| !has_binder[variable]).collect();
-        for &root in &roots {
-            self.unbound(root, is_fact);
-        }
-        let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
-        if let (true, Some(first)) = (roots.is_empty(), first) {
-            let names = quoted(unbound.iter().map(|&variable| self.variables[variable].name.as_str()));
-            let (message, help) = match unbound.len() {
-                1 => (format!("{names} is defined by itself"), "define it by what the body binds"),
-                _ => (format!("{names} are defined by each other"), "let an atom of a table bind one of them"),
-            };
-            self.report(Code::UnboundVariable, self.variables[first].first, message, help);
-        }
-    }
-
-    fn unbound(&mut self, index: usize, is_fact: bool) {
-        let variable = &self.variables[index];
-        let (name, span) = (variable.name.clone(), variable.first);
-        let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
-        let constants = self.scope.declarations.constants.keys().copied();
-        let help = match self.scope.nearest(&name, others.chain(constants)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if is_fact => "a fact holds constants; text stands in double quotes".to_owned(),
-            None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
-        };
-        let message = format!("nothing gives the variable `{name}` a value");
-        self.report(Code::UnboundVariable, span, message, help);
-    }
-}
-
-/// Binds the targets of whatever has its inputs bound, until nothing changes.
-fn close(open: &[(Vec<usize>, Vec<usize>)], bound: &mut [bool]) {
-    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
-    let mut missing = vec![0_usize; open.len()];
-    let mut ready = Vec::new();
-    for (index, (inputs, _)) in open.iter().enumerate() {
-        for &input in inputs.iter().filter(|&&input| !bound[input]) {
-            waiting.entry(input).or_default().push(index);
-            missing[index] += 1;
-        }
-        if missing[index] == 0 {
-            ready.push(index);
-        }
-    }
-    while let Some(index) = ready.pop() {
-        for &target in &open[index].1 {
-            if std::mem::replace(&mut bound[target], true) {
-                continue;
-            }
-            for waiter in waiting.remove(&target).unwrap_or_default() {
-                missing[waiter] -= 1;
-                if missing[waiter] == 0 {
-                    ready.push(waiter);
-                }
-            }
-        }
-    }
-}
-
-fn variables_of(node: &Node, into: &mut Vec<usize>) {
-    match &node.kind {
-        NodeKind::Variable(variable) => into.push(*variable),
-        NodeKind::Call(_, nodes) | NodeKind::List(nodes) | NodeKind::Set(nodes) => {
-            nodes.iter().for_each(|node| variables_of(node, into));
-        }
-        NodeKind::If(a, b, c) => [a, b, c].into_iter().for_each(|node| variables_of(node, into)),
-        NodeKind::Constant(_) | NodeKind::Text(_) | NodeKind::Faulty => {}
-    }
 }
 
 /// Puts the items that are no atoms into an order in which each finds its inputs bound.
@@ -425,7 +354,8 @@ fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Op
         }));
     }
     let pending = std::mem::take(&mut builder.pending);
-    let ranks: Vec<(u8, u64)> = pending.iter().map(|pending| (pending.step.rank(), pending.fingerprint)).collect();
+    let ranks: Vec<(u8, u64)> =
+        pending.iter().map(|pending| (pending.step.rank(), pending.fingerprint)).collect();
     let mut missing = Vec::with_capacity(pending.len());
     let mut waiting: HashMap<VariableId, Vec<usize>> = HashMap::new();
     let mut ready = BTreeSet::new();

@@ -49,7 +49,8 @@ pub(super) fn recursion(
         let subject = match cycle.as_slice() {
             [one] => format!("table `{}` depends on itself", name(*one)),
             several => {
-                let tables: Vec<&str> = several.iter().chain(&several[..1]).map(|&table| name(table)).collect();
+                let tables: Vec<&str> =
+                    several.iter().chain(&several[..1]).map(|&table| name(table)).collect();
                 format!("tables depend on themselves: {}", tables.join(" → "))
             }
         };

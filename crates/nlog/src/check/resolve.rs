@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 
-use nlog_data::{Function, Type, Value, function};
+use nlog_data::{Type, Value, function};
 
-use super::calls::{Candidate, Site, is_predicate};
-use super::declarations::{Column, Columns, Constant, Declarations, Usage, duplicate_column, quoted, scalar, unknown_column};
+use super::calls::{Candidate, Site};
+use super::complaints::counted;
+use super::declarations::{Column, Columns, Declarations, Usage, duplicate_column, quoted, unknown_column};
 use super::suggest;
 use super::types::{TypeVar, Types};
 use crate::diagnostic::{Code, Report, Reports, Severity};
@@ -104,7 +105,11 @@ impl<'a> Scope<'a> {
     }
 
     /// The name nearest to a mistaken one.
-    pub(super) fn nearest<'n>(&mut self, name: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    pub(super) fn nearest<'n>(
+        &mut self,
+        name: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) -> Option<&'n str> {
         self.suggestions = self.suggestions.checked_sub(1)?;
         suggest::nearest(name, names)
     }
@@ -122,9 +127,9 @@ pub(super) struct Resolver<'a, 's> {
     /// Whether a type may be unknown because of a mistake that is reported.
     pub(super) excused: bool,
     /// What is being resolved, for messages: `` the rule for `x` ``.
-    subject: String,
+    pub(super) subject: String,
     /// In the definition of a constant there are none.
-    variables_allowed: bool,
+    pub(super) variables_allowed: bool,
 }
 
 impl<'a, 's> Resolver<'a, 's> {
@@ -150,7 +155,13 @@ impl<'a, 's> Resolver<'a, 's> {
         }
     }
 
-    pub(super) fn report(&mut self, code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) {
+    pub(super) fn report(
+        &mut self,
+        code: Code,
+        span: Span,
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) {
         self.push(Report::new(code, span, message, help));
     }
 
@@ -227,7 +238,8 @@ impl<'a, 's> Resolver<'a, 's> {
             self.taint_call(call);
             return None;
         }
-        let terms: Vec<Term> = call.arguments.iter().map(|argument| self.term(&argument.value, false)).collect();
+        let terms: Vec<Term> =
+            call.arguments.iter().map(|argument| self.term(&argument.value, false)).collect();
         let candidates = Candidate::of_atom(function::lookup(name), terms.len());
         if candidates.is_empty() {
             self.wrong_count(call, true);
@@ -319,10 +331,9 @@ impl<'a, 's> Resolver<'a, 's> {
             if given > wanted || (given < wanted && call.rest.is_none()) {
                 let message = format!("table `{table}` has {}, not {given}", counted(wanted, "column"));
                 let names = quoted(columns.iter().map(|column| column.name.name.as_str()));
-                let help = match given < wanted && !is_head {
-                    true => format!("its columns are {names}; write `_` for one that does not matter"),
-                    false => format!("its columns are {names}"),
-                };
+                let skip =
+                    if given < wanted && !is_head { "; write `_` for one that does not matter" } else { "" };
+                let help = format!("its columns are {names}{skip}");
                 let declared = self.scope.declarations.table(table);
                 let report = Report::new(Code::Arity, call.span, message, help);
                 self.push(match declared {
@@ -373,158 +384,15 @@ impl<'a, 's> Resolver<'a, 's> {
         let missing: Vec<&str> = missing.map(|(column, _)| column.name.name.as_str()).collect();
         if !faulty && !missing.is_empty() && call.rest.is_none() {
             let message = format!("the term for {} of `{table}` is missing", quoted(missing));
-            let help = match is_head {
-                true => "give every column a value",
-                false => "name the column, or end with `..` to skip the others",
+            let help = if is_head {
+                "give every column a value"
+            } else {
+                "name the column, or end with `..` to skip the others"
             };
             self.report(Code::Arity, call.span, message, help);
             faulty = true;
         }
         (!faulty).then_some(by_column)
-    }
-
-    // Expressions.
-
-    pub(super) fn expr(&mut self, expr: &Expr) -> Node {
-        let span = expr.span;
-        let (kind, ty) = match &expr.kind {
-            ExprKind::Name(name) => return self.name(name, span),
-            ExprKind::Wildcard => {
-                let help = "give the value a name and use that in both places";
-                self.report(Code::UnboundVariable, span, "`_` has no value here", help);
-                return self.faulty(span);
-            }
-            ExprKind::Int(value) => (NodeKind::Constant(Value::Int(*value)), self.types.known(&Type::Int, span)),
-            ExprKind::Bool(value) => (NodeKind::Constant(Value::Bool(*value)), self.types.known(&Type::Bool, span)),
-            ExprKind::String(text) => (NodeKind::Text(text.clone()), self.types.text(span)),
-            ExprKind::Prefixed(prefix, text) => return self.prefixed(prefix, text, span),
-            ExprKind::Malformed => {
-                // Reported when the tree was read.
-                self.failed = true;
-                return self.faulty(span);
-            }
-            ExprKind::Call(call) => return self.call(call),
-            ExprKind::Negative(operand) => {
-                let operator = Ident { name: "-".to_owned(), span };
-                return self.operator(&operator, &[operand], span);
-            }
-            ExprKind::Negation(sign, operand) => {
-                self.negation(*sign, operand);
-                return self.faulty(span);
-            }
-            ExprKind::Binary(operator, left, right) => return self.operator(operator, &[left, right], span),
-            ExprKind::If(condition, then, otherwise) => {
-                let condition = self.expr(condition);
-                let bool = self.types.known(&Type::Bool, condition.span);
-                self.expect(&condition, bool, "the condition after `if`", None);
-                let then = self.expr(then);
-                let otherwise = self.expr(otherwise);
-                let agree = self.expect(&otherwise, then.ty, "the value after `then`", Some(then.span));
-                let ty = if agree { then.ty } else { self.types.anything() };
-                (NodeKind::If(Box::new(condition), Box::new(then), Box::new(otherwise)), ty)
-            }
-            ExprKind::List(values) => {
-                let (nodes, of) = self.elements(values);
-                (NodeKind::List(nodes), self.types.list_of(of, span))
-            }
-            ExprKind::Set(values) => {
-                let (nodes, of) = self.elements(values);
-                (NodeKind::Set(nodes), self.types.set_of(of, span))
-            }
-        };
-        Node { kind, ty, span }
-    }
-
-    fn elements(&mut self, values: &[Expr]) -> (Vec<Node>, TypeVar) {
-        let of = self.types.free();
-        let mut nodes: Vec<Node> = Vec::with_capacity(values.len());
-        for value in values {
-            let node = self.expr(value);
-            self.expect(&node, of, "the first element", nodes.first().map(|first| first.span));
-            nodes.push(node);
-        }
-        (nodes, of)
-    }
-
-    fn name(&mut self, name: &str, span: Span) -> Node {
-        if let Some(constant) = self.scope.declarations.constants.get(name) {
-            let (kind, ty) = match constant.clone() {
-                Constant::Value(value, ty) => (NodeKind::Constant(value), self.types.known(&ty, span)),
-                Constant::Text(text) => (NodeKind::Text(text), self.types.text(span)),
-                Constant::Faulty => {
-                    self.failed = true;
-                    (NodeKind::Faulty, self.types.anything())
-                }
-            };
-            return Node { kind, ty, span };
-        }
-        if !self.variables_allowed {
-            let names = self.scope.declarations.constants.keys().copied();
-            let help = match self.scope.nearest(name, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("define it: const {name} = …;"),
-            };
-            self.report(Code::UnknownConstant, span, format!("unknown constant `{name}`"), help);
-            return self.faulty(span);
-        }
-        let variable = self.variable(name, span);
-        Node { kind: NodeKind::Variable(variable), ty: self.variables[variable].ty, span }
-    }
-
-    fn prefixed(&mut self, prefix: &str, text: &str, span: Span) -> Node {
-        let ty = scalar(prefix).filter(|ty| !matches!(ty, Type::Bool | Type::Int));
-        let Some(ty) = ty else {
-            let help = "literals with a type are ip\"…\", net\"…\", mac\"…\", match\"…\" and actions\"…\"";
-            self.report(Code::UnknownType, span, format!("`{prefix}` is no type of literal"), help);
-            return self.faulty(span);
-        };
-        match ty.parse_text(text) {
-            Ok(value) => Node { kind: NodeKind::Constant(value), ty: self.types.known(&ty, span), span },
-            Err(error) => {
-                self.report(Code::BadLiteral, span, error.to_string(), literal_help(&ty));
-                Node { kind: NodeKind::Faulty, ty: self.types.known(&ty, span), span }
-            }
-        }
-    }
-
-    pub(super) fn faulty(&mut self, span: Span) -> Node {
-        Node { kind: NodeKind::Faulty, ty: self.types.anything(), span }
-    }
-
-    fn operator(&mut self, operator: &Ident, operands: &[&Expr], span: Span) -> Node {
-        let nodes: Vec<Node> = operands.iter().map(|operand| self.expr(operand)).collect();
-        let candidates = Candidate::of_expression(function::lookup(&operator.name), nodes.len());
-        self.call_node(operator, candidates, nodes, span)
-    }
-
-    fn call(&mut self, call: &Call) -> Node {
-        let name = call.name.name.as_str();
-        let functions = function::lookup(name);
-        if functions.is_empty() {
-            self.unknown_function(&call.name);
-            self.taint_call(call);
-            return self.faulty(call.span);
-        }
-        if !self.positional(call) {
-            self.taint_call(call);
-            return self.faulty(call.span);
-        }
-        let candidates = Candidate::of_expression(functions, call.arguments.len());
-        if candidates.is_empty() {
-            self.no_expression(call, functions);
-            self.taint_call(call);
-            return self.faulty(call.span);
-        }
-        let nodes = call.arguments.iter().map(|argument| self.expr(&argument.value)).collect();
-        self.call_node(&call.name, candidates, nodes, call.span)
-    }
-
-    fn call_node(&mut self, name: &Ident, candidates: Vec<Candidate>, nodes: Vec<Node>, span: Span) -> Node {
-        let ty = self.types.free();
-        let types = nodes.iter().map(|node| node.ty).chain([ty]).collect();
-        let spans = nodes.iter().map(|node| node.span).chain([span]).collect();
-        let site = self.site(name, candidates, types, spans, span);
-        Node { kind: NodeKind::Call(site, nodes), ty, span }
     }
 
     // Names.
@@ -533,25 +401,21 @@ impl<'a, 's> Resolver<'a, 's> {
         !self.variables_allowed || self.scope.declarations.constants.contains_key(name)
     }
 
-    fn variable(&mut self, name: &str, span: Span) -> usize {
-        let index = match self.by_name.get(name) {
-            Some(&index) => index,
-            None => {
-                let index = self.variables.len();
-                let ty = self.types.free();
-                self.variables.push(Variable {
-                    name: name.to_owned(),
-                    ty,
-                    first: span,
-                    count: 0,
-                    in_atom: false,
-                    defined: false,
-                    in_fault: false,
-                });
-                self.by_name.insert(name.to_owned(), index);
-                index
-            }
-        };
+    pub(super) fn variable(&mut self, name: &str, span: Span) -> usize {
+        let index = self.by_name.get(name).copied().unwrap_or_else(|| {
+            let ty = self.types.free();
+            self.variables.push(Variable {
+                name: name.to_owned(),
+                ty,
+                first: span,
+                count: 0,
+                in_atom: false,
+                defined: false,
+                in_fault: false,
+            });
+            self.by_name.insert(name.to_owned(), self.variables.len() - 1);
+            self.variables.len() - 1
+        });
         let variable = &mut self.variables[index];
         variable.first = variable.first.min(span);
         variable.count += 1;
@@ -566,7 +430,7 @@ impl<'a, 's> Resolver<'a, 's> {
         }
     }
 
-    fn taint(&mut self, expr: &Expr) {
+    pub(super) fn taint(&mut self, expr: &Expr) {
         self.excused = true;
         match &expr.kind {
             ExprKind::Name(name) if !self.is_constant(name) => {
@@ -576,212 +440,12 @@ impl<'a, 's> Resolver<'a, 's> {
                 variable.in_fault = true;
             }
             ExprKind::Call(call) => {
-                if let Some(table) = self.scope.declarations.table(&call.name.name) {
-                    self.scope.usage.read.insert(table);
-                }
-                self.taint_call(call);
+                self.scope.usage.read.extend(self.scope.declarations.table(&call.name.name));
             }
-            ExprKind::Negative(operand) | ExprKind::Negation(_, operand) => self.taint(operand),
-            ExprKind::Binary(_, left, right) => [left, right].into_iter().for_each(|side| self.taint(side)),
-            ExprKind::If(a, b, c) => [a, b, c].into_iter().for_each(|part| self.taint(part)),
-            ExprKind::List(values) | ExprKind::Set(values) => values.iter().for_each(|value| self.taint(value)),
             _ => {}
         }
-    }
-
-    // Reports.
-
-    pub(super) fn unknown_table(&mut self, name: &Ident) {
-        let declarations = self.scope.declarations;
-        let tables = declarations.tables.iter().map(|table| table.name.name.as_str());
-        let functions = function::functions().iter().map(|function| &*function.name);
-        let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
-            Some(near) => {
-                // The table is used, if only by a wrong name.
-                self.scope.usage.read.extend(declarations.table(near));
-                format!("did you mean `{near}`?")
-            }
-            None => format!("declare it: table {}(…);", name.name),
-        };
-        self.report(Code::UnknownTable, name.span, format!("unknown table `{}`", name.name), help);
-    }
-
-    fn unknown_function(&mut self, name: &Ident) {
-        let declarations = self.scope.declarations;
-        if let Some(table) = declarations.table(&name.name) {
-            self.scope.usage.read.insert(table);
-            let message = format!("`{}` is a table, not a function", name.name);
-            let help = "put it into the body as an atom of its own, and use its variables here";
-            return self.report(Code::UnknownFunction, name.span, message, help);
+        for part in expr.parts() {
+            self.taint(part);
         }
-        if super::aggregate::by_name(&name.name).is_some() {
-            let message = format!("the aggregate `{}` stands outside of a head's column", name.name);
-            let help = "aggregate in the head of a rule of its own, and use that rule's table here";
-            return self.report(Code::Aggregate, name.span, message, help);
-        }
-        let functions = function::functions().iter().map(|function| &*function.name);
-        let help = match self.scope.nearest(&name.name, functions) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => match alike(&name.name).as_slice() {
-                [] => "functions are built in, and none has a similar name; the language's reference lists them".into(),
-                names => format!("functions that begin alike: {}", quoted(names.iter().copied())),
-            },
-        };
-        self.report(Code::UnknownFunction, name.span, format!("unknown function `{}`", name.name), help);
-    }
-
-    /// Whether the call has only positional arguments; reports others.
-    fn positional(&mut self, call: &Call) -> bool {
-        let named = call.arguments.iter().find_map(|argument| argument.name.as_ref()).map(|name| name.span);
-        let Some(span) = named.or(call.rest) else { return true };
-        let message = format!("`{}` is a function, and its arguments have no names", call.name.name);
-        self.report(Code::NamedArgument, span, message, signatures(function::lookup(&call.name.name)));
-        false
-    }
-
-    pub(super) fn wrong_count(&mut self, call: &Call, as_atom: bool) {
-        let name = &call.name.name;
-        let functions = function::lookup(name);
-        let given = call.arguments.len();
-        let mut counts: Vec<usize> = functions
-            .iter()
-            .map(|function| function.parameters.len() + if as_atom { function.results.len() } else { 0 })
-            .collect();
-        if as_atom {
-            let predicates = functions.iter().filter(|function| is_predicate(function));
-            counts.extend(predicates.map(|function| function.parameters.len()));
-        }
-        counts.sort_unstable();
-        counts.dedup();
-        let what = if as_atom { "term" } else { "argument" };
-        let wanted = match counts.as_slice() {
-            [one] => counted(*one, what),
-            several => {
-                let several: Vec<String> = several.iter().map(ToString::to_string).collect();
-                format!("{} {what}s", several.join(" or "))
-            }
-        };
-        let with_result = if as_atom { " (arguments and result)" } else { "" };
-        let message = format!("`{name}` takes {wanted}{with_result}, not {given}");
-        self.report(Code::Arity, call.span, message, signatures(functions));
-    }
-
-    /// Says why none of the functions is an expression of so many arguments.
-    fn no_expression(&mut self, call: &Call, functions: &'static [Function]) {
-        let several = functions.iter().any(|function| {
-            function.results.len() != 1 && function.parameters.len() == call.arguments.len()
-        });
-        if several {
-            let message = format!("`{}` has more than one result column", call.name.name);
-            let help = format!("use it as an atom of the body: {}", signatures(functions));
-            return self.report(Code::SeveralResults, call.span, message, help);
-        }
-        self.wrong_count(call, false);
-    }
-
-    pub(super) fn negation(&mut self, sign: Span, operand: &Expr) {
-        self.taint(operand);
-        let help = match &operand.kind {
-            ExprKind::Call(call) if self.scope.declarations.table(&call.name.name).is_none() => {
-                format!("compare the result: `{}(…) == false`", call.name.name)
-            }
-            ExprKind::Call(_) => "say what is there, not what is absent: where one of several rows counts, let \
-                                  `arg_min` or `arg_max` in a head choose it by rank"
-                .to_owned(),
-            _ => "write the opposite comparison, or compare with `false`".to_owned(),
-        };
-        let message = format!("{} negates, and nlog has no negation", self.subject);
-        let span = Span { end: operand.span.end, ..sign };
-        self.report(Code::Negation, span, message, help);
-    }
-
-    /// Requires a type of a value; `what` wants it, because of what stands at `because`. Whether it has that type;
-    /// if not, that is reported.
-    pub(super) fn expect(&mut self, node: &Node, wanted: TypeVar, what: &str, because: Option<Span>) -> bool {
-        if self.types.unify(node.ty, wanted).is_ok() {
-            return true;
-        }
-        let (found, wanted_name) = (self.types.show(node.ty), self.types.show(wanted));
-        let text = self.quote(node.span);
-        let message = format!("{text} is of type {found}, but {what} is of type {wanted_name}");
-        self.mismatch(node, message, &found, &wanted_name, because);
-        false
-    }
-
-    /// Reports a value of a wrong type, with the places that made the types known.
-    pub(super) fn mismatch(
-        &mut self,
-        node: &Node,
-        message: String,
-        found: &str,
-        wanted: &str,
-        because: Option<Span>,
-    ) {
-        let mut report = Report::new(Code::TypeMismatch, node.span, message, conversion_help(found, wanted));
-        if let Some(origin) = self.types.origin(node.ty).filter(|origin| *origin != node.span) {
-            report = report.label(origin, format!("{found} because of this"));
-        }
-        if let Some(because) = because.filter(|because| *because != node.span) {
-            report = report.label(because, format!("{wanted} because of this"));
-        }
-        self.push(report);
-        if let NodeKind::Variable(variable) = node.kind {
-            let ty = self.variables[variable].ty;
-            self.types.forgive(ty);
-        }
-    }
-
-    /// The source text in back quotes, if it is short.
-    pub(super) fn quote(&self, span: Span) -> String {
-        let text = self.scope.sources.text(span);
-        let short = text.len() <= 40 && !text.contains(['\n', '`']);
-        if short { format!("`{text}`") } else { "this".to_owned() }
-    }
-}
-
-/// `1 column`, `2 columns`
-pub(super) fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
-}
-
-/// Functions that share the beginning of a name, a few at most.
-fn alike(name: &str) -> Vec<&'static str> {
-    let Some((start, _)) = name.rsplit_once('_') else { return Vec::new() };
-    let names = function::functions().iter().map(|function| &*function.name);
-    let mut alike: Vec<&str> = names.filter(|other| other.starts_with(start)).collect();
-    alike.dedup();
-    alike.truncate(4);
-    alike
-}
-
-/// The signatures of functions, for help.
-pub(super) fn signatures(functions: &[Function]) -> String {
-    let shown: Vec<String> = functions.iter().take(6).map(|function| format!("`{}`", function.signature())).collect();
-    let more = if functions.len() > shown.len() { " and others" } else { "" };
-    format!("it is {}{more}", shown.join(" or "))
-}
-
-/// What to do about a literal that is none.
-pub(super) fn literal_help(ty: &Type) -> &'static str {
-    match ty {
-        Type::Mac => "for example: mac\"02:00:00:00:00:01\"",
-        Type::Ip => "for example: ip\"10.0.0.1\" or ip\"fd00::1\"",
-        Type::Net => "for example: net\"10.0.0.0/24\"; the bits after the prefix are zero",
-        Type::Match => "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: match\"reg1=0x1a\"",
-        _ => "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: actions\"output:3\"",
-    }
-}
-
-/// What turns a value of one type into one of the other.
-fn conversion_help(found: &str, wanted: &str) -> String {
-    let parse = format!("parse_{wanted}");
-    match (found, wanted) {
-        ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
-            format!("`{parse}(…)` turns a string into type {wanted}")
-        }
-        (_, "string") if !function::lookup("to_string").is_empty() => {
-            "`to_string(…)` turns it into a string".to_owned()
-        }
-        _ => format!("use a value of type {wanted} here, or another variable"),
     }
 }

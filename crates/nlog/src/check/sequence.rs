@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
 use nlog_data::Value;
+use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
 
 /// The list of its arguments.
 pub(super) fn list() -> &'static Function {

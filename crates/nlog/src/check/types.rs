@@ -84,14 +84,14 @@ impl Types {
     pub(super) fn of_shape(&mut self, shape: &Shape, any: &mut Vec<(u8, TypeVar)>, origin: Span) -> TypeVar {
         match shape {
             Shape::Is(ty) => self.known(ty, origin),
-            Shape::Any(number) => match any.iter().find(|(of, _)| of == number) {
-                Some(&(_, var)) => var,
-                None => {
-                    let var = self.free();
-                    any.push((*number, var));
-                    var
+            Shape::Any(number) => {
+                if let Some(&(_, var)) = any.iter().find(|(of, _)| of == number) {
+                    return var;
                 }
-            },
+                let var = self.free();
+                any.push((*number, var));
+                var
+            }
             Shape::SetOf(of) => {
                 let of = self.of_shape(of, any, origin);
                 self.set_of(of, origin)
@@ -136,7 +136,9 @@ impl Types {
             (Slot::Text, Slot::Known(ty)) if is_textual(&ty) => self.link(a, b),
             (Slot::Known(ty), Slot::Text) if is_textual(&ty) => self.link(b, a),
             (Slot::Known(left), Slot::Known(right)) if left == right => Ok(()),
-            (Slot::Set(left), Slot::Set(right)) | (Slot::List(left), Slot::List(right)) => self.unify(left, right),
+            (Slot::Set(left), Slot::Set(right)) | (Slot::List(left), Slot::List(right)) => {
+                self.unify(left, right)
+            }
             _ => Err(Mismatch),
         }
     }

@@ -4,8 +4,9 @@ use serde::Serialize;
 
 use super::Diagnostic;
 
+/// The members of a line, in their order.
 #[derive(Serialize)]
-struct Line<'a> {
+struct Members<'a> {
     severity: &'static str,
     code: &'static str,
     message: &'a str,
@@ -19,7 +20,7 @@ struct Line<'a> {
 
 /// The diagnostic as a line of `weft check --json`, without the line break.
 pub fn to_json(diagnostic: &Diagnostic) -> String {
-    let line = Line {
+    let members = Members {
         severity: diagnostic.severity.name(),
         code: diagnostic.code.name(),
         message: &diagnostic.message,
@@ -31,5 +32,5 @@ pub fn to_json(diagnostic: &Diagnostic) -> String {
         help: &diagnostic.help,
     };
     // Text and numbers always have a JSON form.
-    serde_json::to_string(&line).unwrap_or_default()
+    serde_json::to_string(&members).unwrap_or_default()
 }

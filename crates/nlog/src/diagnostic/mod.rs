@@ -145,7 +145,8 @@ impl Reports {
             })
             .collect();
         diagnostics.sort_by(|a, b| {
-            let key = |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.end_line, d.end_column, d.code.name());
+            let key =
+                |d: &Diagnostic| (d.file.clone(), d.line, d.column, d.end_line, d.end_column, d.code.name());
             key(a).cmp(&key(b)).then_with(|| a.message.cmp(&b.message))
         });
         diagnostics

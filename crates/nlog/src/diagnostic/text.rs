@@ -46,7 +46,8 @@ pub fn to_text(diagnostic: &Diagnostic, sources: &Sources, style: Style) -> Stri
             let place = |at: u32| (at as usize).saturating_sub(window.lines.start + skipped).min(text.len());
             kind.span(place(span.start)..place(span.end)).label(*label)
         });
-        let snippet = Snippet::source(text).path(&*file.name).line_start(line as usize).annotations(annotations);
+        let snippet =
+            Snippet::source(text).path(&*file.name).line_start(line as usize).annotations(annotations);
         group = group.element(snippet);
     }
     if !diagnostic.help.is_empty() {

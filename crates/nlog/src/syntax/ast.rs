@@ -188,3 +188,23 @@ pub enum ExprKind {
     /// `{values}`
     Set(Vec<Expr>),
 }
+
+impl Expr {
+    /// The expressions that this one is made of.
+    pub fn parts(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Call(call) => call.arguments.iter().map(|argument| &argument.value).collect(),
+            ExprKind::Negative(operand) | ExprKind::Negation(_, operand) => vec![operand],
+            ExprKind::Binary(_, left, right) => vec![left, right],
+            ExprKind::If(condition, then, otherwise) => vec![condition, then, otherwise],
+            ExprKind::List(values) | ExprKind::Set(values) => values.iter().collect(),
+            ExprKind::Name(_)
+            | ExprKind::Wildcard
+            | ExprKind::Int(_)
+            | ExprKind::Bool(_)
+            | ExprKind::String(_)
+            | ExprKind::Prefixed(..)
+            | ExprKind::Malformed => Vec::new(),
+        }
+    }
+}

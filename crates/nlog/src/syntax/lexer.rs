@@ -69,7 +69,11 @@ mod tests {
     fn comments_document_or_not() {
         assert_eq!(
             kinds("# a\n## b\r\n### c"),
-            [(SyntaxKind::Comment, "# a"), (SyntaxKind::DocComment, "## b\r"), (SyntaxKind::Comment, "### c")]
+            [
+                (SyntaxKind::Comment, "# a"),
+                (SyntaxKind::DocComment, "## b\r"),
+                (SyntaxKind::Comment, "### c")
+            ]
         );
     }
 

@@ -98,7 +98,8 @@ impl Lowering {
 
     fn rule(&mut self, node: &SyntaxNode) -> Found<Rule> {
         let negation = child(node, K::Negation);
-        let negated_head = negation.as_ref().and_then(SyntaxNode::first_token).map(|token| self.span_of(&token));
+        let negated_head =
+            negation.as_ref().and_then(SyntaxNode::first_token).map(|token| self.span_of(&token));
         let head_node = child(negation.as_ref().unwrap_or(node), K::Call)?;
         let head = self.call(&head_node)?;
         let body_node = child(node, K::Body);

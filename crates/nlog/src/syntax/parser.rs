@@ -234,7 +234,9 @@ impl<'text> Parser<'text> {
             None if next_line => {
                 self.error(end..end, format!("expected {wanted} after this, found `{text}`"), help);
             }
-            None => self.error(range, format!("expected {wanted}, found {}", describe(token.kind, text)), help),
+            None => {
+                self.error(range, format!("expected {wanted}, found {}", describe(token.kind, text)), help);
+            }
         }
         Err(Abandoned)
     }
@@ -347,13 +349,15 @@ fn describe(kind: SyntaxKind, text: &str) -> String {
 fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
     Some(match kind {
         SyntaxKind::AmpAmp => ("`&&` is no operator".into(), "conditions of a body are joined by `,`"),
-        SyntaxKind::PipePipe => {
-            ("`||` is no operator".into(), "write a rule for each alternative: a table holds what any of its rules derives")
-        }
+        SyntaxKind::PipePipe => (
+            "`||` is no operator".into(),
+            "write a rule for each alternative: a table holds what any of its rules derives",
+        ),
         SyntaxKind::Dot => ("`.` is no part of the language".into(), "declarations and rules end with `;`"),
-        SyntaxKind::OpenString => {
-            ("the string has no end on its line".into(), "close it with `\"`; a line break inside is written `\\n`")
-        }
+        SyntaxKind::OpenString => (
+            "the string has no end on its line".into(),
+            "close it with `\"`; a line break inside is written `\\n`",
+        ),
         SyntaxKind::Unknown if text.starts_with('\'') => {
             ("`'` is no part of the language".into(), "strings stand in double quotes: \"text\"")
         }
@@ -363,7 +367,10 @@ fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
         ),
         SyntaxKind::Unknown => {
             let shown: String = text.chars().take(20).flat_map(char::escape_debug).collect();
-            (format!("`{shown}` is no part of the language"), "remove it; text stands in strings and comments")
+            (
+                format!("`{shown}` is no part of the language"),
+                "remove it; text stands in strings and comments",
+            )
         }
         _ => return None,
     })

@@ -60,7 +60,9 @@ fn table(p: &mut Parser<'_>) -> Parsed {
             if p.current() == K::RParen {
                 return p.unexpected("a column of the table", "a key names at least one column");
             }
-            list(p, K::RParen, "a column of the table", |p| name(p, "a column of the table", "for example: key(lport)"))
+            list(p, K::RParen, "a column of the table", |p| {
+                name(p, "a column of the table", "for example: key(lport)")
+            })
         })?;
         return p.semicolon("`;`");
     }
@@ -125,7 +127,10 @@ fn call(p: &mut Parser<'_>, help: &str) -> Parsed {
 fn body_item(p: &mut Parser<'_>) -> Parsed {
     let checkpoint = p.checkpoint();
     if matches!(p.current(), K::Semicolon | K::Eof) {
-        return p.unexpected("an atom or a condition", "a body has at least one item; a rule without a body has no `:-`");
+        return p.unexpected(
+            "an atom or a condition",
+            "a body has at least one item; a rule without a body has no `:-`",
+        );
     }
     expression(p)?;
     if p.current() == K::Eq {
@@ -145,7 +150,12 @@ fn name(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
 }
 
 /// `element, …` up to and with the closing bracket; a comma may follow the last element.
-fn list(p: &mut Parser<'_>, close: K, element_name: &str, mut element: impl FnMut(&mut Parser<'_>) -> Parsed) -> Parsed {
+fn list(
+    p: &mut Parser<'_>,
+    close: K,
+    element_name: &str,
+    mut element: impl FnMut(&mut Parser<'_>) -> Parsed,
+) -> Parsed {
     let bracket = match close {
         K::RParen => "`)`",
         K::RBracket => "`]`",
@@ -231,7 +241,8 @@ fn binary(p: &mut Parser<'_>, least: u8) -> Parsed<usize> {
         height = height.max(right) + 1;
         p.check_height(height)?;
         if binds == COMPARISON && operator(p).is_some_and(|(binds, _)| binds == COMPARISON) {
-            return p.unexpected("`,` between two comparisons", "write `a < b, b < c` instead of `a < b < c`");
+            return p
+                .unexpected("`,` between two comparisons", "write `a < b, b < c` instead of `a < b < c`");
         }
     }
     Ok(height)
@@ -258,7 +269,10 @@ fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
         K::LBracket => sequence(p, K::List, K::RBracket),
         K::LBrace => sequence(p, K::Set, K::RBrace),
         K::IfKw => conditional(p),
-        _ => p.unexpected("a value", "a value is a literal, a variable, a function of values, or these joined by operators"),
+        _ => p.unexpected(
+            "a value",
+            "a value is a literal, a variable, a function of values, or these joined by operators",
+        ),
     }
 }
 

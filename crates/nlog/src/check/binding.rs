@@ -1,0 +1,121 @@
+//! Which variables of a rule get a value.
+
+use std::collections::HashMap;
+
+use super::declarations::quoted;
+use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term};
+use crate::diagnostic::Code;
+
+impl Resolver<'_, '_> {
+    /// Reports variables that nothing gives a value: of several that depend on each other the one at the root.
+    pub(super) fn check_bound(&mut self, items: &[Item], is_fact: bool) {
+        let mut bound: Vec<bool> = self.variables.iter().map(|variable| variable.in_atom).collect();
+        let mut has_binder = bound.clone();
+        let mut open: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+        for item in items {
+            let (mut inputs, mut targets) = (Vec::new(), Vec::new());
+            match &item.kind {
+                ItemIr::Binding(variable, node) => {
+                    variables_of(node, &mut inputs);
+                    targets.push(*variable);
+                }
+                ItemIr::Function(site, terms) => {
+                    // Of a call at fault every variable counts as a result.
+                    let arguments = self.sites[*site].chosen.map_or(0, |candidate| candidate.arguments);
+                    for (index, term) in terms.iter().enumerate() {
+                        match term {
+                            Term::Any => {}
+                            Term::Variable(variable, _) if index < arguments => inputs.push(*variable),
+                            Term::Variable(variable, _) => targets.push(*variable),
+                            Term::Node(node) if index < arguments => variables_of(node, &mut inputs),
+                            // A result that is compared binds nothing and is compared later.
+                            Term::Node(_) => {}
+                        }
+                    }
+                }
+                ItemIr::Table(..) | ItemIr::Condition(_) => continue,
+            }
+            for &target in &targets {
+                has_binder[target] = true;
+            }
+            open.push((inputs, targets));
+        }
+        close(&open, &mut bound);
+        let unbound: Vec<usize> = (0..bound.len()).filter(|&variable| !bound[variable]).collect();
+        let roots: Vec<usize> = unbound.iter().copied().filter(|&variable| !has_binder[variable]).collect();
+        for &root in &roots {
+            self.unbound(root, is_fact);
+        }
+        let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
+        if let (true, Some(first)) = (roots.is_empty(), first) {
+            let names = quoted(unbound.iter().map(|&variable| self.variables[variable].name.as_str()));
+            let (message, help) = match unbound.len() {
+                1 => (format!("{names} is defined by itself"), "define it by what the body binds"),
+                _ => {
+                    (format!("{names} are defined by each other"), "let an atom of a table bind one of them")
+                }
+            };
+            self.report(Code::UnboundVariable, self.variables[first].first, message, help);
+        }
+    }
+
+    fn unbound(&mut self, index: usize, is_fact: bool) {
+        let variable = &self.variables[index];
+        let (name, span) = (variable.name.clone(), variable.first);
+        let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
+        let constants = self.scope.declarations.constants.keys().copied();
+        let help = match self.scope.nearest(&name, others.chain(constants)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if is_fact => "a fact holds constants; text stands in double quotes".to_owned(),
+            None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
+        };
+        let message = format!("nothing gives the variable `{name}` a value");
+        self.report(Code::UnboundVariable, span, message, help);
+    }
+}
+
+/// Binds the targets of whatever has its inputs bound, until nothing changes.
+fn close(open: &[(Vec<usize>, Vec<usize>)], bound: &mut [bool]) {
+    let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
+    let mut missing = vec![0_usize; open.len()];
+    let mut ready = Vec::new();
+    for (index, (inputs, _)) in open.iter().enumerate() {
+        for &input in inputs.iter().filter(|&&input| !bound[input]) {
+            waiting.entry(input).or_default().push(index);
+            missing[index] += 1;
+        }
+        if missing[index] == 0 {
+            ready.push(index);
+        }
+    }
+    while let Some(index) = ready.pop() {
+        for &target in &open[index].1 {
+            if std::mem::replace(&mut bound[target], true) {
+                continue;
+            }
+            for waiter in waiting.remove(&target).unwrap_or_default() {
+                missing[waiter] -= 1;
+                if missing[waiter] == 0 {
+                    ready.push(waiter);
+                }
+            }
+        }
+    }
+}
+
+fn variables_of(node: &Node, into: &mut Vec<usize>) {
+    match &node.kind {
+        NodeKind::Variable(variable) => into.push(*variable),
+        NodeKind::Call(_, nodes) | NodeKind::List(nodes) | NodeKind::Set(nodes) => {
+            for node in nodes {
+                variables_of(node, into);
+            }
+        }
+        NodeKind::If(a, b, c) => {
+            for node in [a, b, c] {
+                variables_of(node, into);
+            }
+        }
+        NodeKind::Constant(_) | NodeKind::Text(_) | NodeKind::Faulty => {}
+    }
+}

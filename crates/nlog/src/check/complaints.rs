@@ -1,0 +1,215 @@
+//! What is said about names, counts and types that are wrong.
+
+use nlog_data::{Function, Type, function};
+
+use super::aggregate;
+use super::calls::is_predicate;
+use super::declarations::quoted;
+use super::resolve::{Node, NodeKind, Resolver};
+use super::types::TypeVar;
+use crate::diagnostic::{Code, Report};
+use crate::syntax::ast::{Call, Expr, ExprKind, Ident, Span};
+
+impl Resolver<'_, '_> {
+    pub(super) fn unknown_table(&mut self, name: &Ident) {
+        let declarations = self.scope.declarations;
+        let tables = declarations.tables.iter().map(|table| table.name.name.as_str());
+        let functions = function::functions().iter().map(|function| &*function.name);
+        let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
+            Some(near) => {
+                // The table is used, if only by a wrong name.
+                self.scope.usage.read.extend(declarations.table(near));
+                format!("did you mean `{near}`?")
+            }
+            None => format!("declare it: table {}(…);", name.name),
+        };
+        self.report(Code::UnknownTable, name.span, format!("unknown table `{}`", name.name), help);
+    }
+
+    pub(super) fn unknown_function(&mut self, name: &Ident) {
+        let declarations = self.scope.declarations;
+        if let Some(table) = declarations.table(&name.name) {
+            self.scope.usage.read.insert(table);
+            let message = format!("`{}` is a table, not a function", name.name);
+            let help = "put it into the body as an atom of its own, and use its variables here";
+            return self.report(Code::UnknownFunction, name.span, message, help);
+        }
+        if aggregate::by_name(&name.name).is_some() {
+            let message = format!("the aggregate `{}` stands outside of a head's column", name.name);
+            let help = "aggregate in the head of a rule of its own, and use that rule's table here";
+            return self.report(Code::Aggregate, name.span, message, help);
+        }
+        let functions = function::functions().iter().map(|function| &*function.name);
+        let help = match self.scope.nearest(&name.name, functions) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => match alike(&name.name).as_slice() {
+                [] => {
+                    "functions are built in, and none has a similar name; the language's reference lists them"
+                        .into()
+                }
+                names => format!("functions that begin alike: {}", quoted(names.iter().copied())),
+            },
+        };
+        self.report(Code::UnknownFunction, name.span, format!("unknown function `{}`", name.name), help);
+    }
+
+    /// Whether the call has only positional arguments; reports others.
+    pub(super) fn positional(&mut self, call: &Call) -> bool {
+        let named = call.arguments.iter().find_map(|argument| argument.name.as_ref()).map(|name| name.span);
+        let Some(span) = named.or(call.rest) else { return true };
+        let message = format!("`{}` is a function, and its arguments have no names", call.name.name);
+        self.report(Code::NamedArgument, span, message, signatures(function::lookup(&call.name.name)));
+        false
+    }
+
+    pub(super) fn wrong_count(&mut self, call: &Call, as_atom: bool) {
+        let name = &call.name.name;
+        let functions = function::lookup(name);
+        let given = call.arguments.len();
+        let mut counts: Vec<usize> = functions
+            .iter()
+            .map(|function| function.parameters.len() + if as_atom { function.results.len() } else { 0 })
+            .collect();
+        if as_atom {
+            let predicates = functions.iter().filter(|function| is_predicate(function));
+            counts.extend(predicates.map(|function| function.parameters.len()));
+        }
+        counts.sort_unstable();
+        counts.dedup();
+        let what = if as_atom { "term" } else { "argument" };
+        let wanted = match counts.as_slice() {
+            [one] => counted(*one, what),
+            several => {
+                let several: Vec<String> = several.iter().map(ToString::to_string).collect();
+                format!("{} {what}s", several.join(" or "))
+            }
+        };
+        let with_result = if as_atom { " (arguments and result)" } else { "" };
+        let message = format!("`{name}` takes {wanted}{with_result}, not {given}");
+        self.report(Code::Arity, call.span, message, signatures(functions));
+    }
+
+    /// Says why none of the functions is an expression of so many arguments.
+    pub(super) fn no_expression(&mut self, call: &Call, functions: &'static [Function]) {
+        let several = functions
+            .iter()
+            .any(|function| function.results.len() != 1 && function.parameters.len() == call.arguments.len());
+        if several {
+            let message = format!("`{}` has more than one result column", call.name.name);
+            let help = format!("use it as an atom of the body: {}", signatures(functions));
+            return self.report(Code::SeveralResults, call.span, message, help);
+        }
+        self.wrong_count(call, false);
+    }
+
+    pub(super) fn negation(&mut self, sign: Span, operand: &Expr) {
+        self.taint(operand);
+        let help = match &operand.kind {
+            ExprKind::Call(call) if self.scope.declarations.table(&call.name.name).is_none() => {
+                format!("compare the result: `{}(…) == false`", call.name.name)
+            }
+            ExprKind::Call(_) => {
+                "say what is there, not what is absent: where one of several rows counts, let \
+                                  `arg_min` or `arg_max` in a head choose it by rank"
+                    .to_owned()
+            }
+            _ => "write the opposite comparison, or compare with `false`".to_owned(),
+        };
+        let message = format!("{} negates, and nlog has no negation", self.subject);
+        let span = Span { end: operand.span.end, ..sign };
+        self.report(Code::Negation, span, message, help);
+    }
+
+    /// Requires a type of a value; `what` wants it, because of what stands at `because`. Whether it has that type;
+    /// if not, that is reported.
+    pub(super) fn expect(&mut self, node: &Node, wanted: TypeVar, what: &str, because: Option<Span>) -> bool {
+        if self.types.unify(node.ty, wanted).is_ok() {
+            return true;
+        }
+        let (found, wanted_name) = (self.types.show(node.ty), self.types.show(wanted));
+        let text = self.quote(node.span);
+        let message = format!("{text} is of type {found}, but {what} is of type {wanted_name}");
+        self.mismatch(node, message, &found, &wanted_name, because);
+        false
+    }
+
+    /// Reports a value of a wrong type, with the places that made the types known.
+    pub(super) fn mismatch(
+        &mut self,
+        node: &Node,
+        message: String,
+        found: &str,
+        wanted: &str,
+        because: Option<Span>,
+    ) {
+        let mut report = Report::new(Code::TypeMismatch, node.span, message, conversion_help(found, wanted));
+        if let Some(origin) = self.types.origin(node.ty).filter(|origin| *origin != node.span) {
+            report = report.label(origin, format!("{found} because of this"));
+        }
+        if let Some(because) = because.filter(|because| *because != node.span) {
+            report = report.label(because, format!("{wanted} because of this"));
+        }
+        self.push(report);
+        if let NodeKind::Variable(variable) = node.kind {
+            let ty = self.variables[variable].ty;
+            self.types.forgive(ty);
+        }
+    }
+
+    /// The source text in back quotes, if it is short.
+    pub(super) fn quote(&self, span: Span) -> String {
+        let text = self.scope.sources.text(span);
+        let short = text.len() <= 40 && !text.contains(['\n', '`']);
+        if short { format!("`{text}`") } else { "this".to_owned() }
+    }
+}
+
+/// `1 column`, `2 columns`
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+/// Functions that share the beginning of a name, a few at most.
+fn alike(name: &str) -> Vec<&'static str> {
+    let Some((start, _)) = name.rsplit_once('_') else { return Vec::new() };
+    let names = function::functions().iter().map(|function| &*function.name);
+    let mut alike: Vec<&str> = names.filter(|other| other.starts_with(start)).collect();
+    alike.dedup();
+    alike.truncate(4);
+    alike
+}
+
+/// The signatures of functions, for help.
+pub(super) fn signatures(functions: &[Function]) -> String {
+    let shown: Vec<String> =
+        functions.iter().take(6).map(|function| format!("`{}`", function.signature())).collect();
+    let more = if functions.len() > shown.len() { " and others" } else { "" };
+    format!("it is {}{more}", shown.join(" or "))
+}
+
+/// What to do about a literal that is none.
+pub(super) fn literal_help(ty: &Type) -> &'static str {
+    match ty {
+        Type::Mac => "for example: mac\"02:00:00:00:00:01\"",
+        Type::Ip => "for example: ip\"10.0.0.1\" or ip\"fd00::1\"",
+        Type::Net => "for example: net\"10.0.0.0/24\"; the bits after the prefix are zero",
+        Type::Match => {
+            "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: match\"reg1=0x1a\""
+        }
+        _ => "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: actions\"output:3\"",
+    }
+}
+
+/// What turns a value of one type into one of the other.
+fn conversion_help(found: &str, wanted: &str) -> String {
+    let parse = format!("parse_{wanted}");
+    match (found, wanted) {
+        ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
+            format!("`{parse}(…)` turns a string into type {wanted}")
+        }
+        (_, "string") if !function::lookup("to_string").is_empty() => {
+            "`to_string(…)` turns it into a string".to_owned()
+        }
+        _ => format!("use a value of type {wanted} here, or another variable"),
+    }
+}

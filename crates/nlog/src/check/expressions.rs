@@ -1,0 +1,159 @@
+//! Expressions: their names and types.
+
+use nlog_data::{Type, Value, function};
+
+use super::calls::Candidate;
+use super::complaints::literal_help;
+use super::declarations::{Constant, scalar};
+use super::resolve::{Node, NodeKind, Resolver};
+use super::types::TypeVar;
+use crate::diagnostic::Code;
+use crate::syntax::ast::{Call, Expr, ExprKind, Ident, Span};
+
+impl Resolver<'_, '_> {
+    pub(super) fn expr(&mut self, expr: &Expr) -> Node {
+        let span = expr.span;
+        let (kind, ty) = match &expr.kind {
+            ExprKind::Name(name) => return self.name(name, span),
+            ExprKind::Wildcard => {
+                let help = "give the value a name and use that in both places";
+                self.report(Code::UnboundVariable, span, "`_` has no value here", help);
+                return self.faulty(span);
+            }
+            ExprKind::Int(value) => {
+                (NodeKind::Constant(Value::Int(*value)), self.types.known(&Type::Int, span))
+            }
+            ExprKind::Bool(value) => {
+                (NodeKind::Constant(Value::Bool(*value)), self.types.known(&Type::Bool, span))
+            }
+            ExprKind::String(text) => (NodeKind::Text(text.clone()), self.types.text(span)),
+            ExprKind::Prefixed(prefix, text) => return self.prefixed(prefix, text, span),
+            ExprKind::Malformed => {
+                // Reported when the tree was read.
+                self.failed = true;
+                return self.faulty(span);
+            }
+            ExprKind::Call(call) => return self.call(call),
+            ExprKind::Negative(operand) => {
+                let operator = Ident { name: "-".to_owned(), span };
+                return self.operator(&operator, &[operand], span);
+            }
+            ExprKind::Negation(sign, operand) => {
+                self.negation(*sign, operand);
+                return self.faulty(span);
+            }
+            ExprKind::Binary(operator, left, right) => return self.operator(operator, &[left, right], span),
+            ExprKind::If(condition, then, otherwise) => {
+                let condition = self.expr(condition);
+                let bool = self.types.known(&Type::Bool, condition.span);
+                self.expect(&condition, bool, "the condition after `if`", None);
+                let then = self.expr(then);
+                let otherwise = self.expr(otherwise);
+                let agree = self.expect(&otherwise, then.ty, "the value after `then`", Some(then.span));
+                let ty = if agree { then.ty } else { self.types.anything() };
+                (NodeKind::If(Box::new(condition), Box::new(then), Box::new(otherwise)), ty)
+            }
+            ExprKind::List(values) => {
+                let (nodes, of) = self.elements(values);
+                (NodeKind::List(nodes), self.types.list_of(of, span))
+            }
+            ExprKind::Set(values) => {
+                let (nodes, of) = self.elements(values);
+                (NodeKind::Set(nodes), self.types.set_of(of, span))
+            }
+        };
+        Node { kind, ty, span }
+    }
+
+    fn elements(&mut self, values: &[Expr]) -> (Vec<Node>, TypeVar) {
+        let of = self.types.free();
+        let mut nodes: Vec<Node> = Vec::with_capacity(values.len());
+        for value in values {
+            let node = self.expr(value);
+            self.expect(&node, of, "the first element", nodes.first().map(|first| first.span));
+            nodes.push(node);
+        }
+        (nodes, of)
+    }
+
+    fn name(&mut self, name: &str, span: Span) -> Node {
+        if let Some(constant) = self.scope.declarations.constants.get(name) {
+            let (kind, ty) = match constant.clone() {
+                Constant::Value(value, ty) => (NodeKind::Constant(value), self.types.known(&ty, span)),
+                Constant::Text(text) => (NodeKind::Text(text), self.types.text(span)),
+                Constant::Faulty => {
+                    self.failed = true;
+                    (NodeKind::Faulty, self.types.anything())
+                }
+            };
+            return Node { kind, ty, span };
+        }
+        if !self.variables_allowed {
+            let names = self.scope.declarations.constants.keys().copied();
+            let help = match self.scope.nearest(name, names) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("define it: const {name} = …;"),
+            };
+            self.report(Code::UnknownConstant, span, format!("unknown constant `{name}`"), help);
+            return self.faulty(span);
+        }
+        let variable = self.variable(name, span);
+        Node { kind: NodeKind::Variable(variable), ty: self.variables[variable].ty, span }
+    }
+
+    fn prefixed(&mut self, prefix: &str, text: &str, span: Span) -> Node {
+        let ty = scalar(prefix).filter(|ty| !matches!(ty, Type::Bool | Type::Int));
+        let Some(ty) = ty else {
+            let help = "literals with a type are ip\"…\", net\"…\", mac\"…\", match\"…\" and actions\"…\"";
+            self.report(Code::UnknownType, span, format!("`{prefix}` is no type of literal"), help);
+            return self.faulty(span);
+        };
+        match ty.parse_text(text) {
+            Ok(value) => Node { kind: NodeKind::Constant(value), ty: self.types.known(&ty, span), span },
+            Err(error) => {
+                self.report(Code::BadLiteral, span, error.to_string(), literal_help(&ty));
+                Node { kind: NodeKind::Faulty, ty: self.types.known(&ty, span), span }
+            }
+        }
+    }
+
+    pub(super) fn faulty(&mut self, span: Span) -> Node {
+        Node { kind: NodeKind::Faulty, ty: self.types.anything(), span }
+    }
+
+    pub(super) fn operator(&mut self, operator: &Ident, operands: &[&Expr], span: Span) -> Node {
+        let nodes: Vec<Node> = operands.iter().map(|operand| self.expr(operand)).collect();
+        let candidates = Candidate::of_expression(function::lookup(&operator.name), nodes.len());
+        self.call_node(operator, candidates, nodes, span)
+    }
+
+    fn call(&mut self, call: &Call) -> Node {
+        let name = call.name.name.as_str();
+        let functions = function::lookup(name);
+        if functions.is_empty() {
+            self.unknown_function(&call.name);
+            self.taint_call(call);
+            return self.faulty(call.span);
+        }
+        if !self.positional(call) {
+            self.taint_call(call);
+            return self.faulty(call.span);
+        }
+        let candidates = Candidate::of_expression(functions, call.arguments.len());
+        if candidates.is_empty() {
+            self.no_expression(call, functions);
+            self.taint_call(call);
+            return self.faulty(call.span);
+        }
+        let nodes = call.arguments.iter().map(|argument| self.expr(&argument.value)).collect();
+        self.call_node(&call.name, candidates, nodes, call.span)
+    }
+
+    fn call_node(&mut self, name: &Ident, candidates: Vec<Candidate>, nodes: Vec<Node>, span: Span) -> Node {
+        let ty = self.types.free();
+        let types = nodes.iter().map(|node| node.ty).chain([ty]).collect();
+        let spans = nodes.iter().map(|node| node.span).chain([span]).collect();
+        let site = self.site(name, candidates, types, spans, span);
+        Node { kind: NodeKind::Call(site, nodes), ty, span }
+    }
+}

@@ -1,0 +1,121 @@
+//! Files, folders, imports, and bytes that are no text.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use nlog::{LoadError, Sources, compile};
+
+fn write(root: &Path, name: &str, text: impl AsRef<[u8]>) {
+    let path = root.join(name);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+fn codes(sources: &Sources) -> Vec<String> {
+    compile(sources)
+        .diagnostics
+        .iter()
+        .map(|d| format!("{}:{}:{} {}", d.file, d.line, d.column, d.code.name()))
+        .collect()
+}
+
+#[test]
+fn a_folder_is_a_program_of_all_its_files() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "b.nlog", "out(x) :- a(x);");
+    write(root.path(), "deep/er/a.nlog", "input table a(x: int);");
+    write(root.path(), "deep/c.nlog", "import \"../b.nlog\"; output table out(x: int);");
+    write(root.path(), "notes.txt", "no rules");
+    write(root.path(), ".hidden.nlog", "no rules");
+    let sources = Sources::load(&[root.path()]).unwrap();
+    let program = compile(&sources).program.unwrap();
+    assert_eq!((program.rules.len(), program.schema.len()), (1, 2));
+    let names: Vec<_> = sources
+        .files()
+        .iter()
+        .map(|file| Path::new(&*file.name).strip_prefix(root.path()).unwrap())
+        .collect();
+    assert_eq!(names, ["b.nlog", "deep/c.nlog", "deep/er/a.nlog"].map(Path::new));
+}
+
+#[test]
+fn imports_are_read_once_by_whatever_name() {
+    let root = tempfile::tempdir().unwrap();
+    write(
+        root.path(),
+        "main.nlog",
+        "import \"lib/x.nlog\"; import \"./lib/../lib/x.nlog\"; import \"lib/y.nlog\";",
+    );
+    write(root.path(), "lib/x.nlog", "import \"../common.nlog\"; out(x) :- a(x);");
+    write(root.path(), "lib/y.nlog", "import \"../common.nlog\";");
+    write(root.path(), "common.nlog", "input table a(x: int); output table out(x: int);");
+    std::os::unix::fs::symlink(root.path().join("main.nlog"), root.path().join("same.nlog")).unwrap();
+    let main = root.path().join("main.nlog");
+    let sources = Sources::load(&[main, root.path().join("same.nlog")]).unwrap();
+    assert_eq!(sources.files().len(), 4);
+    assert_eq!(codes(&sources), Vec::<String>::new());
+    assert!(sources.files()[3].name.ends_with("/common.nlog"), "{}", sources.files()[3].name);
+    assert!(!sources.files()[3].name.contains(".."));
+}
+
+#[test]
+fn what_cannot_be_read_is_no_diagnostic() {
+    let root = tempfile::tempdir().unwrap();
+    let missing = root.path().join("missing.nlog");
+    assert!(
+        matches!(Sources::load(std::slice::from_ref(&missing)), Err(LoadError::Io { path, .. }) if path == missing)
+    );
+    assert!(matches!(Sources::load(&[root.path()]), Err(LoadError::Empty { .. })));
+    write(root.path(), "main.nlog", "\nimport \"lib\";");
+    fs::create_dir(root.path().join("lib")).unwrap();
+    let error = Sources::load(&[root.path().join("main.nlog")]).unwrap_err();
+    assert!(
+        matches!(&error, LoadError::Import { place, .. } if (place.line, place.column) == (2, 8)),
+        "{error}"
+    );
+}
+
+#[test]
+fn an_import_of_nothing_has_its_place() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "main.nlog", "\n  import \"gone.nlog\";");
+    let sources = Sources::load(&[root.path().join("main.nlog")]).unwrap();
+    let name = root.path().join("main.nlog").display().to_string();
+    assert_eq!(codes(&sources), [format!("{name}:2:10 missing-import")]);
+}
+
+#[test]
+fn a_file_that_is_no_text_says_where() {
+    let root = tempfile::tempdir().unwrap();
+    write(
+        root.path(),
+        "a.nlog",
+        b"input table a(x: int);\n# \xc3\xa9 \xff \xfe\noutput table \xff(x: int);\nout(",
+    );
+    write(root.path(), "b.nlog", "output table out(x: int); out(x) :- a(x), b(x);");
+    let sources = Sources::load(&[root.path().join("a.nlog"), root.path().join("b.nlog")]).unwrap();
+    let a = root.path().join("a.nlog").display().to_string();
+    let b = root.path().join("b.nlog").display().to_string();
+    assert_eq!(codes(&sources), [format!("{a}:2:5 syntax"), format!("{b}:1:43 unknown-table")]);
+}
+
+#[test]
+fn line_ends_and_marks_of_other_systems_do_not_count() {
+    let text =
+        "\u{feff}input table a(x: int);\r\noutput table out(x: int);\r\nout(x) :- a(x), b(\"é\", x);\r\n";
+    let sources = Sources::from_texts([("a", text)]);
+    assert_eq!(codes(&sources), ["a:3:17 unknown-table"]);
+    let bad = Sources::from_texts([("a", "\u{feff}é")]);
+    assert_eq!(codes(&bad), ["a:1:1 syntax"]);
+}
+
+#[test]
+fn documentation_belongs_to_the_declaration_that_follows() {
+    let text = "## One.\n##\n##   Two.\r\n# not this\ntable a(x: int); ## Three.\ntable b(x: int);\n### no\ntable c(x: int);";
+    let text = format!("{text} output table o(x: int); o(x) :- a(x), b(x), c(x);");
+    let program = compile(&Sources::from_texts([("a", text)])).program.unwrap();
+    let docs: Vec<&str> = program.schema.iter().map(|(_, table)| table.doc.as_str()).collect();
+    assert_eq!(docs, ["One.\n\n  Two.", "Three.", "", ""]);
+}
