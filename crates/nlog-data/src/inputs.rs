@@ -65,6 +65,13 @@ impl Inputs {
         Ok(changes)
     }
 
+    /// Whether [`Inputs::apply`] would accept the transaction; changes nothing.
+    pub fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        let changes = self.apply(transaction)?;
+        self.undo(changes);
+        Ok(())
+    }
+
     /// Takes back the changes of the last transaction that was applied and not yet taken back.
     pub fn undo(&mut self, changes: Changes) {
         for (id, delta) in changes.delta.tables {

@@ -227,6 +227,9 @@ pub trait Evaluator {
     /// The tables of the program.
     fn schema(&self) -> &Schema;
 
+    /// Whether input tables would accept the transaction now; changes nothing.
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError>;
+
     /// Runs one transaction: atomically, after all earlier ones.
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError>;
 

@@ -319,6 +319,22 @@ fn faults_name_table_row_and_column() {
 }
 
 #[test]
+fn what_comes_before_a_fault_is_kept_for_faults_of_its_own() {
+    let rows = |line: &str| {
+        let before = parse_line(line.as_bytes(), 1, &schema()).expect_err(line).before;
+        let count =
+            |side: &std::collections::BTreeMap<_, Vec<Row>>| side.values().map(Vec::len).sum::<usize>();
+        (count(&before.insert), count(&before.delete))
+    };
+    assert_eq!(rows(r#"{"insert":{"a":[[1,"x"],[2,"y"]],"zz":[]}}"#), (2, 0));
+    assert_eq!(rows(r#"{"insert":{"a":[[1,"x"],[2,5],[3,"z"]]},"delete":{"a":[[3,"z"]]}}"#), (1, 1));
+    // Inserts come after deletes, and other tables after this one.
+    assert_eq!(rows(r#"{"insert":{"a":[[1,"x"]]},"delete":{"a":[[3,"z"],[4]]}}"#), (0, 1));
+    assert_eq!(rows(r#"{"insert":{"aa":[],"a":[[1,"x"]]},"delete":{"b":[],"a":[[4]]}}"#), (0, 0));
+    assert_eq!(rows("{"), (0, 0));
+}
+
+#[test]
 fn of_several_faults_the_first_table_and_row_is_reported() {
     let code = |line: &str| parse_line(line.as_bytes(), 1, &schema()).expect_err(line).error.code;
     assert_eq!(code(r#"{"insert":{"out":[],"b":[[1]],"aa":[]}}"#), ErrorCode::UnknownTable);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow,
-    RuleId, Schema, TableId, Tables, Transaction,
+    RuleId, Schema, TableId, Tables, Transaction, TransactionError,
 };
 use nlog_plan::Plan;
 
@@ -199,6 +199,10 @@ impl Dataflow {
 impl Evaluator for Dataflow {
     fn schema(&self) -> &Schema {
         &self.layout.plan.program.schema
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.inputs.check(transaction)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {

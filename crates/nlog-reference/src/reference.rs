@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row, RuleId, Schema,
-    Table, TableDelta, TableId, Tables, Transaction,
+    Table, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
 use crate::join::Contents;
@@ -147,6 +147,10 @@ fn key_conflict<'a>(id: TableId, table: &Table, rows: impl Iterator<Item = &'a R
 impl Evaluator for Reference {
     fn schema(&self) -> &Schema {
         &self.program.schema
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.inputs.check(transaction)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use nlog::diagnostic::{Severity, to_json};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::program::{load, show};
 
 /// Arguments of `weft check`.
@@ -36,7 +36,7 @@ impl Check {
         let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error).count();
         let warnings = diagnostics.len() - errors;
         if errors + warnings > 0 && !self.json {
-            eprintln!("{}, {}", counted(errors, "error"), counted(warnings, "warning"));
+            say(format_args!("{}, {}", counted(errors, "error"), counted(warnings, "warning")));
         }
         if errors > 0 { Err(Failure::Reported) } else { Ok(()) }
     }

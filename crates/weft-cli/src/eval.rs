@@ -7,12 +7,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use nlog::Program;
 use nlog_data::json::{LineError, parse_line, write_contents_line, write_delta_line, write_error_line};
-use nlog_data::{CommitError, Delta, Evaluator, Role, Schema, TableId, Tables, Transaction};
+use nlog_data::{
+    CommitError, Delta, Evaluator, Role, Schema, TableId, Tables, Transaction, TransactionError,
+};
 use nlog_dataflow::Dataflow;
 use nlog_reference::Reference;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::program::compile;
 
 /// Arguments of `weft eval`.
@@ -56,20 +59,30 @@ impl Eval {
         let Engine::Composed = self.engine;
         let observe = Tables::These(tables.clone());
         let mut evaluator: Box<dyn Evaluator> = if self.reference {
-            Box::new(Reference::new(program, observe))
+            Box::new(Reference::new(program.clone(), observe))
         } else {
             let options =
                 nlog_dataflow::Options { workers: usize::from(self.workers), observe, attribute: false };
-            Box::new(Dataflow::new(program, options).map_err(|error| Failure::Outside(error.to_string()))?)
+            let dataflow = Dataflow::new(program.clone(), options);
+            Box::new(dataflow.map_err(|error| Failure::Outside(error.to_string()))?)
         };
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-        let mut run = Run::default();
+        let mut run = Run::new(self.input_name(), program);
         run.lines(input, evaluator.as_mut(), (!self.final_contents).then_some(&mut out))?;
         if self.final_contents {
+            run.state_facts(evaluator.as_mut())?;
             write_contents(evaluator.as_mut(), &tables, &mut out)?;
         }
         out.flush().map_err(Failure::output)?;
         run.finish()
+    }
+
+    /// What people know the input as.
+    fn input_name(&self) -> String {
+        if self.input.as_os_str() == "-" {
+            return "standard input".to_owned();
+        }
+        self.input.display().to_string()
     }
 
     fn open_input(&self) -> Result<Box<dyn BufRead>, Failure> {
@@ -77,7 +90,7 @@ impl Eval {
             return Ok(Box::new(io::stdin().lock()));
         }
         let file = File::open(&self.input)
-            .map_err(|error| Failure::outside(format!("cannot read {}", self.input.display()), error))?;
+            .map_err(|error| Failure::outside(format!("cannot read {}", self.input_name()), error))?;
         Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
     }
 
@@ -103,15 +116,29 @@ impl Eval {
 }
 
 /// What a run has come to.
-#[derive(Default)]
 struct Run {
+    input: String,
+    program: Arc<Program>,
     last_number: u64,
+    accepted: u64,
     refused: u64,
     redundant_inserts: u64,
     redundant_deletes: u64,
 }
 
 impl Run {
+    fn new(input: String, program: Arc<Program>) -> Self {
+        Run {
+            input,
+            program,
+            last_number: 0,
+            accepted: 0,
+            refused: 0,
+            redundant_inserts: 0,
+            redundant_deletes: 0,
+        }
+    }
+
     /// Takes each line through the evaluator, and prints a line for it.
     fn lines(
         &mut self,
@@ -119,13 +146,12 @@ impl Run {
         evaluator: &mut dyn Evaluator,
         mut out: Option<&mut impl Write>,
     ) -> Result<(), Failure> {
-        let schema = Arc::new(evaluator.schema().clone());
+        let schema = self.program.schema.clone();
         let (mut line, mut number, mut text) = (Vec::new(), 0, Vec::new());
         loop {
             line.clear();
-            if input.read_until(b'\n', &mut line).map_err(|error| Failure::outside("cannot read", error))?
-                == 0
-            {
+            let read = input.read_until(b'\n', &mut line);
+            if read.map_err(|error| Failure::outside(format!("cannot read {}", self.input), error))? == 0 {
                 return Ok(());
             }
             number += 1;
@@ -156,17 +182,17 @@ impl Run {
             Ok(parsed) => parsed.txn,
             Err(LineError { txn, .. }) => *txn,
         };
-        let txn = txn.unwrap_or(self.last_number + 1);
+        let txn = txn.unwrap_or(self.last_number.saturating_add(1));
         self.last_number = txn;
         let result = match parsed {
             Ok(parsed) => self.commit(&parsed.transaction, evaluator),
-            Err(LineError { error, .. }) => Err(error.into()),
+            Err(LineError { error, before, .. }) => Err(evaluator.check(&before).err().unwrap_or(error).into()),
         };
         match result {
             Ok(delta) => write_delta_line(text, txn, &delta, schema),
             Err(CommitError::Refused(error)) => {
                 self.refused += 1;
-                eprintln!("line {number}, transaction {txn}: refused: {error}");
+                say(format_args!("{}", self.complaint(number, txn, &error)));
                 write_error_line(text, txn, &error);
             }
             Err(error @ CommitError::Engine(_)) => return Err(Failure::Outside(error.to_string())),
@@ -180,24 +206,60 @@ impl Run {
         evaluator: &mut dyn Evaluator,
     ) -> Result<Delta, CommitError> {
         let committed = evaluator.commit(transaction)?;
+        self.accepted += 1;
         self.redundant_inserts += committed.redundant_inserts;
         self.redundant_deletes += committed.redundant_deletes;
         Ok(committed.delta)
     }
 
+    /// What the program's facts give holds even if no transaction was accepted.
+    fn state_facts(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
+        if self.accepted > 0 {
+            return Ok(());
+        }
+        self.commit(&Transaction::default(), evaluator).map(drop).map_err(|error| match error {
+            CommitError::Refused(error) => Failure::Rejected(format!("the program's facts: {error}")),
+            CommitError::Engine(_) => Failure::Outside(error.to_string()),
+        })
+    }
+
+    /// What people are told of a refused transaction: where, why, and which rule has to do with it.
+    fn complaint(&self, line: u64, txn: u64, error: &TransactionError) -> String {
+        let code = error.code.name();
+        let message = &error.message;
+        // The message of a line that is no JSON begins with its place.
+        let place = format!("line {line}, column ");
+        let (column, message) = message
+            .strip_prefix(&place)
+            .and_then(|rest| rest.split_once(": "))
+            .unwrap_or(("1", message.as_str()));
+        let rule = error.rule.map(|rule| format!(" (the rule at {})", self.program.rule(rule).place));
+        let rule = rule.unwrap_or_default();
+        format!(
+            "{}:{line}:{column}: error[{code}]: {message}{rule}; transaction {txn} changes nothing",
+            self.input
+        )
+    }
+
     /// Says what people should know, and whether all went well.
     fn finish(self) -> Result<(), Failure> {
-        if self.redundant_inserts + self.redundant_deletes > 0 {
-            eprintln!(
-                "warning: {} inserted rows were there already, {} deleted rows were not there; they changed nothing",
-                self.redundant_inserts, self.redundant_deletes
-            );
+        let mut redundant = Vec::new();
+        if self.redundant_inserts > 0 {
+            let were = if self.redundant_inserts == 1 { "row was" } else { "rows were" };
+            redundant.push(format!("{} inserted {were} there already", self.redundant_inserts));
+        }
+        if self.redundant_deletes > 0 {
+            let were = if self.redundant_deletes == 1 { "row was" } else { "rows were" };
+            redundant.push(format!("{} deleted {were} not there", self.redundant_deletes));
+        }
+        if !redundant.is_empty() {
+            say(format_args!("warning: {}; nothing changed by that", redundant.join(", ")));
         }
         if self.refused == 0 {
             return Ok(());
         }
         let were = if self.refused == 1 { "transaction was" } else { "transactions were" };
-        eprintln!("{} {were} refused and changed nothing", self.refused);
+        say(format_args!("{} {were} refused and changed nothing", self.refused));
         Err(Failure::Reported)
     }
 }

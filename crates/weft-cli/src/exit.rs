@@ -1,7 +1,7 @@
 //! Exit statuses: 0 done, 1 what was given is rejected, 2 wrong usage, 3 something outside failed.
 
 use std::fmt::Display;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 /// Why a command did not do what it was asked to.
@@ -41,8 +41,13 @@ impl Failure {
             Failure::Outside(message) => (Some(message), 3),
         };
         if let Some(message) = message {
-            eprintln!("error: {message}");
+            say(format_args!("error: {message}"));
         }
         ExitCode::from(status)
     }
+}
+
+/// Writes a line for people to standard error. If nobody can read it (`2>&1 | head`), the work goes on all the same.
+pub(crate) fn say(line: impl Display) {
+    let _unread = writeln!(io::stderr().lock(), "{line}");
 }

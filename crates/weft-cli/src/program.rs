@@ -8,7 +8,7 @@ use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 
 /// Reads the files of a program.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
@@ -31,6 +31,6 @@ pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
 pub(crate) fn show<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>, sources: &Sources) {
     let style = if std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
     for diagnostic in diagnostics {
-        eprintln!("{}", to_text(diagnostic, sources, style));
+        say(to_text(diagnostic, sources, style));
     }
 }

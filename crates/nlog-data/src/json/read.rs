@@ -28,6 +28,9 @@ pub struct LineError {
     pub txn: Option<u64>,
     /// Why it is refused.
     pub error: TransactionError,
+    /// The rows before the fault, by table name and position. If they are at fault themselves (a second row under a
+    /// key), that fault is the first one: see [`crate::Evaluator::check`].
+    pub before: Transaction,
 }
 
 /// Why a JSON value is not of a type.
@@ -51,16 +54,28 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
     let members = LineSeed { schema }
         .deserialize(&mut deserializer)
         .and_then(|members| deserializer.end().map(|()| members))
-        .map_err(|error| LineError { txn: None, error: bad_json(&error, line, number) })?;
-    let Members { txn, insert, delete, origin } = members;
+        .map_err(|error| LineError {
+            txn: None,
+            error: bad_json(&error, line, number),
+            before: Transaction::default(),
+        })?;
+    let Members { txn, mut insert, mut delete, origin } = members;
     if origin.contains_key("error") {
         return Ok(Line { txn, transaction: Transaction::default(), origin });
     }
     // Both maps are in name order; of one table's two faults the delete's counts.
-    let mut faults = insert.faults;
-    faults.extend(delete.faults);
-    if let Some((_, error)) = faults.into_iter().next() {
-        return Err(LineError { txn, error });
+    let first = |side: &Side| side.faults.keys().next().cloned();
+    let (in_insert, in_delete) = (first(&insert), first(&delete));
+    if let Some(faulty) = in_insert.iter().chain(&in_delete).min() {
+        let in_delete = in_delete.as_ref() == Some(faulty);
+        let error = if in_delete { delete.faults.remove(faulty) } else { insert.faults.remove(faulty) };
+        // Inserts go in after all deletes, and count only if those are in order.
+        insert.keep_before(faulty, !in_delete, schema);
+        delete.keep_before(faulty, true, schema);
+        if let Some(error) = error {
+            let before = Transaction { insert: insert.rows, delete: delete.rows };
+            return Err(LineError { txn, error, before });
+        }
     }
     let transaction = Transaction { insert: insert.rows, delete: delete.rows };
     Ok(Line { txn, transaction, origin })
@@ -96,6 +111,17 @@ struct Side {
     rows: BTreeMap<TableId, Vec<Row>>,
     /// The first fault of each table that has one.
     faults: BTreeMap<String, TransactionError>,
+}
+
+impl Side {
+    /// Drops the tables after the faulty one, and that itself unless it is to be kept. A table that takes no rows has
+    /// none to keep.
+    fn keep_before(&mut self, faulty: &str, keep_faulty: bool, schema: &Schema) {
+        self.rows.retain(|&id, rows| {
+            let name = schema.table(id).name.as_str();
+            name < faulty || (name == faulty && keep_faulty && !rows.is_empty())
+        });
+    }
 }
 
 struct LineSeed<'a> {
