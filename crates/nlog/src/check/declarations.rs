@@ -73,7 +73,9 @@ impl<'a> Declarations<'a> {
     /// The tables of all files. `files` are in the order in which the first of several declarations stands.
     pub(super) fn collect(files: &[&'a ast::File], sources: &Sources, reports: &mut Reports) -> Self {
         let mut first: BTreeMap<&'a str, &'a ast::Table> = BTreeMap::new();
-        for table in files.iter().flat_map(|file| &file.tables) {
+        let (guessed, stated): (Vec<_>, Vec<_>) =
+            files.iter().flat_map(|file| &file.tables).partition(|table: &&ast::Table| table.guessed);
+        for table in stated {
             let name = table.name.name.as_str();
             if let Some(earlier) = first.get(name) {
                 let place = sources.place(earlier.name.span);
@@ -87,6 +89,9 @@ impl<'a> Declarations<'a> {
             } else {
                 first.insert(name, table);
             }
+        }
+        for table in guessed {
+            first.entry(&table.name.name).or_insert(table);
         }
         let tables: Vec<Table<'a>> = first.into_values().map(|table| declare(table, reports)).collect();
         let by_name =

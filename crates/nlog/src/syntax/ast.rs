@@ -73,6 +73,8 @@ pub struct Table {
     pub key: Option<Vec<Ident>>,
     /// The text of its `##` comments.
     pub doc: String,
+    /// Whether a syntax error hides the name, and this is the first name after it: no other table has it then.
+    pub guessed: bool,
 }
 
 /// A type where it is written.

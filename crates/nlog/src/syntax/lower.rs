@@ -46,7 +46,7 @@ impl Lowering {
                 }
             }
             K::Const => {
-                let Some(name) = self.name(item) else { return };
+                let Some(name) = self.name(item).or_else(|| self.first_name(item)) else { return };
                 let ty = child(item, K::Type).filter(|_| !broken).and_then(|ty| self.type_ref(&ty));
                 let value = item.children().filter(|_| !broken).find(|child| is_expression(child.kind()));
                 let value = value.and_then(|value| self.expr(&value));
@@ -63,7 +63,9 @@ impl Lowering {
     }
 
     fn table(&mut self, item: &SyntaxNode, broken: bool) {
-        let Some(name) = self.name(item) else { return };
+        let stated = self.name(item);
+        let guessed = stated.is_none();
+        let Some(name) = stated.or_else(|| self.first_name(item)) else { return };
         let role = if token(item, K::InputKw).is_some() {
             Role::Input
         } else if token(item, K::OutputKw).is_some() {
@@ -87,7 +89,7 @@ impl Lowering {
                 line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned()
             })
             .collect();
-        self.out.tables.push(Table { role, name, columns, key, doc: lines.join("\n") });
+        self.out.tables.push(Table { role, name, columns, key, doc: lines.join("\n"), guessed });
     }
 
     fn type_ref(&self, node: &SyntaxNode) -> Found<TypeRef> {
@@ -230,6 +232,12 @@ impl Lowering {
 
     fn name(&self, node: &SyntaxNode) -> Found<Ident> {
         token(node, K::Ident).map(|token| self.ident(&token))
+    }
+
+    /// The first name in a declaration that is hard to read: probably its own.
+    fn first_name(&self, node: &SyntaxNode) -> Found<Ident> {
+        let mut tokens = node.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
+        tokens.find(|token| token.kind() == K::Ident).map(|token| self.ident(&token))
     }
 
     fn ident(&self, token: &SyntaxToken) -> Ident {

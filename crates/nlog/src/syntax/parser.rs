@@ -283,7 +283,13 @@ impl<'text> Parser<'text> {
             }
             self.emit_trivia();
             self.start(SyntaxKind::Error);
-            while self.current() != SyntaxKind::Eof && !self.at_evident_start() {
+            // After `input` or `output` alone the `table` is this declaration's own.
+            let own_table = kind == SyntaxKind::Table && self.at == self.item_start + 1;
+            while self.current() != SyntaxKind::Eof {
+                let own = own_table && self.current() == SyntaxKind::TableKw;
+                if !own && self.at_evident_start() {
+                    break;
+                }
                 if self.eat(SyntaxKind::Semicolon) {
                     break;
                 }
