@@ -27,7 +27,7 @@ use crate::head::{self, End, Finish};
 use crate::layout::{Form, Layout, Width};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
-use crate::trouble::{Conflict, Troubles};
+use crate::trouble::Troubles;
 
 /// The number of a transaction, or of an attempt at one. Half the bytes of 64 bits in every index; the coordinator
 /// stops before it wraps.
@@ -557,11 +557,4 @@ fn join<'s, R: Row, O: ExchangeData>(
         },
     )
     .as_collection()
-}
-
-impl Conflict {
-    /// Whether there is one at all.
-    pub(crate) fn of(rows: Vec<Vec<Symbol>>, table: TableId) -> Option<Self> {
-        (rows.len() > 1).then_some(Conflict { table, rows })
-    }
 }

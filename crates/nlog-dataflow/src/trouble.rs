@@ -31,3 +31,10 @@ impl Troubles {
         self.conflicts.append(&mut other.conflicts);
     }
 }
+
+impl Conflict {
+    /// The conflict of the rows under a key, if there is one.
+    pub(crate) fn of(rows: Vec<Vec<Symbol>>, table: TableId) -> Option<Self> {
+        (rows.len() > 1).then_some(Conflict { table, rows })
+    }
+}

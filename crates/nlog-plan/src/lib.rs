@@ -18,8 +18,8 @@
 //! ```
 //!
 //! In reading order: [`plan`] (the data), `analysis` (what a rule's body says), `dependency` (functional dependencies
-//! from declared keys), `rule` (one rule's joins), `planner` (all rules, what they share, which tables need their
-//! duplicates removed), `display`.
+//! from declared keys), `rule` (one rule's joins), `head` (what becomes of its bindings), `planner` (all rules, what
+//! they share, which tables need their duplicates removed), `display`.
 //!
 //! How a rule becomes a plan:
 //!
@@ -42,6 +42,7 @@
 mod analysis;
 mod dependency;
 mod display;
+mod head;
 pub mod plan;
 mod planner;
 mod rule;

@@ -203,7 +203,7 @@ pub enum GroupColumn {
     Aggregate(usize),
 }
 
-/// How the rows that rules derive for a table become a set.
+/// What is planned for a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TablePlan {
     /// Whether anything needs the table.

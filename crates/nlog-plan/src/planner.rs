@@ -9,9 +9,7 @@ use nlog_data::{Role, RuleId, TableId};
 
 use crate::analysis::{Body, What, may_fail, variables_of};
 use crate::dependency::Variables;
-use crate::plan::{
-    Arrangement, ArrangementId, Chain, Keep, NARROW, Output, Plan, RulePlan, Source, TablePlan,
-};
+use crate::plan::{Arrangement, ArrangementId, Chain, Keep, NARROW, Plan, RulePlan, Source, TablePlan};
 use crate::rule::{ArrangementTree, ChainTree, RuleTree, SourceTree, plan_rule};
 
 impl Plan {
@@ -200,16 +198,5 @@ impl ArrangementTree {
     fn is_wide(&self) -> bool {
         let values = self.value.len() + usize::from(self.failure);
         self.key.len() > NARROW || values > NARROW || self.chain.is_wide()
-    }
-}
-
-/// The head's output can be wide on its own account.
-impl Output {
-    /// How many columns it has, if each binding is a row.
-    pub fn columns(&self) -> usize {
-        match self {
-            Output::Rows(columns) => columns.len(),
-            Output::Groups { columns, .. } => columns.len(),
-        }
     }
 }

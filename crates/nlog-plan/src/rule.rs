@@ -8,7 +8,8 @@ use nlog_data::{Schema, TableId};
 
 use crate::analysis::{Body, Item, What, equations, may_be_none, may_fail, variables_of};
 use crate::dependency::{Knowledge, Variables};
-use crate::plan::{AggregatePlan, GroupColumn, NARROW, Output, Scalar, Selection, Slot, Step};
+use crate::head::output;
+use crate::plan::{Output, Scalar, Selection, Slot, Step};
 
 /// An arrangement before it has a number.
 #[derive(Debug)]
@@ -109,10 +110,10 @@ impl Unit {
 
 /// Bindings of some of the body's atoms.
 #[derive(Debug)]
-struct Partial {
+pub(crate) struct Partial {
     source: SourceTree,
     steps: Vec<Step>,
-    slots: Vec<Option<VariableId>>,
+    pub(crate) slots: Vec<Option<VariableId>>,
     names: Vec<String>,
     atoms: BTreeSet<usize>,
     bound: Variables,
@@ -504,7 +505,7 @@ struct Arranged {
 }
 
 impl Partial {
-    fn unit() -> Self {
+    pub(crate) fn unit() -> Self {
         Partial {
             source: SourceTree::Unit,
             steps: Vec::new(),
@@ -519,7 +520,7 @@ impl Partial {
     }
 
     /// The slot of a bound variable.
-    fn slot(&self, variable: VariableId) -> Slot {
+    pub(crate) fn slot(&self, variable: VariableId) -> Slot {
         let slot = self.slots.iter().position(|slot| *slot == Some(variable));
         slot.expect("the planner asks for bound variables only")
     }
@@ -532,7 +533,7 @@ impl Partial {
     }
 
     /// The expression over this chain's slots.
-    fn scalar(&self, expr: &Expr) -> Scalar {
+    pub(crate) fn scalar(&self, expr: &Expr) -> Scalar {
         match expr {
             Expr::Variable(variable) => Scalar::Slot(self.slot(*variable)),
             Expr::Constant(value) => Scalar::Constant(value.clone()),
@@ -579,71 +580,5 @@ impl Partial {
 
     fn into_chain(self) -> ChainTree {
         ChainTree { source: self.source, steps: self.steps, names: self.names }
-    }
-}
-
-/// What becomes of the bindings.
-fn output(rule: &Rule, partial: &Partial) -> Output {
-    let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
-    if !aggregates {
-        let values = rule.terms.iter().filter_map(|term| match term {
-            HeadTerm::Value(expr) => Some(partial.scalar(expr)),
-            HeadTerm::Aggregate { .. } => None,
-        });
-        return Output::Rows(values.collect());
-    }
-    let mut group: Vec<Scalar> = Vec::new();
-    let mut columns = Vec::new();
-    let mut arguments_of = Vec::new();
-    // Where a variable is found among group and tuple: a group column that is just this variable, or a tuple column.
-    let mut plain: Vec<(VariableId, usize)> = Vec::new();
-    let mut used = Variables::new();
-    for term in &rule.terms {
-        match term {
-            HeadTerm::Value(expr) => {
-                if let Expr::Variable(variable) = expr {
-                    plain.push((*variable, group.len()));
-                }
-                used.extend(variables_of(expr));
-                columns.push(GroupColumn::Group(group.len()));
-                group.push(partial.scalar(expr));
-            }
-            HeadTerm::Aggregate { aggregate, arguments } => {
-                used.extend(arguments.iter().flat_map(variables_of));
-                columns.push(GroupColumn::Aggregate(arguments_of.len()));
-                arguments_of.push((*aggregate, arguments));
-            }
-        }
-    }
-    let tuple: Vec<VariableId> =
-        used.into_iter().filter(|variable| !plain.iter().any(|(known, _)| known == variable)).collect();
-    let mut over = Partial::unit();
-    over.slots = vec![None; group.len()];
-    for (variable, slot) in &plain {
-        over.slots[*slot] = Some(*variable);
-    }
-    over.slots.extend(tuple.iter().copied().map(Some));
-    let check = (arguments_of.iter().flat_map(|(_, arguments)| arguments.iter()))
-        .filter(|expr| may_fail(expr) || may_be_none(expr))
-        .map(|expr| partial.scalar(expr))
-        .collect();
-    let aggregates: Vec<AggregatePlan> = (arguments_of.iter())
-        .map(|(aggregate, arguments)| AggregatePlan {
-            aggregate: *aggregate,
-            arguments: arguments.iter().take(counted(*aggregate)).map(|expr| over.scalar(expr)).collect(),
-        })
-        .collect();
-    let wide = group.len().max(tuple.len()).max(aggregates.len()) > NARROW;
-    let tuple = tuple.into_iter().map(|variable| partial.slot(variable)).collect();
-    Output::Groups { group, tuple, check, aggregates, columns, wide }
-}
-
-/// How many of an aggregate's arguments are more than names of variables.
-fn counted(aggregate: nlog::program::Aggregate) -> usize {
-    use nlog::program::Aggregate::{ArgMax, ArgMin, Count, List, Max, Min, Set, Sum};
-    match aggregate {
-        Count => 0,
-        Min | Max | Sum | Set | List => 1,
-        ArgMin | ArgMax => 2,
     }
 }
