@@ -1,4 +1,44 @@
 //! nlog: source text to typed program, with diagnostics.
+//!
+//! A program is tables and rules without recursion or negation. This crate reads its files, finds every mistake in
+//! them in one run, each with its place and a remedy, and hands what is left over as a [`Program`] in which names are
+//! resolved, types known and constants computed. The order of files, rules and items shows in nothing.
+//!
+//! ```
+//! use nlog::{Sources, compile};
+//!
+//! let text = "
+//!     input table log_port_presence(lport: string, hv: string) key(lport);
+//!     output table hypervisor(hv: string);
+//!     hypervisor(hv) :- log_port_presence(_, hv);
+//!     hypervisor(hv) :- log_port_presense(_, hv);
+//! ";
+//! let sources = Sources::from_texts([("ports.nlog", text)]);
+//! let compilation = compile(&sources);
+//! assert!(compilation.program.is_none());
+//! let mistake = &compilation.diagnostics[0];
+//! assert_eq!(mistake.to_string(), "ports.nlog:5:23: error[unknown-table]: unknown table `log_port_presense`");
+//! assert_eq!(mistake.help, "did you mean `log_port_presence`?");
+//! ```
+//!
+//! In reading order: [`source`] (files, and those that they import), [`syntax`] (text to a lossless tree, and that to
+//! plain structures), `check` (names, types, normal form, lints), [`program`] (the result, and what a rule means),
+//! [`diagnostic`] (mistakes, as text and JSON).
+//!
+//! # The language's finer points
+//! - Operators, loosest first: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and `>>`, `+` and `-`, `*` and
+//!   `/` and `%`, the sign `-`. `if` reaches as far right as it can.
+//! - An item of a body that is a call and nothing else is an atom, of a table if one has that name, else of a function.
+//!   A table may have the name of a function: it counts in atoms and heads, the function in expressions.
+//! - `[a, b]` is a list, `{a, b}` a set; `match"…"` and `actions"…"` are literals as Open vSwitch prints them.
+//! - A constant defined by a string alone stands for the literal, so it can be read as an address too.
+//! - A function with several results in an expression stands for each of them; not in a branch of `if`, nor in an
+//!   aggregate.
+//! - `..` skips columns after positional terms as well. A head names every column.
+//! - Expressions nest [`MAX_NESTING`](syntax::MAX_NESTING) deep, operators of one chain included.
+//!
+//! # Left out on purpose
+//! Evaluation (crate `nlog-reference`), plans (`nlog-plan`), and any I/O but reading source files.
 #![forbid(unsafe_code)]
 
 mod check;

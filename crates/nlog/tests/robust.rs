@@ -219,7 +219,7 @@ fn time_grows_with_the_text() {
             growth(100, |n| repeat("", n, &|i| format!("table t{i}(); t{i}() :- t{}();", (i + 1) % n), "")),
         ),
         ("brackets", growth(4000, |n| "(".repeat(n))),
-        ("semicolons", growth(500, |n| ";".repeat(n))),
+        ("semicolons", growth(3000, |n| ";".repeat(n))),
         ("columns", growth(200, |n| format!("table w({});", repeat("", n, &|i| format!("c{i}: int,"), "")))),
         ("unclosed", growth(200, |n| repeat("", n, &|i| format!("t({i}) :- e({i},\n"), ""))),
     ];
