@@ -22,6 +22,7 @@ const INPUTS: &[(&str, &[Type])] = &[
     ("port_ip", &[Type::String, Type::Ip, Type::Mac]),
     ("port_label", &[Type::String, Type::Int]),
     ("port_mac", &[Type::String, Type::Mac]),
+    ("port_security", &[Type::String]),
     ("transport_node", &[Type::String, Type::String, Type::Ip]),
     ("transport_node_encap", &[Type::String, Type::Int, Type::String]),
     ("tunnel_port", &[Type::String, Type::String, Type::Int]),
@@ -100,24 +101,20 @@ impl Rules {
         for warning in warnings {
             warn!("{warning}");
         }
-        match compilation.program {
-            Some(program) => Rules::new(program),
-            None => {
-                let texts = errors.iter().map(|error| to_text(error, &sources, Style::Plain));
-                Err(RulesError::Mistakes { text: texts.collect() })
-            }
-        }
+        let Some(program) = compilation.program else {
+            let texts = errors.iter().map(|error| to_text(error, &sources, Style::Plain));
+            return Err(RulesError::Mistakes { text: texts.collect() });
+        };
+        Rules::new(program)
     }
 
-    /// Looks for the controller's tables in a program. What the two do not share is logged.
+    /// Looks for the controller's tables in a program. Input tables that nothing fills are logged.
     pub fn new(program: Arc<Program>) -> Result<Rules, RulesError> {
         let schema = &*program.schema;
         let mut inputs = BTreeMap::new();
         for &(name, types) in INPUTS {
             if let Some(table) = find(schema, name, Role::Input, types)? {
                 inputs.insert(name, table);
-            } else {
-                warn!(table = name, "rules have no such input table; its rows are not used");
             }
         }
         let filled: BTreeSet<&str> = inputs.keys().copied().collect();
@@ -162,8 +159,11 @@ impl Rules {
         self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Rows without those of tables that the rules do not have.
+    /// Rows without those of tables that the rules do not have. What is said and not used is logged.
     pub(crate) fn used(&self, mut rows: Rows) -> Rows {
+        for (table, list) in rows.insert.iter().filter(|(table, _)| !self.inputs.contains_key(*table)) {
+            warn!(table, rows = list.len(), "rules have no such input table; its rows are not used");
+        }
         rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
         rows.delete.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
         rows

@@ -245,14 +245,14 @@ fn replay(records: &[Record]) -> BTreeMap<String, Vec<nlog_data::Row>> {
     let mut evaluator = reference(&rules);
     let schema = rules.program().schema.clone();
     for (record, number) in records.iter().zip(1..) {
-        let line = serde_json::to_vec(record).unwrap();
+        let line = serde_json::to_vec(record).expect("a record is JSON");
         let line = json::parse_line(&line, number, &schema).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(line.txn, Some(number));
         assert_eq!(line.origin["by"], json!(record.by));
         let committed = evaluator.commit(&line.transaction).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((committed.redundant_inserts, committed.redundant_deletes), (0, 0), "{record:?}");
     }
-    let table = |id| (schema.table(id).name.clone(), evaluator.contents(id).unwrap());
+    let table = |id| (schema.table(id).name.clone(), evaluator.contents(id).expect("an output table"));
     rules.observed().into_iter().map(table).collect()
 }
 

@@ -63,8 +63,8 @@ impl Running {
     }
 
     async fn stop(self) {
-        self.stop.send(()).unwrap();
-        within(self.end).await.unwrap().unwrap_or_else(|error| panic!("{error}"));
+        self.stop.send(()).expect("it runs");
+        within(self.end).await.expect("it does not panic").unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
@@ -79,7 +79,7 @@ async fn status_when(
 ) -> pb::StatusResponse {
     let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
-        let status = client.status().await.unwrap();
+        let status = client.status().await.expect("it serves");
         if wanted(&status) {
             return status;
         }

@@ -19,7 +19,8 @@ pub struct SwitchPort {
     pub switch: String,
     /// What the interface sends from and receives at. No two ports of a switch share a MAC or an IP address.
     pub addresses: Vec<Address>,
-    /// Whether the interface is held to its addresses; `false` if not said.
+    /// Whether the interface is held to its addresses; `false` if not said. To rules it is a row of table
+    /// `port_security(port)`; the controller says so in its log where rules do not declare that table.
     pub port_security: bool,
 }
 
@@ -65,6 +66,9 @@ impl Described for SwitchPort {
             rows.extend(
                 address.ips.iter().map(|ip| ("port_ip", vec![port.clone(), Value::Ip(*ip), mac.clone()])),
             );
+        }
+        if self.port_security {
+            rows.push(("port_security", vec![port]));
         }
         rows
     }

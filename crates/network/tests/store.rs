@@ -44,6 +44,7 @@ fn objects_become_rows() {
 kind: switch_port
 id: blue-1
 switch: blue
+port_security: true
 addresses:
   - {mac: '02:00:00:00:00:0A', ips: ['10.0.0.1', 'FD00:0:0::1']}
   - {mac: 02:00:00:00:00:02}
@@ -73,6 +74,7 @@ tenant: acme
             "+ port_ip blue-1 fd00::1 02:00:00:00:00:0a",
             "+ port_mac blue-1 02:00:00:00:00:02",
             "+ port_mac blue-1 02:00:00:00:00:0a",
+            "+ port_security blue-1",
             "+ transport_node hv1 gateway 172.16.0.1",
             "+ transport_node_encap hv1 0 vxlan",
             "+ transport_node_encap hv1 1 geneve",
