@@ -313,12 +313,20 @@ impl<'text> Parser<'text> {
         self.unexpected(wanted, help)
     }
 
-    /// Whether a new declaration evidently starts here: at a reserved word that can stand nowhere else, or at a name
-    /// that starts its line no deeper than this declaration does and continues no list or expression.
+    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or at
+    /// a name that starts its line no deeper than this declaration does and continues no list or expression.
     fn at_evident_start(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
+        let starts_line = self.indent(token).is_some_and(|indent| indent <= self.item_indent);
         if token.kind.starts_declaration() {
-            return true;
+            // A reserved word that was taken for a name (`t(output: int)`) starts nothing.
+            let goes_on = matches!(
+                (token.kind, self.kind(1)),
+                (SyntaxKind::InputKw | SyntaxKind::OutputKw, SyntaxKind::TableKw)
+                    | (SyntaxKind::TableKw | SyntaxKind::ConstKw, SyntaxKind::Ident)
+                    | (SyntaxKind::ImportKw, SyntaxKind::String)
+            );
+            return goes_on || starts_line;
         }
         let previous = match self.at {
             0 => return false,
@@ -339,10 +347,7 @@ impl<'text> Parser<'text> {
                 | SyntaxKind::FalseKw
                 | SyntaxKind::Dot
         );
-        token.kind == SyntaxKind::Ident
-            && self.kind(1) == SyntaxKind::LParen
-            && ends_something
-            && self.indent(token).is_some_and(|indent| indent <= self.item_indent)
+        token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen && ends_something && starts_line
     }
 }
 
