@@ -186,7 +186,9 @@ impl Run {
         self.last_number = txn;
         let result = match parsed {
             Ok(parsed) => self.commit(&parsed.transaction, evaluator),
-            Err(LineError { error, before, .. }) => Err(evaluator.check(&before).err().unwrap_or(error).into()),
+            Err(LineError { error, before, .. }) => {
+                Err(evaluator.check(&before).err().unwrap_or(error).into())
+            }
         };
         match result {
             Ok(delta) => write_delta_line(text, txn, &delta, schema),

@@ -246,6 +246,18 @@ impl<'text> Parser<'text> {
         self.at > self.item_start
     }
 
+    /// Reports the next token itself, also where it stands on a line of its own.
+    fn unexpected_here<T>(&mut self, wanted: &str, help: &str) -> Parsed<T> {
+        let Some(token) = self.token(0) else { return self.unexpected(wanted, help) };
+        let range = token.start as usize..token.end as usize;
+        self.error(
+            range,
+            format!("expected {wanted}, found {}", describe(token.kind, self.text_of(token))),
+            help,
+        );
+        Err(Abandoned)
+    }
+
     /// Runs `parse` one level deeper, if that is allowed.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.check_height(self.depth + 1)?;

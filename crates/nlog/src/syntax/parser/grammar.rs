@@ -144,7 +144,12 @@ fn body_item(p: &mut Parser<'_>) -> Parsed {
 
 fn name(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     if p.current().is_keyword() {
-        return p.unexpected(wanted, "reserved words cannot be names; choose another");
+        let help = "reserved words cannot be names; choose another";
+        return if p.at_evident_start() {
+            p.unexpected(wanted, help)
+        } else {
+            p.unexpected_here(wanted, help)
+        };
     }
     p.expect(K::Ident, wanted, help)
 }

@@ -1,0 +1,153 @@
+//! Running the `weft` binary as its users do: arguments, files and pipes in, streams and an exit status out.
+
+#![allow(dead_code)] // Each test binary uses its own part.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use tempfile::TempDir;
+
+/// What a run came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The exit status; `None` after a signal.
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Outcome {
+    /// The lines of standard output.
+    pub(crate) fn lines(&self) -> Vec<&str> {
+        self.stdout.lines().collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn has_status(&self, status: i32) -> &Self {
+        assert_eq!(self.status, Some(status), "{}\n{}", self.stdout, self.stderr);
+        self
+    }
+}
+
+/// A folder of a test's own, in which its commands run.
+pub(crate) struct Folder {
+    folder: TempDir,
+}
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Folder { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file, and the folders that it is in.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+        self
+    }
+
+    /// The command, still to be run.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(arguments).current_dir(self.folder.path()).env_remove("WEFT_CONTROLLER");
+        command
+    }
+
+    pub(crate) fn weft(&self, arguments: &[&str]) -> Outcome {
+        self.weft_reading("", arguments)
+    }
+
+    /// Runs the command with this on its standard input.
+    pub(crate) fn weft_reading(&self, input: impl AsRef<[u8]>, arguments: &[&str]) -> Outcome {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.as_ref().to_vec();
+        // A command that ends early leaves input unread.
+        let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
+        let outcome = finish(child);
+        feeder.join().unwrap();
+        outcome
+    }
+}
+
+/// Reads what the command writes, until it ends.
+pub(crate) fn finish(mut child: Child) -> Outcome {
+    let mut stderr = child.stderr.take().unwrap();
+    let errors = thread::spawn(move || text_of(&mut stderr));
+    let stdout = child.stdout.take().map(|mut stdout| text_of(&mut stdout)).unwrap_or_default();
+    let stderr = errors.join().unwrap();
+    let status = child.wait().unwrap().code();
+    Outcome { status, stdout, stderr }
+}
+
+fn text_of(stream: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    String::from_utf8(bytes).expect("what commands print is UTF-8")
+}
+
+/// The ways to evaluate a program, which all give the same bytes.
+pub(crate) const WAYS: [&[&str]; 4] = [&[], &["--workers", "2"], &["--workers", "4"], &["--reference"]];
+
+/// Runs transactions through a program in every way there is, and gives what all of them print.
+#[track_caller]
+pub(crate) fn eval_with(program: &str, transactions: &str, flags: &[&str]) -> Outcome {
+    let folder = Folder::new();
+    folder.write("program.nlog", program).write("txns.jsonl", transactions);
+    let run =
+        |way: &[&str]| folder.weft(&[&["eval", "program.nlog", "-i", "txns.jsonl"], way, flags].concat());
+    let first = run(WAYS[0]);
+    for way in &WAYS[1..] {
+        assert_eq!(first, run(way), "{way:?} differs for\n{program}\n{transactions}");
+    }
+    first
+}
+
+/// [`eval_with`] no flags.
+#[track_caller]
+pub(crate) fn eval(program: &str, transactions: &str) -> Outcome {
+    eval_with(program, transactions, &[])
+}
+
+/// A seeded generator (SplitMix64): the same numbers on every machine.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`.
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        (self.next() % bound as u64) as usize
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+
+    /// Whether something that happens once in `n` times happens.
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
+    }
+}
