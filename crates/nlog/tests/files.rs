@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::Path;
 
+use nlog::diagnostic::{Style, to_text};
 use nlog::{LoadError, Sources, compile};
 
 fn write(root: &Path, name: &str, text: impl AsRef<[u8]>) {
@@ -92,7 +93,7 @@ fn a_file_that_is_no_text_says_where() {
     write(
         root.path(),
         "a.nlog",
-        b"input table a(x: int);\n# \xc3\xa9 \xff \xfe\noutput table \xff(x: int);\nout(",
+        b"input table a(x: int);\n# \xc3\xa9 \xff \xfe\noutput table bad\xff(x: int);\nout(",
     );
     write(root.path(), "b.nlog", "output table out(x: int); out(x) :- a(x), b(x);");
     let sources = Sources::load(&[root.path().join("a.nlog"), root.path().join("b.nlog")]).unwrap();
@@ -107,6 +108,8 @@ fn line_ends_and_marks_of_other_systems_do_not_count() {
         "\u{feff}input table a(x: int);\r\noutput table out(x: int);\r\nout(x) :- a(x), b(\"é\", x);\r\n";
     let sources = Sources::from_texts([("a", text)]);
     assert_eq!(codes(&sources), ["a:3:17 unknown-table"]);
+    let shown = to_text(&compile(&sources).diagnostics[0], &sources, Style::Plain);
+    assert!(!shown.contains(['\r', '\u{feff}']) && shown.contains("b(\"é\", x);\n"), "{shown}");
     let bad = Sources::from_texts([("a", "\u{feff}é")]);
     assert_eq!(codes(&bad), ["a:1:1 syntax"]);
 }

@@ -132,22 +132,19 @@ proptest! {
 }
 
 #[test]
-fn a_mistake_hides_nothing_after_it() {
-    // Every token of the rules replaced in turn by one that fits nowhere: one syntax error, and the other
-    // declarations are still there.
-    let rules =
-        "input table a(x: int);\noutput table o(x: int);\no(x) :- a(x), x > 3;\no(y) :- a(x), y = x + 1;\n";
-    for (at, _) in rules.char_indices().filter(|(_, character)| " (:;,".contains(*character)) {
-        let text = format!("{}§{}", &rules[..at], &rules[at..]);
-        let compilation = check(&text);
-        let syntax = compilation.diagnostics.iter().filter(|d| d.code.name() == "syntax").count();
-        assert_eq!(syntax, 1, "{text}");
-        let others: Vec<_> = compilation
-            .diagnostics
-            .iter()
-            .filter(|d| &*d.file == "main.nlog" && d.code.name() != "syntax")
-            .collect();
-        assert!(others.is_empty(), "{text}\n{others:?}");
+fn a_syntax_error_hides_nothing_and_causes_nothing() {
+    // A character that fits nowhere, before every token in turn: one syntax error, and nothing else is wrong.
+    for (name, text) in [("main.nlog", EVERYTHING), ("tables.nlog", TABLES)] {
+        let tokens = parse(text).root().descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
+        for token in tokens.filter(|token| !token.kind().is_trivia()) {
+            let at = usize::from(token.text_range().start());
+            let spoilt = format!("{}§{}", &text[..at], &text[at..]);
+            let other = if name == "main.nlog" { ("tables.nlog", TABLES) } else { ("main.nlog", EVERYTHING) };
+            let sources = Sources::from_texts([(name, spoilt.as_str()), other]);
+            let said: Vec<String> = compile(&sources).diagnostics.iter().map(ToString::to_string).collect();
+            assert_eq!(said.len(), 1, "{said:#?}\n{spoilt}");
+            assert!(said[0].contains("error[syntax]"), "{said:#?}\n{spoilt}");
+        }
     }
 }
 

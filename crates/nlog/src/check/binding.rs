@@ -43,8 +43,16 @@ impl Resolver<'_, '_> {
         close(&open, &mut bound);
         let unbound: Vec<usize> = (0..bound.len()).filter(|&variable| !bound[variable]).collect();
         let roots: Vec<usize> = unbound.iter().copied().filter(|&variable| !has_binder[variable]).collect();
-        for &root in &roots {
-            self.unbound(root, is_fact);
+        self.failed |= !unbound.is_empty();
+        if self.lacks_term {
+            return;
+        }
+        if is_fact {
+            self.variables_in_fact(&roots);
+        } else {
+            for &root in &roots {
+                self.unbound(root);
+            }
         }
         let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
         if let (true, Some(first)) = (roots.is_empty(), first) {
@@ -59,17 +67,35 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn unbound(&mut self, index: usize, is_fact: bool) {
+    fn unbound(&mut self, index: usize) {
         let variable = &self.variables[index];
+        let reported = self.scope.reports.is_unknown(Code::UnknownConstant, &variable.name);
+        if variable.in_fault || reported || self.scope.declarations.excuses(&variable.name) {
+            return;
+        }
         let (name, span) = (variable.name.clone(), variable.first);
         let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
         let constants = self.scope.declarations.constants.keys().copied();
         let help = match self.scope.nearest(&name, others.chain(constants)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None if is_fact => "a fact holds constants; text stands in double quotes".to_owned(),
             None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
         };
         let message = format!("nothing gives the variable `{name}` a value");
+        self.report(Code::UnboundVariable, span, message, help);
+    }
+
+    /// Reports all variables of a fact at once: most likely its body is missing.
+    fn variables_in_fact(&mut self, variables: &[usize]) {
+        let declarations = self.scope.declarations;
+        let unknown = variables.iter().map(|&index| &self.variables[index]);
+        let unknown = unknown.filter(|variable| !variable.in_fault && !declarations.excuses(&variable.name));
+        let Some(span) = unknown.clone().map(|variable| variable.first).min() else { return };
+        let names: Vec<&str> = unknown.map(|variable| variable.name.as_str()).collect();
+        let message = match names.as_slice() {
+            [name] => format!("nothing gives the variable `{name}` a value: a fact holds constants"),
+            _ => format!("nothing gives the variables {} a value: a fact holds constants", quoted(names)),
+        };
+        let help = "text stands in double quotes; a rule with variables has a body after `:-`";
         self.report(Code::UnboundVariable, span, message, help);
     }
 }

@@ -127,8 +127,13 @@ impl Resolver<'_, '_> {
                 break;
             }
         }
-        for site in open {
-            self.ambiguous(site);
+        self.ambiguous = open;
+    }
+
+    /// Reports the calls of which types do not tell which function is meant; after whatever may be the cause.
+    pub(super) fn report_ambiguous(&mut self) {
+        for site in std::mem::take(&mut self.ambiguous) {
+            self.report_ambiguous_call(site);
         }
     }
 
@@ -234,7 +239,7 @@ impl Resolver<'_, '_> {
         changed
     }
 
-    fn ambiguous(&mut self, number: usize) {
+    fn report_ambiguous_call(&mut self, number: usize) {
         let site = &self.sites[number];
         let (name, span) = (site.name.clone(), site.span);
         let mistaken = site.terms.iter().any(|&term| self.types.is_anything(term));

@@ -13,6 +13,10 @@ use crate::syntax::ast::{Call, Expr, ExprKind, Ident, Span};
 impl Resolver<'_, '_> {
     pub(super) fn unknown_table(&mut self, name: &Ident) {
         let declarations = self.scope.declarations;
+        if declarations.excuses(&name.name) {
+            self.failed = true;
+            return;
+        }
         let tables = declarations.tables.iter().map(|table| table.name.name.as_str());
         let functions = function::functions().iter().map(|function| &*function.name);
         let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
@@ -23,7 +27,7 @@ impl Resolver<'_, '_> {
             }
             None => format!("declare it: table {}(…);", name.name),
         };
-        self.report(Code::UnknownTable, name.span, format!("unknown table `{}`", name.name), help);
+        self.report_unknown(Code::UnknownTable, name, format!("unknown table `{}`", name.name), help);
     }
 
     pub(super) fn unknown_function(&mut self, name: &Ident) {
@@ -50,7 +54,13 @@ impl Resolver<'_, '_> {
                 names => format!("functions that begin alike: {}", quoted(names.iter().copied())),
             },
         };
-        self.report(Code::UnknownFunction, name.span, format!("unknown function `{}`", name.name), help);
+        self.report_unknown(Code::UnknownFunction, name, format!("unknown function `{}`", name.name), help);
+    }
+
+    /// Reports an unknown name, once however often it is used.
+    pub(super) fn report_unknown(&mut self, code: Code, name: &Ident, message: String, help: String) {
+        self.failed = true;
+        self.scope.reports.push_unknown(&name.name, Report::new(code, name.span, message, help));
     }
 
     /// Whether the call has only positional arguments; reports others.
@@ -76,6 +86,7 @@ impl Resolver<'_, '_> {
         }
         counts.sort_unstable();
         counts.dedup();
+        self.lacks_term |= counts.last().is_some_and(|&most| given < most);
         let what = if as_atom { "term" } else { "argument" };
         let wanted = match counts.as_slice() {
             [one] => counted(*one, what),
@@ -151,6 +162,7 @@ impl Resolver<'_, '_> {
         }
         self.push(report);
         if let NodeKind::Variable(variable) = node.kind {
+            self.variables[variable].in_fault = true;
             let ty = self.variables[variable].ty;
             self.types.forgive(ty);
         }

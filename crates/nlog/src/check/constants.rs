@@ -108,6 +108,7 @@ fn evaluate(
         resolver.expect(&node, wanted, &format!("`{}`", constant.name.name), Some(span));
     }
     resolver.settle_calls();
+    resolver.report_ambiguous();
     let expr = resolver.lower(&node, &mut Nowhere)?;
     if resolver.failed {
         return None;

@@ -1,6 +1,6 @@
 //! What a program declares: its tables and named constants, by name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Deref;
 
 use nlog_data::{Role, Type, Value};
@@ -67,15 +67,17 @@ pub(super) struct Declarations<'a> {
     pub(super) tables: Vec<Table<'a>>,
     by_name: HashMap<&'a str, usize>,
     pub(super) constants: BTreeMap<&'a str, Constant>,
+    /// Names that syntax errors keep from being declared.
+    perhaps: HashSet<&'a str>,
+    /// Whether a syntax error hides a whole name.
+    nameless: bool,
 }
 
 impl<'a> Declarations<'a> {
     /// The tables of all files. `files` are in the order in which the first of several declarations stands.
     pub(super) fn collect(files: &[&'a ast::File], sources: &Sources, reports: &mut Reports) -> Self {
         let mut first: BTreeMap<&'a str, &'a ast::Table> = BTreeMap::new();
-        let (guessed, stated): (Vec<_>, Vec<_>) =
-            files.iter().flat_map(|file| &file.tables).partition(|table: &&ast::Table| table.guessed);
-        for table in stated {
+        for table in files.iter().flat_map(|file| &file.tables) {
             let name = table.name.name.as_str();
             if let Some(earlier) = first.get(name) {
                 let place = sources.place(earlier.name.span);
@@ -90,13 +92,17 @@ impl<'a> Declarations<'a> {
                 first.insert(name, table);
             }
         }
-        for table in guessed {
-            first.entry(&table.name.name).or_insert(table);
-        }
         let tables: Vec<Table<'a>> = first.into_values().map(|table| declare(table, reports)).collect();
         let by_name =
             tables.iter().enumerate().map(|(index, table)| (table.name.name.as_str(), index)).collect();
-        Declarations { tables, by_name, constants: BTreeMap::new() }
+        let perhaps = files.iter().flat_map(|file| &file.perhaps).map(String::as_str).collect();
+        let nameless = files.iter().any(|file| file.nameless);
+        Declarations { tables, by_name, constants: BTreeMap::new(), perhaps, nameless }
+    }
+
+    /// Whether a name is unknown perhaps only because of a syntax error in its declaration.
+    pub(super) fn excuses(&self, name: &str) -> bool {
+        self.nameless || self.perhaps.contains(name)
     }
 
     /// The number of the table with this name.
@@ -138,7 +144,8 @@ fn key_columns(
     let mut seen: BTreeMap<usize, Span> = BTreeMap::new();
     for name in key {
         let Some(column) = columns.find(&name.name) else {
-            reports.push(unknown_column(name, &table.name.name, columns));
+            let table = &table.name.name;
+            reports.push_unknown(&format!("{table}.{}", name.name), unknown_column(name, table, columns));
             continue;
         };
         if let Some(&earlier) = seen.get(&column) {

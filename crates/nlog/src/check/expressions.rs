@@ -70,7 +70,9 @@ impl Resolver<'_, '_> {
         let mut nodes: Vec<Node> = Vec::with_capacity(values.len());
         for value in values {
             let node = self.expr(value);
-            self.expect(&node, of, "the first element", nodes.first().map(|first| first.span));
+            if !self.expect(&node, of, "the first element", nodes.first().map(|first| first.span)) {
+                self.types.forgive(of);
+            }
             nodes.push(node);
         }
         (nodes, of)
@@ -89,12 +91,17 @@ impl Resolver<'_, '_> {
             return Node { kind, ty, span };
         }
         if !self.variables_allowed {
+            if self.scope.declarations.excuses(name) {
+                self.failed = true;
+                return self.faulty(span);
+            }
             let names = self.scope.declarations.constants.keys().copied();
             let help = match self.scope.nearest(name, names) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("define it: const {name} = …;"),
             };
-            self.report(Code::UnknownConstant, span, format!("unknown constant `{name}`"), help);
+            let ident = Ident { name: name.to_owned(), span };
+            self.report_unknown(Code::UnknownConstant, &ident, format!("unknown constant `{name}`"), help);
             return self.faulty(span);
         }
         let variable = self.variable(name, span);

@@ -12,14 +12,17 @@ use crate::program::{BodyItem, Expr, Term, VariableId};
 use crate::syntax::ast::Rule;
 
 impl Resolver<'_, '_> {
-    /// Variables that stand once in the rule. After an error they may be half of a slip that is reported.
-    pub(super) fn unused_variables(&mut self) {
+    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that is
+    /// reported.
+    pub(super) fn unused_variables(&mut self) -> bool {
+        let mut found = false;
         if self.failed {
-            return;
+            return found;
         }
         for index in 0..self.variables.len() {
             let variable = &self.variables[index];
-            if variable.count > 1 || variable.in_fault || variable.name.starts_with('_') {
+            let excused = variable.in_fault || self.scope.declarations.excuses(&variable.name);
+            if variable.count > 1 || excused || variable.name.starts_with('_') {
                 continue;
             }
             let name = &variable.name;
@@ -30,7 +33,9 @@ impl Resolver<'_, '_> {
                 format!("write `_`, or `_{name}` to keep the name")
             };
             self.report(Code::UnusedVariable, variable.first, message, help);
+            found = true;
         }
+        found
     }
 
     /// Atoms that no variable or condition connects: every row of one goes with every row of the other.

@@ -120,9 +120,12 @@ fn check_rule(
     }
     let terms = head.map(|(_, terms)| terms).unwrap_or_default();
     let normal = resolver.normalise(&items, &terms, rule.is_fact);
-    resolver.unused_variables();
+    let slip = resolver.unused_variables();
     let (table, normal) = (table?, normal?);
-    resolver.cartesian_product(rule, &normal);
+    if !slip {
+        // Otherwise a misspelt variable may be all that keeps the atoms apart.
+        resolver.cartesian_product(rule, &normal);
+    }
     let rule_of_program = Rule {
         head: TableId(table as u32),
         terms: normal.terms,

@@ -137,6 +137,7 @@ impl Resolver<'_, '_> {
     /// The normal form of a rule, or `None` after a report.
     pub(super) fn normalise(&mut self, items: &[Item], head: &[HeadIr], is_fact: bool) -> Option<Normal> {
         self.check_bound(items, is_fact);
+        self.report_ambiguous();
         if self.failed {
             // What else is wrong with literals and constants is worth saying all the same.
             let mut builder = self.builder(false);

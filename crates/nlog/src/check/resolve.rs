@@ -126,6 +126,10 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) failed: bool,
     /// Whether a type may be unknown because of a mistake that is reported.
     pub(super) excused: bool,
+    /// Whether an atom has too few terms: then it may be what a variable lacks.
+    pub(super) lacks_term: bool,
+    /// Calls of which types do not tell which function is meant.
+    pub(super) ambiguous: Vec<usize>,
     /// What is being resolved, for messages: `` the rule for `x` ``.
     pub(super) subject: String,
     /// In the definition of a constant there are none.
@@ -151,6 +155,8 @@ impl<'a, 's> Resolver<'a, 's> {
             sites: Vec::new(),
             failed: false,
             excused: false,
+            lacks_term: false,
+            ambiguous: Vec::new(),
             variables_allowed: true,
         }
     }
@@ -331,6 +337,7 @@ impl<'a, 's> Resolver<'a, 's> {
             if given > wanted || (given < wanted && call.rest.is_none()) {
                 let message = format!("table `{table}` has {}, not {given}", counted(wanted, "column"));
                 let names = quoted(columns.iter().map(|column| column.name.name.as_str()));
+                self.lacks_term |= given < wanted;
                 let skip =
                     if given < wanted && !is_head { "; write `_` for one that does not matter" } else { "" };
                 let help = format!("its columns are {names}{skip}");
@@ -368,7 +375,9 @@ impl<'a, 's> Resolver<'a, 's> {
             let Some(name) = &argument.name else { continue };
             match columns.find(&name.name) {
                 None => {
-                    self.push(unknown_column(name, table, columns));
+                    let report = unknown_column(name, table, columns);
+                    self.failed = true;
+                    self.scope.reports.push_unknown(&format!("{table}.{}", name.name), report);
                     faulty = true;
                 }
                 Some(index) => match by_column[index].and_then(|earlier| earlier.name.as_ref()) {
@@ -390,6 +399,7 @@ impl<'a, 's> Resolver<'a, 's> {
                 "name the column, or end with `..` to skip the others"
             };
             self.report(Code::Arity, call.span, message, help);
+            self.lacks_term = true;
             faulty = true;
         }
         (!faulty).then_some(by_column)

@@ -7,6 +7,7 @@ mod code;
 mod json;
 mod text;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -107,6 +108,8 @@ impl Report {
 #[derive(Default)]
 pub(crate) struct Reports {
     reports: Vec<Report>,
+    /// For each unknown name its report.
+    unknown: HashMap<(Code, String), usize>,
 }
 
 impl Reports {
@@ -116,6 +119,26 @@ impl Reports {
 
     pub(crate) fn has_errors(&self) -> bool {
         self.reports.iter().any(|report| report.code.severity() == Severity::Error)
+    }
+
+    /// Reports an unknown name; of several mistakes with one name the later ones are labels of the first.
+    pub(crate) fn push_unknown(&mut self, name: &str, report: Report) {
+        const MOST_LABELS: usize = 5;
+        let key = (report.code, name.to_owned());
+        if let Some(&first) = self.unknown.get(&key) {
+            let labels = &mut self.reports[first].labels;
+            if labels.len() < MOST_LABELS {
+                labels.push(Label { message: "and here".to_owned(), span: report.span });
+            }
+            return;
+        }
+        self.unknown.insert(key, self.reports.len());
+        self.reports.push(report);
+    }
+
+    /// Whether the name is reported as unknown.
+    pub(crate) fn is_unknown(&self, code: Code, name: &str) -> bool {
+        self.unknown.contains_key(&(code, name.to_owned()))
     }
 
     /// In order of file, line and column.

@@ -33,9 +33,12 @@ pub struct File {
     pub tables: Vec<Table>,
     /// Its rules and facts.
     pub rules: Vec<Rule>,
-    /// The names in declarations and rules with syntax errors: what they mention counts as used, what they fill as
-    /// filled.
+    /// The names in declarations and rules with syntax errors: the tables among them count as used.
     pub mentions: Vec<String>,
+    /// The first words of what syntax errors keep from being read: each may be the name of a table or constant.
+    pub perhaps: Vec<String>,
+    /// Whether a syntax error hides the name of a table or constant altogether.
+    pub nameless: bool,
     /// Errors that the tree has no words for: numbers and escapes that mean nothing.
     pub errors: Vec<(Span, String, String)>,
 }
@@ -73,8 +76,6 @@ pub struct Table {
     pub key: Option<Vec<Ident>>,
     /// The text of its `##` comments.
     pub doc: String,
-    /// Whether a syntax error hides the name, and this is the first name after it: no other table has it then.
-    pub guessed: bool,
 }
 
 /// A type where it is written.

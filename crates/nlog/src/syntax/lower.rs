@@ -46,7 +46,7 @@ impl Lowering {
                 }
             }
             K::Const => {
-                let Some(name) = self.name(item).or_else(|| self.first_name(item)) else { return };
+                let Some(name) = self.name(item) else { return self.nameless(item) };
                 let ty = child(item, K::Type).filter(|_| !broken).and_then(|ty| self.type_ref(&ty));
                 let value = item.children().filter(|_| !broken).find(|child| is_expression(child.kind()));
                 let value = value.and_then(|value| self.expr(&value));
@@ -58,14 +58,13 @@ impl Lowering {
                     self.out.rules.push(rule);
                 }
             }
+            K::Rule if !has_head(item) => self.nameless(item),
             _ => {}
         }
     }
 
     fn table(&mut self, item: &SyntaxNode, broken: bool) {
-        let stated = self.name(item);
-        let guessed = stated.is_none();
-        let Some(name) = stated.or_else(|| self.first_name(item)) else { return };
+        let Some(name) = self.name(item) else { return self.nameless(item) };
         let role = if token(item, K::InputKw).is_some() {
             Role::Input
         } else if token(item, K::OutputKw).is_some() {
@@ -89,7 +88,7 @@ impl Lowering {
                 line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned()
             })
             .collect();
-        self.out.tables.push(Table { role, name, columns, key, doc: lines.join("\n"), guessed });
+        self.out.tables.push(Table { role, name, columns, key, doc: lines.join("\n") });
     }
 
     fn type_ref(&self, node: &SyntaxNode) -> Found<TypeRef> {
@@ -234,10 +233,15 @@ impl Lowering {
         token(node, K::Ident).map(|token| self.ident(&token))
     }
 
-    /// The first name in a declaration that is hard to read: probably its own.
-    fn first_name(&self, node: &SyntaxNode) -> Found<Ident> {
-        let mut tokens = node.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
-        tokens.find(|token| token.kind() == K::Ident).map(|token| self.ident(&token))
+    /// Notes a declaration whose name cannot be read: it is one of the first words, if there are any.
+    fn nameless(&mut self, node: &SyntaxNode) {
+        let tokens = node.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
+        let first =
+            tokens.take_while(|token| !matches!(token.kind(), K::LParen | K::Eq | K::Colon | K::Semicolon));
+        let before = self.out.perhaps.len();
+        let names = first.filter(|token| token.kind() == K::Ident).map(|token| token.text().to_owned());
+        self.out.perhaps.extend(names);
+        self.out.nameless |= self.out.perhaps.len() == before;
     }
 
     fn ident(&self, token: &SyntaxToken) -> Ident {
@@ -265,6 +269,12 @@ fn tokens(node: &SyntaxNode) -> impl Iterator<Item = SyntaxToken> {
 
 fn token(node: &SyntaxNode, kind: K) -> Found<SyntaxToken> {
     tokens(node).find(|token| token.kind() == kind)
+}
+
+/// Whether a rule with a syntax error is one at all: it starts with a whole head.
+fn has_head(rule: &SyntaxNode) -> bool {
+    let head = child(rule, K::Call).and_then(|call| child(&call, K::Arguments));
+    head.is_some_and(|arguments| token(&arguments, K::RParen).is_some())
 }
 
 fn is_expression(kind: K) -> bool {
