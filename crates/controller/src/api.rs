@@ -226,6 +226,7 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
             r#match: key.matching().map_or_else(unreadable, |matching| matching.to_string()),
             actions: flow.actions().map_or_else(unreadable, |actions| actions.to_string()),
             cookie: flow.cookie(),
+            origin: listing.origins.get(key).copied(),
         })
         .collect();
     flows.sort_by(|a, b| {
@@ -243,9 +244,10 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
         ..pb::ListFlowsResponse::default()
     }];
     for chunk in flows.chunks(CHUNK) {
-        let new = chunk.iter().filter(|flow| told.insert(flow.cookie));
-        let rules: BTreeMap<u64, pb::Rule> = new
-            .filter_map(|flow| listing.rules.source(flow.cookie))
+        let fingerprints = chunk.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin));
+        let rules: BTreeMap<u64, pb::Rule> = fingerprints
+            .filter(|fingerprint| told.insert(*fingerprint))
+            .filter_map(|fingerprint| listing.rules.source(fingerprint))
             .map(|rule| (rule.fingerprint, rule_message(rule)))
             .collect();
         let rules = rules.into_values().collect();

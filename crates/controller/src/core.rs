@@ -14,9 +14,10 @@ use std::time::SystemTime;
 use network::{Batch, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
 use serde_json::Value as Json;
-use switch::{Changes, Desired};
+use switch::{Changes, Desired, FlowKey};
 
 use crate::labels::{LabelChanges, Labels};
+use crate::origins::Origins;
 use crate::outputs::split;
 use crate::record::{JsonRows, ObjectChanges, Record, rfc3339, rows_to_json};
 use crate::reports::Reports;
@@ -31,6 +32,7 @@ pub struct Core {
     reports: Reports,
     /// By transport node; only those that have anything.
     desired: BTreeMap<String, Arc<Desired>>,
+    origins: Origins,
     last_txn: u64,
 }
 
@@ -126,14 +128,15 @@ impl Core {
             objects: ObjectChanges::default(),
             labels: Vec::new(),
         });
-        let changes = run(&mut *evaluator, &rules, &all).map_err(|error| match error {
+        let mut origins = Origins::default();
+        let changes = run(&mut *evaluator, &rules, &mut origins, &all).map_err(|error| match error {
             CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
             CoreError::Refused(refusal) => RestoreError::Objects(refusal),
             CoreError::Failed(why) => RestoreError::Failed(why),
         })?;
         let last_txn = last_txn + u64::from(correction.is_some());
         let mut core =
-            Core { evaluator, rules, objects, labels, reports, desired: BTreeMap::new(), last_txn };
+            Core { evaluator, rules, objects, labels, reports, desired: BTreeMap::new(), origins, last_txn };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -165,7 +168,7 @@ impl Core {
             return Ok(None);
         }
         let rows = self.rules.used(rows);
-        let changes = run(&mut *self.evaluator, &self.rules, &rows)?;
+        let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
         self.reports.commit(node, state);
         self.change_desired(&changes);
         let record = self.record(&rows, &format!("switch {node}"), now);
@@ -185,6 +188,13 @@ impl Core {
     /// What the switch of a transport node should have.
     pub fn desired(&self, node: &str) -> Arc<Desired> {
         self.desired.get(node).cloned().unwrap_or_default()
+    }
+
+    /// The logical rules behind those flows of a transport node that the physical rules only placed: fingerprints.
+    pub fn origins(&self, node: &str) -> BTreeMap<FlowKey, u64> {
+        let desired = self.desired.get(node);
+        let keys = desired.into_iter().flat_map(|desired| desired.flows.keys());
+        keys.filter_map(|key| Some((key.clone(), self.origins.of(key)?))).collect()
     }
 
     /// The label of a switch or a port.
@@ -224,7 +234,7 @@ impl Core {
             merge(&mut rows, self.reports.plan_removal(node));
         }
         let rows = self.rules.used(rows);
-        let changes = run(&mut *self.evaluator, &self.rules, &rows)?;
+        let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
 
         self.objects.commit(&objects);
         for node in &gone {
@@ -262,6 +272,7 @@ impl Core {
 fn run(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
+    origins: &mut Origins,
     rows: &Rows,
 ) -> Result<BTreeMap<String, Changes>, CoreError> {
     let transaction = rules.transaction(rows);
@@ -272,14 +283,16 @@ fn run(
         })
     };
     let committed = commit(&transaction)?;
-    split(&committed, rules).map_err(|error| {
+    let changes = split(&committed, rules).map_err(|error| {
         // Every row was new or there: the reverse transaction brings back exactly the state before.
         let Transaction { insert, delete } = transaction;
         match commit(&Transaction { insert: delete, delete: insert }) {
             Ok(_) => CoreError::Refused(Refusal::Rules(error)),
             Err(failed) => CoreError::Failed(format!("cannot take back a transaction: {failed}")),
         }
-    })
+    })?;
+    origins.apply(&committed, rules);
+    Ok(changes)
 }
 
 fn merge(rows: &mut Rows, more: Rows) {

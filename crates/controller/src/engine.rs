@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, ChangeSet, Kind, ObjectKey, Outcome};
-use switch::Desired;
+use switch::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info};
 
@@ -52,6 +52,8 @@ pub struct Listing {
     pub desired: Arc<Desired>,
     /// By cookie.
     pub rules: Arc<Rules>,
+    /// The logical rules behind those flows that the physical rules only placed: fingerprints.
+    pub origins: BTreeMap<FlowKey, u64>,
 }
 
 /// The thread that answers has ended, or is about to.
@@ -327,7 +329,11 @@ impl Worker {
             }
             Request::List { node, answer } => {
                 let known = core.objects().get(&ObjectKey::new(Kind::TransportNode, &*node)).is_some();
-                let listing = || Listing { desired: core.desired(&node), rules: core.rules().clone() };
+                let listing = || Listing {
+                    desired: core.desired(&node),
+                    rules: core.rules().clone(),
+                    origins: core.origins(&node),
+                };
                 drop(answer.send(known.then(listing)));
             }
             Request::Status { answer } => {

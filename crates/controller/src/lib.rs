@@ -35,6 +35,7 @@ pub mod engine;
 pub mod fleet;
 pub mod journal;
 mod labels;
+mod origins;
 mod outputs;
 pub mod receipt;
 pub mod record;

@@ -33,6 +33,13 @@ const INPUTS: &[(&str, &[Type])] = &[
 const FLOWS: (&str, &[Type]) = ("of_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]);
 const TUNNELS: (&str, &[Type]) = ("ovsdb_tunnel", &[Type::String, Type::String, Type::String, Type::String]);
 
+/// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
+/// depends on them; where rules have them, a flow can be told by the logical rule that made it.
+const UNIVERSAL: &[(&str, &[Type])] = &[
+    ("logical_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]),
+    ("logical_delivery", &[Type::String, Type::Int, Type::Int, Type::Match, Type::String]),
+];
+
 /// A program and where the controller's tables are in it.
 #[derive(Debug)]
 pub struct Rules {
@@ -40,6 +47,7 @@ pub struct Rules {
     inputs: BTreeMap<&'static str, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
+    pub(crate) universal: Vec<TableId>,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
 }
@@ -128,6 +136,8 @@ impl Rules {
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
+        let universal = UNIVERSAL.iter().map(|(name, types)| find(schema, name, Role::Internal, types));
+        let universal = universal.filter_map(Result::transpose).collect::<Result<_, _>>()?;
         let source = |rule: &nlog::program::Rule| RuleSource {
             fingerprint: rule.fingerprint,
             file: rule.place.file.clone(),
@@ -137,7 +147,7 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        Ok(Rules { program, inputs, flows, tunnels, fingerprints, sources })
+        Ok(Rules { program, inputs, flows, tunnels, universal, fingerprints, sources })
     }
 
     /// The program.
@@ -145,9 +155,9 @@ impl Rules {
         &self.program
     }
 
-    /// The output tables that the controller wants to hear of.
+    /// The tables that the controller wants to hear of.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        self.flows.iter().chain(&self.tunnels).copied().collect()
+        self.flows.iter().chain(&self.tunnels).chain(&self.universal).copied().collect()
     }
 
     /// The rule with this fingerprint.

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use controller::client::Flows;
 use controller::pb::{Accepted, Outcome};
 use controller::{Client, ClientError};
 use network::{Batch, Kind, ObjectKey};
 
 use crate::exit::Failure;
+use crate::flows;
 
 /// How long a controller may take to start answering, and how often it is looked for meanwhile.
 const STARTING: Duration = Duration::from_secs(2);
@@ -47,7 +47,9 @@ impl Address {
         let begun = Instant::now();
         loop {
             match Client::connect(&self.address).await {
-                Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => tokio::time::sleep(LOOK).await,
+                Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
+                    tokio::time::sleep(LOOK).await
+                }
                 result => return result,
             }
         }
@@ -233,46 +235,8 @@ impl Get {
             .clone()
             .ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
         let flows = self.address.with(|mut client| async move { client.flows(&node).await })?;
-        print(&flows_text(&flows, self.json))
+        print(&if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
     }
-}
-
-/// Flows under the rules that they came from; tunnels after them.
-pub(crate) fn flows_text(flows: &Flows, json: bool) -> String {
-    let rules: BTreeMap<u64, _> = flows.rules.iter().map(|rule| (rule.fingerprint, rule)).collect();
-    let place = |cookie: u64| {
-        rules.get(&cookie).map(|rule| format!("{}:{}", rule.file, rule.line)).unwrap_or_default()
-    };
-    let mut text = String::new();
-    for flow in &flows.flows {
-        if json {
-            let flow = serde_json::json!({
-                "table": flow.table_id, "priority": flow.priority, "match": flow.r#match, "actions": flow.actions,
-                "cookie": format!("{:#x}", flow.cookie), "rule": place(flow.cookie),
-            });
-            text += &format!("{flow}\n");
-        } else {
-            let matched = if flow.r#match.is_empty() { String::new() } else { format!(",{}", flow.r#match) };
-            text += &format!(
-                "table={},priority={}{matched} actions={}\n    from {}\n",
-                flow.table_id,
-                flow.priority,
-                flow.actions,
-                place(flow.cookie)
-            );
-        }
-    }
-    for tunnel in &flows.tunnels {
-        text += &if json {
-            format!(
-                "{}\n",
-                serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote})
-            )
-        } else {
-            format!("tunnel {}: {} to {}\n", tunnel.name, tunnel.encap, tunnel.remote)
-        };
-    }
-    text
 }
 
 /// A kind by its singular, since the plural reads better where no id is given. What is no kind stays as it is.

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use controller::client::Flows;
 use lab::{Host, Migration, Order, PingResult};
 use testbed::reach::{Reach, who_reaches_whom};
 use testbed::{DEADLINE, Machine, Settings, Testbed};
@@ -245,32 +244,8 @@ fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
 
 fn show_host(testbed: &Testbed, host: &str) -> Result<()> {
     heading(&format!("What {host} has, and the rule that each came from"));
-    print!("{}", by_rule(&testbed.flows(host)?));
+    print!("{}", crate::flows::to_text(&testbed.flows(host)?));
     Ok(())
-}
-
-/// Flows under their rules, in the order of the pipeline.
-fn by_rule(flows: &Flows) -> String {
-    let mut text = String::new();
-    let mut last = None;
-    for flow in &flows.flows {
-        if last != Some(flow.cookie) {
-            last = Some(flow.cookie);
-            if let Some(rule) = flows.rules.iter().find(|rule| rule.fingerprint == flow.cookie) {
-                let _ = writeln!(text, "  {}:{}", rule.file, rule.line);
-            }
-        }
-        let comma = if flow.r#match.is_empty() { "" } else { "," };
-        let _ = writeln!(
-            text,
-            "    table={},priority={}{comma}{} actions={}",
-            flow.table_id, flow.priority, flow.r#match, flow.actions
-        );
-    }
-    for tunnel in &flows.tunnels {
-        let _ = writeln!(text, "  tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
-    }
-    text
 }
 
 fn leave(testbed: Testbed) -> Result<()> {

@@ -10,6 +10,7 @@ mod daemon;
 mod demo;
 mod eval;
 mod exit;
+mod flows;
 mod lab;
 mod program;
 
