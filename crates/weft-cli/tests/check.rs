@@ -3,6 +3,8 @@
 //! A program says itself what is to be reported: `«code:text»` marks a stretch of text as the place of a diagnostic.
 //! The marks are taken out, and exactly those diagnostics are wanted.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use std::collections::BTreeSet;

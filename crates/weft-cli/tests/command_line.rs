@@ -1,5 +1,7 @@
 //! The command line itself: exit statuses, which stream says what, pipes that end early, answers line by line.
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use std::fmt::Write as _;

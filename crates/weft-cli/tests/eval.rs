@@ -1,6 +1,8 @@
 //! `weft eval`: transactions in, deltas out, byte for byte. Every test runs in every way there is: one worker and
 //! several, and the reference evaluator ([`support::eval`]).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use support::{Folder, eval, eval_with};
@@ -19,7 +21,7 @@ const KEYED: &str = "
 /// Transactions and the lines wanted for them; a line `!n code` stands for the refusal of transaction n.
 #[track_caller]
 fn answers(program: &str, exchange: &[(&str, &str)]) {
-    let transactions: String = exchange.iter().map(|(line, _)| format!("{line}\n")).collect();
+    let transactions = exchange.iter().map(|(line, _)| *line).collect::<Vec<_>>().join("\n");
     let outcome = eval(program, &transactions);
     let printed = outcome.lines();
     assert_eq!(printed.len(), exchange.len(), "{}\n{}", outcome.stdout, outcome.stderr);

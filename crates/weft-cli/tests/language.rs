@@ -1,6 +1,8 @@
 //! What rules compute, seen from outside: values, operators, functions, aggregates. Every program runs in every way
 //! there is ([`support::eval`]).
 
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
 mod support;
 
 use std::process::Command;
