@@ -169,6 +169,13 @@ fn a_line_with_an_error_is_an_empty_transaction() {
     let line = br#"{"txn":3,"error":{"code":"range","message":"m"},"insert":{"nosuch":[[1]]}}"#;
     let line = parse_line(line, 1, &schema()).expect("a transaction");
     assert_eq!((line.txn, line.transaction), (Some(3), Transaction::default()));
+    let line =
+        parse_line(br#"{"txn":3,"insert":[],"error":0,"by":"me"}"#, 1, &schema()).expect("a transaction");
+    assert_eq!((line.txn, line.transaction), (Some(3), Transaction::default()));
+    assert_eq!(line.origin.keys().collect::<Vec<_>>(), ["by", "error"]);
+    // The number of a line counts even if the rest is of no use.
+    let error = parse_line(br#"{"txn":3,"insert":[]}"#, 1, &schema()).expect_err("no rows");
+    assert_eq!((error.txn, error.error.code), (Some(3), ErrorCode::BadJson));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct LineError {
-    /// Its number, if the line is JSON of the right form and has one.
+    /// Its number, if the line is a JSON object and has one.
     pub txn: Option<u64>,
     /// Why it is refused.
     pub error: TransactionError,
@@ -53,12 +53,20 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let members = LineSeed { schema }
         .deserialize(&mut deserializer)
-        .and_then(|members| deserializer.end().map(|()| members))
-        .map_err(|error| LineError {
-            txn: None,
-            error: bad_json(&error, line, number),
-            before: Transaction::default(),
-        })?;
+        .and_then(|members| deserializer.end().map(|()| members));
+    let members = match members {
+        Ok(members) => members,
+        Err(error) => {
+            let mut origin = members_of(line);
+            let txn = origin.get("txn").and_then(serde_json::Value::as_u64);
+            if origin.contains_key("error") {
+                origin.retain(|member, _| !matches!(member.as_str(), "txn" | "insert" | "delete"));
+                return Ok(Line { txn, origin, ..Line::default() });
+            }
+            let error = bad_json(&error, line, number);
+            return Err(LineError { txn, error, before: Transaction::default() });
+        }
+    };
     let Members { txn, mut insert, mut delete, origin } = members;
     if origin.contains_key("error") {
         return Ok(Line { txn, transaction: Transaction::default(), origin });
@@ -85,6 +93,12 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
 pub fn from_json(json: &serde_json::Value, ty: &Type) -> Result<Value, Mismatch> {
     let read: Result<_, serde_json::Error> = ValueSeed { ty }.deserialize(json);
     read.unwrap_or_else(|error| Err(mismatch(ty, "this", Some(error.to_string()))))
+}
+
+/// The members of a line that is no transaction; none if it is no object either. Its number still counts, and a line
+/// with an `error` member need not be a transaction.
+fn members_of(line: &[u8]) -> serde_json::Map<String, serde_json::Value> {
+    serde_json::from_slice(line).unwrap_or_default()
 }
 
 /// The error of a line that is not JSON of the right form, with its place.
