@@ -11,6 +11,9 @@ use crate::program::{load, show};
 
 /// Arguments of `weft check`.
 #[derive(Args)]
+#[command(
+    after_help = "The exit status is 0 if there is no error (there may be warnings), 1 if there is one."
+)]
 pub(crate) struct Check {
     /// `.nlog` files, or folders of them; together they are one program
     #[arg(required = true, value_name = "PROGRAM")]

@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// Arguments of `weft controller`.
 #[derive(Args)]
 pub(crate) struct Controller {
-    /// Its configuration (TOML): `state` (folder), `listen` (address:port or unix:/path), `rules` (folder, default: those
+    /// Its configuration (TOML): `state` (folder), `listen` (`address:port` or `unix:/path`), `rules` (folder, default: those
     /// built in), `workers`, `log`
     #[arg(long, value_name = "FILE")]
     config: PathBuf,

@@ -147,9 +147,10 @@ impl Lab {
             Command::Up { hosts, run_dir } => self.up(*hosts, run_dir.clone()),
             Command::Down { name } => {
                 let name = name.as_ref().unwrap_or(&self.name);
-                match Network::destroy(name).map_err(failed)? {
-                    true => eprintln!("lab {name} is removed"),
-                    false => eprintln!("there was no lab {name}"),
+                if Network::destroy(name).map_err(failed)? {
+                    eprintln!("lab {name} is removed");
+                } else {
+                    eprintln!("there was no lab {name}");
                 }
                 Ok(())
             }

@@ -20,7 +20,7 @@ const PROGRAM: &str =
     "input table i(x: int, s: string);\noutput table o(x: int, s: string);\no(x, s) :- i(x, s);\n";
 
 /// How long anything may take before it counts as hanging.
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 fn folder() -> Folder {
     let folder = Folder::new();
@@ -45,6 +45,15 @@ fn zero_is_done() {
     ] {
         assert_eq!(folder.weft(arguments).has_status(0).stderr, "", "{arguments:?}");
     }
+}
+
+#[test]
+fn an_engine_that_is_not_built_is_said_to_be_so() {
+    let folder = folder();
+    let composed = folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--engine", "composed"]);
+    let fused = folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--engine", "fused"]);
+    assert_eq!(fused.has_status(0).stdout, composed.stdout);
+    assert!(fused.stderr.contains("not built yet"), "{}", fused.stderr);
 }
 
 #[test]
@@ -321,10 +330,10 @@ fn colour_is_for_terminals_alone() {
         .stdin(Stdio::null());
     match script.output() {
         Ok(output) => {
-            assert!(String::from_utf8_lossy(&output.stdout).contains('\u{1b}'), "colour on a terminal")
+            assert!(String::from_utf8_lossy(&output.stdout).contains('\u{1b}'), "colour on a terminal");
         }
         Err(_) => {
-            eprintln!("\n*** NOT TESTED on a terminal: there is no `script` (apt-get install bsdutils)\n")
+            eprintln!("\n*** NOT TESTED on a terminal: there is no `script` (apt-get install bsdutils)\n");
         }
     }
 }

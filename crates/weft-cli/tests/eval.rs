@@ -138,6 +138,7 @@ fn a_bad_transaction_changes_nothing_and_the_run_goes_on() {
             (r#"{"insert":{"b":[1]}}"#, "!17 bad-json"),
             ("{} {}", "!18 bad-json"),
             (r#"{"txn":"7"}"#, "!19 bad-json"),
+            (r#"{"insert":7,"txn":29}"#, "!29 bad-json"),
             (r#"{"txn":30,"insert":{"b":[["x"]]}}"#, "!30 type-mismatch"),
             (
                 r#"{"insert":{"a":[["q",9]],"b":[[9]]}}"#,
@@ -213,7 +214,8 @@ fn a_line_with_an_error_member_is_an_empty_transaction() {
         KEYED,
         &[
             (r#"{"txn":4,"error":{"code":"range","message":"…"}}"#, r#"{"txn":4,"insert":{},"delete":{}}"#),
-            (r#"{"error":null,"insert":{"b":[[1]],"nope":[[2]]}}"#, r#"{"txn":5,"insert":{},"delete":{}}"#),
+            (r#"{"insert":[1],"delete":0,"error":{}}"#, r#"{"txn":5,"insert":{},"delete":{}}"#),
+            (r#"{"error":null,"insert":{"b":[[1]],"nope":[[2]]}}"#, r#"{"txn":6,"insert":{},"delete":{}}"#),
         ],
     );
 }
