@@ -8,6 +8,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use crate::api::MESSAGE_BYTES_MAX;
+use crate::engine::Stopping;
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
 
@@ -37,6 +38,12 @@ pub enum ClientError {
         endpoint: String,
         /// The cause.
         why: String,
+    },
+    /// The controller answers, but takes no more requests.
+    #[error("the controller at {endpoint} is stopping; ask again when it is back")]
+    Stopping {
+        /// Where.
+        endpoint: String,
     },
     /// The request was judged and refused; nothing changed.
     #[error("{}", refusal_text(.0))]
@@ -187,6 +194,7 @@ impl Client {
         let (endpoint, why) = (self.endpoint.clone(), status.message().to_owned());
         match status.code() {
             Code::NotFound | Code::InvalidArgument | Code::Unimplemented => ClientError::NotFound(why),
+            Code::Unavailable if why == Stopping.to_string() => ClientError::Stopping { endpoint },
             Code::Unavailable => ClientError::Unreachable { endpoint, why },
             _ => ClientError::Failed { endpoint, why },
         }
@@ -204,5 +212,35 @@ fn innermost(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => innermost(source),
         None => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio_stream::wrappers::TcpListenerStream;
+    use tonic::transport::Server;
+
+    use super::*;
+    use crate::api::Api;
+    use crate::engine::Engine;
+    use crate::pb::controller_server::ControllerServer;
+
+    #[tokio::test]
+    async fn a_stopping_controller_is_told_from_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = listener.local_addr().unwrap().to_string();
+        // The engine thread has ended, the interface has not yet.
+        let (engine, requests) = Engine::new();
+        drop(requests);
+        let service = ControllerServer::new(Api::new(engine));
+        let server = tokio::spawn(
+            Server::builder().add_service(service).serve_with_incoming(TcpListenerStream::new(listener)),
+        );
+        let mut client = Client::connect(&endpoint).await.unwrap();
+        let error = client.status().await.unwrap_err();
+        assert!(matches!(error, ClientError::Stopping { .. }), "{error}");
+        assert!(error.to_string().contains("is stopping"), "{error}");
+        server.abort();
     }
 }

@@ -188,17 +188,19 @@ impl Worker {
             let mut effects = Vec::new();
             let mut input = Some(first);
             let mut stop = false;
-            for _ in 0..GROUP_MAX {
-                match input {
-                    Some(Input::Request(Request::Stop)) => {
+            let mut taken = 0;
+            while let Some(this) = input {
+                match this {
+                    Input::Request(Request::Stop) => {
                         stop = true;
                         break;
                     }
-                    Some(Input::Request(request)) => self.request(request, &mut effects)?,
-                    Some(Input::Event(event)) => self.event(event, &mut effects)?,
-                    None => break,
+                    Input::Request(request) => self.request(request, &mut effects)?,
+                    Input::Event(event) => self.event(event, &mut effects)?,
                 }
-                input = self.waiting();
+                taken += 1;
+                // What does not belong to this group stays where it waits.
+                input = if taken < GROUP_MAX { self.waiting() } else { None };
             }
             self.settle(effects)?;
             if stop {

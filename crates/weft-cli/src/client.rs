@@ -60,7 +60,9 @@ fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
-        ClientError::Unreachable { .. } | ClientError::Failed { .. } => Failure::Outside(error.to_string()),
+        ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
+            Failure::Outside(error.to_string())
+        }
     }
 }
 
