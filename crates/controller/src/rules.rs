@@ -36,6 +36,7 @@ const TUNNELS: (&str, &[Type]) = ("ovsdb_tunnel", &[Type::String, Type::String, 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; where rules have them, a flow can be told by the logical rule that made it.
 const UNIVERSAL: &[(&str, &[Type])] = &[
+    ("logical_port_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]),
     ("logical_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]),
     ("logical_delivery", &[Type::String, Type::Int, Type::Int, Type::Match, Type::String]),
 ];

@@ -52,17 +52,15 @@ pub fn who_reaches_whom(lab: &Lab, machines: &[&str]) -> Result<BTreeMap<String,
     Ok(result)
 }
 
-/// Echo requests that each machine has received since it was made.
+/// [`echoes_received`] of each machine.
 fn received<'a>(lab: &Lab, machines: &[&'a str]) -> Result<BTreeMap<&'a str, u64>> {
-    machines
-        .iter()
-        .map(|&machine| {
-            let counters = lab.exec(machine, &["cat", "/proc/net/snmp"])?.stdout;
-            let count =
-                echoes(&counters).with_context(|| format!("{machine}: no InEchos in /proc/net/snmp"))?;
-            Ok((machine, count))
-        })
-        .collect()
+    machines.iter().map(|&machine| Ok((machine, echoes_received(lab, machine)?))).collect()
+}
+
+/// Echo requests that a machine has received since it was made.
+pub fn echoes_received(lab: &Lab, machine: &str) -> Result<u64> {
+    let counters = lab.exec(machine, &["cat", "/proc/net/snmp"])?.stdout;
+    echoes(&counters).with_context(|| format!("{machine}: no InEchos in /proc/net/snmp"))
 }
 
 /// `InEchos` of /proc/net/snmp: the line of names, then that of values, both begin with `Icmp:`.

@@ -10,7 +10,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use lab::{Host, Migration, Order, PingResult};
 use testbed::reach::{Reach, who_reaches_whom};
-use testbed::{DEADLINE, Machine, Settings, Testbed};
+use testbed::tenants::{self, Departures, MACHINES, NAMES, NETWORK};
+use testbed::{DEADLINE, Settings, Testbed};
 
 use crate::exit::Failure;
 
@@ -25,19 +26,8 @@ pub(crate) struct Demo {
     keep: bool,
 }
 
-/// The demo's network: the same file that the README names.
-const NETWORK: &str = include_str!("../../../examples/two-tenants.yaml");
 /// The demo's lab.
 const LAB: &str = "demo";
-/// Machines: logical port, host, number. Both tenants use the same three MAC and IP addresses.
-const MACHINES: [(&str, &str, u8); 6] = [
-    ("acme-1", "hv1", 1),
-    ("acme-2", "hv1", 2),
-    ("acme-3", "hv2", 3),
-    ("umbra-1", "hv1", 1),
-    ("umbra-2", "hv2", 2),
-    ("umbra-3", "hv2", 3),
-];
 /// Who migrates, where to, and who pings it meanwhile.
 const MIGRANT: &str = "acme-3";
 const DESTINATION: &str = "hv1";
@@ -68,12 +58,13 @@ fn on_real_switches(keep: bool) -> Result<()> {
         weft: std::env::current_exe()?,
         rules: None,
     })?;
+    // The tunnel ports first, so that no ping waits for them.
+    testbed.wait_in_order(0)?;
     testbed.apply("two-tenants.yaml", NETWORK)?;
-    let machines: Vec<_> = MACHINES.iter().map(machine).collect();
-    testbed.plug_in(&machines)?;
+    testbed.plug_in(&tenants::machines())?;
     testbed.wait_in_order(MACHINES.len() as u64)?;
     for (name, host, number) in MACHINES {
-        println!("    {name:8} on {host}   {}   {}", mac(number), ip(number));
+        println!("    {name:8} on {host}   {}   {}", tenants::mac(number), tenants::ip(number));
     }
     show_reachability(&testbed)?;
     show_migration(&testbed)?;
@@ -83,54 +74,17 @@ fn on_real_switches(keep: bool) -> Result<()> {
     if keep { leave(testbed) } else { Ok(()) }
 }
 
-fn machine((name, host, number): &(&str, &str, u8)) -> Machine {
-    Machine {
-        name: (*name).to_owned(),
-        host: (*host).to_owned(),
-        mac: mac(*number),
-        address: format!("{}/24", ip(*number)),
-    }
-}
-
-fn mac(number: u8) -> String {
-    format!("02:00:00:00:00:{number:02x}")
-}
-
-fn ip(number: u8) -> String {
-    format!("10.0.0.{number}")
-}
-
 fn heading(text: &str) {
     println!("\n{text}\n{}", "─".repeat(text.chars().count()));
 }
 
-/// The tenant is what stands before the dash.
-fn tenant(machine: &str) -> &str {
-    machine.split('-').next().unwrap_or(machine)
-}
-
 fn show_reachability(testbed: &Testbed) -> Result<()> {
     heading("Who reaches whom");
-    let names = MACHINES.map(|(name, ..)| name);
-    let reach = who_reaches_whom(testbed.lab()?, &names)?;
-    print!("{}", reachability_table(&names, &reach));
-    let mut leaks = Vec::new();
-    let mut missing = Vec::new();
-    for (from, reach) in &reach {
-        for to in names.into_iter().filter(|to| to != from) {
-            match (tenant(from) == tenant(to), reach.arrived_at.contains(to)) {
-                (true, false) => missing.push(format!("{from} → {to}")),
-                (false, true) => leaks.push(format!("{from} → {to}")),
-                _ => {}
-            }
-        }
-    }
-    ensure!(
-        missing.is_empty(),
-        "machines of one tenant that do not reach each other: {}",
-        missing.join(", ")
-    );
-    ensure!(leaks.is_empty(), "packets crossed from one tenant to the other: {}", leaks.join(", "));
+    let reach = who_reaches_whom(testbed.lab()?, &NAMES)?;
+    print!("{}", reachability_table(&NAMES, &reach));
+    let Departures { missing, leaks } = Departures::of(&reach);
+    ensure!(missing.is_empty(), "machines of one tenant that do not reach each other: {missing:?}");
+    ensure!(leaks.is_empty(), "packets crossed from one tenant to the other: {leaks:?}");
     println!(
         "\nEvery machine reaches those of its tenant, none of the other; told by where echo requests arrive."
     );

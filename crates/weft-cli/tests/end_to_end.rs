@@ -8,22 +8,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lab::{Host, Migration, Order};
-use testbed::reach::who_reaches_whom;
-use testbed::{DEADLINE, Machine, Settings, Testbed};
+use testbed::reach::{echoes_received, who_reaches_whom};
+use testbed::tenants::{Departures, MACHINES, NAMES, NETWORK, machines};
+use testbed::{DEADLINE, Settings, Testbed};
 
-const NETWORK: &str = include_str!("../../../examples/two-tenants.yaml");
-const MACHINES: [(&str, &str, u8); 6] = [
-    ("acme-1", "hv1", 1),
-    ("acme-2", "hv1", 2),
-    ("acme-3", "hv2", 3),
-    ("umbra-1", "hv1", 1),
-    ("umbra-2", "hv2", 2),
-    ("umbra-3", "hv2", 3),
-];
-
-/// A lab of two hosts with a controller; `None` where the machine has no way to make one.
+/// A lab of two hosts with a controller and switches in order; `None` where the machine has no way to make one.
 fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Option<Testbed> {
+    start(name, encaps, rules, true)
+}
+
+/// The same, with or without waiting for the switches to be in order.
+fn start(name: &str, encaps: &[&str], rules: Option<&Path>, in_order: bool) -> Option<Testbed> {
     if let Err(missing) = lab::preflight() {
+        assert!(std::env::var_os("WEFT_REQUIRE_OVS").is_none(), "{name} needs Open vSwitch: {missing}");
         eprintln!("\n*** NOT TESTED: {name} needs real Open vSwitch in network namespaces.\n*** {missing}\n");
         return None;
     }
@@ -34,17 +31,11 @@ fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Option<Testbed>
         weft: PathBuf::from(env!("CARGO_BIN_EXE_weft")),
         rules: rules.map(Path::to_owned),
     };
-    Some(Testbed::start(settings).unwrap())
-}
-
-fn machines() -> Vec<Machine> {
-    let machine = |(name, host, number): (&str, &str, u8)| Machine {
-        name: name.to_owned(),
-        host: host.to_owned(),
-        mac: format!("02:00:00:00:00:{number:02x}"),
-        address: format!("10.0.0.{number}/24"),
-    };
-    MACHINES.map(machine).to_vec()
+    let testbed = Testbed::start(settings).unwrap();
+    if in_order {
+        testbed.wait_in_order(0).unwrap();
+    }
+    Some(testbed)
 }
 
 /// Applies the two tenants, plugs their machines in, and waits for the switches.
@@ -54,31 +45,15 @@ fn bring_up(testbed: &Testbed) {
     testbed.wait_in_order(MACHINES.len() as u64).unwrap();
 }
 
-/// What departs from "all pairs of a tenant, none across": pairs that should reach each other and do not, and pairs
-/// that do and should not.
-fn departures(testbed: &Testbed) -> (BTreeSet<String>, BTreeSet<String>) {
-    let names = MACHINES.map(|(name, ..)| name);
-    let reach = who_reaches_whom(testbed.lab().unwrap(), &names).unwrap();
-    let tenant = |name: &str| name.split('-').next().map(ToOwned::to_owned);
-    let (mut missing, mut leaks) = (BTreeSet::new(), BTreeSet::new());
-    for (from, reach) in &reach {
-        for to in names.into_iter().filter(|to| to != from) {
-            let pair = format!("{from} to {to}");
-            match (tenant(from) == tenant(to), reach.arrived_at.contains(to)) {
-                (true, false) => missing.insert(pair),
-                (false, true) => leaks.insert(pair),
-                _ => continue,
-            };
-        }
-    }
-    (missing, leaks)
+/// What departs from "all pairs of a tenant, none across".
+fn departures(testbed: &Testbed) -> Departures {
+    Departures::of(&who_reaches_whom(testbed.lab().unwrap(), &NAMES).unwrap())
 }
 
 fn reaches_all_and_none_across(encap: &str) {
     let Some(testbed) = testbed(encap, &[encap], None) else { return };
     bring_up(&testbed);
-    let (missing, leaks) = departures(&testbed);
-    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+    assert_eq!(departures(&testbed), Departures::default());
     let kind = testbed.lab().unwrap().host("hv1").unwrap();
     let kind = kind.vsctl(&["get", "interface", &format!("weft-{encap}"), "type"]).unwrap();
     assert_eq!(kind.trim(), encap, "the packets crossed in another encapsulation");
@@ -99,8 +74,50 @@ fn gre_carries_each_tenant_and_nobody_else() {
     reaches_all_and_none_across("gre");
 }
 
-/// The repository's rules with one passage changed.
-fn broken_rules(file: &str, passage: &str, instead: &str) -> tempfile::TempDir {
+#[test]
+fn hosts_use_the_first_encapsulation_that_both_switches_have() {
+    // The userspace datapath cannot do stt: it is wanted first, and must not be waited for.
+    let Some(testbed) = start("fallback", &["stt", "vxlan"], None, false) else { return };
+    testbed.apply("two-tenants.yaml", NETWORK).unwrap();
+    wait_for(|| testbed.lab().unwrap().host("hv1").unwrap().ofport("weft-vxlan").ok());
+    wait_for(|| testbed.lab().unwrap().host("hv2").unwrap().ofport("weft-vxlan").ok());
+    testbed.plug_in(&machines()).unwrap();
+    for (from, to) in [("acme-1", "acme-3"), ("umbra-1", "umbra-3")] {
+        let to = testbed.lab().unwrap().vm(to).unwrap().ip().unwrap();
+        testbed.lab().unwrap().wait_ping(from, to, DEADLINE).unwrap();
+    }
+    assert_eq!(departures(&testbed), Departures::default());
+    let status = testbed.status().unwrap();
+    assert!(status.switches.iter().all(|switch| switch.last_error.contains("stt")), "{status:#?}");
+}
+
+#[test]
+fn a_port_with_port_security_cannot_send_from_other_addresses() {
+    let Some(testbed) = testbed("spoof", &["geneve"], None) else { return };
+    let secured = NETWORK.replace("id: acme-1\n", "id: acme-1\nport_security: true\n");
+    testbed.apply("secured.yaml", &secured).unwrap();
+    testbed.plug_in(&machines()).unwrap();
+    testbed.wait_in_order(MACHINES.len() as u64).unwrap();
+    // What it may send goes through, ARP and probes for duplicates included.
+    assert_eq!(departures(&testbed), Departures::default());
+    let lab = testbed.lab().unwrap();
+    let stranger = "10.0.0.77";
+    for machine in ["acme-1", "acme-2"] {
+        lab.exec(machine, &["ip", "address", "add", &format!("{stranger}/32"), "dev", "eth0"]).unwrap();
+    }
+    let arrives = |from: &str, to: &str| {
+        let before = echoes_received(lab, to).unwrap();
+        let to_ip = lab.vm(to).unwrap().ip().unwrap().to_string();
+        // Nobody answers the stranger; whether requests arrive is what counts.
+        let _ = lab.exec(from, &["ping", "-c", "2", "-i", "0.2", "-W", "1", "-I", stranger, &to_ip]);
+        echoes_received(lab, to).unwrap() > before
+    };
+    assert!(!arrives("acme-1", "acme-2"), "a secured port sent from an address that is not its own");
+    assert!(arrives("acme-2", "acme-3"), "a port without port security may send from any address");
+}
+
+/// The repository's rules with passages changed: file, what stands there, what instead.
+fn broken_rules(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
     let copy = tempfile::tempdir().unwrap();
     for folder in ["interface", "logical", "physical"] {
@@ -110,19 +127,21 @@ fn broken_rules(file: &str, passage: &str, instead: &str) -> tempfile::TempDir {
             fs::copy(entry.path(), copy.path().join(folder).join(entry.file_name())).unwrap();
         }
     }
-    let path = copy.path().join(file);
-    let text = fs::read_to_string(&path).unwrap();
-    assert!(text.contains(passage), "{file} has no `{passage}` to break");
-    fs::write(path, text.replace(passage, instead)).unwrap();
+    for (file, passage, instead) in changes {
+        let path = copy.path().join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(passage), "{file} has no `{passage}` to break");
+        fs::write(path, text.replace(passage, instead)).unwrap();
+    }
     copy
 }
 
 #[test]
 fn a_wrong_tunnel_label_is_noticed() {
-    let rules = broken_rules("physical/edge.nlog", "match_tun_id(label)", "match_tun_id(label + 1000)");
+    let rules = broken_rules(&[("physical/edge.nlog", "match_tun_id(label)", "match_tun_id(label + 1000)")]);
     let Some(testbed) = testbed("label", &["geneve"], Some(rules.path())) else { return };
     bring_up(&testbed);
-    let (missing, leaks) = departures(&testbed);
+    let Departures { missing, leaks } = departures(&testbed);
     let wanted = [
         "acme-1 to acme-3",
         "acme-2 to acme-3",
@@ -143,12 +162,14 @@ fn a_wrong_tunnel_label_is_noticed() {
 
 #[test]
 fn one_datapath_for_all_tenants_is_noticed() {
-    let passage = "set_metadata(datapath) ++ set_reg0(label) ++ resubmit(ARP)";
-    let rules =
-        broken_rules("physical/edge.nlog", passage, "set_metadata(1) ++ set_reg0(label) ++ resubmit(ARP)");
+    // On entry, in port security and on exit: with any of them in place it drops what crosses.
+    let rules = broken_rules(&[
+        ("physical/edge.nlog", "datapath_label(sw, datapath)", "datapath_label(sw, _), datapath = 1"),
+        ("logical/port_security.nlog", "datapath_label(sw, datapath)", "datapath_label(sw, _), datapath = 1"),
+    ]);
     let Some(testbed) = testbed("datapath", &["geneve"], Some(rules.path())) else { return };
     bring_up(&testbed);
-    let (_, leaks) = departures(&testbed);
+    let Departures { leaks, .. } = departures(&testbed);
     assert!(
         leaks.contains("umbra-1 to acme-2"),
         "all packets were of one datapath, and did not cross: {leaks:?}"
@@ -158,17 +179,16 @@ fn one_datapath_for_all_tenants_is_noticed() {
 #[test]
 fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
     let passage = "match_metadata(datapath) & match_eth_dst(mac)";
-    let rules = broken_rules("logical/switching.nlog", passage, "match_eth_dst(mac)");
+    let rules = broken_rules(&[("logical/switching.nlog", passage, "match_eth_dst(mac)")]);
     let Some(testbed) = testbed("match", &["geneve"], Some(rules.path())) else { return };
     // One tenant alone works: nothing is there to be told apart.
     let (acme, umbra) = NETWORK.split_once("kind: switch\nid: umbra").unwrap();
     testbed.apply("acme.yaml", acme.trim_end().trim_end_matches("---")).unwrap();
     testbed.apply("umbra.yaml", &format!("kind: switch\nid: umbra{umbra}")).unwrap();
-    let [first, .., last] = &machines()[..] else { unreachable!("six machines") };
-    let first_umbra = machines().into_iter().find(|machine| machine.name == "umbra-1").unwrap();
-    assert_eq!(first.mac, first_umbra.mac);
+    let machine = |name: &str| machines().into_iter().find(|machine| machine.name == name).unwrap();
+    assert_eq!(machine("acme-1").mac, machine("umbra-1").mac);
     // Both tenants' port with this MAC on one host: two flows with one match.
-    testbed.plug_in(&[first.clone(), first_umbra, last.clone()]).unwrap();
+    testbed.plug_in(&[machine("acme-1"), machine("umbra-1")]).unwrap();
     let log = wait_for(|| {
         let log = fs::read_to_string(testbed.log()).unwrap();
         log.contains("key-conflict").then_some(log)
@@ -204,8 +224,7 @@ fn a_machine_migrates_under_ping_and_is_found_again() {
         let result = ping.stop().unwrap();
         assert_eq!(result.duplicates, 0, "{result:?}");
     }
-    let (missing, leaks) = departures(&testbed);
-    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+    assert_eq!(departures(&testbed), Departures::default());
 }
 
 #[test]
@@ -242,8 +261,7 @@ fn a_switch_that_lost_its_flows_gets_them_back() {
     wait_for(|| (flows(&host) == before).then_some(()));
     testbed.wait_in_order(MACHINES.len() as u64).unwrap();
     testbed.lab().unwrap().warm_underlay().unwrap();
-    let (missing, leaks) = departures(&testbed);
-    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+    assert_eq!(departures(&testbed), Departures::default());
 }
 
 /// The flows of br-int without what changes by itself.
@@ -274,6 +292,5 @@ fn a_bad_file_is_refused_whole_and_the_network_goes_on() {
         assert!(error.contains(wanted), "{wanted} is not in: {error}");
     }
     assert_eq!(testbed.status().unwrap().last_txn, before);
-    let (missing, leaks) = departures(&testbed);
-    assert!(missing.is_empty() && leaks.is_empty(), "missing: {missing:?}, leaks: {leaks:?}");
+    assert_eq!(departures(&testbed), Departures::default());
 }

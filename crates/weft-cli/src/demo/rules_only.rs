@@ -10,7 +10,9 @@ use nlog::Program;
 use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
 use nlog_dataflow::Dataflow;
 
-use super::{DESTINATION, MACHINES, MIGRANT, NETWORK, heading, mac};
+use testbed::tenants::{MACHINES, NETWORK, mac};
+
+use super::{DESTINATION, MIGRANT, heading};
 
 /// The hosts of the demo, as a lab would print them.
 const HOSTS: &str = "
