@@ -152,6 +152,16 @@ fn syntax() {
 }
 
 #[test]
+fn a_semicolon_for_a_comma_is_one_mistake() {
+    rules("input table c(x: int«syntax:;» y: int) key(x);\no(x) :- b(x), c(x, _);");
+    rules("input table c(\n    x: int«syntax:;»\n    y: int,\n);\no(x) :- b(x), c(x, _);");
+    rules("o(x) :- a(x«syntax:;» _), b(x), x > 1;\no(«unbound-variable:z») :- b(_);");
+    rules("o(1«syntax:;»);\n«syntax:42»;\no(«type-mismatch:\"z\"»);");
+    rules("o(1«syntax:;»;\no(«type-mismatch:\"z\"»);");
+    rules("o(1 «syntax:2»); «unknown-table:nope»(3); o(x) :- b(x);");
+}
+
+#[test]
 fn a_file_may_end_within_a_declaration() {
     check("output table o(x: int);\no(1);\ninput table t(x: int,«syntax:»");
     check("output table o(x: int);\no(1«syntax:»\n");
@@ -226,6 +236,9 @@ fn type_mismatch() {
     rules("o(x) :- b(x), «type-mismatch:x»;");
     rules("o(x) :- b(«type-mismatch:true»), b(x);");
     rules("o(length(«type-mismatch:x»)) :- b(x);");
+    rules("o(length(«type-mismatch:7»));");
+    rules("output table y(y: actions);\ny(flow_output_action(«type-mismatch:\"s\"»));");
+    rules("o(x) :- b(x), flow_expr_match_reg1(«type-mismatch:true», m), m != match\"\";");
     rules("o(z) :- a(_, y), z = «type-mismatch:y» * 2, z > 1;");
 }
 
@@ -285,6 +298,7 @@ fn heads_that_rules_cannot_fill() {
     rules("«head-is-input:b»(1);");
     rules("«head-is-function:length»(y, x) :- a(x, y);");
     rules("«head-is-function:range»(1, 2, x) :- b(x);");
+    rules("«head-is-input:a»(x) :- b(x);\n«head-is-input:b»(\"text\");");
     // That is one mistake, though it looks like a circle as well.
     rules("«head-is-input:b»(x) :- b(x);");
     rules("«head-is-input:b»(x) :- o(x);\no(x) :- b(x);");

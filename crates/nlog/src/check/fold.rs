@@ -1,6 +1,6 @@
 //! Nodes to expressions of the program. What holds no variable is computed here and now; its failures are mistakes.
 
-use nlog_data::function::{Multiplicity, Results};
+use nlog_data::function::{Multiplicity, Results, Shape};
 use nlog_data::{FailureCode, Type, Value, function};
 
 use super::complaints::literal_help;
@@ -132,6 +132,10 @@ impl Resolver<'_, '_> {
                 _ => return Some(Expr::Call { function, arguments }),
             }
         }
+        if self.failed && !admits(function, &values) {
+            // The mismatch is reported; what the function would say to it only follows.
+            return None;
+        }
         match (function.evaluate)(&values) {
             Ok(Results::One(value)) => Some(Expr::Constant(value)),
             Ok(_) => Some(Expr::Call { function, arguments }),
@@ -157,4 +161,15 @@ impl Resolver<'_, '_> {
             self.report(Code::AmbiguousType, span, format!("nothing tells of which type {text} is"), help);
         }
     }
+}
+
+/// Whether the arguments are of the kinds that the function takes.
+fn admits(function: &function::Function, values: &[Value]) -> bool {
+    let mut arguments = function.parameters.iter().zip(values);
+    arguments.all(|(parameter, value)| match &parameter.shape {
+        Shape::Is(ty) => ty.admits(value),
+        Shape::SetOf(_) => matches!(value, Value::Set(_)),
+        Shape::ListOf(_) => matches!(value, Value::List(_)),
+        Shape::Any(_) => true,
+    })
 }

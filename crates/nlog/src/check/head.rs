@@ -44,6 +44,9 @@ impl Resolver<'_, '_> {
             let help = "fill another table, or declare this one without `input`";
             let report = Report::new(Code::HeadIsInput, call.name.span, message, help);
             self.push(report.label(declared.name.span, "declared here"));
+            // Whether the terms fit a table that is not meant says nothing.
+            self.taint_call(call);
+            return Some((table, Vec::new()));
         }
         let Some(columns) = &declared.columns else {
             self.taint_call(call);

@@ -303,13 +303,29 @@ impl<'text> Parser<'text> {
                     break;
                 }
                 if self.eat(SyntaxKind::Semicolon) {
-                    break;
+                    while self.token(0).is_some_and(|token| self.indent(token).is_none())
+                        && self.eat(SyntaxKind::Semicolon)
+                    {}
+                    if !self.goes_on_after_semicolon() {
+                        break;
+                    }
                 }
                 self.bump();
             }
             self.finish();
         }
         self.finish();
+    }
+
+    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing, and
+    /// stands on the same line, or deeper than the declaration, or closes a bracket.
+    fn goes_on_after_semicolon(&self) -> bool {
+        let Some(token) = self.token(0) else { return false };
+        let starts = token.kind.starts_declaration()
+            || matches!(token.kind, SyntaxKind::NotKw | SyntaxKind::Bang)
+            || (token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen);
+        let closes = matches!(token.kind, SyntaxKind::RParen | SyntaxKind::RBracket | SyntaxKind::RBrace);
+        !starts && (closes || self.indent(token).is_none_or(|indent| indent > self.item_indent))
     }
 
     /// Takes the semicolon that ends a declaration. If it is only forgotten, says so and spoils nothing.
