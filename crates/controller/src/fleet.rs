@@ -74,7 +74,7 @@ pub struct SwitchStatus {
     pub synced: bool,
     /// What is wrong; empty if nothing is.
     pub last_error: String,
-    /// Transactions sent and not answered.
+    /// Transactions not answered: sent, or waiting for a connection.
     pub pending: usize,
     /// The last transaction confirmed.
     pub confirmed_txn: Option<u64>,
@@ -115,10 +115,22 @@ struct Switch {
     up: BTreeSet<Channel>,
     /// Whether it was compared with the desired state since it was connected.
     compared: bool,
-    pending: BTreeSet<u64>,
+    /// Transactions that are sent and not answered, and whether they have tunnels.
+    pending: BTreeMap<u64, bool>,
+    /// Transactions that wait for a connection: their receipts say so, and nobody waits for their answers.
+    flows_behind: Behind,
+    tunnels_behind: Behind,
     confirmed_txn: Option<u64>,
     sync_flow_mods: Option<usize>,
     faults: Faults,
+}
+
+/// Transactions that a switch gets together when it is back.
+#[derive(Default)]
+struct Behind {
+    count: usize,
+    /// The driver confirms all of them by this one.
+    last: u64,
 }
 
 /// What is wrong with a switch, each until it is mended.
@@ -135,6 +147,52 @@ struct Faults {
     problems: Option<String>,
     /// Why there is no driver.
     unreachable: Option<String>,
+}
+
+impl Switch {
+    fn behind(&mut self, tunnels: bool) -> &mut Behind {
+        if tunnels { &mut self.tunnels_behind } else { &mut self.flows_behind }
+    }
+
+    /// Whether a transaction can be in force soon.
+    fn reaches(&self, tunnels: bool) -> bool {
+        self.up.contains(&Channel::OpenFlow) && (!tunnels || self.up.contains(&Channel::Ovsdb))
+    }
+
+    /// Takes the transactions that wait for a connection now, out of those that are pending.
+    fn fall_behind(&mut self) -> Vec<u64> {
+        let [flows, tunnels] = [false, true].map(|tunnels| self.reaches(tunnels));
+        let lost: Vec<(u64, bool)> = self
+            .pending
+            .extract_if(.., |_, has_tunnels| !if *has_tunnels { tunnels } else { flows })
+            .collect();
+        for (txn, tunnels) in &lost {
+            self.behind(*tunnels).add(*txn);
+        }
+        lost.into_iter().map(|(txn, _)| txn).collect()
+    }
+
+    /// A transaction is answered; whether its receipt waits for that.
+    fn answered(&mut self, txn: u64) -> bool {
+        for tunnels in [false, true] {
+            let behind = self.behind(tunnels);
+            if behind.last == txn {
+                *behind = Behind::default();
+            }
+        }
+        self.pending.remove(&txn).is_some()
+    }
+
+    fn unanswered(&self) -> usize {
+        self.pending.len() + self.flows_behind.count + self.tunnels_behind.count
+    }
+}
+
+impl Behind {
+    fn add(&mut self, txn: u64) {
+        self.count += 1;
+        self.last = self.last.max(txn);
+    }
 }
 
 impl Fleet {
@@ -211,7 +269,7 @@ impl Fleet {
     fn leave(&mut self, node: &str, txn: u64) {
         match self.switches.remove(node) {
             Some(Switch { driver: Some(driver), generation, reach, pending, up, .. })
-                if up.contains(&Channel::OpenFlow) && pending.contains(&txn) =>
+                if up.contains(&Channel::OpenFlow) && pending.contains_key(&txn) =>
             {
                 let node = node.to_owned();
                 self.leaving.push(Leaving { node, reach, generation, txn, _driver: driver });
@@ -265,7 +323,7 @@ impl Fleet {
     fn end(&mut self, node: &str, why: &str) {
         let Some(switch) = self.switches.remove(node) else { return };
         info!(switch = node, why, "switch is let go");
-        for txn in switch.pending {
+        for txn in switch.pending.into_keys() {
             self.receipts.advance(txn, node, |_| Progress::Offline);
         }
     }
@@ -282,11 +340,14 @@ impl Fleet {
         if let Some(switch) = self.switches.get_mut(node)
             && let Some(driver) = &switch.driver
         {
-            if switch.up.contains(&Channel::OpenFlow) {
-                receipt.progress = Progress::Pending;
-            }
-            switch.pending.insert(txn);
+            let tunnels = changes.touches_tunnels();
             driver.push(txn, changes);
+            if switch.reaches(tunnels) {
+                receipt.progress = Progress::Pending;
+                switch.pending.insert(txn, tunnels);
+            } else {
+                switch.behind(tunnels).add(txn);
+            }
         }
         receipt
     }
@@ -310,10 +371,8 @@ impl Fleet {
                 switch.compared = false;
                 switch.faults.refused = None;
                 switch.faults.connection.insert(channel, why);
-                if channel == Channel::OpenFlow {
-                    for txn in &switch.pending {
-                        self.receipts.advance(*txn, &node, |_| Progress::Offline);
-                    }
+                for txn in switch.fall_behind() {
+                    self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
             }
             Event::Report(report) => {
@@ -327,18 +386,20 @@ impl Fleet {
             }
             Event::Confirmed { txn, at } => {
                 debug!(switch = node, txn, "transaction in force");
-                switch.pending.remove(&txn);
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
-                self.receipts.advance(txn, &node, |receipt| {
-                    Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
-                });
+                if switch.answered(txn) {
+                    self.receipts.advance(txn, &node, |receipt| {
+                        Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
+                    });
+                }
             }
             Event::Refused { txn, reason, what } => {
                 // The driver has logged it.
                 let text = format!("refused {what}: {reason}");
                 if let Some(txn) = txn {
-                    switch.pending.remove(&txn);
-                    self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
+                    if switch.answered(txn) {
+                        self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
+                    }
                 }
                 switch.faults.refused = Some(text);
             }
@@ -367,13 +428,13 @@ impl Fleet {
             let desired = desired(node);
             let last_error = switch.faults.worst().unwrap_or_default();
             let connected = switch.up.len() == 2;
-            let whole = connected && switch.compared && switch.pending.is_empty();
+            let whole = connected && switch.compared && switch.unanswered() == 0;
             SwitchStatus {
                 node: node.clone(),
                 connected,
                 synced: whole && switch.faults.refused.is_none(),
                 last_error,
-                pending: switch.pending.len(),
+                pending: switch.unanswered(),
                 confirmed_txn: switch.confirmed_txn,
                 flows: desired.flows.len(),
                 tunnels: desired.tunnels.len(),
@@ -415,3 +476,6 @@ fn config(node: &TransportNode) -> Result<switch::Config, String> {
         datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
     })
 }
+
+#[cfg(test)]
+mod tests;

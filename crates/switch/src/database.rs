@@ -169,6 +169,7 @@ impl Watcher {
                 event = events.recv() => match event {
                     Some(ClientEvent::Connected) => {
                         (connected, fresh) = (true, true);
+                        self.intent.lock().connected(channel);
                         self.outbox.put(Event::Connected { channel });
                         self.status.send_modify(|status| status.connection += 1);
                     }
@@ -179,6 +180,7 @@ impl Watcher {
                     Some(ClientEvent::Disconnected { why }) => {
                         connected = false;
                         self.status.send_modify(|status| (status.known, status.ready) = (true, false));
+                        self.intent.lock().disconnected(channel);
                         let why = format!("{}: {why}", self.config.ovsdb);
                         self.outbox.put(Event::Disconnected { channel, why });
                     }

@@ -37,7 +37,7 @@ impl Changes {
     }
 
     /// Whether any tunnel port is created, changed or removed.
-    pub(crate) fn touches_tunnels(&self) -> bool {
+    pub fn touches_tunnels(&self) -> bool {
         !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty()
     }
 }

@@ -36,9 +36,9 @@ impl Handle {
         self.intent.change(|intent| intent.set_desired(&desired));
     }
 
-    /// The changes of one transaction, upon all before. Returns at once: changes wait for the switch, those of
-    /// several transactions flow by flow in one, and each transaction ends with [`Event::Confirmed`] or
-    /// [`Event::Refused`].
+    /// The changes of one transaction, upon all before; numbers ascend. Returns at once: changes wait for the switch,
+    /// those of several transactions flow by flow in one, and each transaction ends with [`Event::Confirmed`] or
+    /// [`Event::Refused`]; those that wait for a switch which is away end together.
     pub fn push(&self, txn: u64, changes: Changes) {
         self.intent.change(|intent| intent.push(txn, &changes));
     }
@@ -61,7 +61,7 @@ pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, 
     let intent = Arc::new(Shared::default());
     let outbox = Arc::new(Outbox::default());
     let (database, watch_database) = Database::new(config.clone(), &timing, intent.clone(), outbox.clone());
-    let (openflow, keep_connected) = OpenFlow::new(config.clone(), &timing, outbox.clone());
+    let (openflow, keep_connected) = OpenFlow::new(config.clone(), &timing, intent.clone(), outbox.clone());
     let driver = Driver::new(config.name.clone(), timing, intent.clone(), outbox.clone(), database, openflow);
     let deliver = outbox.deliver(config.name.clone(), events);
     let task = tokio::spawn(async move {

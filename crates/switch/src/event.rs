@@ -24,6 +24,10 @@ pub enum Event {
     /// changes. A report that was not yet taken is replaced by a newer one.
     Report(Report),
     /// Everything in this transaction is in force at the switch (or was made obsolete by a later one that is).
+    ///
+    /// Of transactions that were pushed while the OpenFlow connection was down, and of those with tunnels while
+    /// either was, only the last is confirmed: then all of them are in force. Those not confirmed when a connection
+    /// is lost count as pushed after that.
     Confirmed {
         /// The number given to [`Handle::push`](crate::Handle::push).
         txn: u64,

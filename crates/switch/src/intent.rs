@@ -1,8 +1,9 @@
 //! What the owner of a driver wants, shared between its handle and the driver's task.
 //!
 //! Not a queue of messages: changes that the task has not taken yet are merged flow by flow, so the owner never
-//! waits for a slow or absent switch, and what waits is bounded by the size of the desired state (and a few words
-//! for each transaction that waits for its confirmation).
+//! waits for a slow or absent switch, and what waits is bounded by the size of the desired state. Beside it there are
+//! a few words for each transaction that waits for its confirmation by a connected switch; those that wait for one
+//! that is away are taken together.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use crate::desired::{Changes, Desired, Tunnel};
+use crate::event::Channel;
 use crate::ledger::Ledger;
 
 #[derive(Debug, Default)]
@@ -45,17 +47,50 @@ pub(crate) struct Intent {
     pub(crate) tunnels: BTreeMap<String, Tunnel>,
     /// The last transaction that touched a tunnel and the version it made, until that is in force.
     pub(crate) tunnels_touched: BTreeMap<String, (u64, u64)>,
-    /// Transactions without confirmation, in their order.
-    waiting: VecDeque<Waiting>,
+    /// Transactions without confirmation that need flows alone, and those that need tunnels too.
+    waiting: Waiting,
+    waiting_for_tunnels: Waiting,
+    /// The connections that are up, as the owner is told.
+    up: BTreeSet<Channel>,
     /// How often the intent has changed.
     version: u64,
 }
 
-#[derive(Debug)]
-struct Waiting {
-    txn: u64,
+/// Transactions that wait for their confirmation, in their order.
+#[derive(Debug, Default)]
+struct Waiting(VecDeque<Run>);
+
+/// Transactions of one kind that are confirmed together, by the last one's number.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    first: u64,
+    last: u64,
+    /// That the last one made.
     version: u64,
-    touches_tunnels: bool,
+}
+
+impl Waiting {
+    /// Takes one more; by itself if it is to be confirmed by itself.
+    fn push(&mut self, txn: u64, version: u64, alone: bool) {
+        match self.0.back_mut() {
+            Some(run) if !alone => (run.last, run.version) = (txn, version),
+            _ => self.0.push_back(Run { first: txn, last: txn, version }),
+        }
+    }
+
+    /// All that wait are confirmed together.
+    fn merge(&mut self) {
+        if let (Some(Run { first, .. }), Some(last)) = (self.0.front(), self.0.back()) {
+            let run = Run { first: *first, ..*last };
+            self.0.clear();
+            self.0.push_back(run);
+        }
+    }
+
+    /// Takes the next one that is in force, with all up to `version`.
+    fn next(&mut self, version: u64) -> Option<Run> {
+        self.0.pop_front_if(|run| run.version <= version)
+    }
 }
 
 impl Intent {
@@ -74,10 +109,34 @@ impl Intent {
             self.tunnels.remove(name);
         }
         self.tunnels.extend(changes.tunnels_add.iter().map(|(name, tunnel)| (name.clone(), tunnel.clone())));
-        let names = changes.tunnels_add.keys().chain(&changes.tunnels_delete);
+        for name in &changes.tunnels_delete {
+            // Only tunnels that are wanted can be refused.
+            self.tunnels_touched.remove(name);
+        }
+        let names = changes.tunnels_add.keys();
         self.tunnels_touched.extend(names.map(|name| (name.clone(), (txn, self.version))));
-        let touches_tunnels = changes.touches_tunnels();
-        self.waiting.push_back(Waiting { txn, version: self.version, touches_tunnels });
+        let flows_up = self.up.contains(&Channel::OpenFlow);
+        if changes.touches_tunnels() {
+            let up = flows_up && self.up.contains(&Channel::Ovsdb);
+            self.waiting_for_tunnels.push(txn, self.version, up);
+        } else {
+            self.waiting.push(txn, self.version, flows_up);
+        }
+    }
+
+    /// A connection is up: to be called before the owner is told, so that he is told of every transaction that he
+    /// pushes from then on.
+    pub(crate) fn connected(&mut self, channel: Channel) {
+        self.up.insert(channel);
+    }
+
+    /// A connection is down: to be called before the owner is told. From now on he does not wait for transactions.
+    pub(crate) fn disconnected(&mut self, channel: Channel) {
+        self.up.remove(&channel);
+        self.waiting_for_tunnels.merge();
+        if channel == Channel::OpenFlow {
+            self.waiting.merge();
+        }
     }
 
     /// The present version, counted from 1.
@@ -91,19 +150,117 @@ impl Intent {
     }
 
     /// The transactions that are in force and not yet told so, given the versions up to which flows and tunnels
-    /// are, without those in `refused`; these are struck off there.
+    /// are, without those in `refused`; these are struck off there. Of several that waited while the switch was
+    /// away only the last.
     pub(crate) fn confirm(&mut self, flows: u64, tunnels: u64, refused: &mut BTreeSet<u64>) -> Vec<u64> {
-        let in_force = |waiting: &Waiting| {
-            waiting.version <= flows && (!waiting.touches_tunnels || waiting.version <= tunnels)
-        };
-        let mut confirmed = Vec::new();
-        self.waiting.retain(|waiting| {
-            let done = in_force(waiting);
-            if done && !refused.remove(&waiting.txn) {
-                confirmed.push(waiting.txn);
+        let mut runs: Vec<Run> = std::iter::from_fn(|| self.waiting.next(flows)).collect();
+        runs.extend(std::iter::from_fn(|| self.waiting_for_tunnels.next(flows.min(tunnels))));
+        runs.sort_by_key(|run| run.version);
+        let confirmed = runs.iter().map(|run| run.last).filter(|txn| !refused.contains(txn)).collect();
+        for Run { first, last, .. } in runs {
+            if refused.is_empty() {
+                break;
             }
-            !done
-        });
+            refused.retain(|txn| !(first..=last).contains(txn));
+        }
         confirmed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Flow, FlowKey};
+    use openflow_rs::FlowEntry;
+
+    fn flow(n: u64) -> (FlowKey, Flow) {
+        let entry: FlowEntry = format!("table=1,reg0={n} actions=drop").parse().expect("a flow");
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match");
+        (key, Flow::new(0, &entry.actions).expect("short actions"))
+    }
+
+    fn adds(n: u64) -> Changes {
+        Changes { flows_add: [flow(n)].into(), ..Changes::default() }
+    }
+
+    fn deletes(n: u64) -> Changes {
+        Changes { flows_delete: [flow(n).0].into(), ..Changes::default() }
+    }
+
+    fn tunnel(n: u64, add: bool) -> Changes {
+        let tunnel = Tunnel { encap: crate::Encap::Geneve, remote: crate::Remote::Flow };
+        let name = format!("t{n}");
+        if add {
+            Changes { tunnels_add: [(name, tunnel)].into(), ..Changes::default() }
+        } else {
+            Changes { tunnels_delete: [name].into(), ..Changes::default() }
+        }
+    }
+
+    /// All that grows beside the desired state.
+    fn entries(intent: &Intent) -> usize {
+        let waiting = intent.waiting.0.len() + intent.waiting_for_tunnels.0.len();
+        intent.ledger.entries() + intent.tunnels_touched.len() + waiting
+    }
+
+    #[test]
+    fn what_comes_and_goes_while_the_switch_is_away_leaves_nothing_behind() {
+        let mut intent = Intent::default();
+        let flows: BTreeMap<FlowKey, Flow> = (0..10).map(flow).collect();
+        intent.set_desired(&Desired { flows: flows.clone(), ..Desired::default() });
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            intent.connected(channel);
+        }
+        intent.ledger.read(&flows);
+        intent.push(1, &deletes(3));
+        intent.push(2, &tunnel(0, true));
+        intent.ledger.lost();
+        for channel in [Channel::Ovsdb, Channel::OpenFlow] {
+            intent.disconnected(channel);
+        }
+        let mut txn = 2;
+        for n in 100..50_100 {
+            for changes in [adds(n), tunnel(n, true), deletes(n), tunnel(n, false)] {
+                txn += 1;
+                intent.push(txn, &changes);
+            }
+            assert!(entries(&intent) < 10, "{} after {txn} transactions", entries(&intent));
+        }
+        assert_eq!(intent.ledger.take().map(|batch| batch.len()), None, "nothing is known");
+        // It comes back: the two that waited before are told with those that came after them.
+        intent.ledger.read(&flows);
+        assert_eq!(intent.ledger.take().map(|batch| batch.len()), Some(1));
+        let version = intent.version();
+        let mut refused = BTreeSet::from([1, 7]);
+        assert_eq!(intent.confirm(version, version, &mut refused), [txn - 1, txn]);
+        assert!(refused.is_empty());
+    }
+
+    #[test]
+    fn a_slow_switch_costs_no_more_than_what_it_is_to_be_told() {
+        let mut intent = Intent::default();
+        intent.set_desired(&Desired::default());
+        intent.connected(Channel::OpenFlow);
+        intent.ledger.read(&BTreeMap::new());
+        for n in 0..10_000 {
+            intent.push(2 * n, &adds(n));
+            intent.push(2 * n + 1, &deletes(n));
+        }
+        assert_eq!(intent.ledger.entries(), 0);
+        let version = intent.version();
+        assert_eq!(intent.confirm(version, 0, &mut BTreeSet::new()), (0..20_000).collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn a_transaction_that_only_needs_flows_does_not_wait_for_one_that_needs_tunnels() {
+        let mut intent = Intent::default();
+        intent.connected(Channel::OpenFlow);
+        for (txn, changes) in [(1, adds(1)), (2, tunnel(1, true)), (3, adds(2)), (4, tunnel(2, true))] {
+            intent.push(txn, &changes);
+        }
+        let none = &mut BTreeSet::new();
+        assert_eq!(intent.confirm(3, 0, none), [1, 3]);
+        assert!(intent.confirm(4, 3, none).is_empty());
+        assert_eq!(intent.confirm(4, 4, none), [4], "the database was away: one word for both");
     }
 }

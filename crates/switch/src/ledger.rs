@@ -34,7 +34,8 @@ pub(crate) struct Ledger {
     in_flight: Option<InFlight>,
     /// By key, what the switch has where it refused the desired flow.
     refused: BTreeMap<FlowKey, Option<Flow>>,
-    /// By key, the last transaction, for changes that were not sent yet.
+    /// By key, the last transaction, for changes that were not sent yet. While the switch is known only of what is
+    /// outstanding; while it is not, of no flow that came and went: so it is never larger than the network.
     touched: BTreeMap<FlowKey, u64>,
 }
 
@@ -63,12 +64,22 @@ impl Ledger {
     /// Takes the changes of one transaction.
     pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
         for key in changes.flows_delete.iter().filter(|key| !changes.flows_add.contains_key(*key)) {
-            self.touched.insert(key.clone(), txn);
             self.change(key.clone(), None);
+            self.touch(txn, key);
         }
         for (key, flow) in &changes.flows_add {
-            self.touched.insert(key.clone(), txn);
             self.change(key.clone(), Some(flow.clone()));
+            self.touch(txn, key);
+        }
+    }
+
+    fn touch(&mut self, txn: u64, key: &FlowKey) {
+        let unsent =
+            if self.known { self.outstanding.contains_key(key) } else { self.desired.contains_key(key) };
+        if unsent {
+            self.touched.insert(key.clone(), txn);
+        } else {
+            self.touched.remove(key);
         }
     }
 
@@ -94,6 +105,7 @@ impl Ledger {
         self.lost();
         self.known = true;
         self.outstanding = differences(installed, &self.desired).into_iter().collect();
+        self.touched.retain(|key, _| self.outstanding.contains_key(key));
     }
 
     /// The connection was lost: what the switch has is unknown until it is read again.
@@ -148,6 +160,15 @@ impl Ledger {
                 self.outstanding.insert(key.clone(), had);
             }
         }
+    }
+}
+
+#[cfg(test)]
+impl Ledger {
+    /// How many entries there are beside the desired flows.
+    pub(crate) fn entries(&self) -> usize {
+        let in_flight = self.in_flight.as_ref().map_or(0, |in_flight| in_flight.batch.len());
+        self.outstanding.len() + self.refused.len() + self.touched.len() + in_flight
     }
 }
 

@@ -23,6 +23,7 @@ use session::Session;
 use crate::config::{Config, Timing};
 use crate::event::{Channel, Event};
 use crate::flow::{Flow, FlowKey};
+use crate::intent::Shared;
 use crate::ledger::Batch;
 use crate::outbox::Outbox;
 
@@ -83,11 +84,13 @@ impl OpenFlow {
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
+        intent: Arc<Shared>,
         outbox: Arc<Outbox>,
     ) -> (OpenFlow, impl Future<Output = ()> + Send + 'static) {
         let (requests, request_receiver) = mpsc::channel(1);
         let (status, status_receiver) = watch::channel(Status::default());
-        let keeper = Keeper { config, timing: timing.clone(), outbox, status, requests: request_receiver };
+        let timing = timing.clone();
+        let keeper = Keeper { config, timing, intent, outbox, status, requests: request_receiver };
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
@@ -112,6 +115,7 @@ impl OpenFlow {
 struct Keeper {
     config: Arc<Config>,
     timing: Timing,
+    intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
     requests: mpsc::Receiver<Request>,
@@ -134,6 +138,7 @@ impl Keeper {
                     );
                     told = None;
                     let since = Instant::now();
+                    self.intent.lock().connected(channel);
                     self.outbox.put(Event::Connected { channel });
                     self.status.send_modify(|status| {
                         *status = Status { up: true, connection: status.connection + 1 };
@@ -148,6 +153,7 @@ impl Keeper {
                 }
                 Err(error) => error,
             };
+            self.intent.lock().disconnected(channel);
             let why = format!("{}: {why}", self.config.openflow);
             if told.as_ref() != Some(&why) {
                 tracing::warn!(switch = self.config.name, why, "openflow not connected");

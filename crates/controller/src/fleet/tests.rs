@@ -1,0 +1,174 @@
+use std::sync::Mutex;
+
+use network::Batch;
+use switch::{Encap, Remote, Tunnel};
+
+use super::*;
+
+/// What drivers were told, in order, by the address of their switch.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<String>>>);
+
+impl Told {
+    fn add(&self, what: String) {
+        self.0.lock().unwrap().push(what);
+    }
+
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+impl Drivers for Told {
+    fn spawn(&self, config: switch::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        let address = config.openflow.to_string();
+        self.add(format!("start {address}"));
+        Box::new(FakeDriver { address, told: self.clone() })
+    }
+}
+
+struct FakeDriver {
+    address: String,
+    told: Told,
+}
+
+impl Driver for FakeDriver {
+    fn set_desired(&self, _desired: Arc<Desired>) {}
+
+    fn push(&self, _txn: u64, _changes: Changes) {}
+}
+
+impl Drop for FakeDriver {
+    fn drop(&mut self) {
+        self.told.add(format!("end {}", self.address));
+    }
+}
+
+/// A fleet beside the objects that it follows.
+struct Setting {
+    fleet: Fleet,
+    objects: ObjectStore,
+    told: Told,
+    txn: u64,
+    _runtime: tokio::runtime::Runtime,
+}
+
+fn node(id: &str, address: &str) -> String {
+    format!(
+        "{{kind: transport_node, id: {id}, ip: 172.16.0.1, ovsdb: 'unix:{address}/db', openflow: 'unix:{address}/of'}}\n---\n"
+    )
+}
+
+impl Setting {
+    fn new(nodes: &str) -> Setting {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (sender, _) = mpsc::channel(64);
+        let told = Told::default();
+        let fleet = Fleet::new(Box::new(told.clone()), runtime.handle().clone(), sender);
+        let mut setting = Setting { fleet, objects: ObjectStore::default(), told, txn: 0, _runtime: runtime };
+        setting.apply(nodes);
+        setting
+    }
+
+    fn apply(&mut self, text: &str) {
+        let mut batch = Batch::default();
+        batch.add_document("net.yaml", text);
+        let changes = self.objects.plan(batch).unwrap();
+        self.follow(&changes);
+    }
+
+    fn follow(&mut self, changes: &ChangeSet) {
+        self.objects.commit(changes);
+        self.txn += 1;
+        self.fleet.follow(self.txn, changes, |_| Arc::default());
+    }
+
+    fn event(&mut self, node: &str, event: Event) -> bool {
+        let generation = self.fleet.switches[node].generation;
+        self.fleet.event(FleetEvent { node: node.to_owned(), generation, event }).is_some()
+    }
+
+    fn connect(&mut self, node: &str, channel: Channel) {
+        self.event(node, Event::Connected { channel });
+    }
+
+    fn disconnect(&mut self, node: &str, channel: Channel) {
+        self.event(node, Event::Disconnected { channel, why: "broke".to_owned() });
+    }
+
+    fn confirm(&mut self, node: &str, txn: u64) {
+        self.event(node, Event::Confirmed { txn, at: std::time::Instant::now() });
+    }
+
+    /// Pushes the next transaction and keeps its receipt.
+    fn push(&mut self, node: &str, changes: Changes) -> Progress {
+        self.txn += 1;
+        let receipt = self.fleet.push(self.txn, node, changes);
+        let progress = receipt.progress.clone();
+        self.fleet.receipts.add(crate::receipt::Receipt {
+            txn: self.txn,
+            by: "test".to_owned(),
+            at: String::new(),
+            accepted: std::time::Instant::now(),
+            computed: std::time::Duration::ZERO,
+            journalled: std::time::Duration::ZERO,
+            switches: [(node.to_owned(), receipt)].into(),
+        });
+        progress
+    }
+
+    fn progress(&self, txn: u64, node: &str) -> Progress {
+        self.fleet.receipts.watch(Some(txn)).0[0].switches[node].progress.clone()
+    }
+
+    fn status(&self) -> Vec<SwitchStatus> {
+        self.fleet.status(|_| Arc::default())
+    }
+}
+
+fn tunnel() -> Changes {
+    let tunnel = Tunnel { encap: Encap::Geneve, remote: Remote::Flow };
+    Changes { tunnels_add: [("weft-geneve".to_owned(), tunnel)].into(), ..Changes::default() }
+}
+
+#[test]
+fn a_transaction_whose_connection_is_down_holds_nobody_up() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    setting.connect("hv1", Channel::OpenFlow);
+    assert_eq!(setting.push("hv1", tunnel()), Progress::Offline);
+    assert_eq!(setting.push("hv1", Changes::default()), Progress::Pending);
+    setting.connect("hv1", Channel::Ovsdb);
+    assert_eq!(setting.push("hv1", tunnel()), Progress::Pending);
+    let (first, last) = (setting.txn - 2, setting.txn);
+    // The database goes: what needs it does not hold up any more, the other does.
+    setting.disconnect("hv1", Channel::Ovsdb);
+    assert_eq!(setting.progress(last - 1, "hv1"), Progress::Pending);
+    assert_eq!(setting.progress(last, "hv1"), Progress::Offline);
+    setting.confirm("hv1", last - 1);
+    assert!(matches!(setting.progress(last - 1, "hv1"), Progress::Confirmed(_)));
+    assert_eq!(setting.status()[0].pending, 2);
+    // It comes back: the driver confirms both by the last one; receipts were final.
+    setting.connect("hv1", Channel::Ovsdb);
+    setting.confirm("hv1", last);
+    assert_eq!(setting.status()[0].pending, 0);
+    assert_eq!(setting.progress(first, "hv1"), Progress::Offline);
+}
+
+#[test]
+fn a_switch_that_is_away_costs_the_same_however_much_is_pushed() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.push("hv1", Changes::default());
+    setting.disconnect("hv1", Channel::OpenFlow);
+    for _ in 0..200_000 {
+        setting.push("hv1", Changes::default());
+    }
+    assert_eq!(setting.fleet.switches["hv1"].pending.len(), 0);
+    assert_eq!(setting.status()[0].pending, 200_001);
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.confirm("hv1", setting.txn - 1);
+    assert_eq!(setting.status()[0].pending, 200_001, "the last one counts");
+    setting.confirm("hv1", setting.txn);
+    assert_eq!((setting.status()[0].pending, setting.status()[0].confirmed_txn), (0, Some(setting.txn)));
+}
