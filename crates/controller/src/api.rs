@@ -226,7 +226,7 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
             r#match: key.matching().map_or_else(unreadable, |matching| matching.to_string()),
             actions: flow.actions().map_or_else(unreadable, |actions| actions.to_string()),
             cookie: flow.cookie(),
-            origin: listing.origins.get(key).copied(),
+            origin: listing.origin(key),
         })
         .collect();
     flows.sort_by(|a, b| {

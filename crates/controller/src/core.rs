@@ -14,7 +14,7 @@ use std::time::SystemTime;
 use network::{Batch, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
 use serde_json::Value as Json;
-use switch::{Changes, Desired, FlowKey};
+use switch::{Changes, Desired};
 
 use crate::labels::{LabelChanges, Labels};
 use crate::origins::Origins;
@@ -190,11 +190,9 @@ impl Core {
         self.desired.get(node).cloned().unwrap_or_default()
     }
 
-    /// The logical rules behind those flows of a transport node that the physical rules only placed: fingerprints.
-    pub fn origins(&self, node: &str) -> BTreeMap<FlowKey, u64> {
-        let desired = self.desired.get(node);
-        let keys = desired.into_iter().flat_map(|desired| desired.flows.keys());
-        keys.filter_map(|key| Some((key.clone(), self.origins.of(key)?))).collect()
+    /// The logical rules behind flows that the physical rules only placed, as they are now. Cheap.
+    pub(crate) fn origins(&self) -> Origins {
+        self.origins.clone()
     }
 
     /// The label of a switch or a port.

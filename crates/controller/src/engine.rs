@@ -17,6 +17,7 @@ use tracing::{debug, info};
 use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
+use crate::origins::Origins;
 use crate::receipt::{Receipt, Watch};
 use crate::rules::Rules;
 
@@ -52,8 +53,14 @@ pub struct Listing {
     pub desired: Arc<Desired>,
     /// By cookie.
     pub rules: Arc<Rules>,
-    /// The logical rules behind those flows that the physical rules only placed: fingerprints.
-    pub origins: BTreeMap<FlowKey, u64>,
+    origins: Origins,
+}
+
+impl Listing {
+    /// The logical rule behind a flow that the physical rules only placed: its fingerprint.
+    pub fn origin(&self, key: &FlowKey) -> Option<u64> {
+        self.origins.of(key)
+    }
 }
 
 /// The thread that answers has ended, or is about to.
@@ -334,7 +341,7 @@ impl Worker {
                 let listing = || Listing {
                     desired: core.desired(&node),
                     rules: core.rules().clone(),
-                    origins: core.origins(&node),
+                    origins: core.origins(),
                 };
                 drop(answer.send(known.then(listing)));
             }

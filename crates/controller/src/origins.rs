@@ -5,17 +5,31 @@
 //! priority and match in common.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
 
 use nlog_data::{Committed, Row, Value};
 use switch::FlowKey;
 
 use crate::rules::Rules;
 
-/// The logical rules behind universal flows.
-#[derive(Debug, Default)]
+/// How many parts there are; a change copies its part while an older copy of the whole is being read.
+const PARTS: usize = 256;
+
+/// The logical rules behind universal flows. A copy costs no more than `PARTS` pointers.
+#[derive(Debug, Clone)]
 pub(crate) struct Origins {
-    /// By what universal row and flow have in common: the fingerprint of the rule, by logical switch.
-    rules: BTreeMap<FlowKey, BTreeMap<String, u64>>,
+    /// A key's part is told by its hash.
+    parts: Vec<Arc<Part>>,
+}
+
+/// By what universal row and flow have in common: the fingerprint of the rule, by logical switch.
+type Part = BTreeMap<FlowKey, BTreeMap<String, u64>>;
+
+impl Default for Origins {
+    fn default() -> Self {
+        Origins { parts: vec![Arc::default(); PARTS] }
+    }
 }
 
 impl Origins {
@@ -23,10 +37,11 @@ impl Origins {
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
         for delta in rules.universal.iter().filter_map(|table| committed.delta.tables.get(table)) {
             for (key, switch) in delta.delete.iter().filter_map(universal) {
-                if let Some(switches) = self.rules.get_mut(&key) {
+                let part = Arc::make_mut(&mut self.parts[part(&key)]);
+                if let Some(switches) = part.get_mut(&key) {
                     switches.remove(&switch);
                     if switches.is_empty() {
-                        self.rules.remove(&key);
+                        part.remove(&key);
                     }
                 }
             }
@@ -34,7 +49,8 @@ impl Origins {
             let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, rule));
             for (row, rule) in inserted.chain(reattributed) {
                 if let Some((key, switch)) = universal(row) {
-                    self.rules.entry(key).or_default().insert(switch, rules.fingerprint(*rule));
+                    let part = Arc::make_mut(&mut self.parts[part(&key)]);
+                    part.entry(key).or_default().insert(switch, rules.fingerprint(*rule));
                 }
             }
         }
@@ -43,8 +59,14 @@ impl Origins {
     /// The logical rule that made this flow, if it is a universal one. Two switches that share a key have it from one
     /// rule, since matches name the datapath.
     pub(crate) fn of(&self, key: &FlowKey) -> Option<u64> {
-        self.rules.get(key)?.values().next().copied()
+        self.parts[part(key)].get(key)?.values().next().copied()
     }
+}
+
+fn part(key: &FlowKey) -> usize {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() as usize % PARTS
 }
 
 /// What a universal row has in common with its flows, and its switch. A row that no switch can have makes no flow
@@ -57,4 +79,57 @@ fn universal(row: &Row) -> Option<(FlowKey, String)> {
     };
     let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
     Some((FlowKey::new(table, priority, matching.get()).ok()?, switch.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use network::Batch;
+    use nlog::Sources;
+    use nlog_data::Tables;
+    use nlog_reference::Reference;
+
+    use super::*;
+    use crate::core::Core;
+
+    const RULES: &str = r#"
+        input table logical_switch(sw: string, tenant: string) key(sw);
+        input table datapath_label(sw: string, label: int) key(sw);
+        table logical_flow(sw: string, table_id: int, priority: int, match: match, actions: actions);
+        output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
+            key(hv, table_id, priority, match);
+        logical_flow(sw, 1, 1, match_reg0(label), set_reg0(label)) :- datapath_label(sw, label);
+        of_flow("hv1", id, priority, matching, actions) :- logical_flow(_, id, priority, matching, actions);
+    "#;
+
+    #[test]
+    fn a_copy_stays_as_it_was_and_shares_what_has_not_changed() {
+        let compilation = nlog::compile(&Sources::from_texts([("test.nlog", RULES)]));
+        let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
+        let rules = Arc::new(Rules::new(program).unwrap());
+        let evaluator =
+            Reference::new(rules.program().clone(), Tables::These(rules.observed())).with_attribution();
+        let now = SystemTime::UNIX_EPOCH;
+        let (mut core, _) = Core::restore(Box::new(evaluator), rules.clone(), &[], now).unwrap();
+        let apply = |core: &mut Core, id: &str| {
+            let mut batch = Batch::default();
+            batch.add_json("test", &format!(r#"{{"kind": "switch", "id": "{id}"}}"#));
+            core.apply(batch, "test", now).unwrap();
+        };
+        apply(&mut core, "a");
+        let before = core.origins();
+        apply(&mut core, "b");
+        let after = core.origins();
+
+        let known = |origins: &Origins| {
+            let desired = core.desired("hv1");
+            desired.flows.keys().filter_map(|key| origins.of(key)).collect::<Vec<_>>()
+        };
+        let logical = known(&after);
+        assert_eq!((known(&before).len(), logical.len()), (1, 2));
+        assert!(rules.source(logical[0]).unwrap().text.starts_with("logical_flow("));
+        let shared = before.parts.iter().zip(&after.parts).filter(|(old, new)| Arc::ptr_eq(old, new));
+        assert_eq!(shared.count(), PARTS - 1);
+    }
 }
