@@ -30,6 +30,8 @@ pub struct Missing {
     pub what: Vec<String>,
     /// Commands to run, or steps to take, in order.
     pub remedies: Vec<String>,
+    /// Debian packages that bring what is lacking.
+    pub packages: Vec<&'static str>,
 }
 
 impl fmt::Display for Missing {
@@ -71,12 +73,12 @@ fn done(missing: Missing) -> Result<(), Missing> {
 }
 
 fn inventory(root: bool, has_tool: impl Fn(&str) -> bool, schema: bool) -> Missing {
-    let mut missing = Missing { what: Vec::new(), remedies: Vec::new() };
+    let mut missing = Missing { what: Vec::new(), remedies: Vec::new(), packages: Vec::new() };
     if !root {
         missing.what.push("not running as root".to_owned());
         missing.remedies.push("run it with sudo".to_owned());
     }
-    let mut packages: Vec<&str> = Vec::new();
+    let mut packages: Vec<&'static str> = Vec::new();
     for (tool, package) in TOOLS.iter().filter(|(tool, _)| !has_tool(tool)) {
         missing.what.push(format!("no {tool} in PATH"));
         packages.push(package);
@@ -90,6 +92,7 @@ fn inventory(root: bool, has_tool: impl Fn(&str) -> bool, schema: bool) -> Missi
     if !packages.is_empty() {
         missing.remedies.push(format!("apt-get install -y {}", packages.join(" ")));
     }
+    missing.packages = packages;
     missing
 }
 
