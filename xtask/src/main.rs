@@ -100,6 +100,12 @@ fn without_open_vswitch(why: &anyhow::Error) {
     eprintln!("\n*** NOTHING IS TESTED ON REAL OPEN VSWITCH: {why:#}\n");
 }
 
+/// `PATH` with the folders of daemons, which that of a plain user leaves out.
+fn with_system_folders() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    format!("{path}:/usr/sbin:/sbin")
+}
+
 /// Runs the cargo that runs us, with its output going where ours goes.
 fn cargo(arguments: &[&str], variable: Option<(&str, &str)>) -> Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -42,6 +42,8 @@ pub struct Settings {
     pub weft: PathBuf,
     /// Rules in place of those built in.
     pub rules: Option<PathBuf>,
+    /// The controller may outlive this process, for [`Testbed::keep`].
+    pub may_be_kept: bool,
 }
 
 /// A virtual machine and the logical port that it attaches to, which has its name.
@@ -123,7 +125,8 @@ impl Testbed {
     /// Starts the controller, which finds what it knew in its state folder. Returns once it answers.
     pub fn start_controller(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
-        let child = Command::new(&self.settings.weft)
+        let child = self
+            .weft()
             .arg("controller")
             .arg("--config")
             .arg(self.configuration())
@@ -145,6 +148,16 @@ impl Testbed {
                 Err(_) => std::thread::sleep(LOOK),
             }
         }
+    }
+
+    /// The program, which the kernel kills if this thread ends without doing so.
+    fn weft(&self) -> Command {
+        if self.settings.may_be_kept {
+            return Command::new(&self.settings.weft);
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(&self.settings.weft);
+        command
     }
 
     /// Kills the controller as a crash would.

@@ -4,9 +4,10 @@ mod rules_only;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use lab::{Host, Migration, Order, PingResult};
 use testbed::reach::{Reach, who_reaches_whom};
@@ -57,6 +58,7 @@ fn on_real_switches(keep: bool) -> Result<()> {
         encaps: vec!["geneve".to_owned()],
         weft: std::env::current_exe()?,
         rules: None,
+        may_be_kept: keep,
     })?;
     // The tunnel ports first, so that no ping waits for them.
     testbed.wait_in_order(0)?;
@@ -119,22 +121,41 @@ fn show_migration(testbed: &Testbed) -> Result<()> {
         PING_EVERY.as_millis()
     ));
     let lab = testbed.lab()?;
-    let to = lab.vm(MIGRANT)?.ip().context("the migrant has no address")?;
+    let migrant = lab.vm(MIGRANT)?;
     let before = testbed.status()?.last_txn;
-    let ping = lab.spawn_ping(PINGER, to, PING_EVERY)?;
+    let ping = lab.spawn_ping(PINGER, migrant.ip().context("the migrant has no address")?, PING_EVERY)?;
     ping.wait_received(50, DEADLINE)?;
+    let appearance = watch_for(&lab.host(DESTINATION)?, &migrant.port);
     lab.migrate_vm(MIGRANT, DESTINATION, Migration { order: Order::PlugFirst, gap: Duration::ZERO })?;
     testbed.wait_in_order(MACHINES.len() as u64)?;
     let answered = ping.received();
     ping.wait_received(answered + 50, DEADLINE)?;
     let result = ping.stop()?;
     println!("    {}", pings(&result));
-    let appearance = appearance(testbed, before)?;
+
+    let appeared = appearance.join().map_err(|_| anyhow!("the watch of {DESTINATION} ended"))??;
+    let (reported, in_place) = placement(testbed, before)?;
+    let after = |time: SystemTime| time.duration_since(appeared).unwrap_or_default().as_secs_f64() * 1e3;
     println!(
-        "    from the vNIC's appearance on {DESTINATION} to the last flow in place: {:.1} ms",
-        appearance.as_secs_f64() * 1e3
+        "    from the vNIC's appearance on {DESTINATION} to the last flow in place: {:.1} ms\n    \
+         (its report was with the controller after {:.1} ms)",
+        after(in_place),
+        after(reported),
     );
     Ok(())
+}
+
+/// When an interface appears in a host's database, with its number.
+fn watch_for(host: &Host, interface: &str) -> JoinHandle<Result<SystemTime>> {
+    let mut command = host.command("ovs-vsctl");
+    let database = format!("--db={}", host.ovsdb_endpoint());
+    command.args([&database, "--timeout=30", "wait-until", "interface", interface, "ofport>0"]);
+    std::thread::spawn(move || {
+        let status = command.status().context("cannot start ovs-vsctl")?;
+        let now = SystemTime::now();
+        ensure!(status.success(), "the vNIC did not appear: ovs-vsctl ended with {status}");
+        Ok(now)
+    })
 }
 
 fn pings(result: &PingResult) -> String {
@@ -147,18 +168,23 @@ fn pings(result: &PingResult) -> String {
     )
 }
 
-/// How long the first transaction after `before` that a report of the destination made took to be in place everywhere:
-/// from the report's arrival to the last switch's confirmation.
-fn appearance(testbed: &Testbed, before: u64) -> Result<Duration> {
+/// Of the first transaction after `before` that a report of the destination made: when the report came, and when the
+/// last switch confirmed what follows.
+fn placement(testbed: &Testbed, before: u64) -> Result<(SystemTime, SystemTime)> {
     let last = testbed.status()?.last_txn;
     for txn in before + 1..=last {
         let receipt = testbed.settled(txn)?;
         if receipt.by.contains(DESTINATION) {
-            let confirmed = receipt.switches.iter().filter_map(|switch| switch.confirmed_us).max();
-            return Ok(Duration::from_micros(confirmed.context("no switch confirmed the new location")?));
+            let reported = humantime::parse_rfc3339(&receipt.at).context("a receipt's time")?;
+            let confirmed = receipt.switches.iter().map(|switch| {
+                switch.confirmed_us.with_context(|| format!("{} did not confirm it", switch.transport_node))
+            });
+            let last_us = confirmed.collect::<Result<Vec<_>>>()?.into_iter().max();
+            let last_us = last_us.context("the new location changed no switch")?;
+            return Ok((reported, reported + Duration::from_micros(last_us)));
         }
     }
-    anyhow::bail!("the controller recorded no report of {DESTINATION}")
+    bail!("the controller recorded no report of {DESTINATION}")
 }
 
 fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {

@@ -30,6 +30,7 @@ fn start(name: &str, encaps: &[&str], rules: Option<&Path>, in_order: bool) -> O
         encaps: encaps.iter().map(|&encap| encap.to_owned()).collect(),
         weft: PathBuf::from(env!("CARGO_BIN_EXE_weft")),
         rules: rules.map(Path::to_owned),
+        may_be_kept: false,
     };
     let testbed = Testbed::start(settings).unwrap();
     if in_order {
