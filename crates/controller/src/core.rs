@@ -7,19 +7,19 @@
 //! Invariant: the rows that the rules have are a function of objects, labels and reports, and the records' rows add up
 //! to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use network::{Batch, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
-use serde_json::Value as Json;
 use switch::{Changes, Desired};
 
+use crate::fold::{Folded, correction};
 use crate::labels::{LabelChanges, Labels};
 use crate::origins::Origins;
 use crate::outputs::split;
-use crate::record::{JsonRows, ObjectChanges, Record, rfc3339, rows_to_json};
+use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -122,11 +122,12 @@ impl Core {
         let correction = correction(&rows, &all).map(|(insert, delete)| Record {
             txn: last_txn + 1,
             at: rfc3339(now),
-            by: "upgrade".to_owned(),
+            by: UPGRADE.to_owned(),
             insert,
             delete,
             objects: ObjectChanges::default(),
             labels: Vec::new(),
+            reports: None,
         });
         let mut origins = Origins::default();
         let changes = run(&mut *evaluator, &rules, &mut origins, &all).map_err(|error| match error {
@@ -163,15 +164,16 @@ impl Core {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
             return Ok(None);
         }
-        let (state, rows) = self.reports.plan(node, report, self.last_txn + 1);
-        if rows.insert.is_empty() && rows.delete.is_empty() {
+        let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
+        if reported.insert.is_empty() && reported.delete.is_empty() {
             return Ok(None);
         }
-        let rows = self.rules.used(rows);
+        let rows = self.rules.used(reported.clone());
         let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
         self.reports.commit(node, state);
         self.change_desired(&changes);
-        let record = self.record(&rows, &format!("switch {node}"), now);
+        let mut record = self.record(&rows, &format!("switch {node}"), now);
+        record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
         Ok(Some(Accomplished { record, changes }))
     }
 
@@ -228,9 +230,12 @@ impl Core {
         let mut rows = objects.rows();
         let LabelChanges { rows: label_rows, .. } = &labels;
         merge(&mut rows, label_rows.clone());
+        let mut reported = Rows::default();
         for node in &gone {
-            merge(&mut rows, self.reports.plan_removal(node));
+            merge(&mut reported, self.reports.plan_removal(node));
         }
+        let all_used = self.rules.used(reported.clone()) == reported;
+        merge(&mut rows, reported.clone());
         let rows = self.rules.used(rows);
         let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
 
@@ -242,6 +247,7 @@ impl Core {
         let mut record = self.record(&rows, by, now);
         record.objects = ObjectChanges::of(&objects);
         record.labels.clone_from(&labels.records);
+        record.reports = (!all_used).then(|| ReportChanges::of(&reported));
         self.labels.commit(labels);
         Ok(Accepted { objects, transaction: Some(Accomplished { record, changes }) })
     }
@@ -250,8 +256,9 @@ impl Core {
     fn record(&mut self, rows: &Rows, by: &str, now: SystemTime) -> Record {
         self.last_txn += 1;
         let (insert, delete) = rows_to_json(rows);
-        let (objects, labels) = (ObjectChanges::default(), Vec::new());
-        Record { txn: self.last_txn, at: rfc3339(now), by: by.to_owned(), insert, delete, objects, labels }
+        let (txn, at, by) = (self.last_txn, rfc3339(now), by.to_owned());
+        let (objects, labels, reports) = (ObjectChanges::default(), Vec::new(), None);
+        Record { txn, at, by, insert, delete, objects, labels, reports }
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
@@ -309,123 +316,4 @@ fn objects_rows(objects: &ObjectStore) -> Rows {
         rows.insert.entry(table).or_default().push(row);
     }
     rows
-}
-
-/// The rows by their text, in each table.
-type RowTexts = BTreeMap<String, BTreeMap<String, Vec<Json>>>;
-
-/// The rows that come and go from what a journal adds up to, to what it should; `None` if they are the same.
-fn correction(journal: &RowTexts, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
-    let (wanted, _) = rows_to_json(wanted);
-    let mut insert = JsonRows::new();
-    let mut stays: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let empty = BTreeMap::new();
-    for (table, rows) in &wanted {
-        let there = journal.get(table).unwrap_or(&empty);
-        for row in rows {
-            let text = text(row);
-            if there.contains_key(&text) {
-                stays.entry(table).or_default().insert(text);
-            } else {
-                insert.entry(table.clone()).or_default().push(row.clone());
-            }
-        }
-    }
-    let mut delete = JsonRows::new();
-    for (table, rows) in journal {
-        let stays = stays.get(table.as_str());
-        for (_, row) in rows.iter().filter(|(text, _)| !stays.is_some_and(|stays| stays.contains(*text))) {
-            delete.entry(table.clone()).or_default().push(row.clone());
-        }
-    }
-    (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
-}
-
-fn text(row: &[Json]) -> String {
-    Json::Array(row.to_vec()).to_string()
-}
-
-/// What all records add up to.
-struct Folded {
-    objects: ObjectStore,
-    labels: Labels,
-    reports: Reports,
-    rows: RowTexts,
-}
-
-impl Folded {
-    fn new(records: &[Record]) -> Result<Folded, RestoreError> {
-        let mut objects: BTreeMap<(String, String), Json> = BTreeMap::new();
-        let mut labels = Labels::default();
-        let mut rows = RowTexts::new();
-        for (record, line) in records.iter().zip(1..) {
-            let fault = |why| RestoreError::Record { line, why };
-            fold_rows(&mut rows, record).map_err(fault)?;
-            for key in &record.objects.delete {
-                objects
-                    .remove(key)
-                    .ok_or_else(|| fault(format!("{} {} goes, but is not there", key.0, key.1)))?;
-                labels.release(kind(&key.0).map_err(fault)?, &key.1);
-            }
-            for object in &record.objects.put {
-                let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
-                let key = member("kind").zip(member("id"));
-                let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
-                objects.insert(key, object.clone());
-            }
-            for label in &record.labels {
-                labels.restore(kind(&label.0).map_err(fault)?, &label.1, label.2).map_err(fault)?;
-            }
-        }
-        let objects = store(&objects)?;
-        let end = |why| RestoreError::Record { line: records.len() as u64, why };
-        for (key, _) in objects.iter().filter(|(key, _)| key.kind != Kind::TransportNode) {
-            if labels.get(key.kind, &key.id).is_none() {
-                return Err(end(format!("{key} has no label")));
-            }
-        }
-        let mut reports = Reports::default();
-        for table in ["vif", "tunnel_port"] {
-            for row in rows.get(table).into_iter().flat_map(BTreeMap::values) {
-                reports.restore(table, row).map_err(end)?;
-            }
-        }
-        Ok(Folded { objects, labels, reports, rows })
-    }
-}
-
-fn kind(name: &str) -> Result<Kind, String> {
-    name.parse().map_err(|error| format!("kind {name}: {error}"))
-}
-
-fn fold_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
-    for (table, list) in &record.delete {
-        let there = rows.entry(table.clone()).or_default();
-        for row in list {
-            let text = text(row);
-            there.remove(&text).ok_or_else(|| format!("row {text} of {table} goes, but is not there"))?;
-        }
-    }
-    for (table, list) in &record.insert {
-        let there = rows.entry(table.clone()).or_default();
-        for row in list {
-            let text = text(row);
-            if there.insert(text.clone(), row.clone()).is_some() {
-                return Err(format!("row {text} of {table} comes, but is there"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The store of these objects, judged anew.
-fn store(objects: &BTreeMap<(String, String), Json>) -> Result<ObjectStore, RestoreError> {
-    let mut batch = Batch::default();
-    for object in objects.values() {
-        batch.add_json("journal", &object.to_string());
-    }
-    let mut store = ObjectStore::default();
-    let changes = store.plan(batch).map_err(|faults| RestoreError::Objects(Refusal::Objects { faults }))?;
-    store.commit(&changes);
-    Ok(store)
 }

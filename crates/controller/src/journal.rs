@@ -192,6 +192,7 @@ mod tests {
             delete: BTreeMap::new(),
             objects: ObjectChanges { put: vec![json!({"kind": "switch", "id": "ü"})], delete: Vec::new() },
             labels: vec![LabelRecord("switch".to_owned(), "ü".to_owned(), 1)],
+            reports: None,
         }
     }
 

@@ -19,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports` and
-//! `outputs`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
+//! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
+//! `outputs` and `fold`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
 //! `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
 //!
 //! Left out on purpose: how one switch is driven (crate `switch`), what objects mean (crate `network` and the rules).
@@ -33,6 +33,7 @@ pub mod core;
 pub mod daemon;
 pub mod engine;
 pub mod fleet;
+mod fold;
 pub mod journal;
 mod labels;
 mod origins;

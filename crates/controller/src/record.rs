@@ -1,8 +1,8 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`, `by`,
-//! `objects` and `labels`. The rows replay the rules; objects and labels are what rows do not hold, so that a controller
-//! with other rules can start from the same journal.
+//! `objects`, `labels` and `reports`. The rows replay the rules; the others are what rows do not hold, so that a
+//! controller with other rules can start from the same journal.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -33,6 +33,38 @@ pub struct Record {
     /// Labels allocated, in the order of allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelRecord>,
+    /// What switches reported, whole, if `insert` and `delete` do not say all of it since the rules lack a table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reports: Option<ReportChanges>,
+}
+
+/// What is new and what is no more in the reports of switches, as rows of `vif` and `tunnel_port`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportChanges {
+    /// New, by table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub insert: BTreeMap<String, Vec<Vec<Json>>>,
+    /// No more, by table.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub delete: BTreeMap<String, Vec<Vec<Json>>>,
+}
+
+impl ReportChanges {
+    pub(crate) fn of(rows: &Rows) -> Self {
+        let (insert, delete) = rows_to_json(rows);
+        ReportChanges { insert, delete }
+    }
+}
+
+/// Who asks for a record that brings the journal's rows up to date with other rules or another version.
+pub(crate) const UPGRADE: &str = "upgrade";
+
+impl Record {
+    /// Whether it only brings rows up to date: anything that was asked for has objects or comes from a switch.
+    pub(crate) fn is_correction(&self) -> bool {
+        self.by == UPGRADE && self.objects.is_empty()
+    }
 }
 
 /// Objects that come and go with a transaction.
@@ -52,7 +84,8 @@ pub struct ObjectChanges {
 pub struct LabelRecord(pub String, pub String, pub u32);
 
 impl ObjectChanges {
-    fn is_empty(&self) -> bool {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
         self.put.is_empty() && self.delete.is_empty()
     }
 

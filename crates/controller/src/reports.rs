@@ -9,6 +9,8 @@ use network::Rows;
 use nlog_data::{Row, Value};
 use serde_json::Value as Json;
 
+use crate::record::Record;
+
 /// The last report of every switch.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
@@ -81,24 +83,61 @@ impl Reports {
         self.nodes.get(node).map_or(0, |report| report.vifs.len())
     }
 
-    /// Takes a row of `vif` or `tunnel_port` from the journal; `Err` says what is wrong with it.
-    pub(crate) fn restore(&mut self, table: &str, row: &[Json]) -> Result<(), String> {
-        let number = |value: &Json| value.as_u64().and_then(|number| u16::try_from(number).ok());
-        let fault = || format!("no row of {table}: {}", Json::Array(row.to_vec()));
-        match (table, row) {
-            ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
-                let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
-                let vif = Vif { ofport, mac: mac.clone(), since };
-                self.nodes.entry(node.clone()).or_default().vifs.insert(port.clone(), vif);
-                Ok(())
+    /// Takes what a record of the journal says of reports; `Err` says what is wrong with it.
+    ///
+    /// Rows of a record that only brings rows up to date with other rules are no reports: switches have said nothing.
+    pub(crate) fn restore(&mut self, record: &Record) -> Result<(), String> {
+        let (insert, delete) = match &record.reports {
+            Some(changes) => (&changes.insert, &changes.delete),
+            None if record.is_correction() => return Ok(()),
+            None => (&record.insert, &record.delete),
+        };
+        for table in TABLES {
+            for row in delete.get(table).into_iter().flatten() {
+                let (node, item) = item(table, row)?;
+                let report = self.nodes.entry(node).or_default();
+                match item {
+                    Item::Vif(port, _) => drop(report.vifs.remove(&port)),
+                    Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
+                }
             }
-            ("tunnel_port", [Json::String(node), Json::String(tunnel), ofport]) => {
-                let ofport = number(ofport).ok_or_else(fault)?;
-                self.nodes.entry(node.clone()).or_default().tunnels.insert(tunnel.clone(), ofport);
-                Ok(())
-            }
-            _ => Err(fault()),
         }
+        for table in TABLES {
+            for row in insert.get(table).into_iter().flatten() {
+                let (node, item) = item(table, row)?;
+                let report = self.nodes.entry(node).or_default();
+                match item {
+                    Item::Vif(port, vif) => drop(report.vifs.insert(port, vif)),
+                    Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables of what switches report.
+const TABLES: [&str; 2] = ["tunnel_port", "vif"];
+
+enum Item {
+    Vif(String, Vif),
+    Tunnel(String, u16),
+}
+
+/// What a row of the journal says, and of which transport node.
+fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
+    let number = |value: &Json| value.as_u64().and_then(|number| u16::try_from(number).ok());
+    let fault = || format!("no row of {table}: {}", Json::Array(row.to_vec()));
+    match (table, row) {
+        ("vif", [Json::String(node), Json::String(port), ofport, Json::String(mac), since]) => {
+            let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
+            Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
+        }
+        ("tunnel_port", [Json::String(node), Json::String(tunnel), ofport]) => {
+            let ofport = number(ofport).ok_or_else(fault)?;
+            Ok((node.clone(), Item::Tunnel(tunnel.clone(), ofport)))
+        }
+        _ => Err(fault()),
     }
 }
 

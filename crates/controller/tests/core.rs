@@ -170,6 +170,55 @@ fn other_rules_start_from_the_same_journal() {
 }
 
 #[test]
+fn what_switches_reported_outlives_rules_without_a_table_for_it() {
+    let whole = rules(RULES);
+    let (mut first, _) = core(&whole, &[]);
+    let mut records = vec![apply(&mut first, NETWORK).record];
+    let told = |core: &mut Core, records: &mut Vec<Record>, vifs: &[(&str, u16)]| {
+        let done = core.report("hv1", &report(vifs, &[("weft-geneve", 1)]), now()).unwrap();
+        records.extend(done.map(|done| done.record));
+    };
+    told(&mut first, &mut records, &[("blue-1", 5)]);
+    assert_eq!(records[1].reports, None, "the rows say it");
+    let before = state(&first);
+
+    // There and back with nothing reported meanwhile.
+    let fewer = RULES.lines().filter(|line| !line.contains("vif(")).collect::<Vec<_>>().join("\n");
+    let fewer = rules(&fewer);
+    let (mut second, correction) = core(&fewer, &records);
+    records.extend(correction);
+    assert_eq!(second.vif_count("hv1"), 1);
+    let (back, correction) = core(&whole, &records);
+    assert_eq!(correction.expect("rows come").insert["vif"].len(), 1);
+    assert_eq!(state(&back)[1..], before[1..]);
+
+    // What is reported meanwhile counts as well, and every record can be replayed with the rules that wrote it.
+    told(&mut second, &mut records, &[("blue-2", 6), ("red-1", 7)]);
+    let last = records.last().unwrap();
+    assert!(last.insert.is_empty() && last.delete.is_empty(), "{last:?}");
+    let line = serde_json::to_vec(last).unwrap();
+    json::parse_line(&line, 1, &fewer.program().schema).unwrap_or_else(|error| panic!("{error}"));
+    let gone = second.delete(&[key(Kind::TransportNode, "hv2")], "test", now()).unwrap();
+    records.extend(gone.transaction.map(|done| done.record));
+
+    let (back, correction) = core(&whole, &records);
+    assert_eq!(correction.as_ref().expect("rows come").insert["vif"].len(), 2);
+    assert_eq!(back.vif_count("hv1"), 2);
+    let outputs = |core: &Core| {
+        shown(&core.desired("hv1"))
+            .iter()
+            .filter(|line| line.contains("output:"))
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(outputs(&back), ["0 100 reg0=0x102 output:6", "0 100 reg0=0x103 output:7"]);
+    records.extend(correction);
+    let (again, correction) = core(&whole, &records);
+    assert!(correction.is_none(), "{correction:?}");
+    assert_eq!(state(&again), state(&back));
+}
+
+#[test]
 fn records_that_do_not_add_up_are_errors() {
     let rules = rules(RULES);
     let (mut core, _) = core(&rules, &[]);
