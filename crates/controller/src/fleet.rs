@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use network::{ChangeSet, Object, ObjectStore, TransportNode};
-use switch::{Changes, Channel, Desired, Event};
+use switch::{Changes, Channel, Desired, Event, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -299,12 +299,10 @@ impl Fleet {
                 });
                 true
             }
-            Event::Refused { txn: Some(refused), reason, what } if *refused == txn => {
-                warn!(
-                    switch = node,
-                    reason, what, "switch is let go, but keeps what it did not let be taken away"
-                );
-                self.receipts.advance(txn, &node, |_| Progress::Refused(format!("refused {what}: {reason}")));
+            Event::Refused { txn: Some(refused), count, first } if *refused == txn => {
+                let why = refusal(*count, first);
+                warn!(switch = node, why, "switch is let go, but keeps what it did not let be taken away");
+                self.receipts.advance(txn, &node, |_| Progress::Refused(why));
                 true
             }
             Event::Disconnected { channel: Channel::OpenFlow, why } => {
@@ -393,9 +391,9 @@ impl Fleet {
                     });
                 }
             }
-            Event::Refused { txn, reason, what } => {
+            Event::Refused { txn, count, first } => {
                 // The driver has logged it.
-                let text = format!("refused {what}: {reason}");
+                let text = refusal(count, &first);
                 if let Some(txn) = txn {
                     if switch.answered(txn) {
                         self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
@@ -452,6 +450,15 @@ impl Faults {
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
         let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
         first.or_else(|| self.problems.clone())
+    }
+}
+
+/// What a switch refused, as a line.
+fn refusal(count: usize, first: &[Rejection]) -> String {
+    let first = first.first().map(ToString::to_string).unwrap_or_default();
+    match count {
+        0 | 1 => format!("refused {first}"),
+        _ => format!("refused {first} (and {} more)", count - 1),
     }
 }
 

@@ -342,8 +342,8 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
         move |status: &pb::StatusResponse| status.switches[0].last_error == text && !status.switches[0].synced
     };
 
-    let (reason, what) = ("OFPBMC_BAD_FIELD".to_owned(), "table=0".to_owned());
-    switches.event("hv1", Event::Refused { txn: Some(2), reason, what }).await;
+    let first = vec![switch::Rejection { what: "table=0".to_owned(), reason: "OFPBMC_BAD_FIELD".to_owned() }];
+    switches.event("hv1", Event::Refused { txn: Some(2), count: 1, first }).await;
     let status = status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
     assert_eq!(status.switches[0].pending, 0);
     let receipt = within(client.settled(2)).await.unwrap().unwrap();

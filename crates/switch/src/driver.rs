@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use crate::config::{Config, Timing};
 use crate::database::{Database, Status};
 use crate::desired::{Changes, Desired, Tunnel};
-use crate::event::Event;
+use crate::event::{Event, Rejection};
 use crate::intent::Shared;
 use crate::openflow::{Lost, OpenFlow};
 use crate::outbox::Outbox;
@@ -237,18 +237,23 @@ impl Driver {
         }
         self.tunnels_refused.retain(|name, tunnel| want.get(name) == Some(tunnel));
         let mut plan = self.database.view().tunnel_plan(want);
-        for (name, why) in plan.unsupported {
-            self.refuse_tunnel(&name, want, &why);
+        let mut refusals = Refusals::default();
+        for (name, why) in std::mem::take(&mut plan.unsupported) {
+            self.refuse_tunnel(&mut refusals, &name, want, why);
         }
         plan.missing.retain(|spec| !self.tunnels_refused.contains_key(&spec.name));
-        if !plan.missing.is_empty() {
-            for (name, result) in self.database.ensure_tunnels(&plan.missing).await? {
-                match result {
-                    Ok(()) => self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += 1),
-                    Err(why) => self.refuse_tunnel(&name, want, &why),
-                }
+        let ensured = match plan.missing.as_slice() {
+            [] => Ok(Vec::new()),
+            missing => self.database.ensure_tunnels(missing).await,
+        };
+        for (name, result) in ensured.iter().flatten() {
+            match result {
+                Ok(()) => self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += 1),
+                Err(why) => self.refuse_tunnel(&mut refusals, name, want, why.clone()),
             }
         }
+        self.refuse(refusals);
+        ensured?;
         if plan.pending.is_empty() {
             Ok(plan.unwanted)
         } else {
@@ -257,19 +262,31 @@ impl Driver {
         }
     }
 
-    fn refuse_tunnel(&mut self, name: &str, want: &BTreeMap<String, Tunnel>, why: &str) {
+    /// Notes that a tunnel is refused, to be told if it was not told yet.
+    fn refuse_tunnel(
+        &mut self,
+        refusals: &mut Refusals,
+        name: &str,
+        want: &BTreeMap<String, Tunnel>,
+        why: String,
+    ) {
         let Some(tunnel) = want.get(name) else { return };
         if self.tunnels_refused.insert(name.to_owned(), tunnel.clone()).is_some() {
             return;
         }
         let txn = self.intent.lock().tunnels_touched.get(name).map(|(txn, _)| *txn);
-        self.refuse(txn, why.to_owned(), format!("tunnel {name}: {tunnel}"));
+        refusals.add(txn, why, || format!("tunnel {name}: {tunnel}"));
     }
 
-    fn refuse(&mut self, txn: Option<u64>, reason: String, what: String) {
-        tracing::warn!(switch = self.name, txn, reason, what, "the switch refused");
-        self.transactions_refused.extend(txn);
-        self.outbox.put(Event::Refused { txn, reason, what });
+    /// Tells what the switch refused, transaction by transaction.
+    fn refuse(&mut self, refusals: Refusals) {
+        for (txn, (count, first)) in refusals.0 {
+            if let Some(Rejection { reason, what }) = first.first() {
+                tracing::warn!(switch = self.name, txn, count, reason, what, "the switch refused");
+            }
+            self.transactions_refused.extend(txn);
+            self.outbox.put(Event::Refused { txn, count, first });
+        }
     }
 
     /// Removes tunnel ports that are still not wanted; true if none is left.
@@ -326,14 +343,30 @@ impl Driver {
             let applied = self.openflow.apply(basis.connection, batch.clone()).await?;
             self.intent.lock().ledger.settle(applied.refused.iter().map(|refused| refused.place));
             self.comparison.iter_mut().for_each(|counts| counts.flow_mods += applied.flow_mods);
+            let mut refusals = Refusals::default();
             for refused in applied.refused {
                 if let Some(change) = batch.get(refused.place) {
-                    self.refuse(change.txn, refused.reason, change.to_string());
+                    refusals.add(change.txn, refused.reason, || change.to_string());
                 }
             }
+            self.refuse(refusals);
         }
         self.flows_in_force = version;
         Ok(Flows::Right)
+    }
+}
+
+/// What the switch refused, by transaction: how many, and the first few.
+#[derive(Debug, Default)]
+struct Refusals(BTreeMap<Option<u64>, (usize, Vec<Rejection>)>);
+
+impl Refusals {
+    fn add(&mut self, txn: Option<u64>, reason: String, what: impl FnOnce() -> String) {
+        let (count, first) = self.0.entry(txn).or_default();
+        *count += 1;
+        if first.len() < Rejection::TOLD_MAX {
+            first.push(Rejection { what: what(), reason });
+        }
     }
 }
 

@@ -34,15 +34,15 @@ pub enum Event {
         /// When the switch confirmed it.
         at: Instant,
     },
-    /// The switch refused a flow or a tunnel; the rest is in force. What was refused is tried again when it changes
+    /// The switch refused flows or tunnels; the rest is in force. What was refused is tried again when it changes
     /// and after the next connection, not before. The transaction is not confirmed any more.
     Refused {
         /// The last transaction that touched what was refused; `None` if it came with the whole desired state.
         txn: Option<u64>,
-        /// The error, by the name Open vSwitch gives it where it has one.
-        reason: String,
-        /// The flow or tunnel, as text.
-        what: String,
+        /// How many flows or tunnels.
+        count: usize,
+        /// The first few of them, at most [`Rejection::TOLD_MAX`] and at least one.
+        first: Vec<Rejection>,
     },
     /// After a connection: the whole of the switch was compared with the desired state and is right now.
     Synced {
@@ -51,6 +51,26 @@ pub enum Event {
         /// Tunnel ports created, changed or removed.
         tunnels_changed: usize,
     },
+}
+
+/// A flow or a tunnel that the switch refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rejection {
+    /// The flow or tunnel, as text.
+    pub what: String,
+    /// The error, by the name Open vSwitch gives it where it has one.
+    pub reason: String,
+}
+
+impl Rejection {
+    /// How many of those of one transaction are told; the others are counted.
+    pub const TOLD_MAX: usize = 5;
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.reason)
+    }
 }
 
 /// One of the two connections to a switch.

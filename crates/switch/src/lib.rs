@@ -72,7 +72,7 @@ mod view;
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Encap, Remote, Tunnel, TunnelError};
 pub use driver::{Handle, spawn, spawn_with};
-pub use event::{Channel, Event, Problem, Report, Vif};
+pub use event::{Channel, Event, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use ovsdb_client::Endpoint;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use support::driven::{Driven, PATIENCE};
 use support::flows::{flow, flows};
 use switch::fake::{FakeSwitch, Fault, Refusal, Stage};
-use switch::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Timing};
+use switch::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -53,6 +53,14 @@ impl Setting {
 
     fn drive(&self, timing: Timing) -> Driven {
         Driven::start_with(self.config(), timing)
+    }
+}
+
+/// Of a refusal without a transaction: how many flows, and how many of them it names.
+fn refusal(event: &Event) -> Option<(usize, usize)> {
+    match event {
+        Event::Refused { txn: None, count, first } => Some((*count, first.len())),
+        _ => None,
     }
 }
 
@@ -192,10 +200,10 @@ async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
     let mut driven = setting.drive(Timing::default());
     driven.handle.set_desired(desired(&want));
     driven.synced().await;
-    let refused =
-        driven.seen.iter().filter(|event| matches!(event, Event::Refused { txn: None, .. })).count();
     want.retain(|key, _| key.table() == 0);
-    assert_eq!(refused, 100_000 - want.len());
+    // One event for all of them.
+    let refused: Vec<(usize, usize)> = driven.seen.iter().filter_map(refusal).collect();
+    assert_eq!(refused, [(100_000 - want.len(), Rejection::TOLD_MAX)]);
     assert!(setting.fake.flows() == want);
 }
 
@@ -239,12 +247,13 @@ async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
     driven.handle.push(1, adding(&["table=66, actions=output:1", "table=1, actions=output:2"]));
     let refused = driven
         .wait("the refusal", |event| match event {
-            Event::Refused { txn, reason, what } => Some((*txn, reason.clone(), what.clone())),
+            Event::Refused { txn, count, first } => Some((*txn, *count, first.clone())),
             _ => None,
         })
         .await;
-    let text = "table=66, actions=output:1".to_owned();
-    assert_eq!(refused, (Some(1), "OFPBAC_BAD_OUT_PORT".to_owned(), text));
+    let what = "table=66, actions=output:1".to_owned();
+    let rejection = Rejection { what, reason: "OFPBAC_BAD_OUT_PORT".to_owned() };
+    assert_eq!(refused, (Some(1), 1, vec![rejection]));
     driven.handle.push(2, adding(&["table=2, actions=output:2"]));
     driven.confirmed(2).await;
     let mut want = some_flows(5);

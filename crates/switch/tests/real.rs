@@ -232,7 +232,7 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
     changes.flows_add.insert(FlowKey::new(3, 1, &unmet).unwrap(), flow("actions=drop").1);
     driven.handle.push(3, changes);
     let refusal = |event: &Event| match event {
-        Event::Refused { txn, reason, what } => Some((*txn, reason.clone(), what.clone())),
+        Event::Refused { txn, first, .. } => Some((*txn, first[0].reason.clone(), first[0].what.clone())),
         _ => None,
     };
     let (txn, reason, _) = driven.wait("a refusal", refusal).await;
@@ -331,10 +331,12 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
     driven.handle.push(2, Changes { flows_add: flows, ..Changes::default() });
     driven.confirmed(2).await;
     let refused = |event: &Event| match event {
-        Event::Refused { txn: Some(1), reason, what } => Some((what.clone(), reason.clone())),
-        _ => None,
+        Event::Refused { txn: Some(1), first, .. } => first.clone(),
+        _ => Vec::new(),
     };
-    let refused: BTreeMap<String, String> = driven.seen.iter().filter_map(refused).collect();
+    let refused = driven.seen.iter().flat_map(refused);
+    let refused: BTreeMap<String, String> =
+        refused.map(|rejection| (rejection.what, rejection.reason)).collect();
     let what: Vec<&str> = refused.keys().map(String::as_str).collect();
     assert_eq!(what, ["tunnel segment: stt to 172.31.0.2", "tunnel taken: vxlan to 172.31.0.3"]);
     assert!(
