@@ -278,6 +278,7 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
         tunnels: status.tunnels as u64,
         sync_flow_mods: status.sync_flow_mods.map(|count| count as u64),
         vifs: vifs as u64,
+        refused: status.refused as u64,
     }
 }
 

@@ -74,6 +74,8 @@ pub struct SwitchStatus {
     pub synced: bool,
     /// What is wrong; empty if nothing is.
     pub last_error: String,
+    /// Flows and tunnels that it refuses.
+    pub refused: usize,
     /// Transactions not answered: sent, or waiting for a connection.
     pub pending: usize,
     /// The last transaction confirmed.
@@ -122,6 +124,8 @@ struct Switch {
     tunnels_behind: Behind,
     confirmed_txn: Option<u64>,
     sync_flow_mods: Option<usize>,
+    /// How many flows and tunnels the switch refuses now.
+    refused: usize,
     faults: Faults,
 }
 
@@ -138,8 +142,7 @@ struct Behind {
 struct Faults {
     /// The connection that is down, and why.
     connection: BTreeMap<Channel, String>,
-    /// What the switch refused last. It stands until the connection is lost: a driver tells again after the next one
-    /// what is still refused, and does not tell when it is refused no more.
+    /// What the switch refused last, until its driver says that nothing is refused any more.
     refused: Option<String>,
     /// Its last report, refused by the rules.
     report: Option<String>,
@@ -367,7 +370,6 @@ impl Fleet {
                 warn!(switch = node, %channel, why, "switch not connected");
                 switch.up.remove(&channel);
                 switch.compared = false;
-                switch.faults.refused = None;
                 switch.faults.connection.insert(channel, why);
                 for txn in switch.fall_behind() {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
@@ -401,6 +403,13 @@ impl Fleet {
                 }
                 switch.faults.refused = Some(text);
             }
+            Event::Standing { refused } => {
+                switch.refused = refused;
+                if refused == 0 {
+                    info!(switch = node, "switch refuses nothing any more");
+                    switch.faults.refused = None;
+                }
+            }
             Event::Synced { flow_mods, tunnels_changed } => {
                 info!(switch = node, flow_mods, tunnels_changed, "switch compared with what it should have");
                 switch.compared = true;
@@ -430,7 +439,8 @@ impl Fleet {
             SwitchStatus {
                 node: node.clone(),
                 connected,
-                synced: whole && switch.faults.refused.is_none(),
+                synced: whole && switch.refused == 0 && switch.faults.refused.is_none(),
+                refused: switch.refused,
                 last_error,
                 pending: switch.unanswered(),
                 confirmed_txn: switch.confirmed_txn,

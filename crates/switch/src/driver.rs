@@ -94,6 +94,8 @@ struct Driver {
     /// Tunnels that the switch refused; not tried again before they change or the database is connected anew.
     tunnels_refused: BTreeMap<String, Tunnel>,
     transactions_refused: BTreeSet<u64>,
+    /// How many flows and tunnels stood refused when that was told last; `None` after a further refusal.
+    refused_told: Option<usize>,
     comparison: Option<Comparison>,
 }
 
@@ -137,6 +139,7 @@ impl Driver {
             tunnels_in_force: 0,
             tunnels_refused: BTreeMap::new(),
             transactions_refused: BTreeSet::new(),
+            refused_told: Some(0),
             comparison: None,
         }
     }
@@ -152,6 +155,7 @@ impl Driver {
                 }
             }
             let pass = self.correct().await;
+            self.tell_standing();
             self.confirm();
             if pass == Pass::Again {
                 continue;
@@ -205,6 +209,13 @@ impl Driver {
                 tracing::warn!(switch = self.name, why, "tunnels could not be corrected");
                 Pass::Later
             }
+        }
+    }
+
+    fn tell_standing(&mut self) {
+        let refused = self.intent.lock().ledger.refused() + self.tunnels_refused.len();
+        if self.refused_told.replace(refused) != Some(refused) {
+            self.outbox.put(Event::Standing { refused });
         }
     }
 
@@ -285,6 +296,7 @@ impl Driver {
                 tracing::warn!(switch = self.name, txn, count, reason, what, "the switch refused");
             }
             self.transactions_refused.extend(txn);
+            self.refused_told = None;
             self.outbox.put(Event::Refused { txn, count, first });
         }
     }

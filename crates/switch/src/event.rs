@@ -44,6 +44,12 @@ pub enum Event {
         /// The first few of them, at most [`Rejection::TOLD_MAX`] and at least one.
         first: Vec<Rejection>,
     },
+    /// How much of what is wanted the switch refuses now; told after [`Event::Refused`], and whenever it changes. It
+    /// is 0 again when all of it was changed or is wanted no more.
+    Standing {
+        /// Flows and tunnels. While the OpenFlow connection is down no flow counts.
+        refused: usize,
+    },
     /// After a connection: the whole of the switch was compared with the desired state and is right now.
     Synced {
         /// Flow modifications that this took; 0 if the switch was right.

@@ -122,6 +122,11 @@ impl Ledger {
         }
     }
 
+    /// How many flows the switch refuses.
+    pub(crate) fn refused(&self) -> usize {
+        self.refused.len()
+    }
+
     /// Everything outstanding, to be sent at once; it is in flight until [`settle`](Self::settle) or
     /// [`lost`](Self::lost). `None` if the switch is right. At most one batch is in flight.
     pub(crate) fn take(&mut self) -> Option<Batch> {

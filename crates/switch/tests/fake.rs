@@ -64,6 +64,13 @@ fn refusal(event: &Event) -> Option<(usize, usize)> {
     }
 }
 
+fn standing_refused(event: &Event) -> Option<usize> {
+    match event {
+        Event::Standing { refused } => Some(*refused),
+        _ => None,
+    }
+}
+
 fn some_flows(count: u32) -> BTreeMap<FlowKey, Flow> {
     let texts: Vec<String> = (0..count)
         .map(|n| {
@@ -261,12 +268,39 @@ async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
     assert_eq!(setting.fake.flows(), want);
     // 5; 2 of which 1 was refused, then 1; 1. None for the refused one since.
     assert_eq!(setting.fake.counts().flow_mods, 5 + 2 + 1 + 1);
+    let standing: Vec<usize> = driven.seen.iter().filter_map(standing_refused).collect();
+    assert_eq!(standing, [1]);
 
     setting.fake.refuse(|_, _| None);
     setting.fake.disconnect();
     assert_eq!(driven.synced().await, (1, 0));
     want.extend(flows(&["table=66, actions=output:1"]));
     assert_eq!(setting.fake.flows(), want);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_until_it_is_mended() {
+    let setting = Setting::new();
+    setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let bad = ["table=66, priority=1, actions=drop", "table=66, priority=2, actions=drop"];
+    driven.handle.push(1, adding(&bad));
+    assert_eq!(driven.wait("two", standing_refused).await, 2);
+    let key = |text: &str| flow(text).0;
+    driven.handle.push(2, Changes { flows_delete: [key(bad[0])].into(), ..Changes::default() });
+    assert_eq!(driven.wait("one", standing_refused).await, 1);
+    // The other is put right at the switch: what was refused is sent again when it changes.
+    setting.fake.refuse(|_, _| None);
+    driven.handle.push(3, adding(&[&bad[1].replace("drop", "output:1")]));
+    assert_eq!(driven.wait("none", standing_refused).await, 0);
+    assert!(
+        !driven
+            .seen
+            .iter()
+            .any(|event| matches!(event, Event::Disconnected { channel: Channel::OpenFlow, .. }))
+    );
 }
 
 #[tokio::test]

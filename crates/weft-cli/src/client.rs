@@ -201,7 +201,7 @@ impl Get {
                         "transport_node": switch.transport_node, "connected": switch.connected, "synced": switch.synced,
                         "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
                         "flows": switch.flows, "tunnels": switch.tunnels, "vifs": switch.vifs,
-                        "sync_flow_mods": switch.sync_flow_mods,
+                        "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
                     })
                 })
                 .collect();
@@ -215,10 +215,11 @@ impl Get {
         } else {
             text += &format!("controller {}, last transaction {}\n", status.version, status.last_txn);
             for switch in &status.switches {
-                let state = match (switch.connected, switch.synced) {
-                    (false, _) => "not connected",
-                    (true, false) => "in progress",
-                    (true, true) => "in order",
+                let state = match (switch.connected, switch.synced, switch.refused) {
+                    (false, ..) => "not connected".to_owned(),
+                    (true, true, _) => "in order".to_owned(),
+                    (true, false, 0) => "in progress".to_owned(),
+                    (true, false, refused) => format!("{refused} refused"),
                 };
                 text += &format!(
                     "{}: {state}; {} flows, {} tunnels, {} vNICs",
