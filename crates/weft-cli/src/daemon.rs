@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use controller::{Config, ConfigError, DaemonError};
+use controller::{Config, ConfigError};
 
 use crate::exit::Failure;
 
@@ -27,11 +27,9 @@ impl Controller {
             ConfigError::Content { .. } => Failure::Rejected(error.to_string()),
         })?;
         let result = if self.check { controller::check(&config) } else { controller::run(&config) };
-        result.map_err(|error| match error {
-            DaemonError::Rules(_) | DaemonError::Log { .. } | DaemonError::Restore { .. } => {
-                Failure::Rejected(error.to_string())
-            }
-            _ => Failure::Outside(error.to_string()),
+        result.map_err(|error| {
+            let failure = if error.is_rejection() { Failure::Rejected } else { Failure::Outside };
+            failure(error.to_string())
         })
     }
 }

@@ -31,9 +31,10 @@ fn heading(rules: &Rules, flow: &Flow) -> String {
     let Some(place) = rules.place(flow.cookie) else {
         return "a rule that is not known any more\n".to_owned();
     };
+    let cookie = flow.cookie;
     match flow.origin.and_then(|origin| rules.place(origin)) {
-        Some(logical) => format!("{logical}, placed by {place}\n"),
-        None => format!("{place}\n"),
+        Some(logical) => format!("{logical}, placed by {place} (cookie {cookie:#x})\n"),
+        None => format!("{place} (cookie {cookie:#x})\n"),
     }
 }
 

@@ -204,12 +204,14 @@ impl Lab {
         let mut options = Options::new(&self.name).hosts(hosts);
         options.run_dir = run_dir;
         let network = Network::create(options).and_then(Network::keep).map_err(failed)?;
+        // Else the first packet through each tunnel is lost to a cold neighbour.
+        network.warm_underlay().map_err(failed)?;
         for host in network.hosts().map_err(failed)? {
             eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
         }
+        let name = &self.name;
         eprintln!(
-            "lab {} is up; `weft lab nodes` prints its hosts as objects, `weft lab down` removes it",
-            self.name
+            "lab {name} is up; `weft lab --lab {name} nodes` prints its hosts as objects, `weft lab down {name}` removes it"
         );
         Ok(())
     }

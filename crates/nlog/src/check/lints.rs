@@ -38,7 +38,8 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// Atoms that no variable or condition connects: every row of one goes with every row of the other.
+    /// Atoms that no variable or equation connects: every row of one goes with every row of the other. Any other
+    /// condition, `!=` among them, only looks at the combinations; it does not spare them.
     pub(super) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
         let mut links = Links::new(normal.variables.len());
         let mut atoms: Vec<VariableId> = Vec::new();
@@ -62,7 +63,9 @@ impl Resolver<'_, '_> {
             }
         }
         for item in &normal.body {
-            if let BodyItem::Filter(condition) = item {
+            if let BodyItem::Filter(condition @ Expr::Call { function, .. }) = item
+                && function.name == "=="
+            {
                 links.relate(condition);
             }
         }
@@ -71,7 +74,7 @@ impl Resolver<'_, '_> {
             return;
         }
         let message = format!(
-            "the {} atoms of this rule fall into {} parts that no variable or condition connects: all combinations count",
+            "the {} atoms of this rule fall into {} parts that no variable connects: all combinations are looked at",
             atoms.len(),
             parts.len()
         );
@@ -81,7 +84,7 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Which variables stand together in atoms and conditions (union-find).
+/// Which variables stand together in atoms and equations (union-find).
 struct Links {
     parent: Vec<u32>,
     /// What a variable outside of atoms is computed from.
@@ -112,7 +115,7 @@ impl Links {
         self.made_of[variable.0 as usize] = variables_of(from);
     }
 
-    /// A condition links all variables in it, and what they are made of.
+    /// An equation links all variables in it, and what they are made of.
     fn relate(&mut self, condition: &Expr) {
         let mut open = variables_of([condition]);
         let Some(&first) = open.first() else { return };
