@@ -20,6 +20,7 @@ use crate::labels::{LabelChanges, Labels};
 use crate::origins::Origins;
 use crate::outputs::split;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
+use crate::refused::Refused;
 use crate::reports::Reports;
 use crate::rules::Rules;
 
@@ -30,6 +31,7 @@ pub struct Core {
     objects: ObjectStore,
     labels: Labels,
     reports: Reports,
+    refused: Refused,
     /// By transport node; only those that have anything.
     desired: BTreeMap<String, Arc<Desired>>,
     origins: Origins,
@@ -80,6 +82,15 @@ pub struct Accomplished {
     pub record: Record,
     /// By transport node, what its switch is to change.
     pub changes: BTreeMap<String, Changes>,
+}
+
+/// A part of a refused report was tried again.
+#[derive(Debug)]
+pub struct Retried {
+    /// Of which transport node.
+    pub node: String,
+    /// The transaction, if it was accepted now.
+    pub transaction: Option<Accomplished>,
 }
 
 /// Why a journal and rules do not make a controller.
@@ -136,8 +147,9 @@ impl Core {
             CoreError::Failed(why) => RestoreError::Failed(why),
         })?;
         let last_txn = last_txn + u64::from(correction.is_some());
+        let (refused, desired) = (Refused::default(), BTreeMap::new());
         let mut core =
-            Core { evaluator, rules, objects, labels, reports, desired: BTreeMap::new(), origins, last_txn };
+            Core { evaluator, rules, objects, labels, reports, refused, desired, origins, last_txn };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -154,7 +166,8 @@ impl Core {
         self.change_objects(changes, by, now)
     }
 
-    /// Takes a switch's report; nothing is accepted if it says nothing new, or the transport node does not exist.
+    /// Takes a switch's report; nothing is accepted if it says nothing new, or the transport node does not exist. If
+    /// the rules refuse it, its parts are for [`Core::retry`].
     pub fn report(
         &mut self,
         node: &str,
@@ -164,13 +177,63 @@ impl Core {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
             return Ok(None);
         }
+        self.refused.forget(node);
+        match self.take(node, report, now) {
+            Err(CoreError::Refused(why)) => {
+                let ports = self.reports.missing(node, report);
+                self.refused.refuse_whole(node, report.clone(), ports, &why.to_string());
+                Ok(None)
+            }
+            result => result,
+        }
+    }
+
+    /// Tries a part of what was refused of a report and is due: after the report itself and when anything else was
+    /// accepted. `None` if there is nothing to try.
+    pub fn retry(&mut self, now: SystemTime) -> Result<Option<Retried>, CoreError> {
+        let Some((part, report)) = self.refused.next(&self.reports) else { return Ok(None) };
+        let node = part.node.clone();
+        let candidate = self.reports.partial(&node, &report, &part.ports);
+        let transaction = match self.take(&node, &candidate, now) {
+            Ok(transaction) => {
+                let (_, left) = self.reports.plan(&node, &report, self.last_txn);
+                self.refused.accept(&part, left == Rows::default());
+                transaction
+            }
+            Err(CoreError::Refused(why)) => {
+                self.refused.refuse(part, &why.to_string());
+                None
+            }
+            Err(failed) => return Err(failed),
+        };
+        Ok(Some(Retried { node, transaction }))
+    }
+
+    /// Whether [`Core::retry`] has anything to do.
+    pub fn is_retry_due(&self) -> bool {
+        self.refused.is_due()
+    }
+
+    /// What to tell of a transport node's last report, if all its parts are judged and it was not told already: what is
+    /// refused of it, or `None`.
+    pub fn verdict(&mut self, node: &str) -> Option<Option<String>> {
+        self.refused.verdict(node)
+    }
+
+    fn take(
+        &mut self,
+        node: &str,
+        report: &switch::Report,
+        now: SystemTime,
+    ) -> Result<Option<Accomplished>, CoreError> {
         let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
-        if reported.insert.is_empty() && reported.delete.is_empty() {
+        if reported == Rows::default() {
             return Ok(None);
         }
         let rows = self.rules.used(reported.clone());
         let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
         self.reports.commit(node, state);
+        self.refused.again();
         self.change_desired(&changes);
         let mut record = self.record(&rows, &format!("switch {node}"), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
@@ -242,7 +305,9 @@ impl Core {
         self.objects.commit(&objects);
         for node in &gone {
             self.reports.remove(node);
+            self.refused.forget(node);
         }
+        self.refused.again();
         self.change_desired(&changes);
         let mut record = self.record(&rows, by, now);
         record.objects = ObjectChanges::of(&objects);

@@ -14,7 +14,7 @@ use switch::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, info};
 
-use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal};
+use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal, Retried};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
 use crate::origins::Origins;
@@ -23,6 +23,8 @@ use crate::rules::Rules;
 
 /// How many requests may share one write of the journal.
 const GROUP_MAX: usize = 256;
+/// How many parts of refused reports may be tried with each group.
+const RETRIES_MAX: usize = 8;
 /// How many requests may wait before those who ask wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;
 
@@ -191,9 +193,14 @@ impl Worker {
     /// Serves until it is told to stop, nobody can ask any more, or something fails.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         loop {
-            let Some(first) = runtime.block_on(self.next()) else { return Ok(()) };
+            let mut input = match self.waiting() {
+                None if !self.core.is_retry_due() => match runtime.block_on(self.next()) {
+                    None => return Ok(()),
+                    first => first,
+                },
+                waiting => waiting,
+            };
             let mut effects = Vec::new();
-            let mut input = Some(first);
             let mut stop = false;
             let mut taken = 0;
             while let Some(this) = input {
@@ -208,6 +215,10 @@ impl Worker {
                 taken += 1;
                 // What does not belong to this group stays where it waits.
                 input = if taken < GROUP_MAX { self.waiting() } else { None };
+            }
+            let mut retries = 0;
+            while retries < RETRIES_MAX && self.retry(&mut effects)? {
+                retries += 1;
             }
             self.settle(effects)?;
             if stop {
@@ -262,17 +273,34 @@ impl Worker {
     fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         let accepted = Instant::now();
         let Some((node, report)) = self.fleet.event(event) else { return Ok(()) };
-        match self.core.report(&node, &report, SystemTime::now()) {
-            Ok(None) => self.fleet.report_judged(&node, None),
-            Ok(Some(accomplished)) => {
-                self.fleet.report_judged(&node, None);
-                let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
-                effects.push(Effect::Publish { accomplished, objects, accepted, computed });
-            }
-            Err(CoreError::Refused(refusal)) => self.fleet.report_judged(&node, Some(refusal.to_string())),
-            Err(CoreError::Failed(why)) => return Err(EngineError::Failed(why)),
-        }
+        let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
+        self.reported(&node, transaction, accepted, effects);
         Ok(())
+    }
+
+    /// Tries a part of a refused report again; whether there was one.
+    fn retry(&mut self, effects: &mut Vec<Effect>) -> Result<bool, EngineError> {
+        let accepted = Instant::now();
+        let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
+        let Some(Retried { node, transaction }) = retried else { return Ok(false) };
+        self.reported(&node, transaction, accepted, effects);
+        Ok(true)
+    }
+
+    fn reported(
+        &mut self,
+        node: &str,
+        transaction: Option<Accomplished>,
+        accepted: Instant,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(refused) = self.core.verdict(node) {
+            self.fleet.report_judged(node, refused);
+        }
+        if let Some(accomplished) = transaction {
+            let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
+            effects.push(Effect::Publish { accomplished, objects, accepted, computed });
+        }
     }
 
     /// Puts a group on disk, then lets its effects out, in order.
@@ -363,4 +391,9 @@ impl Worker {
             Request::Change(_) | Request::Stop => {}
         }
     }
+}
+
+/// A fault of the evaluator: what the rules refuse of a report is no error.
+fn failed(error: CoreError) -> EngineError {
+    EngineError::Failed(error.to_string())
 }

@@ -10,6 +10,7 @@ use nlog_data::{Row, Value};
 use serde_json::Value as Json;
 
 use crate::record::Record;
+use crate::refused::Port;
 
 /// The last report of every switch.
 #[derive(Debug, Default)]
@@ -49,6 +50,24 @@ impl Reports {
             NodeReport { vifs: report.vifs.iter().map(vif).collect(), tunnels: report.tunnels.clone() };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
+    }
+
+    /// The ports of a report that are not known as it says.
+    pub(crate) fn missing(&self, node: &str, report: &switch::Report) -> Vec<Port> {
+        let known = self.nodes.get(node);
+        let vifs = report.vifs.keys().map(|port| Port::Vif(port.clone()));
+        let tunnels = report.tunnels.keys().map(|name| Port::Tunnel(name.clone()));
+        vifs.chain(tunnels).filter(|port| !known.is_some_and(|known| known.has(report, port))).collect()
+    }
+
+    /// A report without those ports that are neither known nor in a list.
+    pub(crate) fn partial(&self, node: &str, report: &switch::Report, ports: &[Port]) -> switch::Report {
+        let known = self.nodes.get(node);
+        let mut part = report.clone();
+        let stays = |port: Port| known.is_some_and(|known| known.has(report, &port)) || ports.contains(&port);
+        part.vifs.retain(|port, _| stays(Port::Vif(port.clone())));
+        part.tunnels.retain(|name, _| stays(Port::Tunnel(name.clone())));
+        part
     }
 
     /// The rows that go with a switch.
@@ -142,6 +161,18 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
 }
 
 impl NodeReport {
+    /// Whether a port is known as a report says.
+    fn has(&self, report: &switch::Report, port: &Port) -> bool {
+        match port {
+            Port::Vif(port) => {
+                let same =
+                    |(known, vif): (&Vif, &switch::Vif)| known.ofport == vif.ofport && known.mac == vif.mac;
+                self.vifs.get(port).zip(report.vifs.get(port)).is_some_and(same)
+            }
+            Port::Tunnel(name) => self.tunnels.get(name) == report.tunnels.get(name),
+        }
+    }
+
     fn rows(&self, node: &str) -> BTreeMap<&'static str, Vec<Row>> {
         let text = |text: &str| Value::String(text.into());
         let vif = |(port, vif): (&String, &Vif)| {

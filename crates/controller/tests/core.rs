@@ -169,6 +169,91 @@ fn other_rules_start_from_the_same_journal() {
     assert!(support::core(&rules_now, &records).1.is_none());
 }
 
+/// Tries all that is due; the last verdict on hv1's report.
+fn retry(core: &mut Core, records: &mut Vec<Record>) -> Option<String> {
+    let mut verdict = core.verdict("hv1");
+    while let Some(retried) = core.retry(now()).unwrap_or_else(|error| panic!("{error}")) {
+        records.extend(retried.transaction.map(|done| done.record));
+        verdict = core.verdict(&retried.node).or(verdict);
+    }
+    assert!(!core.is_retry_due());
+    verdict.expect("all is judged")
+}
+
+#[test]
+fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_mended() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    let single = "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}";
+    records.push(apply(&mut core, single).record);
+    let mut tell = |core: &mut Core, vifs: &[(&str, u16)]| {
+        let done = core.report("hv1", &report(vifs, &[("weft-geneve", 1)]), now()).unwrap();
+        records.extend(done.map(|done| done.record));
+        retry(core, &mut records)
+    };
+    assert_eq!(tell(&mut core, &[("blue-1", 5), ("old", 9)]), None);
+
+    // Two interfaces of that switch cannot be on one host: the first is accepted, and whatever else is new or gone.
+    let vifs = [("blue-1", 5), ("blue-2", 6), ("red-1", 7), ("red-2", 8), ("stray", 10)];
+    let why = tell(&mut core, &vifs).expect("one is refused");
+    assert!(why.starts_with("vif red-2: key-conflict: ") && !why.contains("more"), "{why}");
+    assert_eq!(core.vif_count("hv1"), 4);
+    let has = |core: &Core, flow: &str| shown(&core.desired("hv1")).iter().any(|line| line == flow);
+    assert!(has(&core, "0 100 reg0=0x102 output:6") && !has(&core, "0 100 reg0=0x104 output:8"));
+
+    // Another transaction does not help; one that mends the objects does.
+    records.push(apply(&mut core, "{kind: switch, id: green}").record);
+    assert!(core.is_retry_due());
+    while core.retry(now()).unwrap().is_some() {}
+    assert_eq!((core.verdict("hv1"), core.vif_count("hv1")), (None, 4), "nothing new to tell");
+    records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").record);
+    assert_eq!(retry(&mut core, &mut records), None);
+    assert_eq!(core.vif_count("hv1"), 5);
+    assert!(has(&core, "0 100 reg0=0x104 output:8"));
+    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+}
+
+#[test]
+fn what_is_gone_goes_even_if_all_that_is_new_is_refused() {
+    let (mut core, _) = core(&rules(RULES), &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    apply(
+        &mut core,
+        "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}",
+    );
+    core.report("hv1", &report(&[("blue-1", 5), ("red-1", 6)], &[]), now()).unwrap();
+    core.report("hv1", &report(&[("red-1", 6), ("red-2", 7)], &[]), now()).unwrap();
+    assert!(retry(&mut core, &mut records).is_some());
+    assert_eq!(core.vif_count("hv1"), 1);
+
+    // The interface in the way leaves: a new report, in which nothing is wrong.
+    core.report("hv1", &report(&[("red-2", 7)], &[]), now()).unwrap();
+    assert_eq!((retry(&mut core, &mut records), core.vif_count("hv1")), (None, 1));
+}
+
+#[test]
+fn an_interface_in_the_way_on_another_host_is_waited_for() {
+    // Here the conflict is between hosts.
+    let text =
+        RULES.replace("of_flow(hv, 9, 2, match_reg0(0)", "of_flow(\"hv1\", 9, 2, match_reg0(0)").replace(
+            "vif(hv, port, ofport, _, _), logical_switch_port(port, sw)",
+            "vif(_, port, ofport, _, _), logical_switch_port(port, sw)",
+        );
+    let (mut core, _) = core(&rules(&text), &[]);
+    let mut records = Vec::new();
+    apply(&mut core, NETWORK);
+    apply(
+        &mut core,
+        "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}",
+    );
+    core.report("hv2", &report(&[("red-1", 6)], &[]), now()).unwrap();
+    core.report("hv1", &report(&[("red-2", 7)], &[]), now()).unwrap();
+    assert!(retry(&mut core, &mut records).is_some());
+    core.report("hv2", &report(&[], &[]), now()).unwrap();
+    assert_eq!((retry(&mut core, &mut records), core.vif_count("hv1")), (None, 1));
+}
+
 #[test]
 fn what_switches_reported_outlives_rules_without_a_table_for_it() {
     let whole = rules(RULES);
@@ -267,9 +352,10 @@ fn step() -> impl Strategy<Value = Step> {
         json!({"kind": "transport_node", "id": format!("hv{id}"), "ip": format!("172.16.0.{id}"), "encaps": encaps})
             .to_string()
     });
-    let switch = (0..4u8, prop::sample::select(vec!["acme", "clash", "beyond"])).prop_map(|(id, tenant)| {
-        json!({"kind": "switch", "id": format!("s{id}"), "tenant": tenant}).to_string()
-    });
+    let switch =
+        (0..4u8, prop::sample::select(vec!["acme", "clash", "beyond", "single"])).prop_map(|(id, tenant)| {
+            json!({"kind": "switch", "id": format!("s{id}"), "tenant": tenant}).to_string()
+        });
     let port = (0..6u8, 0..4u8, 0..8u8).prop_map(|(id, switch, mac)| {
         let addresses = json!([{"mac": format!("02:00:00:00:00:0{mac}"), "ips": [format!("10.0.0.{}", mac + 1)]}]);
         json!({"kind": "switch_port", "id": format!("p{id}"), "switch": format!("s{switch}"), "addresses": addresses})
@@ -345,6 +431,10 @@ proptest! {
                 prop_assert_eq!(&run(restored), &record);
             }
             records.extend(record);
+            // What a core restored knows nothing of is not tried again, so that the two stay the same.
+            while restored.is_none() && let Some(retried) = core.retry(now()).unwrap() {
+                records.extend(retried.transaction.map(|done| done.record));
+            }
         }
 
         let (last, correction) = support::core(&rules, &records);

@@ -386,6 +386,31 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_refused_interface_shows_in_the_status_and_is_tried_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    apply(
+        &mut client,
+        "{kind: switch, id: red, tenant: single}\n---\n{kind: switch_port, id: red-2, switch: red}",
+    )
+    .await
+    .unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5), ("red-1", 6), ("red-2", 7)], &[])).await;
+    let refused = |status: &pb::StatusResponse| !status.switches[0].last_error.is_empty();
+    let status = status_when(&mut client, refused).await;
+    let hv1 = &status.switches[0];
+    assert!(hv1.last_error.contains("vif red-2: key-conflict: "), "{}", hv1.last_error);
+    assert_eq!(hv1.vifs, 2);
+
+    apply(&mut client, "{kind: switch, id: red, tenant: acme}").await.unwrap();
+    let mended = |status: &pb::StatusResponse| status.switches[0].vifs == 3 && !refused(status);
+    status_when(&mut client, mended).await;
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn many_at_once_are_each_a_transaction_with_a_receipt_of_its_own() {
     const COUNT: usize = 200;
     let folder = tempfile::tempdir().unwrap();

@@ -13,8 +13,9 @@ use nlog_reference::Reference;
 use std::time::{Duration, SystemTime};
 
 /// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
-/// tunnel for each encapsulation; two are there to fail: two switches of tenant `clash` derive one flow twice, one of
-/// tenant `beyond` a flow in a table that no switch has.
+/// tunnel for each encapsulation; three are there to fail: two switches of tenant `clash` derive one flow twice, and
+/// so do two interfaces on a host of tenant `single`; a switch of tenant `beyond` derives a flow in a table that no
+/// switch has.
 pub(crate) const RULES: &str = r#"
 input table transport_node(node: string, role: string, ip: ip) key(node);
 input table transport_node_encap(node: string, rank: int, encap: string) key(node, rank);
@@ -38,6 +39,7 @@ ovsdb_tunnel(node, "weft-" ++ encap, encap, "flow") :- transport_node_encap(node
 
 of_flow(node, 9, 1, match_reg0(0), flow_output_action(label)) :-
     transport_node(node, _, _), logical_switch(sw, "clash"), datapath_label(sw, label);
+of_flow(hv, 9, 2, match_reg0(0), flow_output_action(ofport)) :- vif(hv, port, ofport, _, _), logical_switch_port(port, sw), logical_switch(sw, "single");
 of_flow(node, 300, 1, match_reg0(0), flow_output_action(label)) :-
     transport_node(node, _, _), logical_switch(sw, "beyond"), datapath_label(sw, label);
 "#;

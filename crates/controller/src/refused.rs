@@ -1,0 +1,152 @@
+//! Reports of switches that the rules refuse, wholly or in part.
+//!
+//! A report is tried whole. If the rules refuse it, it is halved until those ports are found that are at fault; the
+//! others are accepted. What stays refused is tried again when something else was accepted, for a switch does not say
+//! twice what has not changed. Each trial is a step of its own, so that nothing else waits for many.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use crate::reports::Reports;
+
+/// A port in a report.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Port {
+    /// A virtual interface, by its port's id.
+    Vif(String),
+    /// A tunnel port, by its name.
+    Tunnel(String),
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Port::Vif(port) => write!(f, "vif {port}"),
+            Port::Tunnel(name) => write!(f, "tunnel {name}"),
+        }
+    }
+}
+
+/// A part of a report, to be tried as one. What is no more goes with every part; the part of no ports is that alone.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) node: String,
+    pub(crate) ports: Vec<Port>,
+}
+
+/// The last report of each transport node of whose report something is refused or not judged yet.
+#[derive(Debug, Default)]
+pub(crate) struct Refused {
+    nodes: BTreeMap<String, Entry>,
+    due: VecDeque<Part>,
+    /// Something was accepted since all that is refused was last due.
+    again: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    report: switch::Report,
+    /// Why each port is refused; `None` for the part of no ports.
+    why: BTreeMap<Option<Port>, String>,
+    /// The verdict that was told last.
+    told: Option<String>,
+}
+
+impl Refused {
+    /// Takes a report that was refused as a whole.
+    pub(crate) fn refuse_whole(&mut self, node: &str, report: switch::Report, ports: Vec<Port>, why: &str) {
+        self.keep(node, report);
+        self.refuse(Part { node: node.to_owned(), ports }, why);
+        self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
+    }
+
+    /// Keeps a report to be tried when something was accepted or [`Refused::again`] was called.
+    pub(crate) fn keep(&mut self, node: &str, report: switch::Report) {
+        self.forget(node);
+        self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
+    }
+
+    /// Drops what is known of a transport node.
+    pub(crate) fn forget(&mut self, node: &str) -> Option<Entry> {
+        let entry = self.nodes.remove(node)?;
+        self.due.retain(|part| part.node != node);
+        Some(entry)
+    }
+
+    /// Something else was accepted: what is refused will be tried again.
+    pub(crate) fn again(&mut self) {
+        self.again = true;
+    }
+
+    /// Whether there is anything to try.
+    pub(crate) fn is_due(&self) -> bool {
+        !self.due.is_empty() || (self.again && !self.nodes.is_empty())
+    }
+
+    /// What to try next, and the report that it is of.
+    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, switch::Report)> {
+        if self.due.is_empty() && std::mem::take(&mut self.again) {
+            let part = |(node, entry): (&String, &Entry)| {
+                let ports = reports.missing(node, &entry.report);
+                Part { node: node.clone(), ports }
+            };
+            self.due.extend(self.nodes.iter().map(part));
+        }
+        let part = self.due.pop_front()?;
+        let report = self.nodes.get(&part.node)?.report.clone();
+        Some((part, report))
+    }
+
+    /// Notes that a part was accepted; `whole`: with it the whole report is.
+    pub(crate) fn accept(&mut self, part: &Part, whole: bool) {
+        if whole {
+            self.forget(&part.node);
+        } else if let Some(entry) = self.nodes.get_mut(&part.node) {
+            entry.why.remove(&None);
+            for port in &part.ports {
+                entry.why.remove(&Some(port.clone()));
+            }
+        }
+    }
+
+    /// Notes that a part was refused: its halves are due, or the port at fault is found.
+    pub(crate) fn refuse(&mut self, part: Part, why: &str) {
+        let Part { node, mut ports } = part;
+        if ports.len() > 1 {
+            let second = ports.split_off(ports.len() / 2);
+            self.due.push_front(Part { node: node.clone(), ports: second });
+            self.due.push_front(Part { node, ports });
+        } else if let Some(entry) = self.nodes.get_mut(&node) {
+            entry.why.insert(ports.pop(), why.to_owned());
+        }
+    }
+
+    /// What to tell of a transport node's report, if all of it is judged and that was not told already: `None` if
+    /// nothing is refused.
+    pub(crate) fn verdict(&mut self, node: &str) -> Option<Option<String>> {
+        if self.due.iter().any(|part| part.node == node) {
+            return None;
+        }
+        let Some(entry) = self.nodes.get_mut(node) else { return Some(None) };
+        let text = entry.text();
+        if entry.told == text {
+            return None;
+        }
+        entry.told.clone_from(&text);
+        Some(text)
+    }
+}
+
+impl Entry {
+    fn text(&self) -> Option<String> {
+        let (port, why) = self.why.iter().next()?;
+        let first = match port {
+            Some(port) => format!("{port}: {why}"),
+            None => why.clone(),
+        };
+        Some(match self.why.len() {
+            1 => first,
+            count => format!("{first}; and {} more", count - 1),
+        })
+    }
+}
