@@ -83,14 +83,14 @@ impl<'a> Body<'a> {
         for term in &rule.terms {
             match term {
                 HeadTerm::Value(expr) => {
-                    collect_variables(expr, &mut body.head);
+                    expr.variables(&mut body.head);
                     if let Expr::Variable(variable) = expr {
                         body.plain.insert(*variable);
                     }
                 }
                 HeadTerm::Aggregate { arguments, .. } => {
                     for expr in arguments {
-                        collect_variables(expr, &mut body.head);
+                        expr.variables(&mut body.head);
                     }
                 }
             }
@@ -184,27 +184,8 @@ impl Atom {
 /// The variables in an expression.
 pub(crate) fn variables_of(expr: &Expr) -> Variables {
     let mut variables = Variables::new();
-    collect_variables(expr, &mut variables);
+    expr.variables(&mut variables);
     variables
-}
-
-fn collect_variables(expr: &Expr, into: &mut Variables) {
-    match expr {
-        Expr::Variable(variable) => {
-            into.insert(*variable);
-        }
-        Expr::Constant(_) => {}
-        Expr::Call { arguments, .. } => {
-            for argument in arguments {
-                collect_variables(argument, into);
-            }
-        }
-        Expr::If { condition, then, otherwise } => {
-            collect_variables(condition, into);
-            collect_variables(then, into);
-            collect_variables(otherwise, into);
-        }
-    }
 }
 
 /// Whether some function in the expression can fail.

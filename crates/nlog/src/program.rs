@@ -3,6 +3,7 @@
 //! Names are resolved, types known, sugar gone: named constants are values, operators are functions, an expression
 //! among an atom's terms has become a variable and a condition. What a rule means is written at [`Rule`].
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -197,4 +198,26 @@ pub enum Expr {
         /// The value if it does not.
         otherwise: Box<Expr>,
     },
+}
+
+impl Expr {
+    /// Adds the variables that stand in it.
+    pub fn variables(&self, into: &mut BTreeSet<VariableId>) {
+        match self {
+            Expr::Variable(variable) => {
+                into.insert(*variable);
+            }
+            Expr::Constant(_) => {}
+            Expr::Call { arguments, .. } => {
+                for argument in arguments {
+                    argument.variables(into);
+                }
+            }
+            Expr::If { condition, then, otherwise } => {
+                for part in [condition, then, otherwise] {
+                    part.variables(into);
+                }
+            }
+        }
+    }
 }

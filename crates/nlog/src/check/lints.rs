@@ -129,7 +129,7 @@ impl Links {
 
 fn variables_of<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<VariableId> {
     let mut used = BTreeSet::new();
-    expressions.into_iter().for_each(|expr| super::normalise::used(expr, &mut used));
+    expressions.into_iter().for_each(|expr| expr.variables(&mut used));
     used.into_iter().collect()
 }
 

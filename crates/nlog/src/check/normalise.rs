@@ -97,39 +97,19 @@ impl Builder {
     fn push(&mut self, step: Step) {
         let mut inputs = BTreeSet::new();
         match &step {
-            Step::Filter(expr) | Step::Let(_, expr) => used(expr, &mut inputs),
+            Step::Filter(expr) | Step::Let(_, expr) => expr.variables(&mut inputs),
             Step::Generate(_, arguments, results) => {
                 for argument in arguments {
-                    used(argument, &mut inputs);
+                    argument.variables(&mut inputs);
                 }
                 for result in results {
                     if let Outcome::Equals(expr, _) = result {
-                        used(expr, &mut inputs);
+                        expr.variables(&mut inputs);
                     }
                 }
             }
         }
         self.pending.push(Pending { step, inputs, fingerprint: self.fingerprint });
-    }
-}
-
-/// The variables of an expression.
-pub(super) fn used(expr: &Expr, into: &mut BTreeSet<VariableId>) {
-    match expr {
-        Expr::Variable(variable) => {
-            into.insert(*variable);
-        }
-        Expr::Constant(_) => {}
-        Expr::Call { arguments, .. } => {
-            for argument in arguments {
-                used(argument, into);
-            }
-        }
-        Expr::If { condition, then, otherwise } => {
-            for part in [condition, then, otherwise] {
-                used(part, into);
-            }
-        }
     }
 }
 
