@@ -186,13 +186,14 @@ fn refused(refusal: &Refusal) -> pb::Refusal {
         Refusal::Objects { faults } => ("bad-object", faults.iter().map(fault).collect()),
         Refusal::Labels(_) => ("labels-exhausted", Vec::new()),
         Refusal::Rules(error) => (error.code.name(), Vec::new()),
+        Refusal::Journal(_) => ("journal", Vec::new()),
     };
     let message = match refusal {
         Refusal::Objects { faults } => match faults.as_slice() {
             [fault] => fault.to_string(),
             faults => format!("{} faults; nothing was applied", faults.len()),
         },
-        Refusal::Labels(message) => message.clone(),
+        Refusal::Labels(message) | Refusal::Journal(message) => message.clone(),
         Refusal::Rules(error) => error.message.clone(),
     };
     pb::Refusal { code: code.to_owned(), message, faults }

@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
+use network::{Batch, Change, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
 use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
 use switch::{Changes, Desired};
 
 use crate::fold::{Folded, correction};
-use crate::labels::{LabelChanges, Labels};
+use crate::labels::{LabelChanges, LabelUndo, Labels};
 use crate::origins::Origins;
 use crate::outputs::split;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
-use crate::refused::Refused;
-use crate::reports::Reports;
+use crate::refused::{Entry, Refused};
+use crate::reports::{NodeReport, Reports};
 use crate::rules::Rules;
 
 /// All state of a controller.
@@ -53,6 +53,9 @@ pub enum Refusal {
     /// The rules refuse what follows.
     #[error(transparent)]
     Rules(TransactionError),
+    /// It was in order, but could not be journalled.
+    #[error("journal: {0}")]
+    Journal(String),
 }
 
 /// Why there is no answer.
@@ -82,6 +85,19 @@ pub struct Accomplished {
     pub record: Record,
     /// By transport node, what its switch is to change.
     pub changes: BTreeMap<String, Changes>,
+    undo: Undo,
+}
+
+/// What takes a transaction back.
+#[derive(Debug, Default)]
+struct Undo {
+    /// Those of the transaction.
+    rows: Rows,
+    objects: ChangeSet,
+    labels: Option<LabelUndo>,
+    /// The last reports before, by transport node.
+    reports: Vec<(String, Option<NodeReport>)>,
+    refused: Vec<(String, Entry)>,
 }
 
 /// A part of a refused report was tried again.
@@ -89,6 +105,8 @@ pub struct Accomplished {
 pub struct Retried {
     /// Of which transport node.
     pub node: String,
+    /// Of which report.
+    pub report: switch::Report,
     /// The transaction, if it was accepted now.
     pub transaction: Option<Accomplished>,
 }
@@ -206,7 +224,7 @@ impl Core {
             }
             Err(failed) => return Err(failed),
         };
-        Ok(Some(Retried { node, transaction }))
+        Ok(Some(Retried { node, report, transaction }))
     }
 
     /// Whether [`Core::retry`] has anything to do.
@@ -232,12 +250,13 @@ impl Core {
         }
         let rows = self.rules.used(reported.clone());
         let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
-        self.reports.commit(node, state);
+        let before = self.reports.commit(node, state);
         self.refused.again();
         self.change_desired(&changes);
         let mut record = self.record(&rows, &format!("switch {node}"), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
-        Ok(Some(Accomplished { record, changes }))
+        let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
+        Ok(Some(Accomplished { record, changes, undo }))
     }
 
     /// The objects in force.
@@ -303,9 +322,11 @@ impl Core {
         let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
 
         self.objects.commit(&objects);
-        for node in &gone {
-            self.reports.remove(node);
-            self.refused.forget(node);
+        let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
+        for node in gone {
+            undo.refused.extend(self.refused.forget(&node).map(|entry| (node.clone(), entry)));
+            let report = self.reports.remove(&node);
+            undo.reports.push((node, report));
         }
         self.refused.again();
         self.change_desired(&changes);
@@ -313,8 +334,56 @@ impl Core {
         record.objects = ObjectChanges::of(&objects);
         record.labels.clone_from(&labels.records);
         record.reports = (!all_used).then(|| ReportChanges::of(&reported));
-        self.labels.commit(labels);
-        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes }) })
+        undo.labels = Some(self.labels.commit(labels));
+        undo.rows = rows;
+        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes, undo }) })
+    }
+
+    /// Takes back the last transaction that was not taken back: all is as it was before. An error means that the core
+    /// must not be used any more.
+    pub fn undo(&mut self, accomplished: Accomplished) -> Result<(), CoreError> {
+        let Accomplished { record, undo, .. } = accomplished;
+        let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = undo;
+        let rows = Rows { insert: delete, delete: insert };
+        let run = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows);
+        let changes =
+            run.map_err(|error| CoreError::Failed(format!("cannot take back a transaction: {error}")))?;
+        self.change_desired(&changes);
+        let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
+        let changes = objects.changes.into_iter().map(reverse).collect();
+        self.objects.commit(&ChangeSet { changes });
+        if let Some(labels) = &labels {
+            self.labels.undo(labels);
+        }
+        for (node, before) in reports {
+            match before {
+                Some(before) => drop(self.reports.commit(&node, before)),
+                None => drop(self.reports.remove(&node)),
+            }
+        }
+        for (node, entry) in refused {
+            self.refused.remember(&node, entry);
+        }
+        self.last_txn = record.txn - 1;
+        Ok(())
+    }
+
+    /// Keeps a report whose transaction was taken back, to be tried again after [`Core::retry_all`].
+    pub fn keep_report(&mut self, node: &str, report: switch::Report) {
+        if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_some() {
+            self.refused.keep(node, report);
+        }
+    }
+
+    /// Lets [`Core::retry`] rest until something is accepted or [`Core::retry_all`] is called; whether it has anything
+    /// left to try then.
+    pub fn rest(&mut self) -> bool {
+        self.refused.rest()
+    }
+
+    /// Lets [`Core::retry`] try all that is refused.
+    pub fn retry_all(&mut self) {
+        self.refused.again();
     }
 
     /// The next record.

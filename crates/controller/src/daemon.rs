@@ -143,7 +143,7 @@ impl Daemon {
             let prepared = prepare(evaluator, &rules, journal, records).map(|(core, journal)| {
                 let mut fleet = Fleet::new(drivers, runtime.clone(), event_sender);
                 fleet.start(core.objects(), |node| core.desired(node));
-                Worker { core, journal, fleet, requests, events }
+                Worker { core, journal, fleet, requests, events, reports: Vec::new(), retry_at: None }
             });
             match prepared {
                 Ok(worker) => {

@@ -2,8 +2,9 @@
 //!
 //! Requests that wait are taken together: each is a transaction with its own result, but they share one write and one
 //! synchronisation of the journal. Nothing that follows from a request leaves the process, no answer either, before
-//! that. If the journal cannot be written, what is in memory is ahead of what is on disk, so the thread ends and the
-//! process with it; switches go on forwarding.
+//! that. If the disk takes none of it, all of it is taken back in memory too and refused. If not even that is certain,
+//! what is in memory is ahead of what is on disk, so the thread ends and the process with it; switches go on
+//! forwarding.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 use network::{Batch, ChangeSet, Kind, ObjectKey, Outcome};
 use switch::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal, Retried};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
@@ -25,6 +26,8 @@ use crate::rules::Rules;
 const GROUP_MAX: usize = 256;
 /// How many parts of refused reports may be tried with each group.
 const RETRIES_MAX: usize = 8;
+/// How long after a failure of the journal reports are tried again.
+const JOURNAL_REST: Duration = Duration::from_secs(2);
 /// How many requests may wait before those who ask wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;
 
@@ -73,7 +76,7 @@ pub struct Stopping;
 /// Why the engine thread ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The journal cannot be written.
+    /// The journal cannot be written, and what is in it is unknown.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The evaluator is at fault.
@@ -182,11 +185,17 @@ pub(crate) struct Worker {
     pub(crate) fleet: Fleet,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) events: mpsc::Receiver<FleetEvent>,
+    /// The reports of the group at hand, which their switches will not say again.
+    pub(crate) reports: Vec<(String, switch::Report)>,
+    /// When reports that could not be journalled are tried again.
+    pub(crate) retry_at: Option<Instant>,
 }
 
 enum Input {
     Request(Request),
     Event(FleetEvent),
+    /// Time to try all that is refused.
+    Retry,
 }
 
 impl Worker {
@@ -211,6 +220,10 @@ impl Worker {
                     }
                     Input::Request(request) => self.request(request, &mut effects)?,
                     Input::Event(event) => self.event(event, &mut effects)?,
+                    Input::Retry => {
+                        self.retry_at = None;
+                        self.core.retry_all();
+                    }
                 }
                 taken += 1;
                 // What does not belong to this group stays where it waits.
@@ -229,9 +242,17 @@ impl Worker {
     }
 
     async fn next(&mut self) -> Option<Input> {
+        let retry_at = self.retry_at;
+        let retry = async {
+            match retry_at {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             request = self.requests.recv() => request.map(Input::Request),
             Some(event) = self.events.recv() => Some(Input::Event(event)),
+            () = retry => Some(Input::Retry),
         }
     }
 
@@ -275,6 +296,7 @@ impl Worker {
         let Some((node, report)) = self.fleet.event(event) else { return Ok(()) };
         let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
         self.reported(&node, transaction, accepted, effects);
+        self.reports.push((node, report));
         Ok(())
     }
 
@@ -282,8 +304,9 @@ impl Worker {
     fn retry(&mut self, effects: &mut Vec<Effect>) -> Result<bool, EngineError> {
         let accepted = Instant::now();
         let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
-        let Some(Retried { node, transaction }) = retried else { return Ok(false) };
+        let Some(Retried { node, report, transaction }) = retried else { return Ok(false) };
         self.reported(&node, transaction, accepted, effects);
+        self.reports.push((node, report));
         Ok(true)
     }
 
@@ -309,7 +332,14 @@ impl Worker {
             Effect::Publish { accomplished, .. } => Some(&accomplished.record),
             _ => None,
         });
-        self.journal.append(records)?;
+        match self.journal.append(records) {
+            Ok(()) => {}
+            Err(error @ JournalError::Unwritten { .. }) => {
+                return self.take_back(effects, &error.to_string());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.reports.clear();
         for effect in effects {
             match effect {
                 Effect::Publish { accomplished, objects, accepted, computed } => {
@@ -324,6 +354,42 @@ impl Worker {
         Ok(())
     }
 
+    /// Undoes a group that could not be journalled: what was accepted, and what came after it, is refused.
+    fn take_back(&mut self, effects: Vec<Effect>, why: &str) -> Result<(), EngineError> {
+        error!(why, "requests are refused");
+        let (mut undone, mut rest) = (Vec::new(), Vec::new());
+        for effect in effects {
+            match effect {
+                Effect::Publish { accomplished, .. } => undone.push(accomplished),
+                // Even a refusal may have been for what is taken back.
+                Effect::Answer { answer, .. } if !undone.is_empty() => {
+                    let result = Err(Refusal::Journal(why.to_owned()));
+                    rest.push(Effect::Answer { answer, result });
+                }
+                effect => rest.push(effect),
+            }
+        }
+        while let Some(accomplished) = undone.pop() {
+            self.core.undo(accomplished).map_err(failed)?;
+        }
+        for (node, report) in std::mem::take(&mut self.reports) {
+            self.core.keep_report(&node, report);
+            self.fleet.report_judged(&node, Some(format!("journal: {why}")));
+        }
+        if self.core.rest() {
+            self.retry_at = Some(Instant::now() + JOURNAL_REST);
+        }
+        for effect in rest {
+            match effect {
+                Effect::Answer { answer, result } => drop(answer.send(result)),
+                Effect::Query(request) => self.answer(request),
+                Effect::Publish { .. } => {}
+            }
+        }
+        self.fleet.receipts.send_changed();
+        Ok(())
+    }
+
     fn publish(
         &mut self,
         accomplished: Accomplished,
@@ -331,7 +397,7 @@ impl Worker {
         accepted: Instant,
         computed: Duration,
     ) {
-        let Accomplished { record, changes } = accomplished;
+        let Accomplished { record, changes, .. } = accomplished;
         let journalled = accepted.elapsed();
         let switches: BTreeMap<_, _> = changes
             .into_iter()

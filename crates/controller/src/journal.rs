@@ -20,11 +20,33 @@ const LOCK: &str = "lock";
 
 /// A journal open for appending. While it lives, no other process can open the same one.
 #[derive(Debug)]
-pub struct Journal {
+pub struct Journal<F = File> {
     path: PathBuf,
-    file: File,
+    file: F,
+    /// How long the file is: whole records, on disk.
+    len: u64,
     last_txn: u64,
     _lock: File,
+}
+
+/// What a journal needs of its file. Tests have one that is full.
+pub trait JournalFile {
+    /// Writes at the end and waits until it is on disk.
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Cuts the file off and waits until that is on disk.
+    fn cut(&mut self, len: u64) -> io::Result<()>;
+}
+
+impl JournalFile for File {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write_all(bytes)?;
+        self.sync_data()
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.set_len(len)?;
+        self.sync_all()
+    }
 }
 
 /// Why a journal cannot be opened or written.
@@ -37,6 +59,14 @@ pub enum JournalError {
         path: PathBuf,
         /// What was tried.
         what: &'static str,
+        /// The cause.
+        source: io::Error,
+    },
+    /// Records could not be written; the file is as it was before.
+    #[error("{path}: cannot write the journal: {source}; nothing took effect")]
+    Unwritten {
+        /// The journal.
+        path: PathBuf,
         /// The cause.
         source: io::Error,
     },
@@ -92,30 +122,39 @@ impl Journal {
                 after_txn = records.len(),
                 "journal ends within a record, as after a crash; the part is cut off"
             );
-            let cut = file.set_len(whole as u64).and_then(|()| file.sync_all());
-            cut.map_err(io_error(&path, "cannot cut off an incomplete record"))?;
+            file.cut(whole as u64).map_err(io_error(&path, "cannot cut off an incomplete record"))?;
         }
         let last_txn = records.last().map_or(0, |record| record.txn);
-        Ok((Journal { path, file, last_txn, _lock: lock }, records))
+        Ok((Journal { path, file, len: whole as u64, last_txn, _lock: lock }, records))
     }
+}
 
+impl<F: JournalFile> Journal<F> {
     /// Appends records and waits until they are on disk.
     ///
-    /// After an error the end of the file is unknown: the journal must not be used any more.
+    /// After [`JournalError::Unwritten`] the journal is as it was before and can be used. After any other error the end
+    /// of the file is unknown: the journal must not be used any more.
     pub fn append<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
+        let mut last_txn = self.last_txn;
         for record in records {
-            debug_assert_eq!(record.txn, self.last_txn + 1, "records come in order");
+            debug_assert_eq!(record.txn, last_txn + 1, "records come in order");
             let written = serde_json::to_writer(&mut bytes, record).map_err(io::Error::from);
             written.map_err(io_error(&self.path, "cannot write a record"))?;
             bytes.push(b'\n');
-            self.last_txn = record.txn;
+            last_txn = record.txn;
         }
         if bytes.is_empty() {
             return Ok(());
         }
-        let written = self.file.write_all(&bytes).and_then(|()| self.file.sync_data());
-        written.map_err(io_error(&self.path, "cannot write the journal"))
+        if let Err(source) = self.file.append(&bytes) {
+            // How much of it is in the file, or on disk, cannot be known.
+            self.file.cut(self.len).map_err(io_error(&self.path, "cannot cut off what was not written"))?;
+            return Err(JournalError::Unwritten { path: self.path.clone(), source });
+        }
+        self.len += bytes.len() as u64;
+        self.last_txn = last_txn;
+        Ok(())
     }
 
     /// The file.
@@ -255,6 +294,50 @@ mod tests {
             assert!(error.contains(place) && error.contains(why), "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
+    }
+
+    /// A file on a disk that has room for so many bytes; `None`: that is broken.
+    struct Full {
+        file: File,
+        room: Option<usize>,
+    }
+
+    impl JournalFile for Full {
+        fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+            let room = self.room.unwrap_or(0);
+            self.file.append(&bytes[..room.min(bytes.len())])?;
+            if room < bytes.len() { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+        }
+
+        fn cut(&mut self, len: u64) -> io::Result<()> {
+            self.room.ok_or(io::ErrorKind::Other)?;
+            self.file.cut(len)
+        }
+    }
+
+    #[test]
+    fn what_a_full_disk_does_not_take_leaves_no_trace() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path()).unwrap();
+        let Journal { path, file, len, last_txn, _lock } = journal;
+        let file = Full { file, room: Some(usize::MAX) };
+        let mut journal = Journal { path: path.clone(), file, len, last_txn, _lock };
+        journal.append(&[record(1)]).unwrap();
+        let one = fs::read(&path).unwrap();
+        for room in [0, 1, one.len(), one.len() + 5] {
+            journal.file.room = Some(room);
+            let error = journal.append(&[record(2), record(3)]).unwrap_err();
+            assert!(matches!(error, JournalError::Unwritten { .. }), "{error}");
+            assert!(error.to_string().contains("nothing took effect"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), one);
+        }
+        journal.file.room = Some(usize::MAX);
+        journal.append(&[record(2)]).unwrap();
+        journal.file.room = None;
+        let error = journal.append(&[record(3)]).unwrap_err();
+        assert!(matches!(error, JournalError::Io { .. }), "{error}");
+        drop(journal);
+        assert_eq!(Journal::open(folder.path()).unwrap().1, [record(1), record(2)]);
     }
 
     #[test]

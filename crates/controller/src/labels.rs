@@ -38,7 +38,16 @@ pub(crate) struct LabelChanges {
     /// The rows of `datapath_label` and `port_label` that come and go.
     pub(crate) rows: Rows,
     allocated: Vec<(Kind, String, u32)>,
-    released: Vec<(Kind, String)>,
+    released: Vec<(Kind, String, u32)>,
+}
+
+/// What takes a change of labels back.
+#[derive(Debug, Default)]
+pub(crate) struct LabelUndo {
+    allocated: Vec<(Kind, String, u32)>,
+    released: Vec<(Kind, String, u32)>,
+    /// Where the searches began.
+    next: [u32; 2],
 }
 
 impl Default for Labels {
@@ -55,7 +64,7 @@ impl Labels {
             let Some((space, table)) = self.space(change.key.kind) else { continue };
             if let Some(label) = space.labels.get(&change.key.id) {
                 plan.rows.delete.entry(table).or_default().push(row(&change.key.id, *label));
-                plan.released.push((change.key.kind, change.key.id.clone()));
+                plan.released.push((change.key.kind, change.key.id.clone(), *label));
             }
         }
         for kind in [Kind::Switch, Kind::SwitchPort] {
@@ -74,14 +83,27 @@ impl Labels {
         Ok(plan)
     }
 
-    /// Makes a plan true.
-    pub(crate) fn commit(&mut self, plan: LabelChanges) {
-        for (kind, id) in plan.released {
-            self.release(kind, &id);
+    /// Makes a plan true; what is returned takes it back.
+    pub(crate) fn commit(&mut self, plan: LabelChanges) -> LabelUndo {
+        let next = [self.datapaths.next, self.ports.next];
+        let LabelChanges { allocated, released, .. } = plan;
+        self.exchange(&released, &allocated);
+        LabelUndo { allocated, released, next }
+    }
+
+    /// Takes back what was committed last.
+    pub(crate) fn undo(&mut self, undo: &LabelUndo) {
+        self.exchange(&undo.allocated, &undo.released);
+        [self.datapaths.next, self.ports.next] = undo.next;
+    }
+
+    fn exchange(&mut self, released: &[(Kind, String, u32)], allocated: &[(Kind, String, u32)]) {
+        for (kind, id, _) in released {
+            self.release(*kind, id);
         }
-        for (kind, id, label) in plan.allocated {
-            if let Some(space) = self.space_mut(kind) {
-                space.take(id, label);
+        for (kind, id, label) in allocated {
+            if let Some(space) = self.space_mut(*kind) {
+                space.take(id.clone(), *label);
             }
         }
     }

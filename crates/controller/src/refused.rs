@@ -60,7 +60,7 @@ impl Refused {
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
-    /// Keeps a report to be tried when something was accepted or [`Refused::again`] was called.
+    /// Keeps a report to be tried [again](Refused::again).
     pub(crate) fn keep(&mut self, node: &str, report: switch::Report) {
         self.forget(node);
         self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
@@ -71,6 +71,18 @@ impl Refused {
         let entry = self.nodes.remove(node)?;
         self.due.retain(|part| part.node != node);
         Some(entry)
+    }
+
+    /// Brings back what was forgotten.
+    pub(crate) fn remember(&mut self, node: &str, entry: Entry) {
+        self.nodes.insert(node.to_owned(), entry);
+    }
+
+    /// Tries nothing until it is called [again](Refused::again); whether there is anything.
+    pub(crate) fn rest(&mut self) -> bool {
+        self.due.clear();
+        self.again = false;
+        !self.nodes.is_empty()
     }
 
     /// Something else was accepted: what is refused will be tried again.

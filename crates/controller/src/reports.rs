@@ -76,14 +76,14 @@ impl Reports {
         difference(&before, &BTreeMap::new())
     }
 
-    /// Makes a report the last one.
-    pub(crate) fn commit(&mut self, node: &str, report: NodeReport) {
-        self.nodes.insert(node.to_owned(), report);
+    /// Makes a report the last one; returns the one before.
+    pub(crate) fn commit(&mut self, node: &str, report: NodeReport) -> Option<NodeReport> {
+        self.nodes.insert(node.to_owned(), report)
     }
 
-    /// Forgets a switch.
-    pub(crate) fn remove(&mut self, node: &str) {
-        self.nodes.remove(node);
+    /// Forgets a switch; returns its last report.
+    pub(crate) fn remove(&mut self, node: &str) -> Option<NodeReport> {
+        self.nodes.remove(node)
     }
 
     /// The rows of all reports.

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use controller::core::{Core, CoreError, Refusal, RestoreError};
+use controller::core::{Accomplished, Core, CoreError, Refusal, RestoreError};
 use controller::record::Record;
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
@@ -346,6 +346,27 @@ enum Step {
     Report(u8, Vec<(u8, u16)>),
 }
 
+impl Step {
+    /// The transaction, if it was accepted and changed anything.
+    fn run(&self, core: &mut Core) -> Option<Accomplished> {
+        match self {
+            Step::Apply(objects) => {
+                let mut batch = network::Batch::default();
+                batch.add_json("step", &objects.join("\n"));
+                core.apply(batch, "test", now()).ok()?.transaction
+            }
+            Step::Delete(keys) => core.delete(keys, "test", now()).ok()?.transaction,
+            Step::Report(node, vifs) => {
+                let names: Vec<(String, u16)> =
+                    vifs.iter().map(|(port, ofport)| (format!("p{port}"), *ofport)).collect();
+                let vifs: Vec<(&str, u16)> = names.iter().map(|(port, ofport)| (&**port, *ofport)).collect();
+                let report = report(&vifs, &[("weft-geneve", 1)]);
+                core.report(&format!("hv{node}"), &report, now()).ok()?
+            }
+        }
+    }
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let node = (1..3u8, 0..3usize).prop_map(|(id, encaps)| {
         let encaps = &["geneve", "vxlan", "gre"][encaps..];
@@ -409,23 +430,7 @@ proptest! {
                 prop_assert_eq!(state(&other), state(&core));
                 restored = Some(other);
             }
-            let run = |core: &mut Core| -> Option<Record> {
-                match step {
-                    Step::Apply(objects) => {
-                        let mut batch = network::Batch::default();
-                        batch.add_json("step", &objects.join("\n"));
-                        core.apply(batch, "test", now()).ok()?.transaction.map(|done| done.record)
-                    }
-                    Step::Delete(keys) => core.delete(keys, "test", now()).ok()?.transaction.map(|done| done.record),
-                    Step::Report(node, vifs) => {
-                        let names: Vec<(String, u16)> =
-                            vifs.iter().map(|(port, ofport)| (format!("p{port}"), *ofport)).collect();
-                        let vifs: Vec<(&str, u16)> = names.iter().map(|(port, ofport)| (&**port, *ofport)).collect();
-                        let report = report(&vifs, &[("weft-geneve", 1)]);
-                        core.report(&format!("hv{node}"), &report, now()).ok()?.map(|done| done.record)
-                    }
-                }
-            };
+            let run = |core: &mut Core| step.run(core).map(|done| done.record);
             let record = run(&mut core);
             if let Some(restored) = &mut restored {
                 prop_assert_eq!(&run(restored), &record);
@@ -445,5 +450,39 @@ proptest! {
         prop_assert_eq!(replayed["of_flow"].len(), flows);
         let tunnels: usize = ["hv1", "hv2"].iter().map(|node| core.desired(node).tunnels.len()).sum();
         prop_assert_eq!(replayed["ovsdb_tunnel"].len(), tunnels);
+    }
+
+    /// Groups of transactions taken back leave the core as it was: what comes next, labels included, is as if they had
+    /// never been.
+    #[test]
+    fn transactions_taken_back_leave_no_trace(
+        steps in prop::collection::vec((step(), any::<bool>()), 1..24),
+        other in prop::collection::vec(step(), 1..4),
+    ) {
+        let rules = rules(RULES);
+        let (mut core, _) = core(&rules, &[]);
+        let mut records = Vec::new();
+        for (step, before_it) in &steps {
+            if *before_it {
+                let before = state(&core);
+                let mut undone: Vec<Accomplished> = other.iter().filter_map(|step| step.run(&mut core)).collect();
+                while let Some(retried) = core.retry(now()).unwrap() {
+                    undone.extend(retried.transaction);
+                }
+                while let Some(accomplished) = undone.pop() {
+                    core.undo(accomplished).unwrap();
+                }
+                core.rest();
+                prop_assert_eq!(state(&core), before);
+            }
+            records.extend(step.run(&mut core).map(|done| done.record));
+        }
+        let (restored, correction) = support::core(&rules, &records);
+        prop_assert!(correction.is_none(), "{correction:?}");
+        prop_assert_eq!(state(&restored), state(&core));
+        let [first, second] = [restored, core].map(|mut core| {
+            other.iter().filter_map(|step| step.run(&mut core)).map(|done| done.record).collect::<Vec<_>>()
+        });
+        prop_assert_eq!(first, second);
     }
 }

@@ -59,6 +59,8 @@ impl Address {
 fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
+        // What was given is in order; the controller's disk is not.
+        ClientError::Refused(ref refusal) if refusal.code == "journal" => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
             Failure::Outside(error.to_string())
