@@ -5,7 +5,9 @@
 //! difference when the switch is back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use network::{ChangeSet, Object, ObjectStore, TransportNode};
 use switch::{Changes, Channel, Desired, Event, Rejection};
@@ -20,6 +22,9 @@ const BRIDGE: &str = "br-int";
 /// How many events of a switch may wait for the controller; its driver then keeps the rest, bounded.
 const EVENTS_MAX: usize = 64;
 
+/// How long the switch of a deleted transport node may take to take away what is ours.
+const FAREWELL_MAX: Duration = Duration::from_secs(30);
+
 /// Starts drivers. Tests have their own.
 pub trait Drivers: Send {
     /// Starts the driver of a switch; it ends when what is returned is dropped. Called within the tokio runtime.
@@ -32,7 +37,12 @@ pub trait Driver: Send {
     fn set_desired(&self, desired: Arc<Desired>);
     /// The changes of one transaction, upon all before.
     fn push(&self, txn: u64, changes: Changes);
+    /// Ends the driver; completes when it does nothing any more, which is soon.
+    fn end(self: Box<Self>) -> Ending;
 }
+
+/// See [`Driver::end`].
+pub type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Drivers of real switches.
 #[derive(Debug, Clone, Copy, Default)]
@@ -52,6 +62,10 @@ impl Driver for switch::Handle {
     fn push(&self, txn: u64, changes: Changes) {
         switch::Handle::push(self, txn, changes);
     }
+
+    fn end(self: Box<Self>) -> Ending {
+        Box::pin(switch::Handle::end(*self))
+    }
 }
 
 /// An event of a switch, for the engine thread.
@@ -60,7 +74,14 @@ pub(crate) struct FleetEvent {
     node: String,
     /// Which driver it came from: what a driver says that was replaced meanwhile does not count.
     generation: u64,
-    event: Event,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    Event(Event),
+    /// A switch that is leaving has had its time.
+    FarewellOver,
 }
 
 /// What is known of one switch.
@@ -96,16 +117,16 @@ pub(crate) struct Fleet {
     switches: BTreeMap<String, Switch>,
     leaving: Vec<Leaving>,
     generation: u64,
+    farewell_max: Duration,
     pub(crate) receipts: Receipts,
 }
 
-/// The driver of a deleted transport node, which still takes away what is ours.
+/// The switch of a deleted transport node, whose driver still takes away what is ours.
 struct Leaving {
     node: String,
-    reach: [Option<String>; 3],
-    generation: u64,
+    /// The transaction that deleted it.
     txn: u64,
-    _driver: Box<dyn Driver>,
+    switch: Switch,
 }
 
 #[derive(Default)]
@@ -122,6 +143,7 @@ struct Switch {
     /// Transactions that wait for a connection: their receipts say so, and nobody waits for their answers.
     flows_behind: Behind,
     tunnels_behind: Behind,
+    last_pushed: Option<u64>,
     confirmed_txn: Option<u64>,
     sync_flow_mods: Option<usize>,
     /// How many flows and tunnels the switch refuses now.
@@ -201,7 +223,8 @@ impl Behind {
 impl Fleet {
     pub(crate) fn new(drivers: Box<dyn Drivers>, runtime: Handle, events: mpsc::Sender<FleetEvent>) -> Self {
         let (switches, leaving, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
-        Fleet { drivers, runtime, events, switches, leaving, generation: 0, receipts }
+        let farewell_max = FAREWELL_MAX;
+        Fleet { drivers, runtime, events, switches, leaving, generation: 0, farewell_max, receipts }
     }
 
     /// Starts a driver for every transport node.
@@ -219,31 +242,56 @@ impl Fleet {
             Some(Object::TransportNode(node)) => Some(node.clone()),
             _ => None,
         };
+        let (mut starting, mut ending) = (Vec::new(), Vec::new());
         for change in objects.effective() {
             match (node_of(&change.before), node_of(&change.after)) {
-                (Some(before), None) => self.leave(&before.id, txn),
-                (None, Some(after)) => self.start_one(&after, desired(&after.id)),
-                (Some(before), Some(after)) if reach(&before) != reach(&after) => {
-                    self.end(
-                        &before.id,
-                        "its transport node has other end points now; what the switch has stays",
-                    );
-                    self.start_one(&after, desired(&after.id));
-                }
+                (Some(before), None) => ending.extend(self.leave(&before.id, txn)),
+                (None, Some(after)) => starting.push(after),
+                (Some(before), Some(after)) if reach(&before) != reach(&after) => starting.push(after),
                 _ => {}
             }
         }
+        // No two drivers work at one switch, also if transport nodes exchange theirs: all end before one starts.
+        for node in &starting {
+            ending.extend(self.make_room(node));
+        }
+        self.end(ending);
+        for node in starting {
+            self.start_one(&node, desired(&node.id));
+        }
+    }
+
+    /// Ends drivers, and waits until they do nothing any more: no longer than a step of their tasks.
+    fn end(&self, drivers: impl IntoIterator<Item = Box<dyn Driver>>) {
+        self.runtime.block_on(async {
+            for driver in drivers {
+                driver.end().await;
+            }
+        });
+    }
+
+    /// Takes out the drivers that must have ended before that of a transport node starts.
+    fn make_room(&mut self, node: &TransportNode) -> Vec<Box<dyn Driver>> {
+        let mut ending = Vec::new();
+        if let Some(switch) = self.switches.remove(&node.id) {
+            info!(switch = node.id, "other end points; what the switch at the old ones has stays");
+            ending.extend(self.let_go(&node.id, switch));
+        }
+        let reach = reach(node);
+        let same = |leaving: &mut Leaving| {
+            let shared = leaving.switch.reach.iter().zip(&reach).take(2);
+            leaving.node == node.id || shared.into_iter().any(|(old, new)| old.is_some() && old == new)
+        };
+        let taken_over: Vec<Leaving> = self.leaving.extract_if(.., same).collect();
+        for Leaving { node, switch, .. } in taken_over {
+            ending.extend(self.let_go(&node, switch));
+        }
+        ending
     }
 
     fn start_one(&mut self, node: &TransportNode, desired: Arc<Desired>) {
         self.generation += 1;
         let mut switch = Switch { generation: self.generation, reach: reach(node), ..Switch::default() };
-        // No two drivers work at one switch.
-        self.leaving.retain(|leaving| {
-            let shared =
-                leaving.reach.iter().zip(&switch.reach).take(2).any(|(old, new)| old.is_some() && old == new);
-            leaving.node != node.id && !shared
-        });
         match config(node) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
@@ -254,7 +302,8 @@ impl Fleet {
                 switch.driver = Some(driver);
                 self.runtime.spawn(async move {
                     while let Some((node, event)) = receiver.recv().await {
-                        if events.send(FleetEvent { node, generation, event }).await.is_err() {
+                        let what = What::Event(event);
+                        if events.send(FleetEvent { node, generation, what }).await.is_err() {
                             break;
                         }
                     }
@@ -268,65 +317,89 @@ impl Fleet {
         self.switches.insert(node.id.clone(), switch);
     }
 
-    /// Lets a switch go: at once if it is not connected or has nothing to take away, else when it has done so.
-    fn leave(&mut self, node: &str, txn: u64) {
-        match self.switches.remove(node) {
-            Some(Switch { driver: Some(driver), generation, reach, pending, up, .. })
-                if up.contains(&Channel::OpenFlow) && pending.contains_key(&txn) =>
-            {
-                let node = node.to_owned();
-                self.leaving.push(Leaving { node, reach, generation, txn, _driver: driver });
-            }
-            Some(switch) => {
-                self.switches.insert(node.to_owned(), switch);
-                self.end(node, "its transport node was deleted; what the switch has stays");
-            }
-            None => {}
+    /// Lets a switch go: at once if it is not connected or has nothing to take away, else when it has done so or the
+    /// time for it is over.
+    /// Returns the driver that is to end now.
+    fn leave(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
+        let switch = self.switches.remove(node)?;
+        let node = node.to_owned();
+        let connected = switch.driver.is_some() && switch.up.contains(&Channel::OpenFlow);
+        if connected && switch.last_pushed == Some(txn) {
+            let over =
+                FleetEvent { node: node.clone(), generation: switch.generation, what: What::FarewellOver };
+            let (events, limit) = (self.events.clone(), self.farewell_max);
+            self.runtime.spawn(async move {
+                tokio::time::sleep(limit).await;
+                // If nobody receives, the controller is stopping.
+                let _ = events.send(over).await;
+            });
+            self.leaving.push(Leaving { node, txn, switch });
+            return None;
         }
+        if switch.last_pushed == Some(txn) {
+            warn!(switch = node, "transport node deleted, its switch is {}", left("not connected"));
+        } else {
+            info!(switch = node, "transport node deleted; its switch has nothing to take away");
+        }
+        self.let_go(&node, switch)
     }
 
     /// Takes an event of a switch that is leaving; whether it was one.
     fn farewell(&mut self, event: &FleetEvent) -> bool {
-        let Some(index) = self.leaving.iter().position(|leaving| leaving.generation == event.generation)
+        let Some(index) =
+            self.leaving.iter().position(|leaving| leaving.switch.generation == event.generation)
         else {
             return false;
         };
-        let Leaving { node, txn, .. } = &self.leaving[index];
-        let (node, txn) = (node.clone(), *txn);
-        let end = match &event.event {
-            Event::Confirmed { txn: confirmed, at } if *confirmed == txn => {
-                info!(switch = node, "switch is let go; what was ours is taken away");
-                let at = *at;
-                self.receipts.advance(txn, &node, |receipt| {
-                    Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
-                });
-                true
+        let Leaving { node, txn, switch } = &mut self.leaving[index];
+        let receipts = &mut self.receipts;
+        // How it ended, if it did.
+        let end = match &event.what {
+            What::FarewellOver => Some(Err(format!("it has not confirmed within {:?}", self.farewell_max))),
+            What::Event(Event::Connected { channel }) => {
+                switch.up.insert(*channel);
+                None
             }
-            Event::Refused { txn: Some(refused), count, first } if *refused == txn => {
+            What::Event(Event::Disconnected { channel, why }) => {
+                switch.up.remove(channel);
+                for txn in switch.fall_behind() {
+                    receipts.advance(txn, node, |_| Progress::Offline);
+                }
+                (*channel == Channel::OpenFlow).then(|| Err(format!("not connected: {why}")))
+            }
+            What::Event(Event::Confirmed { txn: confirmed, at }) => {
+                if switch.answered(*confirmed) {
+                    receipts.confirm(*confirmed, node, *at);
+                }
+                (confirmed == txn).then_some(Ok(()))
+            }
+            What::Event(Event::Refused { txn: Some(refused), count, first }) => {
                 let why = refusal(*count, first);
-                warn!(switch = node, why, "switch is let go, but keeps what it did not let be taken away");
-                self.receipts.advance(txn, &node, |_| Progress::Refused(why));
-                true
+                if switch.answered(*refused) {
+                    receipts.advance(*refused, node, |_| Progress::Refused(why.clone()));
+                }
+                (refused == txn).then_some(Err(why))
             }
-            Event::Disconnected { channel: Channel::OpenFlow, why } => {
-                warn!(switch = node, why, "switch is let go while not connected; what it has stays");
-                self.receipts.advance(txn, &node, |_| Progress::Offline);
-                true
-            }
-            _ => false,
+            What::Event(_) => None,
         };
-        if end {
-            self.leaving.swap_remove(index);
+        if let Some(end) = end {
+            let Leaving { node, switch, .. } = self.leaving.swap_remove(index);
+            match end {
+                Ok(()) => info!(switch = node, "switch is let go; what was ours is taken away"),
+                Err(why) => warn!(switch = node, "transport node deleted, its switch is {}", left(&why)),
+            }
+            let driver = self.let_go(&node, switch);
+            self.end(driver);
         }
         true
     }
 
-    fn end(&mut self, node: &str, why: &str) {
-        let Some(switch) = self.switches.remove(node) else { return };
-        info!(switch = node, why, "switch is let go");
+    /// Nobody waits for what a switch that is let go has not answered.
+    fn let_go(&mut self, node: &str, switch: Switch) -> Option<Box<dyn Driver>> {
         for txn in switch.pending.into_keys() {
             self.receipts.advance(txn, node, |_| Progress::Offline);
         }
+        switch.driver
     }
 
     /// Sends a switch the changes of a transaction; says what becomes of it.
@@ -343,6 +416,7 @@ impl Fleet {
         {
             let tunnels = changes.touches_tunnels();
             driver.push(txn, changes);
+            switch.last_pushed = Some(txn);
             if switch.reaches(tunnels) {
                 receipt.progress = Progress::Pending;
                 switch.pending.insert(txn, tunnels);
@@ -358,7 +432,7 @@ impl Fleet {
         if self.farewell(&event) {
             return None;
         }
-        let FleetEvent { node, generation, event } = event;
+        let FleetEvent { node, generation, what: What::Event(event) } = event else { return None };
         let switch = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)?;
         match event {
             Event::Connected { channel } => {
@@ -388,9 +462,7 @@ impl Fleet {
                 debug!(switch = node, txn, "transaction in force");
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
                 if switch.answered(txn) {
-                    self.receipts.advance(txn, &node, |receipt| {
-                        Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
-                    });
+                    self.receipts.confirm(txn, &node, at);
                 }
             }
             Event::Refused { txn, count, first } => {
@@ -461,6 +533,14 @@ impl Faults {
         let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
         first.or_else(|| self.problems.clone())
     }
+}
+
+/// What is to be done about a switch that is let go with what is ours.
+fn left(why: &str) -> String {
+    format!(
+        "left as it is: {why}; delete {BRIDGE}'s flows and the tunnels marked external_ids:weft=tunnel by hand, or \
+         apply the node again"
+    )
 }
 
 /// What a switch refused, as a line.

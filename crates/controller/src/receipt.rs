@@ -114,6 +114,13 @@ impl Receipts {
         }
     }
 
+    /// Notes that a transaction is in force on a switch since `at`.
+    pub(crate) fn confirm(&mut self, txn: u64, node: &str, at: Instant) {
+        self.advance(txn, node, |receipt| {
+            Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
+        });
+    }
+
     /// Sends watchers what is new: once for all that came together, since a receipt can name thousands of switches.
     pub(crate) fn send_changed(&mut self) {
         for txn in std::mem::take(&mut self.changed) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::config::{Config, Timing};
 use crate::database::{Database, Status};
@@ -25,7 +25,7 @@ use crate::outbox::Outbox;
 #[derive(Debug)]
 pub struct Handle {
     intent: Arc<Shared>,
-    task: AbortHandle,
+    task: JoinHandle<()>,
 }
 
 impl Handle {
@@ -41,6 +41,14 @@ impl Handle {
     /// [`Event::Refused`]; those that wait for a switch which is away end together.
     pub fn push(&self, txn: u64, changes: Changes) {
         self.intent.change(|intent| intent.push(txn, &changes));
+    }
+
+    /// Ends the driver, as dropping the handle does, and completes when it does nothing any more: then another one
+    /// may work at the same switch.
+    pub async fn end(mut self) {
+        self.task.abort();
+        // That it was aborted is no news.
+        let _ = (&mut self.task).await;
     }
 }
 
@@ -68,7 +76,7 @@ pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, 
         // None of them ends before the task is aborted.
         tokio::join!(driver.run(), watch_database, keep_connected, deliver);
     });
-    Handle { intent, task: task.abort_handle() }
+    Handle { intent, task }
 }
 
 /// What the ledger's knowledge of the switch rests on; another basis means that it must be read again.

@@ -13,6 +13,7 @@ use support::flows::{flow, flows};
 use switch::fake::{FakeSwitch, Fault, Refusal, Stage};
 use switch::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing};
 use tempfile::TempDir;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
 
 /// Limits short enough to be waited for.
@@ -338,6 +339,21 @@ async fn tcp_serves_as_well_as_a_unix_socket() {
     driven.handle.set_desired(desired(&some_flows(500)));
     assert_eq!(driven.synced().await, (500, 0));
     assert_eq!(setting.fake.flows(), some_flows(500));
+}
+
+#[tokio::test]
+async fn a_driver_that_was_ended_does_nothing_any_more() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let Driven { handle, mut events, .. } = driven;
+    handle.end().await;
+    // All that it held is gone, its sender of events too.
+    while let Ok(event) = events.try_recv() {
+        drop(event);
+    }
+    assert_eq!(events.try_recv(), Err(TryRecvError::Disconnected));
 }
 
 #[tokio::test]

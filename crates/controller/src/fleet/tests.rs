@@ -1,6 +1,6 @@
 use std::sync::Mutex;
 
-use network::Batch;
+use network::{Batch, ObjectKey};
 use switch::{Encap, Remote, Tunnel};
 
 use super::*;
@@ -36,6 +36,14 @@ impl Driver for FakeDriver {
     fn set_desired(&self, _desired: Arc<Desired>) {}
 
     fn push(&self, _txn: u64, _changes: Changes) {}
+
+    fn end(self: Box<Self>) -> Ending {
+        Box::pin(async move {
+            // Not at once.
+            tokio::task::yield_now().await;
+            drop(self);
+        })
+    }
 }
 
 impl Drop for FakeDriver {
@@ -50,12 +58,14 @@ struct Setting {
     objects: ObjectStore,
     told: Told,
     txn: u64,
-    _runtime: tokio::runtime::Runtime,
+    runtime: tokio::runtime::Runtime,
+    events: mpsc::Receiver<FleetEvent>,
 }
 
-fn node(id: &str, address: &str) -> String {
+fn node(id: &str, folder: &str) -> String {
+    let number = id.trim_start_matches("hv");
     format!(
-        "{{kind: transport_node, id: {id}, ip: 172.16.0.1, ovsdb: 'unix:{address}/db', openflow: 'unix:{address}/of'}}\n---\n"
+        "{{kind: transport_node, id: {id}, ip: 172.16.0.{number}, ovsdb: 'unix:{folder}/db', openflow: 'unix:{folder}/of'}}\n---\n"
     )
 }
 
@@ -63,10 +73,10 @@ impl Setting {
     fn new(nodes: &str) -> Setting {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (sender, _) = mpsc::channel(64);
+        let (sender, events) = mpsc::channel(64);
         let told = Told::default();
         let fleet = Fleet::new(Box::new(told.clone()), runtime.handle().clone(), sender);
-        let mut setting = Setting { fleet, objects: ObjectStore::default(), told, txn: 0, _runtime: runtime };
+        let mut setting = Setting { fleet, objects: ObjectStore::default(), told, txn: 0, runtime, events };
         setting.apply(nodes);
         setting
     }
@@ -78,6 +88,16 @@ impl Setting {
         self.follow(&changes);
     }
 
+    /// Deletes a transport node; what its flows are takes a transaction of the same number.
+    fn delete(&mut self, node: &str, taken_away: Changes) -> Progress {
+        let changes =
+            self.objects.plan_delete(&[ObjectKey::new(network::Kind::TransportNode, node)]).unwrap();
+        let progress = self.push(node, taken_away);
+        self.txn -= 1;
+        self.follow(&changes);
+        progress
+    }
+
     fn follow(&mut self, changes: &ChangeSet) {
         self.objects.commit(changes);
         self.txn += 1;
@@ -85,8 +105,10 @@ impl Setting {
     }
 
     fn event(&mut self, node: &str, event: Event) -> bool {
-        let generation = self.fleet.switches[node].generation;
-        self.fleet.event(FleetEvent { node: node.to_owned(), generation, event }).is_some()
+        let leaving = self.fleet.leaving.iter().find(|leaving| leaving.node == node);
+        let switch = leaving.map_or_else(|| &self.fleet.switches[node], |leaving| &leaving.switch);
+        let (node, generation) = (node.to_owned(), switch.generation);
+        self.fleet.event(FleetEvent { node, generation, what: What::Event(event) }).is_some()
     }
 
     fn connect(&mut self, node: &str, channel: Channel) {
@@ -171,4 +193,61 @@ fn a_switch_that_is_away_costs_the_same_however_much_is_pushed() {
     assert_eq!(setting.status()[0].pending, 200_001, "the last one counts");
     setting.confirm("hv1", setting.txn);
     assert_eq!((setting.status()[0].pending, setting.status()[0].confirmed_txn), (0, Some(setting.txn)));
+}
+
+#[test]
+fn drivers_that_exchange_their_switches_all_end_before_one_starts() {
+    let mut setting = Setting::new(&(node("hv1", "/a") + &node("hv2", "/b") + &node("hv3", "/c")));
+    setting.told.take();
+    setting.apply(&(node("hv1", "/b") + &node("hv2", "/a")));
+    assert_eq!(
+        setting.told.take(),
+        ["end unix:/a/of", "end unix:/b/of", "start unix:/b/of", "start unix:/a/of"]
+    );
+}
+
+#[test]
+fn a_switch_that_leaves_ends_before_another_node_takes_it_over() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.push("hv1", Changes::default());
+    let earlier = setting.txn;
+    assert_eq!(setting.delete("hv1", Changes::default()), Progress::Pending);
+    setting.told.take();
+    setting.apply(&node("hv9", "/a"));
+    assert_eq!(setting.told.take(), ["end unix:/a/of", "start unix:/a/of"]);
+    assert_eq!(setting.progress(earlier, "hv1"), Progress::Offline);
+}
+
+#[test]
+fn a_farewell_that_is_not_answered_ends_all_the_same() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    setting.fleet.farewell_max = Duration::from_millis(1);
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.push("hv1", Changes::default());
+    let earlier = setting.txn;
+    // The database is down, so that its tunnel cannot be taken away.
+    assert_eq!(setting.delete("hv1", tunnel()), Progress::Offline);
+    assert_eq!(setting.fleet.leaving.len(), 1);
+    setting.confirm("hv1", earlier);
+    assert!(matches!(setting.progress(earlier, "hv1"), Progress::Confirmed(_)));
+    setting.told.take();
+    let over = setting.runtime.block_on(setting.events.recv()).unwrap();
+    setting.fleet.event(over);
+    assert_eq!((setting.fleet.leaving.len(), setting.told.take()), (0, vec!["end unix:/a/of".to_owned()]));
+}
+
+#[test]
+fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a_while() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.delete("hv1", tunnel());
+    let txn = setting.txn;
+    setting.connect("hv1", Channel::Ovsdb);
+    setting.confirm("hv1", txn);
+    assert_eq!(setting.fleet.leaving.len(), 0);
+    // Of a switch that is not connected nothing is expected.
+    setting.apply(&node("hv2", "/b"));
+    assert_eq!(setting.delete("hv2", tunnel()), Progress::Offline);
+    assert_eq!((setting.fleet.leaving.len(), setting.fleet.switches.len()), (0, 0));
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use controller::fleet::{Driver, Drivers};
+use controller::fleet::{Driver, Drivers, Ending};
 use switch::{Changes, Channel, Config, Desired, Event, Report};
 use tokio::sync::mpsc;
 
@@ -94,6 +94,10 @@ impl Driver for FakeDriver {
             switch.pushed.push(txn);
             switch.desired.get_or_insert_default().apply(&changes);
         });
+    }
+
+    fn end(self: Box<Self>) -> Ending {
+        Box::pin(async move { drop(self) })
     }
 }
 

@@ -10,7 +10,7 @@ pub const PATIENCE: Duration = Duration::from_secs(40);
 
 pub struct Driven {
     pub handle: Handle,
-    events: mpsc::Receiver<(String, Event)>,
+    pub events: mpsc::Receiver<(String, Event)>,
     pub seen: Vec<Event>,
 }
 
