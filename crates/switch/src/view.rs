@@ -167,70 +167,79 @@ impl View {
     /// What is plugged in, and what is wrong.
     pub(crate) fn report(&self, config: &Config, want: &BTreeMap<String, Tunnel>) -> Report {
         let mut report = Report::default();
-        let problem = |what: &str, why: String| Problem { what: what.to_owned(), why };
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
-        if let (Some(bridge), Some(wanted)) = (&self.bridge, &config.datapath_type)
-            && normal_datapath(&bridge.datapath_type) != normal_datapath(wanted)
-        {
-            let has = normal_datapath(&bridge.datapath_type);
-            let why = format!(
-                "has datapath type {has}, not {wanted}; left as it is, since a change drops its flows"
-            );
-            report.problems.push(problem(&bridge.name, why));
-        }
+        report.problems.extend(self.other_datapath(config));
         for (name, tunnel) in want {
             report.problems.extend(self.unsupported(tunnel).map(|why| problem(name, why)));
         }
         let mut candidates: BTreeMap<&str, Vec<(u16, &Interface)>> = BTreeMap::new();
         for interface in self.interfaces.values() {
-            let iface_id = interface.external_ids.get("iface-id");
             let ours = is_ours(interface);
+            let iface_id = interface.external_ids.get("iface-id").filter(|_| !ours);
             if !ours && iface_id.is_none() {
                 continue;
             }
-            let ofport = match interface.status() {
-                PortStatus::Assigned(ofport @ 1..=OFPORT_MAX) => ofport as u16,
-                PortStatus::Assigned(other) => {
-                    report
-                        .problems
-                        .push(problem(&interface.name, format!("has the reserved port number {other}")));
+            let ofport = match ofport(interface) {
+                Ok(Some(ofport)) => ofport,
+                Ok(None) => continue,
+                Err(problem) => {
+                    report.problems.push(problem);
                     continue;
                 }
-                PortStatus::Failed { error } => {
-                    report.problems.push(problem(&interface.name, error));
-                    continue;
-                }
-                PortStatus::Pending => continue,
             };
-            if ours {
-                let usable =
-                    want.get(&interface.name).is_none_or(|tunnel| self.unsupported(tunnel).is_none());
-                if usable {
-                    report.tunnels.insert(interface.name.clone(), ofport);
-                }
-            } else if let Some(iface_id) = iface_id {
+            if let Some(iface_id) = iface_id {
                 candidates.entry(iface_id).or_default().push((ofport, interface));
+            } else if want.get(&interface.name).is_none_or(|tunnel| self.unsupported(tunnel).is_none()) {
+                report.tunnels.insert(interface.name.clone(), ofport);
             }
         }
-        for (iface_id, mut interfaces) in candidates {
-            interfaces.sort_by_key(|(ofport, _)| *ofport);
-            let Some((ofport, chosen)) = interfaces.first() else { continue };
-            if interfaces.len() > 1 {
-                let names: Vec<&str> =
-                    interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
-                let why = format!(
-                    "{} have the same iface-id; {} counts, which has the lowest port number",
-                    names.join(" and "),
-                    chosen.name
-                );
-                report.problems.push(problem(iface_id, why));
-            }
-            let mac = chosen.external_ids.get("attached-mac").cloned().unwrap_or_default();
-            report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac });
+        for (iface_id, interfaces) in candidates {
+            plug_in(&mut report, iface_id, interfaces);
         }
         report.problems.sort();
         report
     }
+
+    fn other_datapath(&self, config: &Config) -> Option<Problem> {
+        let (bridge, wanted) = self.bridge.as_ref().zip(config.datapath_type.as_ref())?;
+        let has = normal_datapath(&bridge.datapath_type);
+        let why =
+            format!("has datapath type {has}, not {wanted}; left as it is, since a change drops its flows");
+        (has != normal_datapath(wanted)).then(|| problem(&bridge.name, why))
+    }
+}
+
+fn problem(what: &str, why: String) -> Problem {
+    Problem { what: what.to_owned(), why }
+}
+
+/// The number of an ordinary port; `None` as long as it has none.
+fn ofport(interface: &Interface) -> Result<Option<u16>, Problem> {
+    match interface.status() {
+        PortStatus::Assigned(ofport @ 1..=OFPORT_MAX) => Ok(Some(ofport as u16)),
+        PortStatus::Assigned(other) => {
+            Err(problem(&interface.name, format!("has the reserved port number {other}")))
+        }
+        PortStatus::Failed { error } => Err(problem(&interface.name, error)),
+        PortStatus::Pending => Ok(None),
+    }
+}
+
+/// Reports the virtual interface of an `iface-id`. If several have it, the one with the lowest port number counts.
+fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Interface)>) {
+    interfaces.sort_by_key(|(ofport, _)| *ofport);
+    let Some((ofport, chosen)) = interfaces.first() else { return };
+    if interfaces.len() > 1 {
+        let names: Vec<&str> = interfaces.iter().map(|(_, interface)| interface.name.as_str()).collect();
+        let why = format!(
+            "{} have the same iface-id; {} counts, which has the lowest port number",
+            names.join(" and "),
+            chosen.name
+        );
+        report.problems.push(problem(iface_id, why));
+    }
+    let mac = chosen.external_ids.get("attached-mac").cloned().unwrap_or_default();
+    report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac });
 }
 
 /// What must be done to the tunnel ports of a switch.
