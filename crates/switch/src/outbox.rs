@@ -1,8 +1,8 @@
 //! Events on their way to the owner of the driver.
 //!
 //! No task of the driver waits for the owner, who may himself be busy giving the driver work. What he has not taken
-//! is bounded: of reports only the last is kept, of syncs the sum, and everything else comes once for each
-//! connection or transaction.
+//! is bounded: of reports, of standings and of refusals without a transaction only the last is kept, of syncs the sum,
+//! of connections the last few, and everything else comes once for each transaction.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,10 +27,22 @@ struct Kept {
 const CONNECTION_EVENTS_MAX: usize = 64;
 
 impl Outbox {
-    pub(crate) fn put(&self, event: Event) {
+    pub(crate) fn put(&self, mut event: Event) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match &event {
+        match &mut event {
             Event::Report(_) => kept.events.retain(|event| !matches!(event, Event::Report(_))),
+            Event::Standing { .. } => kept.events.retain(|event| !matches!(event, Event::Standing { .. })),
+            Event::Refused { txn: None, .. } => {
+                kept.events.retain(|event| !matches!(event, Event::Refused { txn: None, .. }));
+            }
+            Event::Synced { flow_mods, tunnels_changed } => kept.events.retain(|event| match event {
+                Event::Synced { flow_mods: before, tunnels_changed: tunnels_before } => {
+                    *flow_mods += *before;
+                    *tunnels_changed += *tunnels_before;
+                    false
+                }
+                _ => true,
+            }),
             Event::Connected { .. } | Event::Disconnected { .. } => {
                 let passing =
                     |event: &Event| matches!(event, Event::Connected { .. } | Event::Disconnected { .. });
@@ -111,6 +123,33 @@ mod tests {
             events.iter().filter(|event| matches!(event, Event::Connected { .. })).count(),
             CONNECTION_EVENTS_MAX
         );
+    }
+
+    #[test]
+    fn what_was_not_taken_of_a_switch_that_comes_and_goes_is_bounded() {
+        let outbox = Outbox::default();
+        for n in 0..1000 {
+            outbox.put(Event::Connected { channel: Channel::OpenFlow });
+            outbox.put(Event::Refused { txn: None, count: n, first: Vec::new() });
+            outbox.put(Event::Standing { refused: n });
+            outbox.put(Event::Synced { flow_mods: 2, tunnels_changed: 1 });
+            outbox.put(Event::Disconnected { channel: Channel::OpenFlow, why: String::new() });
+        }
+        let events: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();
+        let others: Vec<&Event> = events
+            .iter()
+            .filter(|event| !matches!(event, Event::Connected { .. } | Event::Disconnected { .. }))
+            .collect();
+        let (refused, first) = (999, Vec::new());
+        assert_eq!(
+            others,
+            [
+                &Event::Refused { txn: None, count: refused, first },
+                &Event::Standing { refused },
+                &Event::Synced { flow_mods: 2000, tunnels_changed: 1000 },
+            ]
+        );
+        assert_eq!(events.len() - others.len(), CONNECTION_EVENTS_MAX);
     }
 
     #[test]
