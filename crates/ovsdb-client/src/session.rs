@@ -161,7 +161,7 @@ impl Session {
             let why = match self.connect_in_time().await {
                 Ok(served) => {
                     reported = None;
-                    tracing::info!(endpoint = %self.endpoint, "connected");
+                    tracing::debug!(endpoint = %self.endpoint, "connected");
                     let since = Instant::now();
                     let Ok(why) = self.serve(served).await else { return };
                     // A server that accepts and breaks off again and again is not called more often for it.
@@ -173,7 +173,7 @@ impl Session {
                 Err(error) => error.to_string(),
             };
             if reported.as_ref() != Some(&why) {
-                tracing::warn!(endpoint = %self.endpoint, why, "not connected");
+                tracing::debug!(endpoint = %self.endpoint, why, "not connected");
                 self.outbox.push(Event::Disconnected { why: why.clone() });
                 reported = Some(why.clone());
             }

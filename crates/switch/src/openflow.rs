@@ -130,7 +130,7 @@ impl Keeper {
             let why = match connect(&self.config.openflow, &self.timing).await {
                 Ok(mut session) => {
                     let features = session.features;
-                    tracing::info!(
+                    tracing::debug!(
                         switch = self.config.name,
                         datapath_id = format_args!("{:016x}", features.datapath_id),
                         tables = features.n_tables,
@@ -156,7 +156,7 @@ impl Keeper {
             self.intent.lock().disconnected(channel);
             let why = format!("{}: {why}", self.config.openflow);
             if told.as_ref() != Some(&why) {
-                tracing::warn!(switch = self.config.name, why, "openflow not connected");
+                tracing::debug!(switch = self.config.name, why, "openflow not connected");
                 self.outbox.put(Event::Disconnected { channel, why: why.clone() });
                 told = Some(why);
             }
