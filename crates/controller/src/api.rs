@@ -178,7 +178,11 @@ fn accepted(applied: Applied) -> pb::Accepted {
         }
         .into(),
     };
-    pb::Accepted { txn: applied.txn, objects: applied.outcomes.into_iter().map(outcome).collect() }
+    pb::Accepted {
+        txn: applied.txn,
+        objects: applied.outcomes.into_iter().map(outcome).collect(),
+        warnings: applied.warnings,
+    }
 }
 
 fn refused(refusal: &Refusal) -> pb::Refusal {

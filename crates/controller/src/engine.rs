@@ -38,6 +38,8 @@ pub struct Applied {
     pub txn: Option<u64>,
     /// What became of each object.
     pub outcomes: Vec<(ObjectKey, Outcome)>,
+    /// What the request leaves to a person, a line each.
+    pub warnings: Vec<String>,
 }
 
 /// The controller and its switches at one moment.
@@ -277,7 +279,8 @@ impl Worker {
             Ok(Accepted { objects, transaction }) => {
                 let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
                 let txn = transaction.as_ref().map(|accomplished| accomplished.record.txn);
-                let applied = Applied { txn, outcomes: outcomes.collect() };
+                let warnings = self.fleet.expect(&objects);
+                let applied = Applied { txn, outcomes: outcomes.collect(), warnings };
                 if let Some(accomplished) = transaction {
                     let computed = accepted.elapsed();
                     effects.push(Effect::Publish { accomplished, objects, accepted, computed });
@@ -372,6 +375,7 @@ impl Worker {
         while let Some(accomplished) = undone.pop() {
             self.core.undo(accomplished).map_err(failed)?;
         }
+        self.fleet.stay();
         for (node, report) in std::mem::take(&mut self.reports) {
             self.core.keep_report(&node, report);
             self.fleet.report_judged(&node, Some(format!("journal: {why}")));

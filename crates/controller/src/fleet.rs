@@ -136,6 +136,9 @@ struct Switch {
     /// `None`: the transport node says too little to reach its switch.
     driver: Option<Box<dyn Driver>>,
     up: BTreeSet<Channel>,
+    /// Whether it is about to be let go, and what it has reported since that is known.
+    goes: bool,
+    held_back: Option<switch::Report>,
     /// Whether it was compared with the desired state since it was connected.
     compared: bool,
     /// Transactions that are sent and not answered, and whether they have tunnels.
@@ -236,12 +239,54 @@ impl Fleet {
         }
     }
 
+    /// Hears of changes that are accepted and not on disk yet: what the switches at end points that change still report
+    /// is not that of the new ones. Says what will be left at the switches of transport nodes that go. What follows
+    /// is [`follow`](Fleet::follow) or [`stay`](Fleet::stay).
+    pub(crate) fn expect(&mut self, objects: &ChangeSet) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for change in objects.effective() {
+            let Some(before) = node_of(&change.before) else { continue };
+            let after = node_of(&change.after);
+            let Some(switch) = self.switches.get_mut(&before.id) else { continue };
+            if after.as_ref().is_none_or(|after| reach(after) != reach(&before)) {
+                switch.goes = true;
+            }
+            if after.is_none() && switch.driver.is_some() {
+                let what = match [Channel::OpenFlow, Channel::Ovsdb]
+                    .map(|channel| switch.up.contains(&channel))
+                {
+                    [true, true] => continue,
+                    [true, false] => format!(
+                        "its database is not connected; the tunnels marked external_ids:weft=tunnel stay if it is \
+                         not back within {:?}",
+                        self.farewell_max
+                    ),
+                    [false, _] => left("not connected"),
+                };
+                warnings.push(format!("transport_node {}: its switch: {what}", before.id));
+            }
+        }
+        warnings
+    }
+
+    /// What was expected is taken back: reports that were held back since count.
+    pub(crate) fn stay(&mut self) {
+        for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.goes) {
+            switch.goes = false;
+            if let Some(report) = switch.held_back.take() {
+                let (node, events) = (node.clone(), self.events.clone());
+                let what = What::Event(Event::Report(report));
+                let event = FleetEvent { node, generation: switch.generation, what };
+                self.runtime.spawn(async move {
+                    // If nobody receives, the controller is stopping.
+                    let _ = events.send(event).await;
+                });
+            }
+        }
+    }
+
     /// Starts, restarts and ends drivers as transport nodes change with transaction `txn`, whose changes were pushed.
     pub(crate) fn follow(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
-        let node_of = |object: &Option<Arc<Object>>| match object.as_deref() {
-            Some(Object::TransportNode(node)) => Some(node.clone()),
-            _ => None,
-        };
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
         for change in objects.effective() {
             match (node_of(&change.before), node_of(&change.after)) {
@@ -449,6 +494,7 @@ impl Fleet {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
             }
+            Event::Report(report) if switch.goes => switch.held_back = Some(report),
             Event::Report(report) => {
                 let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
                 let problems = (!problems.is_empty()).then(|| problems.join("; "));
@@ -549,6 +595,13 @@ fn refusal(count: usize, first: &[Rejection]) -> String {
     match count {
         0 | 1 => format!("refused {first}"),
         _ => format!("refused {first} (and {} more)", count - 1),
+    }
+}
+
+fn node_of(object: &Option<Arc<Object>>) -> Option<TransportNode> {
+    match object.as_deref() {
+        Some(Object::TransportNode(node)) => Some(node.clone()),
+        _ => None,
     }
 }
 

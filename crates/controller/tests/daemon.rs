@@ -314,7 +314,14 @@ async fn drivers_follow_transport_nodes() {
     switches.connect("hv1", report(&[], &[])).await;
     status_when(&mut client, |status| status.switches[0].synced).await;
     let keys = ["hv1", "hv2"].map(|id| ObjectKey::new(Kind::TransportNode, id));
-    let txn = client.delete(&keys, "test").await.unwrap().txn.unwrap();
+    let deleted = client.delete(&keys, "test").await.unwrap();
+    let txn = deleted.txn.unwrap();
+    // Who asked is told what stays.
+    assert!(
+        deleted.warnings[0].starts_with("transport_node hv2: its switch: left as it is: "),
+        "{deleted:?}"
+    );
+    assert_eq!(deleted.warnings.len(), 1);
     assert!(switches.look("hv1", |switch| switch.running));
     assert!(!switches.look("hv2", |switch| switch.running));
     assert_eq!(switches.look("hv1", |switch| shown(switch.desired.as_ref().unwrap())), Vec::<String>::new());

@@ -132,6 +132,9 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
         Ok(Outcome::Deleted) => "deleted",
         Ok(Outcome::Unspecified) | Err(_) => "done",
     };
+    for warning in &accepted.warnings {
+        eprintln!("weft: warning: {warning}");
+    }
     let mut text = String::new();
     let mut objects = Vec::new();
     for result in &accepted.objects {

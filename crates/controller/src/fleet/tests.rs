@@ -251,3 +251,41 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
     assert_eq!(setting.delete("hv2", tunnel()), Progress::Offline);
     assert_eq!((setting.fleet.leaving.len(), setting.fleet.switches.len()), (0, 0));
 }
+
+#[test]
+fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_to_the_new_one() {
+    let mut setting = Setting::new(&(node("hv1", "/a") + &node("hv2", "/b")));
+    let report = || Event::Report(switch::Report::default());
+    let mut batch = Batch::default();
+    batch.add_document("net.yaml", &(node("hv1", "/c") + &node("hv2", "/b")));
+    let changes = setting.objects.plan(batch).unwrap();
+    assert_eq!(setting.fleet.expect(&changes), Vec::<String>::new());
+    assert!(!setting.event("hv1", report()));
+    assert!(setting.event("hv2", report()), "that of another counts");
+    // It does not come to it: the report counts after all.
+    setting.fleet.stay();
+    let event = setting.runtime.block_on(setting.events.recv()).unwrap();
+    assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), switch::Report::default())));
+    // It does: what the new switch reports counts.
+    setting.fleet.expect(&changes);
+    setting.event("hv1", report());
+    setting.follow(&changes);
+    assert!(setting.event("hv1", report()));
+}
+
+#[test]
+fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    let key = ObjectKey::new(network::Kind::TransportNode, "hv1");
+    let told = |setting: &mut Setting| {
+        let changes = setting.objects.plan_delete(std::slice::from_ref(&key)).unwrap();
+        setting.fleet.expect(&changes)
+    };
+    let by_hand = "transport_node hv1: its switch: left as it is: not connected; delete br-int's flows and the tunnels \
+                   marked external_ids:weft=tunnel by hand, or apply the node again";
+    assert_eq!(told(&mut setting), [by_hand]);
+    setting.connect("hv1", Channel::OpenFlow);
+    assert!(told(&mut setting)[0].contains("its database is not connected"));
+    setting.connect("hv1", Channel::Ovsdb);
+    assert_eq!(told(&mut setting), Vec::<String>::new());
+}
