@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::Error;
 use crate::command::{TOOL_PATH, run, tool};
@@ -111,7 +112,10 @@ pub(crate) fn schema() -> Option<PathBuf> {
 }
 
 fn try_kernel() -> Result<(), Error> {
-    let namespace = format!("weft-preflight-{}", std::process::id());
+    // Threads of one process may look at the same time.
+    static TRIES: AtomicU32 = AtomicU32::new(0);
+    let namespace =
+        format!("weft-preflight-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
     let ip = |args: &[&str]| {
         let mut command = tool("ip");
         command.args(args);
@@ -128,6 +132,15 @@ fn try_kernel() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_can_look_at_a_time() {
+        if preflight().is_err() {
+            return;
+        }
+        let looks: Vec<_> = (0..8).map(|_| std::thread::spawn(preflight)).collect();
+        assert!(looks.into_iter().all(|look| look.join().is_ok_and(|result| result.is_ok())));
+    }
 
     #[test]
     fn says_exactly_what_is_missing_and_the_command_to_run() {
