@@ -38,41 +38,51 @@ pub struct Entry {
 
 impl Batch {
     /// Reads the text of a file. Its name says the format (`.yaml`, `.yml`, `.json`, `.jsonl`); if it does not, text
-    /// that begins with a brace or a bracket is JSON and any other is YAML.
+    /// that begins with a brace or a bracket is JSON if it can be read so, and any other is YAML.
     ///
     /// YAML has an object in each document, empty documents aside. JSON has an object, an array of objects, or one
     /// object or array after another.
     pub fn add_document(&mut self, name: &str, text: &str) {
         let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
-        let json = match extension.as_deref() {
-            Some("json" | "jsonl") => true,
-            Some("yaml" | "yml") => false,
-            _ => text.trim_start().starts_with(['{', '[']),
-        };
-        if json {
-            self.add_json(name, text);
-        } else {
-            self.add_yaml(name, text);
+        match extension.as_deref() {
+            Some("json" | "jsonl") => self.add_json(name, text),
+            Some("yaml" | "yml") => self.add_yaml(name, text),
+            _ if text.trim_start().starts_with(['{', '[']) => {
+                let (values, error) = json_values(text);
+                // YAML writes mappings with braces too. If it is neither, quotes tell what was meant.
+                let quoted =
+                    text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
+                if error.is_none() || (quoted && !is_yaml(text)) {
+                    self.add_json_values(name, values, error);
+                } else {
+                    self.add_yaml(name, text);
+                }
+            }
+            _ => self.add_yaml(name, text),
         }
     }
 
     /// Reads objects of JSON text; their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
+        let (values, error) = json_values(text);
+        self.add_json_values(name, values, error);
+    }
+
+    fn add_json_values(&mut self, name: &str, values: Vec<Json>, error: Option<serde_json::Error>) {
         let mut place = Place { document: name.to_owned(), unit: "object", number: 0 };
-        for value in serde_json::Deserializer::from_str(text).into_iter::<Tree>() {
+        for value in values {
             let items = match value {
-                Ok(Tree(Json::Array(items))) => items,
-                Ok(Tree(value)) => vec![value],
-                Err(error) => {
-                    place.number += 1;
-                    self.unreadable(place, format!("not valid JSON: {error}"));
-                    return;
-                }
+                Json::Array(items) => items,
+                value => vec![value],
             };
             for item in &items {
                 place.number += 1;
                 self.add(place.clone(), item);
             }
+        }
+        if let Some(error) = error {
+            place.number += 1;
+            self.unreadable(place, format!("not valid JSON: {error}"));
         }
     }
 
@@ -140,6 +150,22 @@ impl Batch {
             }
         }
     }
+}
+
+/// The values of JSON text, up to the first fault.
+fn json_values(text: &str) -> (Vec<Json>, Option<serde_json::Error>) {
+    let mut values = Vec::new();
+    for value in serde_json::Deserializer::from_str(text).into_iter::<Tree>() {
+        match value {
+            Ok(Tree(value)) => values.push(value),
+            Err(error) => return (values, Some(error)),
+        }
+    }
+    (values, None)
+}
+
+fn is_yaml(text: &str) -> bool {
+    serde_norway::Deserializer::from_str(text).all(|document| Tree::deserialize(document).is_ok())
 }
 
 /// Reads an object; if there is any fault, the result is not to be used.

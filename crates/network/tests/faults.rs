@@ -215,6 +215,31 @@ fn json_comes_as_object_array_or_lines() {
 }
 
 #[test]
+fn text_of_no_known_format_that_is_no_json_can_be_yaml() {
+    let objects = |text: &str| {
+        let mut batch = Batch::default();
+        batch.add_document("standard input", text);
+        let changes = store().plan(batch).unwrap_or_else(|faults| panic!("{text}: {faults:?}"));
+        changes.changes.iter().map(|change| change.key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(objects("{kind: switch, id: x}"), ["switch x"]);
+    assert_eq!(objects("{\"kind\": switch, id: x}\n---\n{kind: switch, id: y}\n"), ["switch x", "switch y"]);
+    assert_eq!(
+        objects(r#"{"kind": "switch", "id": "x"} {"kind": "switch", "id": "y"}"#),
+        ["switch x", "switch y"]
+    );
+
+    // What is neither is told in the form that was meant.
+    let fault = |text: &str| faults_of("standard input", text).concat();
+    let json = fault(r#"[{"kind": "switch", "id" "x"}]"#);
+    assert!(json.starts_with("syntax: standard input: object 1: not valid JSON: "), "{json}");
+    let yaml = fault("{kind: switch, id: x");
+    assert!(yaml.starts_with("syntax: standard input: document 1: not valid YAML: "), "{yaml}");
+    // The name of a file says what was meant.
+    assert!(faults_of("net.json", "{kind: switch, id: x}").concat().contains("not valid JSON"));
+}
+
+#[test]
 fn deleting_names_the_referrers() {
     use network::{Kind, ObjectKey};
     let mut store = store();
