@@ -121,8 +121,15 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::WatchReceiptsRequest>,
     ) -> Result<Response<Self::WatchReceiptsStream>, Status> {
-        let from = request.into_inner().from_txn;
+        let pb::WatchReceiptsRequest { from_txn: from, strict } = request.into_inner();
         let (kept, mut live) = self.engine.watch(from).await.map_err(stopping)?;
+        if let Some(from) = from.filter(|_| strict)
+            && kept.first().is_none_or(|first| first.txn != from)
+        {
+            return Err(Status::not_found(format!(
+                "the receipt of transaction {from} is not kept: it is too old, older than the controller's last start, or still to come"
+            )));
+        }
         let (sender, receiver) = mpsc::channel(CHUNK);
         tokio::spawn(async move {
             for receipt in &kept {

@@ -171,16 +171,23 @@ impl Client {
         &mut self,
         from_txn: Option<u64>,
     ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
-        let request = pb::WatchReceiptsRequest { from_txn };
+        self.watch(pb::WatchReceiptsRequest { from_txn, strict: false }).await
+    }
+
+    async fn watch(
+        &mut self,
+        request: pb::WatchReceiptsRequest,
+    ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
         let stream = self.inner.watch_receipts(request).await.map_err(|status| self.failed(status))?;
         let client = self.clone();
         Ok(stream.into_inner().map(move |receipt| receipt.map_err(|status| client.failed(status))))
     }
 
     /// Waits until a transaction is complete: every switch that it changes has answered or is not connected. `None`
-    /// if the controller ended before.
+    /// if the controller ended before; [`ClientError::NotFound`] if its receipt is not kept.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
-        let mut receipts = std::pin::pin!(self.receipts(Some(txn)).await?);
+        let mut receipts =
+            std::pin::pin!(self.watch(pb::WatchReceiptsRequest { from_txn: Some(txn), strict: true }).await?);
         while let Some(receipt) = receipts.next().await {
             let receipt = receipt?;
             if receipt.txn == txn && receipt.complete {

@@ -393,6 +393,27 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_a_receipt_that_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    apply(&mut running.client().await, NETWORK).await.unwrap();
+    assert!(within(running.client().await.settled(1)).await.unwrap().is_some());
+    running.stop().await;
+
+    // Receipts do not outlive the controller.
+    let running = start(folder.path()).await;
+    for txn in [1, 2] {
+        let error = within(running.client().await.settled(txn)).await.unwrap_err();
+        assert!(matches!(error, ClientError::NotFound(_)), "{error}");
+        assert!(
+            error.to_string().starts_with(&format!("the receipt of transaction {txn} is not kept")),
+            "{error}"
+        );
+    }
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_refused_interface_shows_in_the_status_and_is_tried_again() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;

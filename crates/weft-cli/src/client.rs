@@ -13,6 +13,7 @@ use network::{Batch, Kind, ObjectKey};
 
 use crate::exit::Failure;
 use crate::flows;
+use crate::wait::Wait;
 
 /// How long a controller may take to start answering, and how often it is looked for meanwhile.
 const STARTING: Duration = Duration::from_secs(2);
@@ -33,13 +34,13 @@ pub(crate) struct Address {
 
 impl Address {
     /// Connects, and does `work` with the connection.
-    fn with<T, F: Future<Output = Result<T, ClientError>>>(
+    fn with<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         work: impl FnOnce(Client) -> F,
     ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::outside("cannot start", error))?;
-        runtime.block_on(async { work(self.connect().await?).await }).map_err(failed)
+        runtime.block_on(async { work(self.connect().await.map_err(failed)?).await })
     }
 
     /// Connects; a controller that is just being started gets a moment to appear.
@@ -74,9 +75,8 @@ pub(crate) struct Apply {
     /// Files of objects, YAML or JSON; `-` is standard input. All of them are one transaction
     #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Wait until the switches have what follows from it
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: Wait,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -88,13 +88,12 @@ impl Apply {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let documents = self.files.iter().map(read_document).collect::<Result<Vec<_>, Failure>>()?;
-        let wait = self.wait;
-        let accepted = self.address.with(|mut client| async move {
-            let accepted = client.apply(documents, "weft apply").await?;
-            settle(&mut client, &accepted, wait).await?;
-            Ok(accepted)
-        })?;
-        show_accepted(&accepted, self.json)
+        let (wait, json) = (self.wait, self.json);
+        self.address.with(|mut client| async move {
+            let accepted = client.apply(documents, "weft apply").await.map_err(failed)?;
+            show_accepted(&accepted, json)?;
+            wait.settle(&mut client, &accepted).await
+        })
     }
 }
 
@@ -114,13 +113,6 @@ fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
         Failure::Rejected(format!("{name}: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
     })?;
     Ok((name, text))
-}
-
-async fn settle(client: &mut Client, accepted: &Accepted, wait: bool) -> Result<(), ClientError> {
-    if let (true, Some(txn)) = (wait, accepted.txn) {
-        client.settled(txn).await?;
-    }
-    Ok(())
 }
 
 /// Says what became of each object.
@@ -180,8 +172,9 @@ impl Get {
 
     fn objects(&self, kind: String) -> Result<(), Failure> {
         let id = self.id.clone();
-        let objects =
-            self.address.with(|mut client| async move { client.get(&kind, id.as_deref()).await })?;
+        let objects = self
+            .address
+            .with(|mut client| async move { client.get(&kind, id.as_deref()).await.map_err(failed) })?;
         let mut text = String::new();
         for (number, object) in objects.iter().enumerate() {
             if self.json {
@@ -195,7 +188,7 @@ impl Get {
     }
 
     fn status(&self) -> Result<(), Failure> {
-        let status = self.address.with(|mut client| async move { client.status().await })?;
+        let status = self.address.with(|mut client| async move { client.status().await.map_err(failed) })?;
         let mut text = String::new();
         if self.json {
             let switches: Vec<_> = status
@@ -242,7 +235,8 @@ impl Get {
             .id
             .clone()
             .ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
-        let flows = self.address.with(|mut client| async move { client.flows(&node).await })?;
+        let flows =
+            self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
         print(&if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
     }
 }
@@ -273,9 +267,8 @@ pub(crate) struct Delete {
     kind: String,
     /// Which
     id: String,
-    /// Wait until the switches have what follows from it
-    #[arg(long)]
-    wait: bool,
+    #[command(flatten)]
+    wait: Wait,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -286,15 +279,15 @@ pub(crate) struct Delete {
 impl Delete {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let kind: Kind = self.kind.parse().map_err(|error| Failure::Rejected(format!("{error}")))?;
+        let kind = singular(&self.kind).parse();
+        let kind: Kind = kind.map_err(|error| Failure::Rejected(format!("kind {:?}: {error}", self.kind)))?;
         let key = ObjectKey { kind, id: self.id.clone() };
-        let wait = self.wait;
-        let accepted = self.address.with(|mut client| async move {
-            let accepted = client.delete(&[key], "weft delete").await?;
-            settle(&mut client, &accepted, wait).await?;
-            Ok(accepted)
-        })?;
-        show_accepted(&accepted, self.json)
+        let (wait, json) = (self.wait, self.json);
+        self.address.with(|mut client| async move {
+            let accepted = client.delete(&[key], "weft delete").await.map_err(failed)?;
+            show_accepted(&accepted, json)?;
+            wait.settle(&mut client, &accepted).await
+        })
     }
 }
 

@@ -13,6 +13,7 @@ mod exit;
 mod flows;
 mod lab;
 mod program;
+mod wait;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,102 @@
+//! `--wait`: until the switches have what follows from a transaction.
+
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use controller::Client;
+use controller::pb::switch_receipt::State;
+use controller::pb::{Accepted, Outcome, Receipt};
+use network::Kind;
+
+use crate::exit::{Failure, say};
+
+/// How often new switches are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Whether to wait, and for how long.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct Wait {
+    /// Wait until the switches have what follows from it; those that are not connected are named
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "wait")]
+    timeout: u64,
+}
+
+impl Wait {
+    /// Waits, if that is wanted, for the switches that an accepted request changes.
+    pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Result<(), Failure> {
+        let Some(txn) = accepted.txn.filter(|_| self.wait) else { return Ok(()) };
+        let begun = Instant::now();
+        let limit = Duration::from_secs(self.timeout);
+        let fault = |why: String| {
+            Failure::Outside(format!("transaction {txn} is accepted, but {why}; see `weft get status`"))
+        };
+        let receipt = match tokio::time::timeout(limit, client.settled(txn)).await {
+            Err(_) => {
+                return Err(fault(format!("not every switch has answered within {} s", self.timeout)));
+            }
+            Ok(Err(error)) => return Err(fault(error.to_string())),
+            Ok(Ok(None)) => {
+                return Err(fault("the controller ended before every switch had answered".to_owned()));
+            }
+            Ok(Ok(Some(receipt))) => receipt,
+        };
+        if let Some(why) = refusals(&receipt) {
+            return Err(fault(why));
+        }
+        let (new, gone) = (nodes(accepted, Outcome::Created), nodes(accepted, Outcome::Deleted));
+        for switch in receipt.switches.iter().filter(|switch| switch.state() == State::Offline) {
+            let node = &switch.transport_node;
+            if gone.contains(node) {
+                say(format_args!("warning: {node} was not connected; its switch keeps what it has"));
+            } else if !new.contains(node) {
+                say(format_args!("warning: {node} is not connected; it gets this when it is"));
+            }
+        }
+        in_order(client, new, || limit.saturating_sub(begun.elapsed())).await.map_err(fault)
+    }
+}
+
+/// What switches said against it.
+fn refusals(receipt: &Receipt) -> Option<String> {
+    let refused = receipt.switches.iter().filter(|switch| switch.state() == State::Refused);
+    let texts: Vec<String> =
+        refused.map(|switch| format!("{}: {}", switch.transport_node, switch.error)).collect();
+    (!texts.is_empty()).then(|| texts.join("\n"))
+}
+
+/// The transport nodes with this outcome. The switch of one that is new cannot have been connected when the transaction
+/// was pushed.
+fn nodes(accepted: &Accepted, outcome: Outcome) -> Vec<String> {
+    let results = accepted.objects.iter().filter(|result| result.outcome() == outcome);
+    let objects = results.filter_map(|result| result.object.as_ref());
+    let nodes = objects.filter(|object| object.kind == Kind::TransportNode.name());
+    nodes.map(|object| object.id.clone()).collect()
+}
+
+/// Waits until these transport nodes are connected and have all that they should; warns of those that are not in time.
+async fn in_order(
+    client: &mut Client,
+    mut nodes: Vec<String>,
+    left: impl Fn() -> Duration,
+) -> Result<(), String> {
+    while !nodes.is_empty() {
+        let status = client.status().await.map_err(|error| error.to_string())?;
+        let switch = |node: &String| status.switches.iter().find(|switch| switch.transport_node == *node);
+        nodes.retain(|node| switch(node).is_some_and(|switch| !(switch.connected && switch.synced)));
+        if left().is_zero() {
+            for node in &nodes {
+                let error = switch(node).map(|switch| switch.last_error.as_str()).unwrap_or_default();
+                let why = if error.is_empty() { String::new() } else { format!(": {error}") };
+                say(format_args!("warning: {node} is not in order yet{why}"));
+            }
+            return Ok(());
+        }
+        if !nodes.is_empty() {
+            tokio::time::sleep(LOOK.min(left())).await;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! `--wait` against a controller whose switches answer as the test wants.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod support;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use controller::pb::controller_server::{Controller, ControllerServer};
+use controller::pb::switch_receipt::State;
+use controller::pb::{self, Outcome};
+use support::Folder;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_stream::{Stream, StreamExt as _};
+use tonic::{Request, Response, Status};
+
+/// What the controller says.
+#[derive(Default)]
+struct Script {
+    /// What became of transport nodes.
+    nodes: Vec<(&'static str, Outcome)>,
+    /// Receipts of the one transaction, one after another.
+    receipts: Vec<pb::Receipt>,
+    /// Whether the stream of receipts goes on after them, in silence.
+    silent: bool,
+    /// How often `hv1` is asked after before it is in order; `None`: for ever.
+    in_order_after: Option<usize>,
+}
+
+struct Fake {
+    script: Script,
+    asked: Arc<AtomicUsize>,
+}
+
+type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl Controller for Fake {
+    async fn apply(&self, _: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
+        let result = |(id, outcome): &(&str, Outcome)| pb::ObjectOutcome {
+            object: Some(pb::ObjectRef { kind: "transport_node".to_owned(), id: (*id).to_owned() }),
+            outcome: (*outcome).into(),
+        };
+        let objects = self.script.nodes.iter().map(result).collect();
+        let accepted = pb::Accepted { txn: Some(7), objects, ..pb::Accepted::default() };
+        let result = Some(pb::apply_response::Result::Accepted(accepted));
+        Ok(Response::new(pb::ApplyResponse { result }))
+    }
+
+    async fn delete(&self, _: Request<pb::DeleteRequest>) -> Result<Response<pb::DeleteResponse>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    type GetStream = Results<pb::GetResponse>;
+
+    async fn get(&self, _: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    type ListFlowsStream = Results<pb::ListFlowsResponse>;
+
+    async fn list_flows(
+        &self,
+        _: Request<pb::ListFlowsRequest>,
+    ) -> Result<Response<Self::ListFlowsStream>, Status> {
+        Err(Status::unimplemented("not in this test"))
+    }
+
+    async fn status(&self, _: Request<pb::StatusRequest>) -> Result<Response<pb::StatusResponse>, Status> {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+        let synced = self.script.in_order_after.is_some_and(|after| asked >= after);
+        let switch = pb::SwitchStatus {
+            transport_node: "hv1".to_owned(),
+            connected: true,
+            synced,
+            last_error: if synced { String::new() } else { "connection refused".to_owned() },
+            ..pb::SwitchStatus::default()
+        };
+        Ok(Response::new(pb::StatusResponse { switches: vec![switch], ..pb::StatusResponse::default() }))
+    }
+
+    type WatchReceiptsStream = Results<pb::Receipt>;
+
+    async fn watch_receipts(
+        &self,
+        _: Request<pb::WatchReceiptsRequest>,
+    ) -> Result<Response<Self::WatchReceiptsStream>, Status> {
+        let receipts = tokio_stream::iter(self.script.receipts.clone().into_iter().map(Ok));
+        let stream: Self::WatchReceiptsStream = if self.script.silent {
+            Box::pin(receipts.chain(tokio_stream::pending()))
+        } else {
+            Box::pin(receipts)
+        };
+        Ok(Response::new(stream))
+    }
+}
+
+fn receipt(switches: &[(&str, State, &str)]) -> pb::Receipt {
+    let switch = |&(node, state, error): &(&str, State, &str)| pb::SwitchReceipt {
+        transport_node: node.to_owned(),
+        state: state.into(),
+        error: error.to_owned(),
+        ..pb::SwitchReceipt::default()
+    };
+    let complete = switches.iter().all(|(_, state, _)| *state != State::Pending);
+    pb::Receipt {
+        txn: 7,
+        switches: switches.iter().map(switch).collect(),
+        complete,
+        ..pb::Receipt::default()
+    }
+}
+
+/// Status and standard error of `weft apply --wait`, and how often the status was asked for.
+fn apply(script: Script, more: &[&str]) -> (Option<i32>, String, usize) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let service = ControllerServer::new(Fake { script, asked: asked.clone() });
+    let server = tonic::transport::Server::builder().add_service(service);
+    runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    let arguments = ["apply", "-f", "-", "--wait", "--controller", &address];
+    let outcome = Folder::new().weft_reading("{kind: switch, id: x}", &[&arguments, more].concat());
+    runtime.shutdown_background();
+    (outcome.status, outcome.stderr, asked.load(Ordering::SeqCst))
+}
+
+#[test]
+fn all_in_place_is_done_without_a_word() {
+    let receipts = vec![receipt(&[("hv1", State::Pending, "")]), receipt(&[("hv1", State::Confirmed, "")])];
+    let outcome = apply(Script { receipts, ..Script::default() }, &[]);
+    assert_eq!(outcome, (Some(0), String::new(), 0));
+}
+
+#[test]
+fn a_refusal_is_told_and_is_a_failure() {
+    let (confirmed, refused) =
+        (("hv1", State::Confirmed, ""), ("hv2", State::Refused, "refused table=0: BAD"));
+    let receipts = vec![receipt(&[confirmed, refused])];
+    let (status, stderr, _) = apply(Script { receipts, ..Script::default() }, &[]);
+    assert_eq!(status, Some(3), "{stderr}");
+    assert!(stderr.contains("hv2: refused table=0: BAD") && !stderr.contains("hv1"), "{stderr}");
+}
+
+#[test]
+fn switches_that_are_away_are_named() {
+    let receipts = vec![receipt(&[("hv1", State::Confirmed, ""), ("hv2", State::Offline, "")])];
+    let (status, stderr, _) = apply(Script { receipts, ..Script::default() }, &[]);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(stderr, "warning: hv2 is not connected; it gets this when it is\n");
+}
+
+#[test]
+fn a_controller_that_ends_meanwhile_is_a_failure() {
+    let receipts = vec![receipt(&[("hv1", State::Pending, "")])];
+    let (status, stderr, _) = apply(Script { receipts, ..Script::default() }, &[]);
+    assert_eq!(status, Some(3), "{stderr}");
+    assert!(stderr.contains("transaction 7 is accepted, but the controller ended"), "{stderr}");
+}
+
+#[test]
+fn the_wait_ends_when_its_time_is_over() {
+    let receipts = vec![receipt(&[("hv1", State::Pending, "")])];
+    let script = Script { receipts, silent: true, ..Script::default() };
+    let (status, stderr, _) = apply(script, &["--timeout", "1"]);
+    assert_eq!(status, Some(3), "{stderr}");
+    assert!(stderr.contains("not every switch has answered within 1 s"), "{stderr}");
+    let unused = Folder::new().weft(&["apply", "-f", "-", "--timeout", "1"]);
+    unused.has_status(2);
+}
+
+#[test]
+fn new_transport_nodes_are_waited_for() {
+    let script = |in_order_after| Script {
+        nodes: vec![("hv1", Outcome::Created)],
+        receipts: vec![receipt(&[("hv1", State::Offline, "")])],
+        in_order_after,
+        ..Script::default()
+    };
+    assert_eq!(apply(script(Some(3)), &[]), (Some(0), String::new(), 4));
+    let (status, stderr, asked) = apply(script(None), &["--timeout", "1"]);
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(stderr, "warning: hv1 is not in order yet: connection refused\n");
+    assert!(asked > 1);
+}
+
+#[test]
+fn delete_takes_plurals_and_names_a_faulty_word() {
+    let folder = Folder::new();
+    let outcome = folder.weft(&["delete", "swiches", "x"]);
+    assert!(outcome.has_status(1).stderr.contains("kind \"swiches\": no such kind"), "{}", outcome.stderr);
+    // Nobody is there, but the kind is understood.
+    let outcome = folder.weft(&["delete", "switches", "x", "--controller", "unix:/nowhere/weft.sock"]);
+    assert!(outcome.has_status(3).stderr.contains("no controller answers"), "{}", outcome.stderr);
+}
