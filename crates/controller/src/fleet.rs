@@ -4,7 +4,7 @@
 //! switch is connected or not: it merges what waits, so nothing is queued for a switch that is away, and it sends the
 //! difference when the switch is back.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,10 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::receipt::{Progress, Receipts, SwitchReceipt};
+
+mod state;
+
+use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
@@ -129,100 +133,6 @@ struct Leaving {
     switch: Switch,
 }
 
-#[derive(Default)]
-struct Switch {
-    generation: u64,
-    reach: [Option<String>; 3],
-    /// `None`: the transport node says too little to reach its switch.
-    driver: Option<Box<dyn Driver>>,
-    up: BTreeSet<Channel>,
-    /// Whether it is about to be let go, and what it has reported since that is known.
-    goes: bool,
-    held_back: Option<switch::Report>,
-    /// Whether it was compared with the desired state since it was connected.
-    compared: bool,
-    /// Transactions that are sent and not answered, and whether they have tunnels.
-    pending: BTreeMap<u64, bool>,
-    /// Transactions that wait for a connection: their receipts say so, and nobody waits for their answers.
-    flows_behind: Behind,
-    tunnels_behind: Behind,
-    last_pushed: Option<u64>,
-    confirmed_txn: Option<u64>,
-    sync_flow_mods: Option<usize>,
-    /// How many flows and tunnels the switch refuses now.
-    refused: usize,
-    faults: Faults,
-}
-
-/// Transactions that a switch gets together when it is back.
-#[derive(Default)]
-struct Behind {
-    count: usize,
-    /// The driver confirms all of them by this one.
-    last: u64,
-}
-
-/// What is wrong with a switch, each until it is mended.
-#[derive(Default)]
-struct Faults {
-    /// The connection that is down, and why.
-    connection: BTreeMap<Channel, String>,
-    /// What the switch refused last, until its driver says that nothing is refused any more.
-    refused: Option<String>,
-    /// Its last report, refused by the rules.
-    report: Option<String>,
-    /// What it reports as wrong.
-    problems: Option<String>,
-    /// Why there is no driver.
-    unreachable: Option<String>,
-}
-
-impl Switch {
-    fn behind(&mut self, tunnels: bool) -> &mut Behind {
-        if tunnels { &mut self.tunnels_behind } else { &mut self.flows_behind }
-    }
-
-    /// Whether a transaction can be in force soon.
-    fn reaches(&self, tunnels: bool) -> bool {
-        self.up.contains(&Channel::OpenFlow) && (!tunnels || self.up.contains(&Channel::Ovsdb))
-    }
-
-    /// Takes the transactions that wait for a connection now, out of those that are pending.
-    fn fall_behind(&mut self) -> Vec<u64> {
-        let [flows, tunnels] = [false, true].map(|tunnels| self.reaches(tunnels));
-        let lost: Vec<(u64, bool)> = self
-            .pending
-            .extract_if(.., |_, has_tunnels| !if *has_tunnels { tunnels } else { flows })
-            .collect();
-        for (txn, tunnels) in &lost {
-            self.behind(*tunnels).add(*txn);
-        }
-        lost.into_iter().map(|(txn, _)| txn).collect()
-    }
-
-    /// A transaction is answered; whether its receipt waits for that.
-    fn answered(&mut self, txn: u64) -> bool {
-        for tunnels in [false, true] {
-            let behind = self.behind(tunnels);
-            if behind.last == txn {
-                *behind = Behind::default();
-            }
-        }
-        self.pending.remove(&txn).is_some()
-    }
-
-    fn unanswered(&self) -> usize {
-        self.pending.len() + self.flows_behind.count + self.tunnels_behind.count
-    }
-}
-
-impl Behind {
-    fn add(&mut self, txn: u64) {
-        self.count += 1;
-        self.last = self.last.max(txn);
-    }
-}
-
 impl Fleet {
     pub(crate) fn new(drivers: Box<dyn Drivers>, runtime: Handle, events: mpsc::Sender<FleetEvent>) -> Self {
         let (switches, leaving, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
@@ -245,8 +155,8 @@ impl Fleet {
     pub(crate) fn expect(&mut self, objects: &ChangeSet) -> Vec<String> {
         let mut warnings = Vec::new();
         for change in objects.effective() {
-            let Some(before) = node_of(&change.before) else { continue };
-            let after = node_of(&change.after);
+            let Some(before) = node_of(change.before.as_ref()) else { continue };
+            let after = node_of(change.after.as_ref());
             let Some(switch) = self.switches.get_mut(&before.id) else { continue };
             if after.as_ref().is_none_or(|after| reach(after) != reach(&before)) {
                 switch.goes = true;
@@ -289,7 +199,7 @@ impl Fleet {
     pub(crate) fn follow(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
         for change in objects.effective() {
-            match (node_of(&change.before), node_of(&change.after)) {
+            match (node_of(change.before.as_ref()), node_of(change.after.as_ref())) {
                 (Some(before), None) => ending.extend(self.leave(&before.id, txn)),
                 (None, Some(after)) => starting.push(after),
                 (Some(before), Some(after)) if reach(&before) != reach(&after) => starting.push(after),
@@ -494,16 +404,7 @@ impl Fleet {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
             }
-            Event::Report(report) if switch.goes => switch.held_back = Some(report),
-            Event::Report(report) => {
-                let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
-                let problems = (!problems.is_empty()).then(|| problems.join("; "));
-                if let Some(problems) = problems.as_ref().filter(|_| switch.faults.problems != problems) {
-                    warn!(switch = node, problems, "switch reports problems");
-                }
-                switch.faults.problems = problems;
-                return Some((node, report));
-            }
+            Event::Report(report) => return switch.reported(&node, report).map(|report| (node, report)),
             Event::Confirmed { txn, at } => {
                 debug!(switch = node, txn, "transaction in force");
                 switch.confirmed_txn = switch.confirmed_txn.max(Some(txn));
@@ -514,10 +415,8 @@ impl Fleet {
             Event::Refused { txn, count, first } => {
                 // The driver has logged it.
                 let text = refusal(count, &first);
-                if let Some(txn) = txn {
-                    if switch.answered(txn) {
-                        self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
-                    }
+                if let Some(txn) = txn.filter(|txn| switch.answered(*txn)) {
+                    self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
                 }
                 switch.faults.refused = Some(text);
             }
@@ -571,16 +470,6 @@ impl Fleet {
     }
 }
 
-impl Faults {
-    fn worst(&self) -> Option<String> {
-        let connection = || self.connection.values().next().cloned();
-        let refused = || self.refused.clone();
-        let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
-        let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
-        first.or_else(|| self.problems.clone())
-    }
-}
-
 /// What is to be done about a switch that is let go with what is ours.
 fn left(why: &str) -> String {
     format!(
@@ -598,8 +487,8 @@ fn refusal(count: usize, first: &[Rejection]) -> String {
     }
 }
 
-fn node_of(object: &Option<Arc<Object>>) -> Option<TransportNode> {
-    match object.as_deref() {
+fn node_of(object: Option<&Arc<Object>>) -> Option<TransportNode> {
+    match object.map(|object| &**object) {
         Some(Object::TransportNode(node)) => Some(node.clone()),
         _ => None,
     }
