@@ -3,7 +3,8 @@
 //!
 //! Promise: whatever happens to the switch, the connections or the controller, the switch ends up with the desired
 //! flows and tunnels; what is right is never touched, so a controller that comes back to a switch that is right
-//! sends it no flow-mod at all; and every transaction ends with its confirmation or with the switch's refusal.
+//! sends it no flow-mod at all; and every transaction ends with its confirmation or with the switch's refusal, those
+//! that came while the switch was away together. A switch that is away costs no more memory than its network.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -49,7 +50,8 @@
 //!
 //! What the switch refuses does not hold up the rest: a bundle is discarded if any of its flows is bad, then sent
 //! again without those, and if that does not help either, flow by flow; [`Event::Refused`] names what was bad, and
-//! it is not sent again before it changes or the switch is connected anew.
+//! it is not sent again before it changes or the switch is connected anew. [`Event::Standing`] says how much of it
+//! there is, until it is mended.
 //!
 //! Left out on purpose: rules and networks (this crate knows OpenFlow and OVSDB, nothing else), groups, meters and
 //! BFD, and changes that others make to the flows while the connection lasts: they are found at the next one. Flows
