@@ -20,6 +20,7 @@ use crate::labels::{LabelChanges, LabelUndo, Labels};
 use crate::origins::Origins;
 use crate::outputs::split;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
+pub use crate::refused::Verdict;
 use crate::refused::{Entry, Refused};
 use crate::reports::{NodeReport, Reports};
 use crate::rules::Rules;
@@ -85,7 +86,7 @@ pub struct Accomplished {
     pub record: Record,
     /// By transport node, what its switch is to change.
     pub changes: BTreeMap<String, Changes>,
-    undo: Undo,
+    undo: Box<Undo>,
 }
 
 /// What takes a transaction back.
@@ -232,9 +233,8 @@ impl Core {
         self.refused.is_due()
     }
 
-    /// What to tell of a transport node's last report, if all its parts are judged and it was not told already: what is
-    /// refused of it, or `None`.
-    pub fn verdict(&mut self, node: &str) -> Option<Option<String>> {
+    /// What to tell of a transport node's last report, if all its parts are judged and it was not told already.
+    pub fn verdict(&mut self, node: &str) -> Option<Verdict> {
         self.refused.verdict(node)
     }
 
@@ -256,7 +256,7 @@ impl Core {
         let mut record = self.record(&rows, &format!("switch {node}"), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(Some(Accomplished { record, changes, undo }))
+        Ok(Some(Accomplished { record, changes, undo: Box::new(undo) }))
     }
 
     /// The objects in force.
@@ -336,6 +336,7 @@ impl Core {
         record.reports = (!all_used).then(|| ReportChanges::of(&reported));
         undo.labels = Some(self.labels.commit(labels));
         undo.rows = rows;
+        let undo = Box::new(undo);
         Ok(Accepted { objects, transaction: Some(Accomplished { record, changes, undo }) })
     }
 
@@ -343,7 +344,7 @@ impl Core {
     /// must not be used any more.
     pub fn undo(&mut self, accomplished: Accomplished) -> Result<(), CoreError> {
         let Accomplished { record, undo, .. } = accomplished;
-        let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = undo;
+        let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = *undo;
         let rows = Rows { insert: delete, delete: insert };
         let run = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows);
         let changes =

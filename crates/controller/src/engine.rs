@@ -175,7 +175,7 @@ impl Engine {
 
 /// What a group of requests has led to and waits for the journal.
 enum Effect {
-    Publish { accomplished: Accomplished, objects: ChangeSet, accepted: Instant, computed: Duration },
+    Publish { accomplished: Box<Accomplished>, objects: ChangeSet, accepted: Instant, computed: Duration },
     Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
     Query(Request),
 }
@@ -282,6 +282,7 @@ impl Worker {
                 let warnings = self.fleet.expect(&objects);
                 let applied = Applied { txn, outcomes: outcomes.collect(), warnings };
                 if let Some(accomplished) = transaction {
+                    let accomplished = Box::new(accomplished);
                     let computed = accepted.elapsed();
                     effects.push(Effect::Publish { accomplished, objects, accepted, computed });
                 }
@@ -320,10 +321,11 @@ impl Worker {
         accepted: Instant,
         effects: &mut Vec<Effect>,
     ) {
-        if let Some(refused) = self.core.verdict(node) {
-            self.fleet.report_judged(node, refused);
+        if let Some(verdict) = self.core.verdict(node) {
+            self.fleet.report_judged(node, verdict.refusal());
         }
         if let Some(accomplished) = transaction {
+            let accomplished = Box::new(accomplished);
             let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
             effects.push(Effect::Publish { accomplished, objects, accepted, computed });
         }
@@ -346,7 +348,7 @@ impl Worker {
         for effect in effects {
             match effect {
                 Effect::Publish { accomplished, objects, accepted, computed } => {
-                    self.publish(accomplished, &objects, accepted, computed);
+                    self.publish(*accomplished, &objects, accepted, computed);
                 }
                 // Whoever asked may be gone.
                 Effect::Answer { answer, result } => drop(answer.send(result)),
@@ -373,7 +375,7 @@ impl Worker {
             }
         }
         while let Some(accomplished) = undone.pop() {
-            self.core.undo(accomplished).map_err(failed)?;
+            self.core.undo(*accomplished).map_err(failed)?;
         }
         self.fleet.stay();
         for (node, report) in std::mem::take(&mut self.reports) {

@@ -319,9 +319,9 @@ mod tests {
     fn what_a_full_disk_does_not_take_leaves_no_trace() {
         let folder = tempfile::tempdir().unwrap();
         let (journal, _) = Journal::open(folder.path()).unwrap();
-        let Journal { path, file, len, last_txn, _lock } = journal;
+        let Journal { path, file, len, last_txn, _lock: lock } = journal;
         let file = Full { file, room: Some(usize::MAX) };
-        let mut journal = Journal { path: path.clone(), file, len, last_txn, _lock };
+        let mut journal = Journal { path: path.clone(), file, len, last_txn, _lock: lock };
         journal.append(&[record(1)]).unwrap();
         let one = fs::read(&path).unwrap();
         for room in [0, 1, one.len(), one.len() + 5] {

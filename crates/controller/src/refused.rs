@@ -27,6 +27,25 @@ impl fmt::Display for Port {
     }
 }
 
+/// What became of the last report of a transport node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All of it is accepted.
+    Accepted,
+    /// Something of it is refused, for this reason.
+    Refused(String),
+}
+
+impl Verdict {
+    /// Why something of it is refused.
+    pub fn refusal(self) -> Option<String> {
+        match self {
+            Verdict::Accepted => None,
+            Verdict::Refused(why) => Some(why),
+        }
+    }
+}
+
 /// A part of a report, to be tried as one. What is no more goes with every part; the part of no ports is that alone.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -133,19 +152,18 @@ impl Refused {
         }
     }
 
-    /// What to tell of a transport node's report, if all of it is judged and that was not told already: `None` if
-    /// nothing is refused.
-    pub(crate) fn verdict(&mut self, node: &str) -> Option<Option<String>> {
+    /// What to tell of a transport node's report, if all of it is judged and that was not told already.
+    pub(crate) fn verdict(&mut self, node: &str) -> Option<Verdict> {
         if self.due.iter().any(|part| part.node == node) {
             return None;
         }
-        let Some(entry) = self.nodes.get_mut(node) else { return Some(None) };
+        let Some(entry) = self.nodes.get_mut(node) else { return Some(Verdict::Accepted) };
         let text = entry.text();
         if entry.told == text {
             return None;
         }
         entry.told.clone_from(&text);
-        Some(text)
+        Some(text.map_or(Verdict::Accepted, Verdict::Refused))
     }
 }
 

@@ -177,7 +177,7 @@ fn retry(core: &mut Core, records: &mut Vec<Record>) -> Option<String> {
         verdict = core.verdict(&retried.node).or(verdict);
     }
     assert!(!core.is_retry_due());
-    verdict.expect("all is judged")
+    verdict.expect("all is judged").refusal()
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use support::{Folder, Outcome};
 
-const DEADLINE: Duration = Duration::from_secs(60);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A controller that is killed with the test.
 struct Controller(Child);
