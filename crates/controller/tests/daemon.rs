@@ -472,6 +472,54 @@ async fn many_at_once_are_each_a_transaction_with_a_receipt_of_its_own() {
     );
 }
 
+/// The other half of the test below, in a process whose files can be limited in size: a write beyond fails as on a full
+/// disk, since the shell that began it ignores the signal that would come instead.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "for a process of its own"]
+async fn in_a_process_with_a_limit_a_report_waits_for_room() {
+    let limit = |bytes: &str| {
+        let (pid, limit) = (std::process::id().to_string(), format!("--fsize={bytes}:"));
+        let set = std::process::Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap();
+        assert!(set.success(), "prlimit {limit}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let journal = folder.path().join("state/journal.jsonl");
+    let before = std::fs::read(&journal).unwrap();
+
+    limit(&(before.len() + 20).to_string());
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    let kept_out = |status: &pb::StatusResponse| status.switches[0].last_error.contains("journal: ");
+    let status = status_when(&mut client, kept_out).await;
+    assert_eq!((status.last_txn, status.switches[0].vifs), (1, 0));
+    let ClientError::Refused(refusal) = apply(&mut client, "{kind: switch, id: green}").await.unwrap_err()
+    else {
+        panic!("not refused")
+    };
+    assert_eq!(refusal.code, "journal");
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
+    assert!(running.switches.look("hv1", |switch| switch.pushed.is_empty()), "nothing reached a switch");
+
+    // Nobody asks for anything: the report is tried again of itself.
+    limit("unlimited");
+    let there = |status: &pb::StatusResponse| status.switches[0].vifs == 1 && !kept_out(status);
+    assert_eq!(status_when(&mut client, there).await.last_txn, 2);
+    assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2]);
+    running.stop().await;
+}
+
+#[test]
+fn a_report_that_a_full_disk_did_not_take_is_tried_again() {
+    let test = "in_a_process_with_a_limit_a_report_waits_for_room";
+    let script = format!("trap '' XFSZ; exec \"$0\" --ignored --exact {test}");
+    let mut command = std::process::Command::new("sh");
+    let output = command.args(["-c", &script]).arg(std::env::current_exe().unwrap()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
 /// An evaluator whose commits wait for a gate to open.
 struct Gated {
     inner: Box<dyn Evaluator>,
