@@ -237,6 +237,29 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_that_comes_and_goes_leaves_nothing_behind_either() {
+        let mut intent = Intent::default();
+        intent.set_desired(&Desired::default());
+        let channels = [Channel::Ovsdb, Channel::OpenFlow];
+        let mut txn = 0;
+        for n in 0..1000 {
+            channels.map(|channel| intent.connected(channel));
+            intent.ledger.read(&BTreeMap::new());
+            for changes in [adds(n), tunnel(n, true), deletes(n), tunnel(n, false), adds(5000)] {
+                txn += 1;
+                intent.push(txn, &changes);
+            }
+            // What was sent may have arrived or not: the connection breaks before that is known.
+            assert_eq!(intent.ledger.take().map(|batch| batch.len()), Some(1));
+            intent.ledger.lost();
+            channels.map(|channel| intent.disconnected(channel));
+            assert!(entries(&intent) < 5, "{} after {txn} transactions", entries(&intent));
+        }
+        let version = intent.version();
+        assert_eq!(intent.confirm(version, version, &mut BTreeSet::new()), [txn - 1, txn]);
+    }
+
+    #[test]
     fn a_slow_switch_costs_no_more_than_what_it_is_to_be_told() {
         let mut intent = Intent::default();
         intent.set_desired(&Desired::default());
