@@ -11,7 +11,7 @@ use controller::pb::{Accepted, Outcome};
 use controller::{Client, ClientError};
 use network::{Batch, Kind, ObjectKey};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, say};
 use crate::flows;
 use crate::wait::Wait;
 
@@ -125,7 +125,7 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
         Ok(Outcome::Unspecified) | Err(_) => "done",
     };
     for warning in &accepted.warnings {
-        eprintln!("weft: warning: {warning}");
+        say(format_args!("warning: {warning}"));
     }
     let mut text = String::new();
     let mut objects = Vec::new();
