@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Where the controller is.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
-    /// The controller: ADDRESS:PORT, or unix:/PATH
+    /// The controller: `ADDRESS:PORT`, or `unix:/PATH`
     #[arg(
         long = "controller",
         env = "WEFT_CONTROLLER",
@@ -49,7 +49,7 @@ impl Address {
         loop {
             match Client::connect(&self.address).await {
                 Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
-                    tokio::time::sleep(LOOK).await
+                    tokio::time::sleep(LOOK).await;
                 }
                 result => return result,
             }
