@@ -243,7 +243,9 @@ mod tests {
         let channels = [Channel::Ovsdb, Channel::OpenFlow];
         let mut txn = 0;
         for n in 0..1000 {
-            channels.iter().for_each(|channel| intent.connected(*channel));
+            for channel in channels {
+                intent.connected(channel);
+            }
             intent.ledger.read(&BTreeMap::new());
             for changes in [adds(n), tunnel(n, true), deletes(n), tunnel(n, false), adds(5000)] {
                 txn += 1;
@@ -252,7 +254,9 @@ mod tests {
             // What was sent may have arrived or not: the connection breaks before that is known.
             assert_eq!(intent.ledger.take().map(|batch| batch.len()), Some(1));
             intent.ledger.lost();
-            channels.iter().for_each(|channel| intent.disconnected(*channel));
+            for channel in channels {
+                intent.disconnected(channel);
+            }
             assert!(entries(&intent) < 5, "{} after {txn} transactions", entries(&intent));
         }
         let version = intent.version();
