@@ -15,7 +15,7 @@ fn shown_after(command: &str) -> String {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let (_, after) = readme.split_once(&format!("    $ {command}\n")).expect("the README has this command");
     let lines = after.lines().take_while(|line| line.starts_with("    ") && !line.starts_with("    $ "));
-    lines.map(|line| format!("{}\n", &line[4..])).collect()
+    lines.flat_map(|line| [&line[4..], "\n"]).collect()
 }
 
 #[test]
