@@ -101,17 +101,15 @@ fn compare_figure6(arguments: &Arguments) -> Result<()> {
             baseline.push(pair.1);
         }
     }
-    let column = |side: &[Figures], of: fn(&Figures) -> f64| side.iter().map(of).collect::<Vec<_>>();
     println!("| | weft | hand-written | ratio |\n|---|---|---|---|");
-    let rows: [(&str, usize, fn(&Figures) -> f64); 4] = [
-        ("load, s", 3, |figures| figures.load_s),
-        ("10 moves, median ms", 3, |figures| figures.move_ms_median),
-        ("10 moves, p99 ms", 3, |figures| figures.move_ms_p99),
-        ("peak memory, MiB", 0, |figures| figures.peak_mib),
-    ];
-    for (name, digits, of) in rows {
-        measure::print_ratio(name, digits, &column(&ours, of), &column(&baseline, of));
-    }
+    let compare = |name, digits, of: fn(&Figures) -> f64| {
+        let column = |side: &[Figures]| side.iter().map(of).collect::<Vec<_>>();
+        measure::print_ratio(name, digits, &column(&ours), &column(&baseline));
+    };
+    compare("load, s", 3, |figures| figures.load_s);
+    compare("10 moves, median ms", 3, |figures| figures.move_ms_median);
+    compare("10 moves, p99 ms", 3, |figures| figures.move_ms_p99);
+    compare("peak memory, MiB", 0, |figures| figures.peak_mib);
     println!("\n{} flows on both sides.", ours[0].flows);
     Ok(())
 }

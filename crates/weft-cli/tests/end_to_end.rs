@@ -2,6 +2,8 @@
 //!
 //! Each test has a lab of its own. Where the machine cannot make one the tests say so loudly and do nothing.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
