@@ -109,8 +109,12 @@ fn with_system_folders() -> String {
 /// Runs the cargo that runs us, with its output going where ours goes.
 fn cargo(arguments: &[&str], variable: Option<(&str, &str)>) -> Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status =
-        Command::new(program).args(arguments).envs(variable).status().context("cannot start cargo")?;
+    let status = Command::new(program)
+        .args(arguments)
+        .env("PATH", with_system_folders())
+        .envs(variable)
+        .status()
+        .context("cannot start cargo")?;
     if !status.success() {
         bail!("`cargo {}` failed ({status})", arguments.join(" "));
     }
