@@ -6,6 +6,7 @@ mod figure6;
 mod handwritten;
 mod measure;
 mod push;
+mod texts;
 mod workload;
 
 use anyhow::Result;
@@ -42,6 +43,8 @@ enum Bench {
     Figure6,
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
+    /// Compiling texts of many shapes, and longer ones: how the time grows
+    Texts,
     #[command(hide = true)]
     Figure6Weft,
     #[command(hide = true)]
@@ -57,10 +60,16 @@ fn main() -> Result<()> {
     match arguments.bench {
         None => {
             compare_figure6(&arguments)?;
-            push::compare(arguments.flows, arguments.runs)
+            push::compare(arguments.flows, arguments.runs)?;
+            texts::growth(arguments.runs);
+            Ok(())
         }
         Some(Bench::Figure6) => compare_figure6(&arguments),
         Some(Bench::Push) => push::compare(arguments.flows, arguments.runs),
+        Some(Bench::Texts) => {
+            texts::growth(arguments.runs);
+            Ok(())
+        }
         Some(Bench::Figure6Weft) => print(&figure6::run(&network(), MOVES, PORTS_MOVED, arguments.workers)?),
         Some(Bench::Figure6Handwritten) => print(&handwritten::run(&network(), MOVES, PORTS_MOVED)),
     }

@@ -4,7 +4,7 @@
 mod common;
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{add_tunnel, cross_connect, leftovers, two_hosts, unique_name, web};
 use lab::{Error, Lab, Migration, Options, Order, PingOptions, Stop, VmSpec};
@@ -25,9 +25,7 @@ fn connect(lab: &Lab, kind: &str) {
 
 #[test]
 fn machines_reach_each_other_through_each_tunnel_type_without_a_loss() {
-    let start = Instant::now();
     let lab = two_hosts();
-    assert!(start.elapsed() < SOON, "two hosts took {:?}", start.elapsed());
     // Without flows a secure bridge forwards nothing: the success below is the tunnel's.
     let none = PingOptions { count: 2, deadline: Duration::from_millis(100), ..PingOptions::default() };
     assert_eq!(lab.ping("web", DB, &none).unwrap().received, 0);

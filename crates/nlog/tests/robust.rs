@@ -174,56 +174,6 @@ fn nesting_has_a_bound() {
     assert!(check(&chain).program.is_some());
 }
 
-/// How the time for a text 8 times as long compares with 8 times the time: about 1 if it is linear, 8 if quadratic.
-fn growth(size: usize, text: impl Fn(usize) -> String) -> f64 {
-    let least = |text: String| (0..3).map(|_| processor_time(&text)).min().unwrap();
-    let (short, long) = (least(text(size)), least(text(8 * size)));
-    long as f64 / short as f64 / 8.0
-}
-
-/// Nanoseconds on a processor, so that other work on the machine does not count.
-fn processor_time(text: &str) -> u64 {
-    let now = || -> u64 {
-        // The scheduler brings the figure up to date.
-        std::thread::yield_now();
-        let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-        statistics.split(' ').next().unwrap().parse().unwrap()
-    };
-    let start = now();
-    compile(&Sources::from_texts([("a.nlog", text)]));
-    now() - start
-}
-
-#[test]
-fn time_grows_with_the_text() {
-    let tables = "input table e(a: int, b: int);\noutput table t(a: int);\n";
-    let repeat = |head: &str, count: usize, part: &dyn Fn(usize) -> String, tail: &str| {
-        let parts: String = (0..count).map(part).collect();
-        format!("{tables}{head}{parts}{tail}")
-    };
-    let atom = |i: usize| format!(", e(x{i}, x{})", i + 1);
-    let definition = |i: usize| format!(", x{} = x{i} & 1", i + 1);
-    let growths = [
-        ("rules", growth(100, |n| repeat("", n, &|i| format!("t(x) :- e(x, {i}), e({i}, x);\n"), ""))),
-        ("mistakes", growth(100, |n| repeat("", n, &|i| format!("t(x{i}) :- f(x);\n"), ""))),
-        ("one line", growth(100, |n| repeat("", n, &|_| "t(x) :- f(x);".into(), ""))),
-        ("one rule", growth(200, |n| repeat("t(x0) :- e(x0, _)", n, &atom, ";"))),
-        ("definitions", growth(100, |n| repeat("t(x0) :- e(x0, _)", n, &definition, ";"))),
-        ("backwards", growth(100, |n| repeat("t(x0) :- e(x0, _)", n, &|i| definition(n - 1 - i), ";"))),
-        ("constants", growth(200, |n| repeat("", n, &|i| format!("const C{i} = C{} + 1;", i + 1), ""))),
-        (
-            "circle",
-            growth(100, |n| repeat("", n, &|i| format!("table t{i}(); t{i}() :- t{}();", (i + 1) % n), "")),
-        ),
-        ("brackets", growth(4000, |n| "(".repeat(n))),
-        ("semicolons", growth(3000, |n| ";".repeat(n))),
-        ("columns", growth(200, |n| format!("table w({});", repeat("", n, &|i| format!("c{i}: int,"), "")))),
-        ("unclosed", growth(200, |n| repeat("", n, &|i| format!("t({i}) :- e({i},\n"), ""))),
-    ];
-    let slow: Vec<_> = growths.iter().filter(|(_, growth)| *growth > 3.0).collect();
-    assert!(slow.is_empty(), "{slow:?} of {growths:?}");
-}
-
 #[test]
 fn files_without_rules() {
     for text in ["", "\u{feff}", "\n", "# only a comment", "## only a comment\n", " \t\r\n"] {
