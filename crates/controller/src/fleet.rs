@@ -439,7 +439,7 @@ impl Fleet {
     /// Notes what the rules said to a switch's report.
     pub(crate) fn report_judged(&mut self, node: &str, refused: Option<String>) {
         if let Some(why) = &refused {
-            warn!(switch = node, why, "report of the switch refused; its last one stands");
+            warn!(switch = node, why, "report of the switch not accepted in full; the rest is tried again");
         }
         if let Some(switch) = self.switches.get_mut(node) {
             switch.faults.report = refused;

@@ -16,6 +16,7 @@ pub(crate) struct Switches {
 
 /// What one driver was told.
 pub(crate) struct Switch {
+    #[allow(dead_code, reason = "not every test looks at it")]
     pub(crate) config: Config,
     /// The desired state as the driver has it from all that it was told.
     pub(crate) desired: Option<Desired>,
@@ -24,6 +25,7 @@ pub(crate) struct Switch {
     /// How many drivers of this name were started.
     pub(crate) started: usize,
     /// Whether the last one still runs.
+    #[allow(dead_code, reason = "not every test looks at it")]
     pub(crate) running: bool,
     events: mpsc::Sender<(String, Event)>,
 }
@@ -42,6 +44,7 @@ impl Switches {
     }
 
     /// Connects a switch, finds it right, and reports what is plugged in.
+    #[allow(dead_code, reason = "not every test connects a switch")]
     pub(crate) async fn connect(&self, name: &str, report: Report) {
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
             self.event(name, Event::Connected { channel }).await;
@@ -51,6 +54,7 @@ impl Switches {
     }
 
     /// Confirms all that was pushed.
+    #[allow(dead_code, reason = "not every test waits for a switch")]
     pub(crate) async fn confirm(&self, name: &str) {
         for txn in self.look(name, |switch| switch.pushed.clone()) {
             self.event(name, Event::Confirmed { txn, at: Instant::now() }).await;

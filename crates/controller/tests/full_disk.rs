@@ -1,0 +1,67 @@
+//! A controller whose journal finds no room on the disk.
+
+#[path = "support/drivers.rs"]
+mod drivers;
+#[path = "support/running.rs"]
+mod running;
+mod support;
+
+use std::process::Command;
+
+use controller::{ClientError, pb};
+use running::{apply, start, status_when};
+use support::*;
+
+/// Set in the process that the test starts for itself.
+const OF_ITS_OWN: &str = "WEFT_TEST_FULL_DISK";
+
+/// Runs one test of this file alone, in a process whose writes beyond a limit of size fail as on a full disk, since the
+/// shell that begins it ignores the signal that would come instead.
+fn run_in_a_process_of_its_own(test: &str) {
+    let script = format!("trap '' XFSZ; exec \"$0\" --exact {test} --nocapture");
+    let this = std::env::current_exe().expect("a test has a file");
+    let mut command = Command::new("sh");
+    let output =
+        command.args(["-c", &script]).arg(this).env(OF_ITS_OWN, "1").output().expect("there is a shell");
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{errors}");
+}
+
+/// A limit on the size of files stands in for the full disk. It holds for a whole process, so the test starts one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_report_that_a_full_disk_did_not_take_is_tried_again() {
+    if std::env::var_os(OF_ITS_OWN).is_none() {
+        return run_in_a_process_of_its_own("a_report_that_a_full_disk_did_not_take_is_tried_again");
+    }
+    let limit = |bytes: &str| {
+        let (pid, limit) = (std::process::id().to_string(), format!("--fsize={bytes}:"));
+        let set = Command::new("prlimit").args(["--pid", &pid, &limit]).status().unwrap();
+        assert!(set.success(), "prlimit {limit}");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let journal = folder.path().join("state/journal.jsonl");
+    let before = std::fs::read(&journal).unwrap();
+
+    limit(&(before.len() + 20).to_string());
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    let kept_out = |status: &pb::StatusResponse| status.switches[0].last_error.contains("journal: ");
+    let status = status_when(&mut client, kept_out).await;
+    assert_eq!((status.last_txn, status.switches[0].vifs), (1, 0));
+    let ClientError::Refused(refusal) = apply(&mut client, "{kind: switch, id: green}").await.unwrap_err()
+    else {
+        panic!("not refused")
+    };
+    assert_eq!(refusal.code, "journal");
+    assert_eq!(std::fs::read(&journal).unwrap(), before);
+    assert!(running.switches.look("hv1", |switch| switch.pushed.is_empty()), "nothing reached a switch");
+
+    // Nobody asks for anything: the report is tried again of itself.
+    limit("unlimited");
+    let there = |status: &pb::StatusResponse| status.switches[0].vifs == 1 && !kept_out(status);
+    assert_eq!(status_when(&mut client, there).await.last_txn, 2);
+    assert_eq!(running.switches.look("hv1", |switch| switch.pushed.clone()), [2]);
+    running.stop().await;
+}

@@ -1,0 +1,95 @@
+//! A whole controller for a test: the interface over a unix socket, the journal on disk, switches in the test's hands.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller::engine::Engine;
+use controller::pb;
+use controller::{Client, ClientError, Daemon, DaemonError, Listen, Parts, Rules};
+use nlog_data::Evaluator;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::drivers::Switches;
+use crate::support::{RULES, reference, rules};
+
+/// Whatever is waited for comes within this time, or the test fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A controller in a folder of its own.
+pub(crate) struct Running {
+    #[allow(dead_code, reason = "most tests ask over the socket")]
+    pub(crate) engine: Engine,
+    socket: PathBuf,
+    pub(crate) switches: Switches,
+    stop: oneshot::Sender<()>,
+    end: JoinHandle<Result<(), DaemonError>>,
+}
+
+/// What such a controller is made of: the reference evaluator, and switches in the test's hands.
+pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Parts {
+    let for_thread = rules.clone();
+    Parts {
+        state: folder.join("state"),
+        listen: Listen::Unix(folder.join("weft.sock")),
+        rules,
+        evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
+        drivers: Box::new(switches.clone()),
+    }
+}
+
+pub(crate) async fn start_with(parts: Parts, switches: Switches) -> Running {
+    let Listen::Unix(socket) = parts.listen.clone() else { panic!("a unix socket") };
+    let daemon = Daemon::start(parts).await.unwrap_or_else(|error| panic!("{error}"));
+    let engine = daemon.engine().clone();
+    let (stop, stopped) = oneshot::channel();
+    let end = tokio::spawn(daemon.run(async move { stopped.await.unwrap_or(()) }));
+    Running { engine, socket, switches, stop, end }
+}
+
+/// Starts a controller with the small rules.
+pub(crate) async fn start(folder: &Path) -> Running {
+    let switches = Switches::default();
+    start_with(parts(folder, rules(RULES), &switches), switches).await
+}
+
+impl Running {
+    pub(crate) async fn client(&self) -> Client {
+        let endpoint = format!("unix:{}", self.socket.display());
+        Client::connect(&endpoint).await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Stops it in order; its state stays in its folder.
+    pub(crate) async fn stop(self) {
+        self.stop.send(()).expect("it runs");
+        within(self.end).await.expect("it does not panic").unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+/// What a future gives, which must be there before the deadline.
+pub(crate) async fn within<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("not within {DEADLINE:?}"))
+}
+
+/// Waits until a status is as wanted.
+pub(crate) async fn status_when(
+    client: &mut Client,
+    wanted: impl Fn(&pb::StatusResponse) -> bool,
+) -> pb::StatusResponse {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let status = client.status().await.expect("it serves");
+        if wanted(&status) {
+            return status;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not before the deadline: {status:#?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Applies a file of objects, as a client does.
+pub(crate) async fn apply(client: &mut Client, text: &str) -> Result<pb::Accepted, ClientError> {
+    client.apply([("net.yaml".to_owned(), text.to_owned())], "test").await
+}
