@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, Change, ChangeSet, Kind, ObjectError, ObjectKey, ObjectStore, Outcome, Rows};
+use network::{Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Rows};
 use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
 use switch::{Changes, Desired};
 
@@ -306,7 +306,7 @@ impl Core {
         let labels = self.labels.plan(&objects).map_err(|error| Refusal::Labels(error.to_string()))?;
         let gone: Vec<String> = objects
             .effective()
-            .filter(|change| change.key.kind == Kind::TransportNode && change.outcome() == Outcome::Deleted)
+            .filter(|change| leaves_its_switch(change))
             .map(|change| change.key.id.clone())
             .collect();
         let mut rows = objects.rows();
@@ -405,6 +405,18 @@ impl Core {
                 self.desired.remove(node);
             }
         }
+    }
+}
+
+/// Whether a transport node is deleted, or its end points change: what its switch reported, port numbers above all, says
+/// nothing about another switch.
+fn leaves_its_switch(change: &Change) -> bool {
+    match (change.before.as_deref(), change.after.as_deref()) {
+        (Some(Object::TransportNode(_)), None) => true,
+        (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
+            (&before.ovsdb, &before.openflow) != (&after.ovsdb, &after.openflow)
+        }
+        _ => false,
     }
 }
 

@@ -393,6 +393,8 @@ impl Fleet {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
+                // It is compared anew; what was said of it before does not include this channel.
+                switch.compared = false;
                 switch.faults.connection.remove(&channel);
             }
             Event::Disconnected { channel, why } => {

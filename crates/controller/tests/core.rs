@@ -136,6 +136,25 @@ fn a_deleted_transport_node_takes_its_reports_and_flows_with_it() {
 }
 
 #[test]
+fn a_transport_node_with_other_end_points_has_none_of_the_old_switchs_port_numbers() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    let said = report(&[("blue-1", 5)], &[("weft-geneve", 1)]);
+    records.push(core.report("hv1", &said, now()).unwrap().unwrap().record);
+    let moved = NETWORK.replace("/run/hv1/db.sock", "/run/new/db.sock");
+    let accomplished = apply(&mut core, &moved);
+    assert_eq!((accomplished.record.delete["vif"].len(), core.vif_count("hv1")), (1, 0));
+    assert!(accomplished.record.delete["tunnel_port"].len() == 1);
+    records.push(accomplished.record);
+    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+    // Another tunnel address is no other switch.
+    core.report("hv1", &said, now()).unwrap().unwrap();
+    apply(&mut core, &moved.replace("172.16.0.1", "172.16.0.9"));
+    assert_eq!(core.vif_count("hv1"), 1);
+}
+
+#[test]
 fn other_rules_start_from_the_same_journal() {
     let rules_now = rules(RULES);
     let (mut core, _) = core(&rules_now, &[]);

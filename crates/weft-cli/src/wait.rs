@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use controller::Client;
 use controller::pb::switch_receipt::State;
 use controller::pb::{Accepted, Outcome, Receipt};
+use controller::{Client, ClientError};
 use network::Kind;
 
 use crate::exit::{Failure, say};
@@ -27,7 +27,19 @@ pub(crate) struct Wait {
 impl Wait {
     /// Waits, if that is wanted, for the switches that an accepted request changes.
     pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Result<(), Failure> {
-        let Some(txn) = accepted.txn.filter(|_| self.wait) else { return Ok(()) };
+        if !self.wait {
+            return Ok(());
+        }
+        let txn = match accepted.txn {
+            Some(txn) => txn,
+            // Nothing is new, but what the objects brought before may still be under way.
+            None => {
+                match client.status().await.map_err(|error| Failure::Outside(error.to_string()))?.last_txn {
+                    0 => return Ok(()),
+                    last => last,
+                }
+            }
+        };
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
         let fault = |why: String| {
@@ -37,6 +49,8 @@ impl Wait {
             Err(_) => {
                 return Err(fault(format!("not every switch has answered within {} s", self.timeout)));
             }
+            // Its receipt is kept no more: that was long ago.
+            Ok(Err(ClientError::NotFound(_))) if accepted.txn.is_none() => return Ok(()),
             Ok(Err(error)) => return Err(fault(error.to_string())),
             Ok(Ok(None)) => {
                 return Err(fault("the controller ended before every switch had answered".to_owned()));

@@ -25,6 +25,8 @@ struct Script {
     receipts: Vec<pb::Receipt>,
     /// Whether the stream of receipts goes on after them, in silence.
     silent: bool,
+    /// Whether the objects are as they were, so that there is no new transaction.
+    unchanged: bool,
     /// How often `hv1` is asked after before it is in order; `None`: for ever.
     in_order_after: Option<usize>,
 }
@@ -44,7 +46,8 @@ impl Controller for Fake {
             outcome: (*outcome).into(),
         };
         let objects = self.script.nodes.iter().map(result).collect();
-        let accepted = pb::Accepted { txn: Some(7), objects, ..pb::Accepted::default() };
+        let accepted =
+            pb::Accepted { txn: (!self.script.unchanged).then_some(7), objects, ..pb::Accepted::default() };
         let result = Some(pb::apply_response::Result::Accepted(accepted));
         Ok(Response::new(pb::ApplyResponse { result }))
     }
@@ -78,7 +81,8 @@ impl Controller for Fake {
             last_error: if synced { String::new() } else { "connection refused".to_owned() },
             ..pb::SwitchStatus::default()
         };
-        Ok(Response::new(pb::StatusResponse { switches: vec![switch], ..pb::StatusResponse::default() }))
+        let (last_txn, switches) = (7, vec![switch]);
+        Ok(Response::new(pb::StatusResponse { last_txn, switches, ..pb::StatusResponse::default() }))
     }
 
     type WatchReceiptsStream = Results<pb::Receipt>;
@@ -143,6 +147,14 @@ fn a_refusal_is_told_and_is_a_failure() {
     let (status, stderr, _) = apply(Script { receipts, ..Script::default() }, &[]);
     assert_eq!(status, Some(3), "{stderr}");
     assert!(stderr.contains("hv2: refused table=0: BAD") && !stderr.contains("hv1"), "{stderr}");
+}
+
+#[test]
+fn what_unchanged_objects_brought_before_is_waited_for() {
+    let receipts = vec![receipt(&[("hv1", State::Refused, "refused table=0: BAD")])];
+    let (status, stderr, _) = apply(Script { receipts, unchanged: true, ..Script::default() }, &[]);
+    assert_eq!(status, Some(3), "{stderr}");
+    assert!(stderr.contains("hv1: refused table=0: BAD"), "{stderr}");
 }
 
 #[test]

@@ -289,3 +289,16 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
     setting.connect("hv1", Channel::Ovsdb);
     assert_eq!(told(&mut setting), Vec::<String>::new());
 }
+
+#[test]
+fn a_switch_whose_database_comes_after_its_openflow_is_in_order_only_when_it_was_compared_with_both() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    let synced = |setting: &Setting| setting.fleet.status(|_| Arc::default())[0].synced;
+    let compared = || Event::Synced { flow_mods: 0, tunnels_changed: 0 };
+    setting.connect("hv1", Channel::OpenFlow);
+    setting.event("hv1", compared());
+    setting.connect("hv1", Channel::Ovsdb);
+    assert!(!synced(&setting), "tunnels and vNICs were not looked at");
+    setting.event("hv1", compared());
+    assert!(synced(&setting));
+}
