@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use openflow_rs::message::{Features, Hello};
+use openflow_rs::message::{Features, FlowDescRequest, Hello};
 use openflow_rs::{Body, Message};
 
 use super::connection::{Connection, ConnectionError, Frame, Shown};
@@ -79,8 +79,7 @@ impl Session {
 
     /// Reads all flows of all tables.
     pub(crate) async fn read(&mut self) -> Result<BTreeMap<FlowKey, Flow>, ConnectionError> {
-        let xid = self.connection.xids(0);
-        wire::put_flow_desc_request(self.connection.outgoing(), xid);
+        let xid = send(&mut self.connection, Body::FlowDescRequest(FlowDescRequest::all()));
         let mut flows = BTreeMap::new();
         self.connection
             .wait_for("the flow dump", |frame| {

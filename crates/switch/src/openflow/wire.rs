@@ -19,7 +19,6 @@ pub(crate) mod kind {
     pub(crate) const ECHO_REPLY: u8 = 3;
     pub(crate) const FEATURES_REPLY: u8 = 6;
     pub(crate) const FLOW_MOD: u8 = 14;
-    pub(crate) const MULTIPART_REQUEST: u8 = 18;
     pub(crate) const MULTIPART_REPLY: u8 = 19;
     pub(crate) const BARRIER_REQUEST: u8 = 20;
     pub(crate) const BARRIER_REPLY: u8 = 21;
@@ -46,7 +45,7 @@ const NO_BUFFER: u32 = u32::MAX;
 /// `OFPP_ANY`, `OFPG_ANY`: no restriction on what a deleted flow outputs to.
 const ANY: u32 = u32::MAX;
 /// `OFPMP_FLOW_DESC`.
-pub(crate) const FLOW_DESC: u16 = 1;
+const FLOW_DESC: u16 = 1;
 /// `OFPMPF_REPLY_MORE`.
 pub(crate) const MORE: u16 = 1;
 
@@ -133,18 +132,6 @@ pub(crate) fn put_bundle_control(out: &mut Vec<u8>, xid: u32, bundle_id: u32, co
 /// The control type of a bundle control message, given its body.
 pub(crate) fn bundle_control(body: &[u8]) -> Option<u16> {
     body.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
-}
-
-/// Appends a request for the descriptions of all flows of all tables. Its match must be of no fields at all: one that
-/// says `packet_type`, even that of Ethernet, leaves out the flows that do not say it.
-pub(crate) fn put_flow_desc_request(out: &mut Vec<u8>, xid: u32) {
-    let mut body = [0; 48];
-    body[..2].copy_from_slice(&FLOW_DESC.to_be_bytes());
-    body[8] = 0xff; // OFPTT_ALL
-    body[12..16].copy_from_slice(&ANY.to_be_bytes());
-    body[16..20].copy_from_slice(&ANY.to_be_bytes());
-    body[40..44].copy_from_slice(&[0, 1, 0, 4]);
-    Header::new(kind::MULTIPART_REQUEST, xid).put(out, &body);
 }
 
 /// A part of a reply that does not have the form of flow descriptions.
