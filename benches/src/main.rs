@@ -26,7 +26,7 @@ struct Arguments {
     /// Runs of each side; the first pair is discarded, since memory is touched for the first time
     #[arg(long, default_value_t = 5, global = true)]
     runs: usize,
-    /// Every count of nvp-eval is divided by this
+    /// Every count of nvp-eval is divided by this, 1 to 100
     #[arg(long, default_value_t = 10, global = true)]
     divisor: usize,
     /// Workers of our engine
@@ -56,7 +56,12 @@ const PORTS_MOVED: usize = 10;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let network = || Network::nvp_eval(arguments.divisor.max(1));
+    anyhow::ensure!(arguments.runs > 0, "--runs: a figure needs at least one run");
+    anyhow::ensure!(
+        (1..=100).contains(&arguments.divisor),
+        "--divisor: 1 to 100, so that every size of switch stays"
+    );
+    let network = || Network::nvp_eval(arguments.divisor);
     match arguments.bench {
         None => {
             compare_figure6(&arguments)?;
@@ -81,7 +86,7 @@ fn print(figures: &Figures) -> Result<()> {
 }
 
 fn compare_figure6(arguments: &Arguments) -> Result<()> {
-    let network = Network::nvp_eval(arguments.divisor.max(1));
+    let network = Network::nvp_eval(arguments.divisor);
     println!(
         "\nFigure 6, {} hypervisors, {} switches, {} ports; {MOVES} transactions of {PORTS_MOVED} moved ports; \
          {} runs, {} worker(s)\n",

@@ -13,44 +13,12 @@ fn run(text: &str) -> Run {
     Run(Reference::new(program, Tables::Outputs))
 }
 
-/// As printed in the paper.
-const FIGURE_6: &str = "
-    # 1. Determine tunnel from a source hypervisor to a remote, destination logical port.
-    tunnel(dst_lport_id, src_hv_id, encap, dst_ip) :-
-        log_port(src_lport_id, log_datapath_id),
-        log_port(dst_lport_id, log_datapath_id),
-        log_datapath_encap(log_datapath_id, encap),
-        log_port_presence(src_lport_id, src_hv_id),
-        log_port_presence(dst_lport_id, dst_hv_id),
-        hypervisor_locator(dst_hv_id, dst_ip),
-        not_equal(src_hv_id, dst_hv_id);
-    # 2. Establish tunnel via OVS db; the port number it gets comes back as ovsdb_tport.
-    ovsdb_tunnel(src_hv_id, encap, dst_ip) :-
-        tunnel(_, src_hv_id, encap, dst_ip);
-    # 3. The flow entry that feeds traffic to the tunnel.
-    ovs_flow(src_hv_id, of_expr, of_actions) :-
-        tunnel(dst_lport_id, src_hv_id, encap, dst_ip),
-        lport_stage_id(dst_lport_id, processing_stage_id),
-        flow_expr_match_reg1(processing_stage_id, of_expr),
-        ovsdb_tport(src_hv_id, encap, dst_ip, port_no),
-        flow_output_action(port_no, of_actions);
-";
-
-const FIGURE_6_TABLES: &str = "
-    input table log_port(lport: string, ldp: string) key(lport);
-    input table log_datapath_encap(ldp: string, encap: string);
-    input table log_port_presence(lport: string, hv: string) key(lport);
-    input table hypervisor_locator(hv: string, dst_ip: ip) key(hv);
-    input table lport_stage_id(lport: string, stage: int) key(lport);
-    input table ovsdb_tport(hv: string, encap: string, dst_ip: ip, port: int) key(hv, encap, dst_ip);
-    table tunnel(lport: string, hv: string, encap: string, dst_ip: ip);
-    output table ovsdb_tunnel(hv: string, encap: string, dst_ip: ip);
-    output table ovs_flow(hv: string, match: match, actions: actions) key(hv, match);
-";
+/// The rules as printed in the paper, and the declarations of their tables.
+const FIGURE_6: &str = include_str!("../../../../examples/figure6.nlog");
 
 #[test]
 fn figure_6_verbatim() {
-    let mut run = run(&format!("{FIGURE_6_TABLES}{FIGURE_6}"));
+    let mut run = run(FIGURE_6);
     let load = r#"{"insert":{"log_port":[["p1","d"],["p2","d"]],"log_datapath_encap":[["d","geneve"]],
         "log_port_presence":[["p1","hv1"],["p2","hv2"]],"hypervisor_locator":[["hv1","10.0.0.1"],["hv2","fd00::2"]],
         "lport_stage_id":[["p1",26],["p2",27]],"ovsdb_tport":[["hv1","geneve","fd00::2",3]]}}"#;
