@@ -61,6 +61,15 @@ impl Resolver<'_, '_> {
                 let (nodes, of) = self.elements(values);
                 (NodeKind::Set(nodes), self.types.set_of(of, span))
             }
+            ExprKind::Record(..)
+            | ExprKind::Field(..)
+            | ExprKind::Match(_)
+            | ExprKind::Actions(_)
+            | ExprKind::Bits(..)
+            | ExprKind::Masked(..) => {
+                self.report(Code::Syntax, span, "not supported yet", "");
+                return self.faulty(span);
+            }
         };
         Node { kind, ty, span }
     }

@@ -29,10 +29,18 @@ pub struct File {
     pub imports: Vec<Import>,
     /// Its named constants.
     pub constants: Vec<Constant>,
+    /// Its types.
+    pub types: Vec<TypeDeclaration>,
+    /// Its functions.
+    pub functions: Vec<FunctionDeclaration>,
     /// Its tables.
     pub tables: Vec<Table>,
     /// Its rules and facts.
     pub rules: Vec<Rule>,
+    /// Its tests.
+    pub tests: Vec<Test>,
+    /// The warnings that comments allow.
+    pub allowances: Vec<Allowance>,
     /// The names in declarations and rules with syntax errors: the tables among them count as used.
     pub mentions: Vec<String>,
     /// The first words of what syntax errors keep from being read: each may be the name of a table or constant.
@@ -61,6 +69,98 @@ pub struct Constant {
     pub ty: Option<TypeRef>,
     /// Its value; `None` if the declaration has a syntax error.
     pub value: Option<Expr>,
+}
+
+/// `type NAME = …;`
+#[derive(Debug, Clone)]
+pub struct TypeDeclaration {
+    /// Its name.
+    pub name: Ident,
+    /// What it is; `None` if the declaration has a syntax error.
+    pub definition: Option<TypeDefinition>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// What a declared type is.
+#[derive(Debug, Clone)]
+pub enum TypeDefinition {
+    /// Another name of a type.
+    Alias(TypeRef),
+    /// `enum {a, "b c"}`: the texts of its members.
+    Enum(Vec<Ident>),
+    /// `record {name: type, …}`
+    Record(Vec<(Ident, TypeRef)>),
+}
+
+/// `function name(parameter: type, …) -> type = value;`
+#[derive(Debug, Clone)]
+pub struct FunctionDeclaration {
+    /// Its name.
+    pub name: Ident,
+    /// What it takes; `None` if the declaration has a syntax error.
+    pub parameters: Option<Vec<(Ident, TypeRef)>>,
+    /// The type of its value; `None` if the declaration has a syntax error.
+    pub result: Option<TypeRef>,
+    /// Its value; `None` if the declaration has a syntax error.
+    pub body: Option<Expr>,
+    /// The text of its `##` comments.
+    pub doc: String,
+}
+
+/// `# weft: allow(code, …)`: warnings that are no news.
+#[derive(Debug, Clone)]
+pub struct Allowance {
+    /// The codes.
+    pub codes: Vec<Ident>,
+    /// Where the warnings stand that are allowed: a declaration, or the whole file.
+    pub scope: Span,
+}
+
+/// `test "name" { … }`
+#[derive(Debug, Clone)]
+pub struct Test {
+    /// Its name.
+    pub name: Ident,
+    /// What it does, in order.
+    pub steps: Vec<TestStep>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// A step of a test.
+#[derive(Debug, Clone)]
+pub struct TestStep {
+    /// What it is.
+    pub kind: TestStepKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// The kinds of steps.
+#[derive(Debug, Clone)]
+pub enum TestStepKind {
+    /// `given {rows}` or `change {insert row; delete row;}`: a transaction.
+    Transaction(Vec<Change>),
+    /// `expect row;`: a table holds such a row.
+    Holds(Call),
+    /// `expect no row;`: a table holds no such row.
+    Lacks(Call),
+    /// `expect exactly {rows}`: each of the tables holds these rows alone.
+    Exactly(Vec<Call>),
+    /// `expect delta {insert row; delete row;}`: what the last transaction changed in each of the tables.
+    Delta(Vec<Change>),
+    /// `expect error "code";`: the last transaction was refused.
+    Error(Ident),
+}
+
+/// A row inserted or deleted.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Whether it is inserted.
+    pub insert: bool,
+    /// The row.
+    pub row: Call,
 }
 
 /// A table's declaration.
@@ -94,6 +194,8 @@ pub struct TypeRef {
 pub struct Rule {
     /// The head. Its arguments may be aggregates.
     pub head: Call,
+    /// The word before a default's head.
+    pub default: Option<Span>,
     /// The sign or word before a negated head.
     pub negated_head: Option<Span>,
     /// Whether `:-` is there.
@@ -190,6 +292,31 @@ pub enum ExprKind {
     List(Vec<Expr>),
     /// `{values}`
     Set(Vec<Expr>),
+    /// `name{field: value, …}`: a record.
+    Record(Ident, Vec<(Ident, Expr)>),
+    /// `value.name`: a record's field.
+    Field(Box<Expr>, Ident),
+    /// `match{field: value, …}`
+    Match(Vec<MatchTerm>),
+    /// `actions[action, …]`: calls, and names of actions without arguments.
+    Actions(Vec<Expr>),
+    /// `name[bit]`, `name[first..last]`: bits of an OpenFlow field, of which the last is included.
+    Bits(Ident, u16, u16),
+    /// `value/mask` in a match or action.
+    Masked(Box<Expr>, Box<Expr>),
+}
+
+/// `field: value`, `field[0..15]: value/mask` or `keyword` in a match.
+#[derive(Debug, Clone)]
+pub struct MatchTerm {
+    /// The field or keyword.
+    pub name: Ident,
+    /// Its first and last bit, if named.
+    pub bits: Option<(u16, u16)>,
+    /// The value, [`ExprKind::Masked`] if it has a mask; `None` for a keyword.
+    pub value: Option<Expr>,
+    /// All of it.
+    pub span: Span,
 }
 
 impl Expr {
@@ -200,13 +327,20 @@ impl Expr {
             ExprKind::Negative(operand) | ExprKind::Negation(_, operand) => vec![operand],
             ExprKind::Binary(_, left, right) => vec![left, right],
             ExprKind::If(condition, then, otherwise) => vec![condition, then, otherwise],
-            ExprKind::List(values) | ExprKind::Set(values) => values.iter().collect(),
+            ExprKind::List(values) | ExprKind::Set(values) | ExprKind::Actions(values) => {
+                values.iter().collect()
+            }
+            ExprKind::Record(_, fields) => fields.iter().map(|(_, value)| value).collect(),
+            ExprKind::Field(value, _) => vec![value],
+            ExprKind::Match(terms) => terms.iter().filter_map(|term| term.value.as_ref()).collect(),
+            ExprKind::Masked(value, mask) => vec![value, mask],
             ExprKind::Name(_)
             | ExprKind::Wildcard
             | ExprKind::Int(_)
             | ExprKind::Bool(_)
             | ExprKind::String(_)
             | ExprKind::Prefixed(..)
+            | ExprKind::Bits(..)
             | ExprKind::Malformed => Vec::new(),
         }
     }

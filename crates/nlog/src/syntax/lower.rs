@@ -119,6 +119,7 @@ impl Lowering {
         span.start = self.span(negation.as_ref().unwrap_or(&head_node)).start;
         Some(Rule {
             head,
+            default: None,
             negated_head,
             is_fact: body_node.is_none(),
             body,
