@@ -219,7 +219,7 @@ fn find(schema: &Schema, name: &str, role: Role, types: &[Type]) -> Result<Optio
     };
     let role_name = |role| match role {
         Role::Input => "input",
-        Role::Internal => "internal",
+        Role::Internal | Role::Hidden => "internal",
         Role::Output => "output",
     };
     let shown = |table: &Table| list(&mut table.columns.iter().map(|column| &column.ty));

@@ -98,6 +98,8 @@ pub enum Shape {
     SetOf(Box<Shape>),
     /// A list of what the shape says.
     ListOf(Box<Shape>),
+    /// An optional value of what the shape says.
+    OptOf(Box<Shape>),
 }
 
 impl Shape {
@@ -113,9 +115,9 @@ impl Shape {
                 }
                 None => false,
             },
-            (Shape::SetOf(shape), Type::Set(of)) | (Shape::ListOf(shape), Type::List(of)) => {
-                shape.admits(of, bound)
-            }
+            (Shape::SetOf(shape), Type::Set(of))
+            | (Shape::ListOf(shape), Type::List(of))
+            | (Shape::OptOf(shape), Type::Opt(of)) => shape.admits(of, bound),
             _ => false,
         }
     }
@@ -127,6 +129,7 @@ impl Shape {
             Shape::Any(n) => bound.get(usize::from(*n))?.clone(),
             Shape::SetOf(shape) => shape.instance(bound).map(Type::set),
             Shape::ListOf(shape) => shape.instance(bound).map(Type::list),
+            Shape::OptOf(shape) => shape.instance(bound).map(Type::opt),
         }
     }
 }
@@ -140,6 +143,7 @@ impl fmt::Display for Shape {
             Shape::Any(n) => write!(f, "T{n}"),
             Shape::SetOf(of) => write!(f, "set<{of}>"),
             Shape::ListOf(of) => write!(f, "list<{of}>"),
+            Shape::OptOf(of) => write!(f, "opt<{of}>"),
         }
     }
 }
@@ -233,8 +237,8 @@ impl fmt::Debug for Function {
 }
 
 /// All functions and operators, in name order.
-pub fn functions() -> &'static [Function] {
-    static FUNCTIONS: LazyLock<Vec<Function>> = LazyLock::new(|| {
+pub fn functions() -> &'static [Arc<Function>] {
+    static FUNCTIONS: LazyLock<Vec<Arc<Function>>> = LazyLock::new(|| {
         let mut functions: Vec<Function> = [
             integer::functions(),
             logic::functions(),
@@ -250,13 +254,13 @@ pub fn functions() -> &'static [Function] {
         .flatten()
         .collect();
         functions.sort_by(|a, b| a.name.cmp(&b.name));
-        functions
+        functions.into_iter().map(Arc::new).collect()
     });
     &FUNCTIONS
 }
 
 /// The functions of this name, which differ in parameters; none if the name is unknown.
-pub fn lookup(name: &str) -> &'static [Function] {
+pub fn lookup(name: &str) -> &'static [Arc<Function>] {
     let all = functions();
     let start = all.partition_point(|function| *function.name < *name);
     let count = all[start..].partition_point(|function| *function.name == *name);

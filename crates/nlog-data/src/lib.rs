@@ -46,5 +46,5 @@ pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, Row, RuleId, TableDelta,
     Tables, Transaction, TransactionError,
 };
-pub use types::Type;
+pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

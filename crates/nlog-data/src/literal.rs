@@ -1,7 +1,8 @@
 //! nlog literals to values: the inverse of a value's `Display`.
 //!
 //! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`, `mac"02:00:00:00:00:01"`,
-//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}` and lists as `[1, 2]`. Text in quotes knows the escapes
+//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as
+//! `[1, 2]`, records as `(1, 2)`, an absent value as `none`. Text in quotes knows the escapes
 //! `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
 
 use crate::{Type, Value};
@@ -154,10 +155,15 @@ impl<'a> Reader<'a> {
                 self.take('[');
                 self.nested(']').map(Value::list)
             }
+            Some('(') => {
+                self.take('(');
+                self.nested(')').map(Value::record)
+            }
             Some('"') => self.quoted().map(Value::from),
             Some('-' | '0'..='9') => self.integer(),
             _ => {
                 let ty = match self.word() {
+                    "none" => return Ok(Value::None),
                     "true" => return Ok(Value::Bool(true)),
                     "false" => return Ok(Value::Bool(false)),
                     "mac" => Type::Mac,

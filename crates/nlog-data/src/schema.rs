@@ -16,6 +16,8 @@ pub enum Role {
     Input,
     /// Filled and read by rules alone.
     Internal,
+    /// Made by the compiler and shown to nobody: filled and read by rules that it made.
+    Hidden,
     /// Filled by rules; its changes are the program's result.
     Output,
 }

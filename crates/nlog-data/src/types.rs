@@ -28,6 +28,38 @@ pub enum Type {
     Set(Arc<Type>),
     /// A list of values of one type.
     List(Arc<Type>),
+    /// A value, or none. Not of another optional type.
+    Opt(Arc<Type>),
+    /// One of a few texts.
+    Enum(Arc<Enumeration>),
+    /// Several named values.
+    Record(Arc<Record>),
+}
+
+/// A declared enumeration; its name, unique in the program, is what tells it from others. Values are [`Value::String`]s.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Enumeration {
+    /// Its name.
+    pub name: String,
+    /// The texts of its members, in the order in which they are declared.
+    pub members: Vec<String>,
+}
+
+/// A declared record type; its name, unique in the program, is what tells it from others.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Record {
+    /// Its name.
+    pub name: String,
+    /// Its fields, in the order in which they are declared, which is that of the values in a [`Value::Record`].
+    pub fields: Vec<(String, Type)>,
+}
+
+impl Record {
+    /// The place of a field, and its type.
+    pub fn field(&self, name: &str) -> Option<(usize, &Type)> {
+        let place = self.fields.iter().position(|(own, _)| own == name)?;
+        Some((place, &self.fields[place].1))
+    }
 }
 
 impl Type {
@@ -39,6 +71,11 @@ impl Type {
     /// A list of this type.
     pub fn list(of: Type) -> Type {
         Type::List(Arc::new(of))
+    }
+
+    /// This type or none.
+    pub fn opt(of: Type) -> Type {
+        Type::Opt(Arc::new(of))
     }
 
     /// Whether the value is of this type. An empty set is of every set type, an empty list of every list type.
@@ -54,6 +91,13 @@ impl Type {
             | (Type::Actions, Value::Actions(_)) => true,
             (Type::Set(of), Value::Set(values)) | (Type::List(of), Value::List(values)) => {
                 values.iter().all(|value| of.admits(value))
+            }
+            (Type::Opt(_), Value::None) => true,
+            (Type::Opt(of), value) => of.admits(value),
+            (Type::Enum(of), Value::String(text)) => of.members.iter().any(|member| **member == **text),
+            (Type::Record(of), Value::Record(values)) => {
+                of.fields.len() == values.len()
+                    && of.fields.iter().zip(values.iter()).all(|((_, ty), value)| ty.admits(value))
             }
             _ => false,
         }
@@ -73,6 +117,9 @@ impl fmt::Display for Type {
             Type::Actions => f.write_str("actions"),
             Type::Set(of) => write!(f, "set<{of}>"),
             Type::List(of) => write!(f, "list<{of}>"),
+            Type::Opt(of) => write!(f, "opt<{of}>"),
+            Type::Enum(of) => f.write_str(&of.name),
+            Type::Record(of) => f.write_str(&of.name),
         }
     }
 }

@@ -15,6 +15,8 @@ use openflow_rs::{Actions, MacAddr, Match};
 /// address before every IPv6 one), text by Unicode scalar values, matches and actions by their canonical text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
+    /// An `opt<T>` without a value; one that has a value is that value.
+    None,
     /// A `bool`.
     Bool(bool),
     /// An `int`.
@@ -35,6 +37,8 @@ pub enum Value {
     Set(Arc<[Value]>),
     /// A `list<T>`.
     List(Arc<[Value]>),
+    /// A record: its fields in declared order.
+    Record(Arc<[Value]>),
 }
 
 /// An OpenFlow value beside its canonical text, which alone decides equality, order and hash.
@@ -100,6 +104,11 @@ impl Value {
     /// A list of these values.
     pub fn list(values: impl IntoIterator<Item = Value>) -> Value {
         Value::List(values.into_iter().collect())
+    }
+
+    /// A record of these fields, in declared order.
+    pub fn record(fields: impl IntoIterator<Item = Value>) -> Value {
+        Value::Record(fields.into_iter().collect())
     }
 }
 
@@ -168,6 +177,7 @@ impl From<Actions> for Value {
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Value::None => f.write_str("none"),
             Value::Bool(value) => write!(f, "{value}"),
             Value::Int(value) => write!(f, "{value}"),
             Value::String(value) => write_quoted(f, value),
@@ -178,6 +188,7 @@ impl fmt::Display for Value {
             Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, value.text())),
             Value::Set(values) => write_sequence(f, '{', values, '}'),
             Value::List(values) => write_sequence(f, '[', values, ']'),
+            Value::Record(values) => write_sequence(f, '(', values, ')'),
         }
     }
 }

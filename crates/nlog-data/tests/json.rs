@@ -1,14 +1,15 @@
 //! JSON both ways: what is written is read back, what is not of the form is refused with its place.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 use nlog_data::json::{
     from_json, parse_line, to_json, write_contents_line, write_delta_line, write_error_line, write_value,
 };
 use nlog_data::{
-    Column, Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, Transaction, TransactionError, Type,
-    Value, literal,
+    Column, Delta, Enumeration, ErrorCode, Record, Role, Row, Schema, Table, TableDelta, Transaction,
+    TransactionError, Type, Value, literal,
 };
 use openflow_rs::{Actions, MacAddr, Match};
 use proptest::prelude::*;
@@ -28,9 +29,23 @@ fn any_type() -> impl Strategy<Value = Type> {
         Type::Net,
         Type::Match,
         Type::Actions,
+        Type::Enum(Arc::new(Enumeration {
+            name: "encap".into(),
+            members: vec!["geneve".into(), "vx \"lan\"".into()],
+        })),
     ]);
-    scalar.prop_recursive(2, 4, 1, |inner| {
-        prop_oneof![inner.clone().prop_map(Type::set), inner.prop_map(Type::list)]
+    scalar.prop_recursive(2, 4, 2, |inner| {
+        let optional = inner.clone().prop_map(|ty| match ty {
+            Type::Opt(_) => ty,
+            ty => Type::opt(ty),
+        });
+        let record = (inner.clone(), inner.clone()).prop_map(|(a, b)| {
+            Type::Record(Arc::new(Record {
+                name: "pair".into(),
+                fields: vec![("a".into(), a), ("b".into(), b)],
+            }))
+        });
+        prop_oneof![inner.clone().prop_map(Type::set), inner.prop_map(Type::list), optional, record]
     })
 }
 
@@ -70,6 +85,12 @@ fn value_of(ty: &Type) -> BoxedStrategy<Value> {
         Type::Actions => any_actions().prop_map(Value::from).boxed(),
         Type::Set(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::set).boxed(),
         Type::List(of) => prop::collection::vec(value_of(of), 0..4).prop_map(Value::list).boxed(),
+        Type::Opt(of) => prop_oneof![Just(Value::None), value_of(of)].boxed(),
+        Type::Enum(of) => prop::sample::select(of.members.clone()).prop_map(Value::from).boxed(),
+        Type::Record(of) => {
+            let fields: Vec<_> = of.fields.iter().map(|(_, ty)| value_of(ty)).collect();
+            fields.prop_map(Value::record).boxed()
+        }
     }
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum Expression {
 /// A call of a function at one place.
 #[derive(Debug)]
 pub(crate) struct Call {
-    function: &'static Function,
+    function: Arc<Function>,
     arguments: Vec<Expression>,
     /// By arguments; none where computing is no dearer than looking up.
     memo: Option<HashMap<Box<[Symbol]>, Symbol>>,
@@ -52,7 +52,7 @@ impl Expression {
                     (_, last, before, _) => {
                         compiled.extend(before);
                         compiled.extend(last);
-                        Expression::Call(Box::new(Call::new(function, compiled)))
+                        Expression::Call(Box::new(Call::new(function.clone(), compiled)))
                     }
                 }
             }
@@ -116,7 +116,7 @@ fn evaluate_all(
 }
 
 impl Call {
-    fn new(function: &'static Function, arguments: Vec<Expression>) -> Self {
+    fn new(function: Arc<Function>, arguments: Vec<Expression>) -> Self {
         let is_plain = |shape: &Shape| matches!(shape, Shape::Is(Type::Int | Type::Bool));
         let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
         Call { function, arguments, memo: (!cheap).then(HashMap::new), words: Vec::new(), values: Vec::new() }
@@ -156,7 +156,7 @@ enum Action {
     Key(Expression),
     Filter(Expression),
     Failed(Expression),
-    Generate { function: &'static Function, arguments: Vec<Expression>, wanted: Vec<bool> },
+    Generate { function: Arc<Function>, arguments: Vec<Expression>, wanted: Vec<bool> },
 }
 
 /// The steps of a chain.
@@ -197,7 +197,7 @@ impl Steps {
                 Step::Filter(scalar) => Action::Filter(expression(scalar)),
                 Step::Failed(scalar) => Action::Failed(expression(scalar)),
                 Step::Generate { function, arguments, wanted } => Action::Generate {
-                    function,
+                    function: function.clone(),
                     arguments: arguments.iter().map(expression).collect(),
                     wanted: wanted.clone(),
                 },
@@ -254,7 +254,7 @@ fn run(
 
 /// Calls `next` with the results of a function in their slots, once for each tuple.
 fn generate(
-    function: &'static Function,
+    function: &Function,
     arguments: &mut [Expression],
     wanted: &[bool],
     binding: &mut Binding,

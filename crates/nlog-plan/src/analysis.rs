@@ -1,5 +1,7 @@
 //! What a rule's body says, in the planner's terms.
 
+use std::sync::Arc;
+
 use nlog::program::{BodyItem, Expr, HeadTerm, Rule, Term, VariableId};
 use nlog_data::{Function, Schema, TableId};
 
@@ -52,7 +54,7 @@ pub(crate) struct Item<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum What<'a> {
     Let { variable: VariableId, expr: &'a Expr },
-    Generate { function: &'static Function, arguments: &'a [Expr], results: &'a [Option<VariableId>] },
+    Generate { function: &'a Arc<Function>, arguments: &'a [Expr], results: &'a [Option<VariableId>] },
     Filter(&'a Expr),
 }
 

@@ -92,7 +92,7 @@ pub enum Step {
     /// Once for each tuple of results, fills a slot for each result that is wanted.
     Generate {
         /// The function.
-        function: &'static Function,
+        function: Arc<Function>,
         /// What it is applied to.
         arguments: Vec<Scalar>,
         /// For each result column whether it becomes a slot.
@@ -110,7 +110,7 @@ pub enum Scalar {
     /// A function with at most one result.
     Call {
         /// Which.
-        function: &'static Function,
+        function: Arc<Function>,
         /// What it is applied to.
         arguments: Vec<Scalar>,
     },

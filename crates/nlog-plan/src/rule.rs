@@ -478,7 +478,11 @@ impl<'a> Planner<'a> {
                         .map(|result| result.is_some_and(|result| live.contains(&result)))
                         .collect();
                     let arguments = arguments.iter().map(|argument| partial.scalar(argument)).collect();
-                    partial.steps.push(Step::Generate { function, arguments, wanted: wanted.clone() });
+                    partial.steps.push(Step::Generate {
+                        function: function.clone(),
+                        arguments,
+                        wanted: wanted.clone(),
+                    });
                     for (result, _) in results.iter().zip(&wanted).filter(|(_, wanted)| **wanted) {
                         let Some(variable) = *result else { continue };
                         partial.slots.push(Some(variable));
@@ -538,7 +542,7 @@ impl Partial {
             Expr::Variable(variable) => Scalar::Slot(self.slot(*variable)),
             Expr::Constant(value) => Scalar::Constant(value.clone()),
             Expr::Call { function, arguments } => Scalar::Call {
-                function,
+                function: function.clone(),
                 arguments: arguments.iter().map(|argument| self.scalar(argument)).collect(),
             },
             Expr::If { condition, then, otherwise } => Scalar::If {

@@ -154,7 +154,7 @@ pub enum BodyItem {
     /// Gives values to variables that nothing else binds: a tuple for each of the function's results.
     Generate {
         /// A function with any number of results.
-        function: &'static Function,
+        function: Arc<Function>,
         /// What it is applied to.
         arguments: Vec<Expr>,
         /// One for each result column; `None` ignores it.
@@ -185,7 +185,7 @@ pub enum Expr {
     /// A function or operator with one result column and at most one result.
     Call {
         /// Which.
-        function: &'static Function,
+        function: Arc<Function>,
         /// What it is applied to.
         arguments: Vec<Expr>,
     },

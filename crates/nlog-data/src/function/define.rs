@@ -105,6 +105,32 @@ impl Give for Any {
     }
 }
 
+/// An optional `T`.
+pub(super) struct AnyOpt(pub(super) Option<Value>);
+
+impl Argument for AnyOpt {
+    fn shape() -> Shape {
+        Shape::OptOf(Box::new(Shape::Any(0)))
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        Some(AnyOpt(match value {
+            Value::None => None,
+            value => Some(value.clone()),
+        }))
+    }
+}
+
+impl Give for AnyOpt {
+    fn shape() -> Shape {
+        <Self as Argument>::shape()
+    }
+
+    fn value(self) -> Value {
+        self.0.unwrap_or(Value::None)
+    }
+}
+
 /// A set of `T`.
 pub(super) struct AnySet(pub(super) Arc<[Value]>);
 

@@ -69,6 +69,8 @@ impl Fnv {
             Value::Actions(value) => self.text(10, value.text()),
             Value::Set(values) => self.values(11, values),
             Value::List(values) => self.values(12, values),
+            Value::Record(values) => self.values(13, values),
+            Value::None => self.write(&[14]),
         }
     }
 }

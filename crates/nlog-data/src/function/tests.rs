@@ -112,7 +112,7 @@ fn no_two_functions_take_the_same_arguments() {
 
 #[test]
 fn lookup_finds_all_of_a_name_and_nothing_else() {
-    let signatures = |name| lookup(name).iter().map(Function::signature).collect::<Vec<_>>();
+    let signatures = |name| lookup(name).iter().map(|f| f.signature()).collect::<Vec<_>>();
     assert_eq!(signatures("flow_expr_match_reg1"), ["flow_expr_match_reg1(value: int) -> match: match"]);
     assert_eq!(signatures("element_at"), ["element_at(list: list<T>) -> (rank: int, x: T)"]);
     assert_eq!(signatures("hash"), ["hash(value: T, …) -> n: int"]);

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::quote_text;
+use crate::types::Record;
 use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, TransactionError, Type, Value};
 
 /// A line that is a transaction.
@@ -91,7 +92,7 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
 
 /// Reads a JSON value as a value of this type.
 pub fn from_json(json: &serde_json::Value, ty: &Type) -> Result<Value, Mismatch> {
-    let read: Result<_, serde_json::Error> = ValueSeed { ty }.deserialize(json);
+    let read: Result<_, serde_json::Error> = ValueSeed::new(ty).deserialize(json);
     read.unwrap_or_else(|error| Err(mismatch(ty, "this", Some(error.to_string()))))
 }
 
@@ -344,7 +345,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
         let mut row = Vec::with_capacity(self.columns.len());
         let mut fault = None;
         for (index, column) in self.columns.iter().enumerate() {
-            match seq.next_element_seed(ValueSeed { ty: &column.ty })? {
+            match seq.next_element_seed(ValueSeed::new(&column.ty))? {
                 None => return Ok(Err(RowFault::Arity(index))),
                 Some(Ok(value)) => row.push(value),
                 Some(Err(mismatch)) => {
@@ -366,6 +367,26 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
 /// Reads a value of a type. What is no such value is consumed, so that the rest of the line can be read.
 struct ValueSeed<'a> {
     ty: &'a Type,
+    /// Whether `null` is a value, too.
+    optional: bool,
+}
+
+impl<'a> ValueSeed<'a> {
+    fn new(ty: &'a Type) -> Self {
+        match ty {
+            Type::Opt(of) => ValueSeed { ty: of, optional: true },
+            ty => ValueSeed { ty, optional: false },
+        }
+    }
+}
+
+impl ValueSeed<'_> {
+    /// The fault of an array that is no record of this type.
+    fn wrong_fields(&self, of: &Record) -> Mismatch {
+        let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
+        let why = format!("it has a value for each of its fields: {}", names.join(", "));
+        mismatch(self.ty, "an array of another length", Some(why))
+    }
 }
 
 fn mismatch(ty: &Type, found: impl Into<String>, why: Option<String>) -> Mismatch {
@@ -427,7 +448,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Err(mismatch(self.ty, "null", None)))
+        Ok(if self.optional { Ok(Value::None) } else { Err(mismatch(self.ty, "null", None)) })
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -435,11 +456,26 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         let mut fault = None;
         if let Type::Set(of) | Type::List(of) = self.ty {
             while fault.is_none() {
-                match seq.next_element_seed(ValueSeed { ty: of })? {
+                match seq.next_element_seed(ValueSeed::new(of))? {
                     Some(Ok(value)) => values.push(value),
                     Some(Err(mismatch)) => fault = Some(mismatch),
                     None => break,
                 }
+            }
+        } else if let Type::Record(of) = self.ty {
+            for (_, ty) in &of.fields {
+                match seq.next_element_seed(ValueSeed::new(ty))? {
+                    Some(Ok(value)) => values.push(value),
+                    Some(Err(mismatch)) => {
+                        fault.get_or_insert(mismatch);
+                    }
+                    None => {
+                        fault.get_or_insert(self.wrong_fields(of));
+                    }
+                }
+            }
+            if seq.next_element::<IgnoredAny>()?.is_some() {
+                fault.get_or_insert(self.wrong_fields(of));
             }
         } else {
             fault = Some(mismatch(self.ty, "an array", None));
@@ -448,6 +484,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         Ok(match (fault, self.ty) {
             (Some(fault), _) => Err(fault),
             (None, Type::Set(_)) => Ok(Value::set(values)),
+            (None, Type::Record(_)) => Ok(Value::record(values)),
             (None, _) => Ok(Value::list(values)),
         })
     }
@@ -482,7 +519,13 @@ impl Type {
                 .parse::<openflow_rs::Actions>()
                 .map(Value::from)
                 .map_err(|error| wrong(error.to_string())),
-            Type::Bool | Type::Int | Type::Set(_) | Type::List(_) => {
+            Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),
+            Type::Enum(of) => {
+                let members: Vec<String> = of.members.iter().map(|member| quote_text(member)).collect();
+                Err(wrong(format!("its members are {}", members.join(", "))))
+            }
+            Type::Opt(of) => of.parse_text(text),
+            Type::Bool | Type::Int | Type::Set(_) | Type::List(_) | Type::Record(_) => {
                 Err(mismatch(self, quote_text(text), None))
             }
         }

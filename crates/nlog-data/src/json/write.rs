@@ -7,6 +7,7 @@ use crate::{Delta, Row, Schema, TableDelta, TransactionError, Value};
 /// Writes a value in its JSON form.
 pub fn write_value(out: &mut Vec<u8>, value: &Value) {
     match value {
+        Value::None => out.extend_from_slice(b"null"),
         Value::Bool(value) => out.extend_from_slice(if *value { b"true" } else { b"false" }),
         Value::Int(value) => write_serialized(out, value),
         Value::String(value) => write_text(out, value),
@@ -15,7 +16,7 @@ pub fn write_value(out: &mut Vec<u8>, value: &Value) {
         Value::Net(value) => write_plain(out, format_args!("\"{value}\"")),
         Value::Match(value) => write_text(out, value.text()),
         Value::Actions(value) => write_text(out, value.text()),
-        Value::Set(values) | Value::List(values) => write_row(out, values),
+        Value::Set(values) | Value::List(values) | Value::Record(values) => write_row(out, values),
     }
 }
 
@@ -61,6 +62,7 @@ pub fn write_contents_line<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item
 /// A value in its JSON form as a document, for callers that build a larger one.
 pub fn to_json(value: &Value) -> serde_json::Value {
     match value {
+        Value::None => serde_json::Value::Null,
         Value::Bool(value) => (*value).into(),
         Value::Int(value) => (*value).into(),
         Value::String(value) => (&**value).into(),
@@ -69,7 +71,9 @@ pub fn to_json(value: &Value) -> serde_json::Value {
         Value::Net(value) => value.to_string().into(),
         Value::Match(value) => value.text().into(),
         Value::Actions(value) => value.text().into(),
-        Value::Set(values) | Value::List(values) => values.iter().map(to_json).collect(),
+        Value::Set(values) | Value::List(values) | Value::Record(values) => {
+            values.iter().map(to_json).collect()
+        }
     }
 }
 

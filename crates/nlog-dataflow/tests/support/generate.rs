@@ -138,7 +138,7 @@ impl Case {
         for Declaration { name, role, columns, key } in &self.declarations {
             let role = match role {
                 Role::Input => "input ",
-                Role::Internal => "",
+                Role::Internal | Role::Hidden => "",
                 Role::Output => "output ",
             };
             let columns: Vec<String> =

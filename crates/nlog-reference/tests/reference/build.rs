@@ -192,11 +192,11 @@ impl Scope<'_> {
         }
     }
 
-    fn call(&mut self, name: &str, arguments: &[T]) -> (&'static function::Function, Vec<Expr>, Vec<Type>) {
+    fn call(&mut self, name: &str, arguments: &[T]) -> (Arc<function::Function>, Vec<Expr>, Vec<Type>) {
         let (arguments, types): (Vec<Expr>, Vec<Type>) = arguments.iter().map(|a| self.expr(a)).unzip();
         let mut fitting = function::lookup(name).iter().filter_map(|f| Some((f, f.result_types(&types)?)));
         let (function, results) = fitting.next().unwrap_or_else(|| panic!("no {name} of {types:?}"));
-        (function, arguments, results)
+        (function.clone(), arguments, results)
     }
 
     fn expr(&mut self, term: &T) -> (Expr, Type) {

@@ -21,7 +21,8 @@ impl Resolver<'_, '_> {
                 }
                 ItemIr::Function(site, terms) => {
                     // Of a call at fault every variable counts as a result.
-                    let arguments = self.sites[*site].chosen.map_or(0, |candidate| candidate.arguments);
+                    let arguments =
+                        self.sites[*site].chosen.as_ref().map_or(0, |candidate| candidate.arguments);
                     for (index, term) in terms.iter().enumerate() {
                         match term {
                             Term::Any => {}

@@ -1,5 +1,7 @@
 //! Calls of functions: which of those that share a name is meant.
 
+use std::sync::Arc;
+
 use nlog_data::Type;
 use nlog_data::function::{Function, Shape};
 
@@ -10,39 +12,39 @@ use crate::diagnostic::Code;
 use crate::syntax::ast::{Ident, Span};
 
 /// A function that may be meant, and how many of the terms are its arguments; the others are results.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Candidate {
-    pub(super) function: &'static Function,
+    pub(super) function: Arc<Function>,
     pub(super) arguments: usize,
 }
 
 impl Candidate {
     /// Those of the functions that can be an atom of so many terms: arguments and results, or arguments alone if the
     /// function is a predicate.
-    pub(super) fn of_atom(functions: &'static [Function], terms: usize) -> Vec<Candidate> {
+    pub(super) fn of_atom(functions: &[Arc<Function>], terms: usize) -> Vec<Candidate> {
         let mut candidates = Vec::new();
         for function in functions {
             if let Some(arguments) = terms.checked_sub(function.results.len())
                 && takes(function, arguments)
             {
-                candidates.push(Candidate { function, arguments });
+                candidates.push(Candidate { function: function.clone(), arguments });
             }
             if is_predicate(function) && takes(function, terms) {
-                candidates.push(Candidate { function, arguments: terms });
+                candidates.push(Candidate { function: function.clone(), arguments: terms });
             }
         }
         candidates
     }
 
     /// Those of the functions that give one value for so many arguments.
-    pub(super) fn of_expression(functions: &'static [Function], arguments: usize) -> Vec<Candidate> {
+    pub(super) fn of_expression(functions: &[Arc<Function>], arguments: usize) -> Vec<Candidate> {
         let fitting =
             functions.iter().filter(|function| function.results.len() == 1 && takes(function, arguments));
-        fitting.map(|function| Candidate { function, arguments }).collect()
+        fitting.map(|function| Candidate { function: function.clone(), arguments }).collect()
     }
 
     /// The type of each term in a call.
-    fn types(self, terms: usize, origin: Span, types: &mut Types) -> Vec<TypeVar> {
+    fn types(&self, terms: usize, origin: Span, types: &mut Types) -> Vec<TypeVar> {
         let mut any = Vec::new();
         let mut all = Vec::with_capacity(terms);
         let parameters = &self.function.parameters;
@@ -60,7 +62,7 @@ impl Candidate {
         all
     }
 
-    fn unify(self, terms: &[TypeVar], origin: Span, types: &mut Types) -> Result<(), Mismatch> {
+    fn unify(&self, terms: &[TypeVar], origin: Span, types: &mut Types) -> Result<(), Mismatch> {
         let wanted = self.types(terms.len(), origin, types);
         terms.iter().zip(wanted).try_for_each(|(&term, wanted)| types.unify(term, wanted))
     }
@@ -148,7 +150,7 @@ impl Resolver<'_, '_> {
         let fits =
             |candidate: &Candidate, types: &mut Types| types.would(|t| candidate.unify(&terms, span, t));
         let left: Vec<Candidate> =
-            site.candidates.iter().copied().filter(|candidate| fits(candidate, &mut self.types)).collect();
+            site.candidates.iter().filter(|candidate| fits(candidate, &mut self.types)).cloned().collect();
         if left.is_empty() {
             self.none_fits(number);
             self.sites[number].candidates.clear();
@@ -165,7 +167,7 @@ impl Resolver<'_, '_> {
     fn choose(&mut self, number: usize) {
         let site = &mut self.sites[number];
         let Some(candidate) = site.candidates.pop() else { return };
-        site.chosen = Some(candidate);
+        site.chosen = Some(candidate.clone());
         let (terms, spans, name) = (site.terms.clone(), site.term_spans.clone(), site.name.clone());
         let wanted = candidate.types(terms.len(), site.span, &mut self.types);
         for (index, ((ty, span), wanted)) in terms.into_iter().zip(spans).zip(wanted).enumerate() {

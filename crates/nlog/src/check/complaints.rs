@@ -1,5 +1,7 @@
 //! What is said about names, counts and types that are wrong.
 
+use std::sync::Arc;
+
 use nlog_data::{Function, Type, function};
 
 use super::aggregate;
@@ -101,7 +103,7 @@ impl Resolver<'_, '_> {
     }
 
     /// Says why none of the functions is an expression of so many arguments.
-    pub(super) fn no_expression(&mut self, call: &Call, functions: &'static [Function]) {
+    pub(super) fn no_expression(&mut self, call: &Call, functions: &[Arc<Function>]) {
         let several = functions
             .iter()
             .any(|function| function.results.len() != 1 && function.parameters.len() == call.arguments.len());
@@ -192,7 +194,7 @@ fn alike(name: &str) -> Vec<&'static str> {
 }
 
 /// The signatures of functions, for help.
-pub(super) fn signatures(functions: &[Function]) -> String {
+pub(super) fn signatures(functions: &[Arc<Function>]) -> String {
     let shown: Vec<String> =
         functions.iter().take(6).map(|function| format!("`{}`", function.signature())).collect();
     let more = if functions.len() > shown.len() { " and others" } else { "" };

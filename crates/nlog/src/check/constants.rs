@@ -1,6 +1,7 @@
 //! Named constants: found, ordered by what they use, and computed.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use nlog_data::Type;
 
@@ -17,7 +18,7 @@ use crate::syntax::ast::{self, ExprKind};
 struct Nowhere;
 
 impl Hoist for Nowhere {
-    fn hoist(&mut self, _: Type, _: &'static nlog_data::Function, _: Vec<Expr>) -> Option<VariableId> {
+    fn hoist(&mut self, _: Type, _: &Arc<nlog_data::Function>, _: Vec<Expr>) -> Option<VariableId> {
         None
     }
 

@@ -1,5 +1,7 @@
 //! Nodes to expressions of the program. What holds no variable is computed here and now; its failures are mistakes.
 
+use std::sync::Arc;
+
 use nlog_data::function::{Multiplicity, Results, Shape};
 use nlog_data::{FailureCode, Type, Value, function};
 
@@ -16,7 +18,7 @@ pub(super) trait Hoist {
     fn hoist(
         &mut self,
         ty: Type,
-        function: &'static function::Function,
+        function: &Arc<function::Function>,
         arguments: Vec<Expr>,
     ) -> Option<VariableId>;
 
@@ -28,7 +30,7 @@ pub(super) trait Hoist {
 struct Forbidden<'a>(&'a dyn Hoist);
 
 impl Hoist for Forbidden<'_> {
-    fn hoist(&mut self, _: Type, _: &'static function::Function, _: Vec<Expr>) -> Option<VariableId> {
+    fn hoist(&mut self, _: Type, _: &Arc<function::Function>, _: Vec<Expr>) -> Option<VariableId> {
         None
     }
 
@@ -58,11 +60,11 @@ impl Resolver<'_, '_> {
             }
             NodeKind::List(nodes) => {
                 let elements = self.lower_all(nodes, hoist)?;
-                return self.apply(sequence::list(), elements, node.span);
+                return self.apply(&sequence::list(), elements, node.span);
             }
             NodeKind::Set(nodes) => {
                 let elements = self.lower_all(nodes, hoist)?;
-                return self.apply(sequence::set(), elements, node.span);
+                return self.apply(&sequence::set(), elements, node.span);
             }
             NodeKind::Faulty => {
                 self.failed = true;
@@ -96,7 +98,7 @@ impl Resolver<'_, '_> {
         hoist: &mut dyn Hoist,
     ) -> Option<Expr> {
         let arguments = self.lower_all(arguments, hoist);
-        let Some(candidate) = self.sites[site].chosen else {
+        let Some(candidate) = self.sites[site].chosen.clone() else {
             self.failed = true;
             return None;
         };
@@ -106,7 +108,7 @@ impl Resolver<'_, '_> {
                 self.unknown_type(node.span);
                 return None;
             };
-            let variable = hoist.hoist(ty, function, arguments);
+            let variable = hoist.hoist(ty, &function, arguments);
             if variable.is_none() {
                 let message =
                     format!("`{}` can have several results, and here stands one value", function.name);
@@ -115,13 +117,13 @@ impl Resolver<'_, '_> {
             }
             return variable.map(Expr::Variable);
         }
-        self.apply(function, arguments, node.span)
+        self.apply(&function, arguments, node.span)
     }
 
     /// The call, or its value if the arguments are constants.
     pub(super) fn apply(
         &mut self,
-        function: &'static function::Function,
+        function: &Arc<function::Function>,
         arguments: Vec<Expr>,
         span: Span,
     ) -> Option<Expr> {
@@ -129,7 +131,7 @@ impl Resolver<'_, '_> {
         for argument in &arguments {
             match argument {
                 Expr::Constant(value) => values.push(value.clone()),
-                _ => return Some(Expr::Call { function, arguments }),
+                _ => return Some(Expr::Call { function: function.clone(), arguments }),
             }
         }
         if self.failed && !admits(function, &values) {
@@ -138,7 +140,7 @@ impl Resolver<'_, '_> {
         }
         match (function.evaluate)(&values) {
             Ok(Results::One(value)) => Some(Expr::Constant(value)),
-            Ok(_) => Some(Expr::Call { function, arguments }),
+            Ok(_) => Some(Expr::Call { function: function.clone(), arguments }),
             Err(failure) => {
                 let (code, help) = match failure.code {
                     FailureCode::Overflow => {
@@ -170,6 +172,6 @@ fn admits(function: &function::Function, values: &[Value]) -> bool {
         Shape::Is(ty) => ty.admits(value),
         Shape::SetOf(_) => matches!(value, Value::Set(_)),
         Shape::ListOf(_) => matches!(value, Value::List(_)),
-        Shape::Any(_) => true,
+        Shape::Any(_) | Shape::OptOf(_) => true,
     })
 }

@@ -6,6 +6,7 @@
 //! finds its variables bound compares.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use nlog_data::function::{Function, Multiplicity};
 use nlog_data::{TableId, Type, function};
@@ -32,7 +33,7 @@ enum Step {
     /// `variable = expression`
     Let(VariableId, Expr),
     /// A function with any number of results, and what becomes of each column.
-    Generate(&'static Function, Vec<Expr>, Vec<Outcome>),
+    Generate(Arc<Function>, Vec<Expr>, Vec<Outcome>),
 }
 
 impl Step {
@@ -72,12 +73,12 @@ struct Builder {
 }
 
 impl Hoist for Builder {
-    fn hoist(&mut self, ty: Type, function: &'static Function, arguments: Vec<Expr>) -> Option<VariableId> {
+    fn hoist(&mut self, ty: Type, function: &Arc<Function>, arguments: Vec<Expr>) -> Option<VariableId> {
         if !self.may_hoist {
             return None;
         }
         let variable = self.fresh(&function.name, ty);
-        self.push(Step::Generate(function, arguments, vec![Outcome::Variable(variable)]));
+        self.push(Step::Generate(function.clone(), arguments, vec![Outcome::Variable(variable)]));
         Some(variable)
     }
 
@@ -211,7 +212,7 @@ impl Resolver<'_, '_> {
                 builder.push(step);
             }
             ItemIr::Function(site, terms) => {
-                let Some(candidate) = self.sites[*site].chosen else {
+                let Some(candidate) = self.sites[*site].chosen.clone() else {
                     self.failed = true;
                     return None;
                 };
@@ -233,9 +234,9 @@ impl Resolver<'_, '_> {
     }
 
     /// The function and its arguments, if the node is a call with any number of results.
-    fn several<'n>(&self, node: &'n Node) -> Option<(&'static Function, &'n [Node])> {
+    fn several<'n>(&self, node: &'n Node) -> Option<(Arc<Function>, &'n [Node])> {
         let NodeKind::Call(site, arguments) = &node.kind else { return None };
-        let function = self.sites[*site].chosen?.function;
+        let function = self.sites[*site].chosen.clone()?.function;
         (function.multiplicity == Multiplicity::Many).then_some((function, arguments))
     }
 
@@ -296,7 +297,7 @@ impl Resolver<'_, '_> {
     /// A function with one value at most is an expression; others generate.
     fn function_step(
         &mut self,
-        function: &'static Function,
+        function: Arc<Function>,
         arguments: Vec<Expr>,
         results: Vec<Outcome>,
         item: &Item,
@@ -307,7 +308,7 @@ impl Resolver<'_, '_> {
             builder.push(Step::Generate(function, arguments, results));
             return Some(());
         }
-        let value = self.apply(function, arguments, item.span)?;
+        let value = self.apply(&function, arguments, item.span)?;
         let step = match results.into_iter().next() {
             // A predicate without its result.
             None => Step::Filter(value),
@@ -416,6 +417,6 @@ fn place(
 }
 
 fn equals(left: Expr, right: Expr) -> Option<Expr> {
-    let function = function::lookup("==").first()?;
+    let function = function::lookup("==").first()?.clone();
     Some(Expr::Call { function, arguments: vec![left, right] })
 }

@@ -1,27 +1,27 @@
 //! What `[a, b]` and `{a, b}` mean where an element is no constant: functions that no rule can name.
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use nlog_data::Value;
 use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
 
 /// The list of its arguments.
-pub(super) fn list() -> &'static Function {
-    static LIST: LazyLock<Function> = LazyLock::new(|| {
+pub(super) fn list() -> Arc<Function> {
+    static LIST: LazyLock<Arc<Function>> = LazyLock::new(|| {
         let evaluate = |values: &[Value]| Ok(Results::One(Value::list(values.iter().cloned())));
         sequence("[]", Shape::ListOf, "The list of these values.", Box::new(evaluate))
     });
-    &LIST
+    LIST.clone()
 }
 
 /// The set of its arguments.
-pub(super) fn set() -> &'static Function {
-    static SET: LazyLock<Function> = LazyLock::new(|| {
+pub(super) fn set() -> Arc<Function> {
+    static SET: LazyLock<Arc<Function>> = LazyLock::new(|| {
         let evaluate = |values: &[Value]| Ok(Results::One(Value::set(values.iter().cloned())));
         sequence("{}", Shape::SetOf, "The set of these values.", Box::new(evaluate))
     });
-    &SET
+    SET.clone()
 }
 
 fn sequence(
@@ -29,9 +29,9 @@ fn sequence(
     of: impl Fn(Box<Shape>) -> Shape,
     doc: &'static str,
     evaluate: Box<Evaluate>,
-) -> Function {
+) -> Arc<Function> {
     let column = |name, shape| Parameter { name: Cow::Borrowed(name), shape };
-    Function {
+    Arc::new(Function {
         name: Cow::Borrowed(name),
         parameters: vec![column("value", Shape::Any(0))],
         variadic: true,
@@ -41,5 +41,5 @@ fn sequence(
         doc: Cow::Borrowed(doc),
         examples: Vec::new(),
         evaluate,
-    }
+    })
 }

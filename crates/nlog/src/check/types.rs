@@ -23,6 +23,7 @@ enum Slot {
     Known(Type),
     Set(TypeVar),
     List(TypeVar),
+    Opt(TypeVar),
     /// Part of a mistake that is reported already: fits everything.
     Anything,
 }
@@ -67,6 +68,7 @@ impl Types {
         let slot = match ty {
             Type::Set(of) => Slot::Set(self.known(of, origin)),
             Type::List(of) => Slot::List(self.known(of, origin)),
+            Type::Opt(of) => Slot::Opt(self.known(of, origin)),
             leaf => Slot::Known(leaf.clone()),
         };
         self.add(slot, Some(origin))
@@ -99,6 +101,10 @@ impl Types {
             Shape::ListOf(of) => {
                 let of = self.of_shape(of, any, origin);
                 self.list_of(of, origin)
+            }
+            Shape::OptOf(of) => {
+                let of = self.of_shape(of, any, origin);
+                self.add(Slot::Opt(of), Some(origin))
             }
         }
     }
@@ -136,9 +142,9 @@ impl Types {
             (Slot::Text, Slot::Known(ty)) if is_textual(&ty) => self.link(a, b),
             (Slot::Known(ty), Slot::Text) if is_textual(&ty) => self.link(b, a),
             (Slot::Known(left), Slot::Known(right)) if left == right => Ok(()),
-            (Slot::Set(left), Slot::Set(right)) | (Slot::List(left), Slot::List(right)) => {
-                self.unify(left, right)
-            }
+            (Slot::Set(left), Slot::Set(right))
+            | (Slot::List(left), Slot::List(right))
+            | (Slot::Opt(left), Slot::Opt(right)) => self.unify(left, right),
             _ => Err(Mismatch),
         }
     }
@@ -156,7 +162,7 @@ impl Types {
     /// Whether a set or list type is built from the other: then they cannot be one.
     fn contains(&self, whole: TypeVar, part: TypeVar) -> bool {
         let mut whole = self.root(whole);
-        while let Slot::Set(of) | Slot::List(of) = self.slots[whole.0 as usize] {
+        while let Slot::Set(of) | Slot::List(of) | Slot::Opt(of) = self.slots[whole.0 as usize] {
             whole = self.root(of);
             if whole == part {
                 return true;
@@ -190,7 +196,7 @@ impl Types {
     pub(super) fn is_anything(&self, var: TypeVar) -> bool {
         match self.slots[self.root(var).0 as usize] {
             Slot::Anything => true,
-            Slot::Set(of) | Slot::List(of) => self.is_anything(of),
+            Slot::Set(of) | Slot::List(of) | Slot::Opt(of) => self.is_anything(of),
             _ => false,
         }
     }
@@ -212,6 +218,7 @@ impl Types {
             Slot::Text => Some(Type::String),
             Slot::Set(of) => self.resolved(*of).map(Type::set),
             Slot::List(of) => self.resolved(*of).map(Type::list),
+            Slot::Opt(of) => self.resolved(*of).map(Type::opt),
             Slot::Link(_) | Slot::Free | Slot::Anything => None,
         }
     }
@@ -228,6 +235,7 @@ impl Types {
             Slot::Text => "string".to_owned(),
             Slot::Set(of) => format!("set<{}>", self.show(*of)),
             Slot::List(of) => format!("list<{}>", self.show(*of)),
+            Slot::Opt(of) => format!("opt<{}>", self.show(*of)),
             Slot::Link(_) | Slot::Free | Slot::Anything => "…".to_owned(),
         }
     }
@@ -235,7 +243,7 @@ impl Types {
 
 /// Whether a string literal can stand for a value of the type.
 fn is_textual(ty: &Type) -> bool {
-    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net)
+    matches!(ty, Type::String | Type::Mac | Type::Ip | Type::Net | Type::Enum(_))
 }
 
 #[cfg(test)]
