@@ -12,14 +12,19 @@
 mod address;
 mod comparison;
 mod define;
+mod ethernet;
 mod hash;
 mod integer;
+mod list;
 mod logic;
 mod openflow_actions;
 mod openflow_examples;
 mod openflow_field;
 mod openflow_match;
-mod sequence;
+mod optional;
+mod prefix;
+mod reference;
+mod set;
 mod text;
 
 #[cfg(test)]
@@ -33,6 +38,7 @@ use crate::{Type, Value};
 
 pub use hash::hash_values;
 pub use integer::sum_overflow;
+pub use reference::{describe, reference_markdown};
 
 /// What kind of failure an expression met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -162,7 +168,7 @@ pub struct Parameter {
 pub struct Example {
     /// The arguments, as nlog literals with commas between them.
     pub arguments: Cow<'static, str>,
-    /// The result as an nlog literal; `none`; `error CODE`; of functions with many results their tuples: `(1, 2) (3, 4)`.
+    /// The result as an nlog literal; `none` of functions that may have no result; `error CODE`; of functions with many results their tuples: `(1, 2) (3, 4)`.
     pub result: Cow<'static, str>,
 }
 
@@ -236,23 +242,32 @@ impl fmt::Debug for Function {
     }
 }
 
+/// What belongs together in documentation: a title, and the functions in reading order.
+type Subject = (&'static str, fn() -> Vec<Function>);
+
+/// All functions but those that every OpenFlow field has.
+const SUBJECTS: [Subject; 13] = [
+    ("Integers", integer::functions),
+    ("Truth values", logic::functions),
+    ("Text", text::functions),
+    ("Ethernet addresses", ethernet::functions),
+    ("IP addresses", address::functions),
+    ("Prefixes", prefix::functions),
+    ("Sets", set::functions),
+    ("Lists", list::functions),
+    ("Optional values", optional::functions),
+    ("Comparisons", comparison::functions),
+    ("Hashes", hash::functions),
+    ("OpenFlow matches", openflow_match::functions),
+    ("OpenFlow actions", openflow_actions::functions),
+];
+
 /// All functions and operators, in name order.
 pub fn functions() -> &'static [Arc<Function>] {
     static FUNCTIONS: LazyLock<Vec<Arc<Function>>> = LazyLock::new(|| {
-        let mut functions: Vec<Function> = [
-            integer::functions(),
-            logic::functions(),
-            text::functions(),
-            address::functions(),
-            sequence::functions(),
-            comparison::functions(),
-            hash::functions(),
-            openflow_match::functions(),
-            openflow_actions::functions(),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let mut functions: Vec<Function> = SUBJECTS.iter().flat_map(|(_, functions)| functions()).collect();
+        functions.extend(openflow_match::of_fields());
+        functions.extend(openflow_actions::of_fields());
         functions.sort_by(|a, b| a.name.cmp(&b.name));
         functions.into_iter().map(Arc::new).collect()
     });

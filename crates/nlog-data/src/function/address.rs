@@ -1,33 +1,11 @@
-//! Ethernet addresses, IP addresses and prefixes.
+//! IP addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use ipnet::IpNet;
 use openflow_rs::MacAddr;
 
 use super::define::entry;
 use super::{Failure, Function};
-
-/// The link-local address with the modified EUI-64 identifier of an Ethernet address (RFC 4291, appendix A).
-fn link_local(mac: MacAddr) -> IpAddr {
-    let [a, b, c, d, e, f] = mac.0;
-    IpAddr::V6(Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 0x02, b, c, 0xff, 0xfe, d, e, f]))
-}
-
-fn net_of(ip: IpAddr, length: i64) -> Result<IpNet, Failure> {
-    let net = u8::try_from(length).ok().and_then(|length| IpNet::new(ip, length).ok());
-    net.map(|net| net.trunc()).ok_or_else(|| {
-        let most = if ip.is_ipv4() { 32 } else { 128 };
-        Failure::range(format!("net_of: {ip}/{length} is no prefix, whose length is 0 to {most}"))
-    })
-}
-
-fn int_to_mac(n: i64) -> Result<MacAddr, Failure> {
-    let bits = u64::try_from(n).ok().filter(|bits| bits >> 48 == 0);
-    bits.map(MacAddr::from_u64).ok_or_else(|| {
-        Failure::range(format!("int_to_mac: {n} does not fit an Ethernet address, which has 48 bits"))
-    })
-}
 
 fn int_to_ip(n: i64) -> Result<IpAddr, Failure> {
     let bits = u32::try_from(n);
@@ -36,51 +14,58 @@ fn int_to_ip(n: i64) -> Result<IpAddr, Failure> {
     })
 }
 
-pub(super) fn functions() -> Vec<Function> {
-    let mut functions = conversions();
-    functions.extend(nets());
-    functions
+/// The address so many after this one; none outside of its IP version.
+pub(super) fn step(ip: IpAddr, n: i128) -> Option<IpAddr> {
+    match ip {
+        IpAddr::V4(ip) => {
+            let bits = i128::from(ip.to_bits()).checked_add(n)?;
+            Some(IpAddr::V4(Ipv4Addr::from_bits(bits.try_into().ok()?)))
+        }
+        IpAddr::V6(ip) => Some(IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits().checked_add_signed(n)?))),
+    }
 }
 
-fn nets() -> Vec<Function> {
-    vec![
-        entry("network_of(net) -> ip", "The prefix's address: its bits, then zeros.")
-            .example(r#"net"10.1.2.0/24""#, r#"ip"10.1.2.0""#)
-            .example(r#"net"::/0""#, r#"ip"::""#)
-            .unary(|net: IpNet| net.network()),
-        entry("prefix_length(net) -> length", "How many bits the prefix fixes.")
-            .example(r#"net"10.1.2.0/24""#, "24")
-            .example(r#"net"fe80::/10""#, "10")
-            .unary(|net: IpNet| i64::from(net.prefix_len())),
-        entry("net_of(ip, length) -> net", "The prefix of this length that the address is in.")
-            .example(r#"ip"10.1.2.3", 24"#, r#"net"10.1.2.0/24""#)
-            .example(r#"ip"fe80::1", 128"#, r#"net"fe80::1/128""#)
-            .example(r#"ip"10.1.2.3", 0"#, r#"net"0.0.0.0/0""#)
-            .example(r#"ip"10.1.2.3", 33"#, "error range")
-            .example(r#"ip"10.1.2.3", -1"#, "error range")
-            .binary(net_of),
-        entry("in_net(ip, net) -> holds", "Whether the address is in the prefix; never across IP versions.")
-            .example(r#"ip"10.1.2.255", net"10.1.2.0/24""#, "true")
-            .example(r#"ip"10.1.3.0", net"10.1.2.0/24""#, "false")
-            .example(r#"ip"::1", net"0.0.0.0/0""#, "false")
-            .binary(|ip: IpAddr, net: IpNet| net.contains(&ip)),
-        entry("is_ipv4(ip) -> holds", "Whether the address is an IPv4 address.")
-            .example(r#"ip"10.0.0.1""#, "true")
-            .example(r#"ip"::ffff:10.0.0.1""#, "false")
-            .unary(|ip: IpAddr| ip.is_ipv4()),
-        entry("is_ipv4(net) -> holds", "Whether the prefix is one of IPv4 addresses.")
-            .example(r#"net"10.0.0.0/8""#, "true")
-            .example(r#"net"::/0""#, "false")
-            .unary(|net: IpNet| net.network().is_ipv4()),
-        entry("is_ipv6(ip) -> holds", "Whether the address is an IPv6 address.")
-            .example(r#"ip"::1""#, "true")
-            .example(r#"ip"10.0.0.1""#, "false")
-            .unary(|ip: IpAddr| ip.is_ipv6()),
-        entry("is_ipv6(net) -> holds", "Whether the prefix is one of IPv6 addresses.")
-            .example(r#"net"::/0""#, "true")
-            .example(r#"net"10.0.0.0/8""#, "false")
-            .unary(|net: IpNet| net.network().is_ipv6()),
-    ]
+fn offset(ip: IpAddr, n: i64) -> Result<IpAddr, Failure> {
+    step(ip, n.into()).ok_or_else(|| {
+        let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
+        Failure::range(format!("offset: {ip} and {n} leave the {version} addresses"))
+    })
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_private(),
+        IpAddr::V6(ip) => ip.is_unique_local(),
+    }
+}
+
+/// The group that a neighbour is asked for (RFC 4291, 2.7.1).
+fn solicited_node(ip: IpAddr) -> Option<IpAddr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0);
+    Some(IpAddr::V6(Ipv6Addr::from_bits(group.to_bits() | ip.to_bits() & 0xff_ffff)))
+}
+
+fn multicast_mac(group: IpAddr) -> Option<MacAddr> {
+    match group {
+        _ if !group.is_multicast() => None,
+        IpAddr::V4(ip) => Some(MacAddr::from_u64(0x0100_5e00_0000 | u64::from(ip.to_bits() & 0x7f_ffff))),
+        IpAddr::V6(ip) => Some(MacAddr::from_u64(0x3333 << 32 | u64::from(ip.to_bits() as u32))),
+    }
+}
+
+pub(super) fn functions() -> Vec<Function> {
+    let mut functions = conversions();
+    functions.extend(kinds());
+    functions.extend(groups());
+    functions
 }
 
 fn conversions() -> Vec<Function> {
@@ -99,33 +84,106 @@ fn conversions() -> Vec<Function> {
             .example("4294967296", "error range")
             .example("-1", "error range")
             .unary(int_to_ip),
-        entry("mac_to_int(mac) -> n", "An Ethernet address as a number of 48 bits.")
-            .example(r#"mac"02:00:00:00:00:0a""#, "2199023255562")
-            .example(r#"mac"ff:ff:ff:ff:ff:ff""#, "281474976710655")
-            .unary(|mac: MacAddr| mac.to_u64() as i64),
-        entry("int_to_mac(n) -> mac", "The Ethernet address with this number of 48 bits.")
-            .example("2199023255562", r#"mac"02:00:00:00:00:0a""#)
-            .example("281474976710656", "error range")
-            .example("-1", "error range")
-            .unary(int_to_mac),
         entry(
-            "link_local(mac) -> ip",
-            "The IPv6 link-local address that a host makes of its Ethernet address (EUI-64).",
+            "offset(ip, n) -> ip",
+            "The address so many after this one, or before it, of the same IP version.",
         )
-        .example(r#"mac"02:00:00:00:00:01""#, r#"ip"fe80::ff:fe00:1""#)
-        .example(r#"mac"34:56:78:9a:bc:de""#, r#"ip"fe80::3656:78ff:fe9a:bcde""#)
-        .unary(link_local),
-        entry("to_string(mac) -> text", "The Ethernet address as text.")
-            .example(r#"mac"02:00:00:00:00:0a""#, r#""02:00:00:00:00:0a""#)
-            .example(r#"mac"FF:FF:FF:FF:FF:FF""#, r#""ff:ff:ff:ff:ff:ff""#)
-            .unary(|mac: MacAddr| mac.to_string()),
+        .example(r#"ip"10.0.0.255", 1"#, r#"ip"10.0.1.0""#)
+        .example(r#"ip"fe80::1", -1"#, r#"ip"fe80::""#)
+        .example(r#"ip"255.255.255.255", 1"#, "error range")
+        .example(r#"ip"0.0.0.0", -1"#, "error range")
+        .example(r#"ip"::", -1"#, "error range")
+        .example(r#"ip"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 1"#, "error range")
+        .binary(offset),
         entry("to_string(ip) -> text", "The address as text: RFC 5952.")
             .example(r#"ip"10.0.0.1""#, r#""10.0.0.1""#)
             .example(r#"ip"2001:db8:0:0:1:0:0:1""#, r#""2001:db8::1:0:0:1""#)
             .unary(|ip: IpAddr| ip.to_string()),
-        entry("to_string(net) -> text", "The prefix as text.")
-            .example(r#"net"10.0.0.0/24""#, r#""10.0.0.0/24""#)
-            .example(r#"net"::/0""#, r#""::/0""#)
-            .unary(|net: IpNet| net.to_string()),
+    ]
+}
+
+fn kinds() -> Vec<Function> {
+    vec![
+        entry("is_ipv4(ip) -> holds", "Whether the address is an IPv4 address.")
+            .example(r#"ip"10.0.0.1""#, "true")
+            .example(r#"ip"::ffff:10.0.0.1""#, "false")
+            .unary(|ip: IpAddr| ip.is_ipv4()),
+        entry("is_ipv6(ip) -> holds", "Whether the address is an IPv6 address.")
+            .example(r#"ip"::1""#, "true")
+            .example(r#"ip"10.0.0.1""#, "false")
+            .unary(|ip: IpAddr| ip.is_ipv6()),
+        entry(
+            "is_link_local(ip) -> holds",
+            "Whether the address counts on its own link alone: 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).",
+        )
+        .example(r#"ip"169.254.1.1""#, "true")
+        .example(r#"ip"febf::1""#, "true")
+        .example(r#"ip"fec0::1""#, "false")
+        .example(r#"ip"169.253.255.255""#, "false")
+        .unary(is_link_local),
+        entry(
+            "is_private(ip) -> holds",
+            "Whether the address is for use inside a site: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918), fc00::/7 (RFC 4193).",
+        )
+        .example(r#"ip"172.31.255.255""#, "true")
+        .example(r#"ip"172.32.0.0""#, "false")
+        .example(r#"ip"fd00::1""#, "true")
+        .example(r#"ip"2001:db8::1""#, "false")
+        .unary(is_private),
+        entry(
+            "is_loopback(ip) -> holds",
+            "Whether packets to the address stay in the host: 127.0.0.0/8 (RFC 1122, 3.2.1.3), ::1 (RFC 4291, 2.5.3).",
+        )
+        .example(r#"ip"127.1.2.3""#, "true")
+        .example(r#"ip"::1""#, "true")
+        .example(r#"ip"::2""#, "false")
+        .unary(|ip: IpAddr| ip.is_loopback()),
+        entry(
+            "is_unspecified(ip) -> holds",
+            "Whether the address is 0.0.0.0 or ::, which a host without an address sends from.",
+        )
+        .example(r#"ip"0.0.0.0""#, "true")
+        .example(r#"ip"::""#, "true")
+        .example(r#"ip"0.0.0.1""#, "false")
+        .unary(|ip: IpAddr| ip.is_unspecified()),
+        entry(
+            "is_broadcast(ip) -> holds",
+            "Whether the address is 255.255.255.255, all hosts on the link (RFC 919). What means all hosts of a prefix is `broadcast(net)`.",
+        )
+        .example(r#"ip"255.255.255.255""#, "true")
+        .example(r#"ip"10.255.255.255""#, "false")
+        .example(r#"ip"ff02::1""#, "false")
+        .unary(|ip: IpAddr| ip == IpAddr::V4(Ipv4Addr::BROADCAST)),
+    ]
+}
+
+fn groups() -> Vec<Function> {
+    vec![
+        entry(
+            "is_multicast(ip) -> holds",
+            "Whether the address is a group's: 224.0.0.0/4 (RFC 5771), ff00::/8 (RFC 4291, 2.7).",
+        )
+        .example(r#"ip"239.255.255.255""#, "true")
+        .example(r#"ip"240.0.0.0""#, "false")
+        .example(r#"ip"ff02::1""#, "true")
+        .example(r#"ip"fe80::1""#, "false")
+        .unary(|ip: IpAddr| ip.is_multicast()),
+        entry(
+            "solicited_node(ip) -> group",
+            "The group that neighbour solicitations for an IPv6 address are sent to (RFC 4291, 2.7.1); none of an IPv4 address.",
+        )
+        .example(r#"ip"4037::01:800:200e:8c6c""#, r#"ip"ff02::1:ff0e:8c6c""#)
+        .example(r#"ip"fe80::1""#, r#"ip"ff02::1:ff00:1""#)
+        .example(r#"ip"10.0.0.1""#, "none")
+        .unary(solicited_node),
+        entry(
+            "multicast_mac(group) -> mac",
+            "The Ethernet address that packets to the group are sent to: 01:00:5e and 23 bits of an IPv4 address (RFC 1112, 6.4), 33:33 and 32 bits of an IPv6 address (RFC 2464, 7); none of an address that is no group's.",
+        )
+        .example(r#"ip"224.0.0.251""#, r#"mac"01:00:5e:00:00:fb""#)
+        .example(r#"ip"239.255.255.250""#, r#"mac"01:00:5e:7f:ff:fa""#)
+        .example(r#"ip"ff02::1:ff0e:8c6c""#, r#"mac"33:33:ff:0e:8c:6c""#)
+        .example(r#"ip"10.0.0.1""#, "none")
+        .unary(multicast_mac),
     ]
 }

@@ -12,8 +12,11 @@
 //! | `net` | 7 or 8 | the address likewise, 1 byte prefix length |
 //! | `match`, `actions` | 9, 10 | as a string: the canonical text |
 //! | `set`, `list` | 11, 12 | count, then the elements |
+//! | record | 13 | count, then the fields |
+//! | `opt` without a value | 14 | nothing |
 //!
-//! with every number highest byte first, lengths and counts as 8 bytes. The bytes go through FNV-1a of 64 bits (offset
+//! with every number highest byte first, lengths and counts as 8 bytes. An `opt` with a value is written as the value,
+//! a member of an enumeration as a string. The bytes go through FNV-1a of 64 bits (offset
 //! basis 0xcbf29ce484222325, prime 0x100000001b3), whose result `h` is mixed as the finalizer of `MurmurHash3` does:
 //! `h ^= h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33; h *= 0xc4ceb9fe1a85ec53; h ^= h >> 33`. The lowest bit is then
 //! shifted out, so that the result is no negative `int`.
@@ -106,4 +109,16 @@ pub(super) fn functions() -> Vec<Function> {
         .example("{2, 1}, [2, 1], [[]]", "4241822891106455778")
         .variadic(hash_values),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Computed from the description above by another program.
+    #[test]
+    fn records_and_absent_values_are_hashed_as_described() {
+        let record = Value::record([Value::Int(1), Value::None]);
+        assert_eq!(hash_values(&[Value::None, record]), 8603254287189919841);
+    }
 }

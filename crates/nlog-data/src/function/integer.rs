@@ -12,6 +12,37 @@ pub fn sum_overflow(total: i128) -> Failure {
     overflow(format_args!("sum: {total}"))
 }
 
+/// The sum of integers, whatever their order.
+pub(super) fn sum(integers: &[i64]) -> Result<i64, Failure> {
+    // A sequence in memory is too short to leave 128 bits.
+    let total: i128 = integers.iter().copied().map(i128::from).sum();
+    i64::try_from(total).map_err(|_| overflow(format_args!("sum_of: {total}")))
+}
+
+/// The most integers that `range` gives: a mistake in a bound must not fill the memory.
+const LONGEST_RANGE: u64 = 1 << 24;
+
+fn range(from: i64, to: i64) -> Result<Vec<i64>, Failure> {
+    if from < to && from.abs_diff(to) > LONGEST_RANGE {
+        return Err(Failure::range(format!("range({from}, {to}): more than {LONGEST_RANGE} integers")));
+    }
+    Ok((from..to).collect())
+}
+
+fn clamp(n: i64, low: i64, high: i64) -> Result<i64, Failure> {
+    if low > high {
+        return Err(Failure::range(format!("clamp: nothing is from {low} to {high}")));
+    }
+    Ok(n.clamp(low, high))
+}
+
+fn bit(n: i64, position: i64) -> Result<bool, Failure> {
+    let place = u32::try_from(position).ok().filter(|place| *place < 64);
+    place
+        .map(|place| n >> place & 1 == 1)
+        .ok_or_else(|| Failure::range(format!("bit: an int has no bit {position}, but 0 to 63")))
+}
+
 /// A shift amount.
 fn amount(sign: &str, a: i64, n: i64) -> Result<u32, Failure> {
     let bits = u32::try_from(n).ok().filter(|n| *n < 64);
@@ -19,6 +50,13 @@ fn amount(sign: &str, a: i64, n: i64) -> Result<u32, Failure> {
 }
 
 pub(super) fn functions() -> Vec<Function> {
+    let mut functions = arithmetic();
+    functions.extend(bits());
+    functions.extend(others());
+    functions
+}
+
+fn arithmetic() -> Vec<Function> {
     vec![
         entry("+(a, b) -> sum", "The sum of two integers.")
             .example("1, 2", "3")
@@ -61,6 +99,16 @@ pub(super) fn functions() -> Vec<Function> {
                 // The remainder by -1 is 0 even where the quotient overflows.
                 b => Ok(a.wrapping_rem(b)),
             }),
+        entry("abs(n) -> size", "The integer without its sign.")
+            .example("-5", "5")
+            .example("5", "5")
+            .example("-9223372036854775808", "error overflow")
+            .unary(|n: i64| n.checked_abs().ok_or_else(|| overflow(format_args!("abs({n})")))),
+    ]
+}
+
+fn bits() -> Vec<Function> {
+    vec![
         entry("&(a, b) -> bits", "The bits that both integers have, in two's complement.")
             .example("12, 10", "8")
             .example("-1, 255", "255")
@@ -92,6 +140,41 @@ pub(super) fn functions() -> Vec<Function> {
             .example("-1, 63", "-1")
             .example("1, 64", "error range")
             .binary(|a: i64, n: i64| amount(">>", a, n).map(|bits| a >> bits)),
+        entry(
+            "bit(n, position) -> holds",
+            "Whether the bit at a position is 1; position 0 is the lowest, 63 the sign in two's complement.",
+        )
+        .example("10, 1", "true")
+        .example("10, 0", "false")
+        .example("-1, 63", "true")
+        .example("1, 64", "error range")
+        .example("1, -1", "error range")
+        .binary(bit),
+    ]
+}
+
+fn others() -> Vec<Function> {
+    vec![
+        entry(
+            "clamp(n, low, high) -> clamped",
+            "The integer, but `low` if it is less and `high` if it is greater.",
+        )
+        .example("5, 1, 9", "5")
+        .example("0, 1, 9", "1")
+        .example("10, 1, 9", "9")
+        .example("5, 9, 1", "error range")
+        .ternary(clamp),
+        entry(
+            "range(from, to) -> i",
+            "Every integer from `from` up to, but not with, `to`; at most 2^24 of them.",
+        )
+        .example("1, 4", "(1) (2) (3)")
+        .example("-1, 1", "(-1) (0)")
+        .example("4, 4", "none")
+        .example("4, 1", "none")
+        .example("0, 16777217", "error range")
+        .example("-9223372036854775808, 9223372036854775807", "error range")
+        .binary(range),
         entry("to_string(n) -> text", "The integer in decimal digits.")
             .example("-12", r#""-12""#)
             .example("0", r#""0""#)

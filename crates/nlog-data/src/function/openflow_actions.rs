@@ -108,6 +108,12 @@ pub(super) fn functions() -> Vec<Function> {
     functions.extend(tables());
     functions.extend(changes());
     functions.extend(operators());
+    functions
+}
+
+/// The functions that every field has that can be written.
+pub(super) fn of_fields() -> Vec<Function> {
+    let mut functions = Vec::new();
     for field in Field::all().filter(|field| settable(*field)) {
         for name in names(field) {
             for form in forms(field) {
@@ -123,7 +129,7 @@ pub(super) fn functions() -> Vec<Function> {
 }
 
 /// Whether an action outside of others can write the field: the connection's mark and label are `ct`'s alone.
-fn settable(field: Field) -> bool {
+pub(super) fn settable(field: Field) -> bool {
     field.info().writable && !matches!(field, Field::InPortOxm | Field::CtMark | Field::CtLabel)
 }
 

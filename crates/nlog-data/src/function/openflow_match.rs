@@ -23,7 +23,7 @@ const ARP: u128 = 0x0806;
 const MPLS: u128 = 0x8847;
 
 /// What a field's function matches besides the field.
-fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError> {
+pub(super) fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError> {
     let eth = |kind| Match::any().with(Field::EthType, kind);
     let ip = |proto| eth(if six { IPV6 } else { IPV4 })?.with(Field::IpProto, proto);
     let icmp6 = || eth(IPV6)?.with(Field::IpProto, 58);
@@ -88,13 +88,17 @@ fn match_net(function: &str, field: Field, net: IpNet) -> Result<Match, Failure>
 pub(super) fn functions() -> Vec<Function> {
     let mut functions = fixed();
     functions.extend(operators());
+    functions
+}
+
+/// The functions that every field has, and `flow_expr_match_regN`.
+pub(super) fn of_fields() -> Vec<Function> {
+    let mut functions = Vec::new();
     for field in Field::all() {
         for name in names(field) {
             functions.extend(of_field(field, name, false));
-            for (four, six) in [("tcp_", "tcp6_"), ("udp_", "udp6_"), ("sctp_", "sctp6_")] {
-                if let Some(rest) = name.strip_prefix(four) {
-                    functions.extend(of_field(field, &format!("{six}{rest}"), true));
-                }
+            if let Some(name) = over_ipv6(name) {
+                functions.extend(of_field(field, &name, true));
             }
         }
     }
@@ -102,6 +106,12 @@ pub(super) fn functions() -> Vec<Function> {
         functions.extend(Field::reg(n).map(|field| flow_expr(n, field)));
     }
     functions
+}
+
+/// The name for a field of TCP, UDP or SCTP over IPv6: `tcp6_dst` for `tcp_dst`.
+pub(super) fn over_ipv6(name: &str) -> Option<String> {
+    let pairs = [("tcp_", "tcp6_"), ("udp_", "udp6_"), ("sctp_", "sctp6_")];
+    pairs.iter().find_map(|(four, six)| Some(format!("{six}{}", name.strip_prefix(four)?)))
 }
 
 /// `flow_expr_match_regN`, as the literature names it.

@@ -1,10 +1,70 @@
-//! Text: Unicode scalar values count, ASCII letters have cases.
+//! Text. Characters are Unicode scalar values, positions count from 0, and the letters A to Z alone have cases.
 
 use std::sync::Arc;
 
-use super::Function;
-use super::define::entry;
+use super::define::{Argument, Give, entry};
+use super::{Failure, Function, Shape};
 use crate::{Type, Value};
+
+/// A list of `string`.
+struct Texts(Vec<Arc<str>>);
+
+impl Argument for Texts {
+    fn shape() -> Shape {
+        Shape::ListOf(Box::new(Shape::Is(Type::String)))
+    }
+
+    fn read(value: &Value) -> Option<Self> {
+        let Value::List(values) = value else { return None };
+        values.iter().map(<Arc<str>>::read).collect::<Option<_>>().map(Texts)
+    }
+}
+
+impl Give for Texts {
+    fn shape() -> Shape {
+        <Self as Argument>::shape()
+    }
+
+    fn value(self) -> Value {
+        Value::list(self.0.into_iter().map(Value::from))
+    }
+}
+
+/// An empty separator stands between all characters.
+fn split(text: &str, separator: &str) -> Texts {
+    if separator.is_empty() {
+        let mut buffer = [0; 4];
+        return Texts(text.chars().map(|c| Arc::from(&*c.encode_utf8(&mut buffer))).collect());
+    }
+    Texts(text.split(separator).map(Arc::from).collect())
+}
+
+fn replace(text: &str, part: &str, by: &str) -> String {
+    // An empty part is nowhere in particular.
+    if part.is_empty() { text.to_string() } else { text.replace(part, by) }
+}
+
+/// The most characters that `pad_left` gives: a mistake in a width must not fill the memory.
+const WIDEST: usize = 1 << 16;
+
+fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {
+    let mut characters = fill.chars();
+    let (Some(fill), None) = (characters.next(), characters.next()) else {
+        return Err(Failure::range(format!("pad_left: {} is not one character", Value::from(fill))));
+    };
+    // No text has less than no characters.
+    let width = usize::try_from(width.max(0)).ok().filter(|width| *width <= WIDEST).ok_or_else(|| {
+        Failure::range(format!("pad_left: a width of {width} is more than {WIDEST} characters"))
+    })?;
+    let missing = width.saturating_sub(text.chars().count());
+    Ok(std::iter::repeat_n(fill, missing).chain(text.chars()).collect())
+}
+
+/// The first position of the part, in characters.
+fn index_of(text: &str, part: &str) -> Option<i64> {
+    let before = text.get(..text.find(part)?)?;
+    Some(before.chars().count() as i64)
+}
 
 /// The part from one position to another, both counted in characters.
 fn substring(text: &str, from: i64, to: i64) -> Option<&str> {
@@ -24,7 +84,20 @@ fn parse_int(text: &str) -> Option<i64> {
     if plain { text.parse().ok() } else { None }
 }
 
+fn parse_hex(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    if plain { i64::from_str_radix(digits, 16).ok() } else { None }
+}
+
 pub(super) fn functions() -> Vec<Function> {
+    let mut functions = whole();
+    functions.extend(parts());
+    functions.extend(parsers());
+    functions
+}
+
+fn whole() -> Vec<Function> {
     vec![
         entry("++(a, b) -> text", "One text after the other.")
             .example(r#""weft-", "geneve""#, r#""weft-geneve""#)
@@ -42,6 +115,30 @@ pub(super) fn functions() -> Vec<Function> {
             .example(r#""hv-ä1""#, r#""HV-ä1""#)
             .example(r#""""#, r#""""#)
             .unary(|text: Arc<str>| text.to_ascii_uppercase()),
+        entry(
+            "trim(text) -> trimmed",
+            "The text without white space (the Unicode property White_Space) at its start and end.",
+        )
+        .example(r#"" a b\n""#, r#""a b""#)
+        .example(r#""\t""#, r#""""#)
+        .unary(|text: Arc<str>| text.trim().to_string()),
+        entry(
+            "pad_left(text, width, fill) -> padded",
+            "The text after as many characters `fill` as bring it to the width; a text of that width or more stays. At most 65536 wide.",
+        )
+        .example(r#""7", 3, "0""#, r#""007""#)
+        .example(r#""größe", 6, "·""#, r#""·größe""#)
+        .example(r#""1000", 3, "0""#, r#""1000""#)
+        .example(r#""7", -1, "0""#, r#""7""#)
+        .example(r#""7", 3, """#, "error range")
+        .example(r#""7", 3, "ab""#, "error range")
+        .example(r#""7", 65537, "0""#, "error range")
+        .ternary(|text: Arc<str>, width: i64, fill: Arc<str>| pad_left(&text, width, &fill)),
+    ]
+}
+
+fn parts() -> Vec<Function> {
+    vec![
         entry("starts_with(text, start) -> holds", "Whether the text begins so.")
             .example(r#""weft-geneve", "weft-""#, "true")
             .example(r#""we", "weft-""#, "false")
@@ -66,6 +163,44 @@ pub(super) fn functions() -> Vec<Function> {
         .example(r#""abc", 2, 1"#, "none")
         .example(r#""abc", -1, 1"#, "none")
         .ternary(|text: Arc<str>, from: i64, to: i64| substring(&text, from, to).map(str::to_string)),
+        entry(
+            "index_of(text, part) -> position",
+            "Where the part occurs first, in characters from 0; none if it does not.",
+        )
+        .example(r#""größe=1", "=""#, "5")
+        .example(r#""aXbX", "X""#, "1")
+        .example(r#""ab", """#, "0")
+        .example(r#""ab", "ba""#, "none")
+        .binary(|text: Arc<str>, part: Arc<str>| index_of(&text, &part)),
+        entry(
+            "replace(text, part, by) -> replaced",
+            "The text with `by` wherever the part occurs, from the start and without overlap; an empty part occurs nowhere.",
+        )
+        .example(r#""a-b-c", "-", ".""#, r#""a.b.c""#)
+        .example(r#""aaa", "aa", "b""#, r#""ba""#)
+        .example(r#""abc", "", "-""#, r#""abc""#)
+        .example(r#""abc", "b", """#, r#""ac""#)
+        .ternary(|text: Arc<str>, part: Arc<str>, by: Arc<str>| replace(&text, &part, &by)),
+        entry(
+            "split(text, separator) -> parts",
+            "What stands between the separators, one part more than there are separators; the characters, if the separator is empty.",
+        )
+        .example(r#""10.0.0.1/24", "/""#, r#"["10.0.0.1", "24"]"#)
+        .example(r#"",a,,", ",""#, r#"["", "a", "", ""]"#)
+        .example(r#""", ",""#, r#"[""]"#)
+        .example(r#""größe", """#, r#"["g", "r", "ö", "ß", "e"]"#)
+        .example(r#""", """#, "[]")
+        .binary(|text: Arc<str>, separator: Arc<str>| split(&text, &separator)),
+        entry("join(parts, separator) -> text", "The parts one after the other, the separator between them.")
+            .example(r#"["a", "b", "c"], ", ""#, r#""a, b, c""#)
+            .example(r#"["a"], ", ""#, r#""a""#)
+            .example(r#"[], ", ""#, r#""""#)
+            .binary(|Texts(parts): Texts, separator: Arc<str>| parts.join(&*separator)),
+    ]
+}
+
+fn parsers() -> Vec<Function> {
+    vec![
         entry("parse_int(text) -> n", "The integer that the text is in decimal digits; none if it is none of 64 bits.")
             .example(r#""-12""#, "-12")
             .example(r#""012""#, "12")
@@ -73,6 +208,17 @@ pub(super) fn functions() -> Vec<Function> {
             .example(r#""9223372036854775808""#, "none")
             .example(r#""""#, "none")
             .unary(|text: Arc<str>| parse_int(&text)),
+        entry(
+            "parse_hex(text) -> n",
+            "The integer that the text is in hexadecimal digits of either case, after 0x or not; none if it is none of 63 bits.",
+        )
+        .example(r#""0x1A""#, "26")
+        .example(r#""00000242ac110002""#, "2485377892354")
+        .example(r#""7fffffffffffffff""#, "9223372036854775807")
+        .example(r#""8000000000000000""#, "none")
+        .example(r#""-1""#, "none")
+        .example(r#""0x""#, "none")
+        .unary(|text: Arc<str>| parse_hex(&text)),
         entry("parse_ip(text) -> ip", "The address that the text is; none if it is none.")
             .example(r#""10.0.0.1""#, r#"ip"10.0.0.1""#)
             .example(r#""FE80:0::1""#, r#"ip"fe80::1""#)
