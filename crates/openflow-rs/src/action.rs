@@ -1,7 +1,7 @@
 //! Actions and instructions, one list as Open vSwitch prints it.
 //!
 //! To add an action: write `action/NAME.rs` with a type that implements `Body` and its tests,
-//! and add one line to the `actions!` list below. Text, wire and enum
+//! and add one line to the `actions!` list below. Text, wire, enum, and what literals take
 //! follow; a missing piece does not compile.
 
 mod list;
@@ -10,6 +10,7 @@ mod subfield;
 use std::fmt;
 
 use crate::error::Fault;
+use crate::literal::{ActionInfo, Context, Parameter, Refusal};
 use crate::wire::{Reader, pad8, patch_len};
 use crate::{DecodeError, ParseError};
 
@@ -23,6 +24,9 @@ const EXPERIMENTER: u16 = 0xffff;
 /// Lists within lists within lists: nothing sensible goes deeper, and hostile bytes must not
 /// exhaust the stack.
 pub(crate) const DEPTH_MAX: u8 = 8;
+
+/// The last table that flows can be in; 255 means something else in every place where a table is named.
+pub(crate) const TABLE_MAX: u64 = 254;
 
 /// How an action is told apart on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub(crate) trait Body: Sized {
     const STAGE: u8 = 0;
     /// Whether `->` and a field follow the parentheses.
     const HAS_TARGET: bool = false;
+    /// What it is in literals, often one name; empty for actions that literals do not know.
+    const LITERALS: &'static [ActionInfo];
 
     /// Reads the bytes that follow the header, padding included.
     fn decode(wire: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Self, DecodeError>;
@@ -105,6 +111,9 @@ macro_rules! actions {
                 Action::$name(body)
             }
         })*
+
+        /// The actions of literals, those of each file beside each other.
+        pub(crate) static LITERALS: &[&[ActionInfo]] = &[$($name::LITERALS,)*];
 
         impl Action {
             fn decode_known(wire: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Option<Action>, DecodeError> {

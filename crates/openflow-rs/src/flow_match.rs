@@ -6,12 +6,12 @@ mod wire;
 use crate::MatchError;
 use crate::field::{Field, Prerequisite, VLAN_PCP, VLAN_PRESENT};
 
-pub(crate) use text::items;
+pub(crate) use text::{KEYWORDS, SHARED_NAMES, items};
 
-const ETH_TYPE_IP: u128 = 0x0800;
+pub(crate) const ETH_TYPE_IP: u128 = 0x0800;
 const ETH_TYPE_ARP: u128 = 0x0806;
 const ETH_TYPE_RARP: u128 = 0x8035;
-const ETH_TYPE_IPV6: u128 = 0x86dd;
+pub(crate) const ETH_TYPE_IPV6: u128 = 0x86dd;
 const ETH_TYPE_MPLS: u128 = 0x8847;
 const ETH_TYPE_MPLS_MCAST: u128 = 0x8848;
 const PROTO_ICMP: u128 = 1;
@@ -163,7 +163,7 @@ impl Match {
     }
 
     /// The field's value if it is demanded in full.
-    fn exactly(&self, field: Field) -> Option<u128> {
+    pub(crate) fn exactly(&self, field: Field) -> Option<u128> {
         self.get(field).filter(|(_, mask)| field.is_exact(*mask)).map(|(value, _)| value)
     }
 

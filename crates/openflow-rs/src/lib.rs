@@ -44,6 +44,7 @@ pub mod field;
 pub mod flow;
 mod flow_match;
 mod frame;
+pub mod literal;
 mod mac;
 pub mod message;
 mod oxm;

@@ -42,6 +42,23 @@ impl Body for CheckPktLarger {
     const NAMES: &'static [&'static str] = &["check_pkt_larger"];
     const WIRE: &'static [Wire] = &[Wire::Nx(49)];
     const HAS_TARGET: bool = true;
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "check_pkt_larger",
+        "Writes to one bit whether the packet, Ethernet header included, is longer than a limit.",
+        &[
+            Parameter::number("bytes", u16::MAX as u64, "The limit, in bytes."),
+            Parameter::written("result", "One bit of a field."),
+        ],
+        &[("check_pkt_larger(1400, reg0[0])", "check_pkt_larger(1400)->NXM_NX_REG0[0]")],
+        |given| {
+            let result = given.field("result")?;
+            if result.bits() != 1 {
+                let message = format!("the result is one bit, not {}", result.bits());
+                return Err(Refusal::arguments(message, "name a bit, as in reg0[0]"));
+            }
+            Ok(CheckPktLarger::new(given.number("bytes")?, result)?.into())
+        },
+    )];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

@@ -10,6 +10,14 @@ impl Body for ClearActions {
     const NAMES: &'static [&'static str] = &["clear_actions"];
     const WIRE: &'static [Wire] = &[Wire::Instruction(5)];
     const STAGE: u8 = 1;
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "clear_actions",
+        "Empties the action set.",
+        &[],
+        &[("clear_actions", "clear_actions")],
+        |_| Ok(ClearActions.into()),
+    )
+        .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

@@ -9,6 +9,13 @@ pub struct CtClear;
 impl Body for CtClear {
     const NAMES: &'static [&'static str] = &["ct_clear"];
     const WIRE: &'static [Wire] = &[Wire::Nx(43)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "ct_clear",
+        "Forgets the packet's connection tracking state.",
+        &[],
+        &[("ct_clear", "ct_clear")],
+        |_| Ok(CtClear.into()),
+    )];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

@@ -9,6 +9,14 @@ pub struct DecTtl;
 impl Body for DecTtl {
     const NAMES: &'static [&'static str] = &["dec_ttl"];
     const WIRE: &'static [Wire] = &[Wire::Of(24)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "dec_ttl",
+        "Takes one off the IP time to live; a packet at 1 or 0 ends here.",
+        &[],
+        &[("dec_ttl", "dec_ttl")],
+        |_| Ok(DecTtl.into()),
+    )
+        .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

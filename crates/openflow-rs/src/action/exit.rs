@@ -9,6 +9,13 @@ pub struct Exit;
 impl Body for Exit {
     const NAMES: &'static [&'static str] = &["exit"];
     const WIRE: &'static [Wire] = &[Wire::Nx(17)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "exit",
+        "Ends the processing of the packet, also in the tables that resubmitted it here.",
+        &[],
+        &[("exit", "exit")],
+        |_| Ok(Exit.into()),
+    )];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

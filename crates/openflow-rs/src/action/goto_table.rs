@@ -14,6 +14,14 @@ impl Body for GotoTable {
     const NAMES: &'static [&'static str] = &["goto_table"];
     const WIRE: &'static [Wire] = &[Wire::Instruction(1)];
     const STAGE: u8 = 4;
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "goto_table",
+        "Goes on in a later table, once all actions are done.",
+        &[Parameter::number("table", TABLE_MAX, "The table, later than the flow's own.")],
+        &[("goto_table(5)", "goto_table:5")],
+        |given| Ok(GotoTable { table: given.number("table")? }.into()),
+    )
+    .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         Ok(GotoTable { table: body.u8()? })

@@ -10,9 +10,20 @@ pub struct Group {
     pub id: u32,
 }
 
+/// `OFPG_MAX`; numbers above it mean no group or all.
+const GROUP_MAX: u64 = 0xffff_ff00;
+
 impl Body for Group {
     const NAMES: &'static [&'static str] = &["group"];
     const WIRE: &'static [Wire] = &[Wire::Of(22)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "group",
+        "Sends the packet through a group.",
+        &[Parameter::number("id", GROUP_MAX, "The group's id.")],
+        &[("group(7)", "group:7"), ("group(0xffffff00)", "group:4294967040")],
+        |given| Ok(Group { id: given.number("id")? }.into()),
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         Ok(Group { id: body.u32()? })

@@ -10,9 +10,23 @@ pub struct Meter {
     pub id: u32,
 }
 
+/// `OFPM_MAX`; numbers above it mean meters that flows cannot name.
+const METER_MAX: u64 = 0xffff_0000;
+
 impl Body for Meter {
     const NAMES: &'static [&'static str] = &["meter"];
     const WIRE: &'static [Wire] = &[Wire::Of(29)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "meter",
+        "Limits the rate of packets by a meter; Open vSwitch wants it first in the list.",
+        &[Parameter::number("id", METER_MAX, "The meter's id, from 1.")],
+        &[("meter(3)", "meter:3")],
+        |given| match given.number("id")? {
+            0 => Err(Refusal::values("0 is no meter's id", "ids of meters begin with 1")),
+            id => Ok(Meter { id }.into()),
+        },
+    )
+    .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         Ok(Meter { id: body.u32()? })

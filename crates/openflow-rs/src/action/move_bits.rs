@@ -1,7 +1,7 @@
 //! `move:SOURCE->DESTINATION`: copy bits between fields (OpenFlow 1.5 copy-field).
 
 use super::*;
-use crate::{MatchError, oxm};
+use crate::{Field, MatchError, oxm};
 
 /// Copies bits from one field to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,11 +39,34 @@ impl MoveBits {
     }
 }
 
-use crate::Field;
+/// Refuses fields of different width.
+pub(super) fn same_width(from: Subfield, to: Subfield) -> Result<(), Refusal> {
+    if from.bits() == to.bits() {
+        return Ok(());
+    }
+    let message = format!("{from} has {} bits and {to} has {}", from.bits(), to.bits());
+    Err(Refusal::arguments(message, "name as many bits of both, as in xreg3[0..47]"))
+}
 
 impl Body for MoveBits {
     const NAMES: &'static [&'static str] = &["move"];
     const WIRE: &'static [Wire] = &[Wire::Of(28)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "move",
+        "Copies a field, or bits of one, to another as wide.",
+        &[Parameter::read("from", "What is copied."), Parameter::written("to", "Where to.")],
+        &[
+            ("move(reg4, arp_spa)", "move:NXM_NX_REG4[]->NXM_OF_ARP_SPA[]"),
+            ("move(xreg3[0..47], eth_src)", "move:OXM_OF_PKT_REG3[0..47]->NXM_OF_ETH_SRC[]"),
+            ("move(reg0[0..15], reg1[16..31])", "move:NXM_NX_REG0[0..15]->NXM_NX_REG1[16..31]"),
+        ],
+        |given| {
+            let (from, to) = (given.field("from")?, given.field("to")?);
+            same_width(from, to)?;
+            Ok(MoveBits::new(from, to)?.into())
+        },
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet, Context::Exec])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

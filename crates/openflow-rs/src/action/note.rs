@@ -26,6 +26,16 @@ impl Note {
 impl Body for Note {
     const NAMES: &'static [&'static str] = &["note"];
     const WIRE: &'static [Wire] = &[Wire::Nx(8)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "note",
+        "Carries bytes that do nothing, for whoever reads the flow.",
+        &[Parameter::text("bytes", "note: pairs of hexadecimal digits, dots between", "The bytes; zeros are added.")],
+        &[(r#"note("01.02.03")"#, "note:01.02.03.00.00.00")],
+        |given| {
+            let note = Note::read(given.text("bytes")?);
+            note.map(Into::into).map_err(|error| Refusal::arguments(error.to_string(), "write note(\"01.02.03\")"))
+        },
+    )];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         Ok(Note { bytes: body.rest().to_vec() })
@@ -43,14 +53,21 @@ impl Body for Note {
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
-        let bad = || ParseError::value(call.arg, "note: pairs of hexadecimal digits, dots between");
-        let digits: String = call.arg.chars().filter(|c| *c != '.').collect();
+        Note::read(call.arg).map(Action::from)
+    }
+}
+
+impl Note {
+    /// Reads pairs of hexadecimal digits, dots between.
+    fn read(text: &str) -> Result<Note, ParseError> {
+        let bad = || ParseError::value(text, "note: pairs of hexadecimal digits, dots between");
+        let digits: String = text.chars().filter(|c| *c != '.').collect();
         if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) || digits.len() > 130_000 {
             return Err(bad());
         }
         let pairs = (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
         let bytes: Vec<u8> = pairs.collect::<Result<_, _>>().map_err(|_| bad())?;
-        Ok(Note::new(&bytes).into())
+        Ok(Note::new(&bytes))
     }
 }
 

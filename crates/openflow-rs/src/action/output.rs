@@ -32,9 +32,60 @@ impl Output {
     }
 }
 
+const ANYWHERE: &[Context] = &[Context::Flow, Context::Clone, Context::ActionSet];
+
 impl Body for Output {
     const NAMES: &'static [&'static str] = &["output"];
     const WIRE: &'static [Wire] = &[Wire::Of(0)];
+    const LITERALS: &'static [ActionInfo] = &[
+        ActionInfo::new(
+            "output",
+            "Sends the packet to a port by its number.",
+            &[Parameter::port("port", "The port: 0 to 65279, or a reserved one such as 65534 (LOCAL).")],
+            &[("output(3)", "output:3"), ("output(65534)", "LOCAL")],
+            |given| match given.port("port") {
+                Some(port) => Ok(Action::output(port).into()),
+                None => Err(Refusal::arguments("the port is missing", "write output(port)")),
+            },
+        )
+        .within(ANYWHERE),
+        ActionInfo::new("local", "Sends the packet to the bridge's own port.", &[], &[("local", "LOCAL")], |_| {
+            Ok(Action::output(PortNo::LOCAL).into())
+        })
+        .within(ANYWHERE),
+        ActionInfo::new(
+            "in_port",
+            "Sends the packet back to the port that it came from.",
+            &[],
+            &[("in_port", "IN_PORT")],
+            |_| Ok(Action::output(PortNo::IN_PORT).into()),
+        )
+        .within(ANYWHERE),
+        ActionInfo::new(
+            "normal",
+            "Hands the packet to the switch's own learning bridge.",
+            &[],
+            &[("normal", "NORMAL")],
+            |_| Ok(Action::output(PortNo::NORMAL).into()),
+        )
+        .within(ANYWHERE),
+        ActionInfo::new(
+            "flood",
+            "Sends the packet to all ports that flood, but the one it came from.",
+            &[],
+            &[("flood", "FLOOD")],
+            |_| Ok(Action::output(PortNo::FLOOD).into()),
+        )
+        .within(ANYWHERE),
+        ActionInfo::new(
+            "all",
+            "Sends the packet to all ports but the one it came from.",
+            &[],
+            &[("all", "ALL")],
+            |_| Ok(Action::output(PortNo::ALL).into()),
+        )
+        .within(ANYWHERE),
+    ];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

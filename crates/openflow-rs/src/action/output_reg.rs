@@ -51,6 +51,16 @@ impl Action {
 impl Body for OutputReg {
     const NAMES: &'static [&'static str] = &[];
     const WIRE: &'static [Wire] = &[Wire::Nx(15), Wire::Nx(32)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "output_field",
+        "Sends the packet to the port whose number a field, or bits of one, holds.",
+        &[Parameter::read("field", "At most 64 bits.")],
+        &[
+            ("output_field(reg12)", "output:NXM_NX_REG12[]"),
+            ("output_field(reg12[0..15])", "output:NXM_NX_REG12[0..15]"),
+        ],
+        |given| Ok(OutputReg::new(given.field("field")?)?.into()),
+    )];
 
     fn decode(wire: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

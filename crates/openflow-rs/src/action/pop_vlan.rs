@@ -9,6 +9,14 @@ pub struct PopVlan;
 impl Body for PopVlan {
     const NAMES: &'static [&'static str] = &["pop_vlan", "strip_vlan"];
     const WIRE: &'static [Wire] = &[Wire::Of(18)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "pop_vlan",
+        "Takes the outermost VLAN tag off.",
+        &[],
+        &[("pop_vlan", "pop_vlan")],
+        |_| Ok(PopVlan.into()),
+    )
+        .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

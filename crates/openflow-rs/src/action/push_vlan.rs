@@ -15,6 +15,20 @@ const TAGS: [u16; 2] = [0x8100, 0x88a8];
 impl Body for PushVlan {
     const NAMES: &'static [&'static str] = &["push_vlan"];
     const WIRE: &'static [Wire] = &[Wire::Of(17)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "push_vlan",
+        "Puts a VLAN tag with id 0 on; `set(vlan_vid, 4096 + id)` gives it its id.",
+        &[Parameter::number("type", u16::MAX as u64, "The tag's Ethernet type: 0x8100 or 0x88a8.")],
+        &[("push_vlan(0x8100)", "push_vlan:0x8100"), ("push_vlan(0x88a8)", "push_vlan:0x88a8")],
+        |given| match given.number("type")? {
+            eth_type if TAGS.contains(&eth_type) => Ok(PushVlan { eth_type }.into()),
+            other => Err(Refusal::values(
+                format!("{other:#06x} is no VLAN Ethernet type"),
+                "give 0x8100, or 0x88a8 for the outer of two tags",
+            )),
+        },
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

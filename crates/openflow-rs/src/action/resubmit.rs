@@ -21,6 +21,24 @@ const THIS_TABLE: u8 = 255;
 impl Body for Resubmit {
     const NAMES: &'static [&'static str] = &["resubmit"];
     const WIRE: &'static [Wire] = &[Wire::Nx(1), Wire::Nx(14), Wire::Nx(44)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "resubmit",
+        "Looks the packet up in another table, then goes on with the next action.",
+        &[
+            Parameter::number("table", TABLE_MAX, "The table."),
+            Parameter::port("port", "The ingress port that the second lookup sees.").named(),
+            Parameter::flag("ct", "The lookup sees the connection's original direction in place of the packet's fields."),
+        ],
+        &[
+            ("resubmit(32)", "resubmit(,32)"),
+            ("resubmit(32, port: 5)", "resubmit(5,32)"),
+            ("resubmit(32, ct)", "resubmit(,32,ct)"),
+        ],
+        |given| {
+            let in_port = given.port("port").unwrap_or(PortNo::IN_PORT);
+            Ok(Resubmit { in_port, table: given.number("table")?, ct: given.flag("ct") }.into())
+        },
+    )];
 
     fn decode(wire: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let in_port = PortNo(body.u16()?);

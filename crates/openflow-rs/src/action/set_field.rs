@@ -4,6 +4,7 @@
 use super::*;
 use crate::field::text::number;
 use crate::field::{Field, VLAN_PRESENT};
+use crate::literal::placed;
 use crate::{MatchError, PortNo, oxm};
 
 /// Writes `value` to the bits of `mask` in `field`.
@@ -65,6 +66,29 @@ impl Body for SetField {
         "mod_nw_tos",
     ];
     const WIRE: &'static [Wire] = &[Wire::Of(25)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "set",
+        "Writes a field, or bits of one.",
+        &[
+            Parameter::written("field", "What is written."),
+            Parameter::value_of("value", "field", "The value; with a mask it must lie within the mask."),
+        ],
+        &[
+            ("set(reg15, 5)", "set_field:0x5->reg15"),
+            ("set(reg0, 0x10/0x10)", "set_field:0x10/0x10->reg0"),
+            ("set(reg5[16..31], 7)", "set_field:0x70000/0xffff0000->reg5"),
+            (r#"set(eth_src, mac"02:00:00:00:00:01")"#, "set_field:02:00:00:00:00:01->eth_src"),
+            (r#"set(tun_dst, ip"172.31.0.2")"#, "set_field:172.31.0.2->tun_dst"),
+            (r#"set(tun_dst, ip"fd00::2")"#, "set_field:fd00::2->tun_ipv6_dst"),
+            (r#"set(reg0, ip"10.0.0.1")"#, "set_field:0xa000001->reg0"),
+        ],
+        |given| {
+            let (to, value, mask) = given.assignment("value")?;
+            let (field, value, mask) = placed(to, value, mask);
+            Ok(SetField::new(field, value, mask)?.into())
+        },
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet, Context::Exec])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();

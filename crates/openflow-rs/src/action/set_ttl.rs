@@ -13,6 +13,14 @@ pub struct SetTtl {
 impl Body for SetTtl {
     const NAMES: &'static [&'static str] = &["mod_nw_ttl"];
     const WIRE: &'static [Wire] = &[Wire::Of(23)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "mod_nw_ttl",
+        "Sets the IP time to live; `set(nw_ttl, …)` does the same, but the switch keeps them apart.",
+        &[Parameter::number("ttl", u8::MAX as u64, "The time to live.")],
+        &[("mod_nw_ttl(64)", "mod_nw_ttl:64")],
+        |given| Ok(SetTtl { ttl: given.number("ttl")? }.into()),
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         Ok(SetTtl { ttl: body.u8()? })

@@ -13,6 +13,14 @@ impl Body for WriteActions {
     const NAMES: &'static [&'static str] = &["write_actions"];
     const WIRE: &'static [Wire] = &[Wire::Instruction(3)];
     const STAGE: u8 = 2;
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "write_actions",
+        "Adds actions to the action set, which runs when the pipeline ends.",
+        &[Parameter::actions("actions", Context::ActionSet, "One of each kind, in the end.")],
+        &[("write_actions(output(1), set(reg0, 5))", "write_actions(output:1,set_field:0x5->reg0)")],
+        |given| Ok(WriteActions { actions: given.actions("actions") }.into()),
+    )
+    .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, depth: u8) -> Result<Self, DecodeError> {
         body.skip(4)?;

@@ -17,6 +17,21 @@ impl Body for WriteMetadata {
     const NAMES: &'static [&'static str] = &["write_metadata"];
     const WIRE: &'static [Wire] = &[Wire::Instruction(2)];
     const STAGE: u8 = 3;
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "write_metadata",
+        "Writes bits of the metadata on the way to the next table.",
+        &[Parameter::masked("metadata", u64::MAX, "The value; with a mask it must lie within the mask.")],
+        &[("write_metadata(5)", "write_metadata:0x5"), ("write_metadata(5/0xff)", "write_metadata:0x5/0xff")],
+        |given| {
+            let (value, mask) = given.masked("metadata")?;
+            if value & !mask != 0 {
+                let message = format!("{value:#x} has bits outside its mask {mask:#x}");
+                return Err(Refusal::values(message, "give a value within the mask"));
+            }
+            Ok(WriteMetadata { value, mask }.into())
+        },
+    )
+    .within(&[Context::Flow])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(4)?;

@@ -6,8 +6,20 @@ use std::str::FromStr;
 use super::*;
 use crate::ParseError;
 
+/// Names that stand for several fields: which one depends on what else is matched ([`Match::resolve`]).
+/// The field beside each has values of the same form.
+pub(crate) const SHARED_NAMES: &[(&str, Field)] = &[
+    ("tp_src", Field::TcpSrc),
+    ("tp_dst", Field::TcpDst),
+    ("icmp_type", Field::IcmpType),
+    ("icmp_code", Field::IcmpCode),
+    ("nw_src", Field::IpSrc),
+    ("nw_dst", Field::IpDst),
+    ("nw_proto", Field::IpProto),
+];
+
 /// Protocol keywords: name, Ethernet type, IP protocol.
-const KEYWORDS: &[(&str, u128, Option<u128>)] = &[
+pub(crate) const KEYWORDS: &[(&str, u128, Option<u128>)] = &[
     ("ip", ETH_TYPE_IP, None),
     ("icmp", ETH_TYPE_IP, Some(PROTO_ICMP)),
     ("tcp", ETH_TYPE_IP, Some(PROTO_TCP)),
@@ -172,7 +184,7 @@ impl Match {
             };
             match *key {
                 // Their meaning depends on what other items say.
-                "tp_src" | "tp_dst" | "icmp_type" | "icmp_code" | "nw_src" | "nw_dst" | "nw_proto" => {
+                name if SHARED_NAMES.iter().any(|(shared, _)| *shared == name) => {
                     waiting.push((*key, *value));
                 }
                 _ => found = found.with_item(key, value)?,
@@ -230,7 +242,7 @@ impl Match {
     }
 
     /// Which field a name shared by several protocols means in this match.
-    fn resolve(&self, name: &str) -> Result<Field, ParseError> {
+    pub(crate) fn resolve(&self, name: &str) -> Result<Field, ParseError> {
         let candidates: &[Field] = match name {
             "tp_src" => &[Field::TcpSrc, Field::UdpSrc, Field::SctpSrc, Field::IcmpType, Field::Icmpv6Type],
             "tp_dst" => &[Field::TcpDst, Field::UdpDst, Field::SctpDst, Field::IcmpCode, Field::Icmpv6Code],

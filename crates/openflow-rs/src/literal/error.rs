@@ -1,0 +1,84 @@
+//! What can be wrong with a literal, and with a value for one.
+
+use std::fmt;
+
+/// Which part of the term at [`TemplateError::path`] is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// The name: of the action, the field, or the argument.
+    Name,
+    /// All of it.
+    Whole,
+}
+
+/// The kinds of errors in a literal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Problem {
+    /// No such action, or not in this place.
+    UnknownAction,
+    /// No such field, or not one that can be matched.
+    UnknownField,
+    /// An argument is missing, one too many, given twice, or does not go with the others.
+    Argument,
+    /// A value of a type that the position does not take.
+    Type,
+    /// The field cannot be written, here or anywhere.
+    ReadOnly,
+    /// A constant that does not fit, or bits that the field does not have.
+    Range,
+    /// A field that means nothing without a protocol that the literal does not say.
+    Prerequisite,
+    /// No packet can match.
+    Contradiction,
+    /// A field, or bits of it, twice.
+    DuplicateField,
+}
+
+/// A literal that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}; {remedy}")]
+pub struct TemplateError {
+    /// The term: its place in the list, then in the arguments of that term, and so on. A match item's value is
+    /// its place 0; the value of `value/mask` is place 0 of the pair, the mask place 1.
+    pub path: Vec<usize>,
+    /// What of the term.
+    pub at: Where,
+    /// The kind of error.
+    pub problem: Problem,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl TemplateError {
+    pub(crate) fn new(
+        problem: Problem,
+        message: impl fmt::Display,
+        remedy: impl fmt::Display,
+    ) -> TemplateError {
+        let (message, remedy) = (message.to_string(), remedy.to_string());
+        TemplateError { path: Vec::new(), at: Where::Whole, problem, message, remedy }
+    }
+
+    /// The same about the name.
+    pub(crate) fn name(self) -> TemplateError {
+        TemplateError { at: Where::Name, ..self }
+    }
+
+    /// The same, one level down at this place.
+    pub(crate) fn at(mut self, place: usize) -> TemplateError {
+        self.path.insert(0, place);
+        self
+    }
+}
+
+/// A value that does not fit where a template has a hole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FillError {
+    /// The term, as in [`TemplateError::path`].
+    pub path: Vec<usize>,
+    /// What is wrong: "4294967296 does not fit reg0, which has 32 bits".
+    pub message: String,
+}

@@ -1,0 +1,237 @@
+//! Fields in literals: their names, the types of their values, and values as bits.
+
+use std::net::IpAddr;
+
+use super::nearest::remedy;
+use super::{Kind, Problem, TemplateError, Value};
+use crate::field::{Format, VLAN_PRESENT};
+use crate::flow_match::{KEYWORDS, SHARED_NAMES};
+use crate::{Field, Match, MatchError, Subfield};
+
+/// What a position takes that wants a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The types it takes, the most natural first.
+    pub kinds: &'static [Kind],
+    /// Whether it takes `value/mask`, both of one of these types; a net and text have none.
+    pub masked: bool,
+}
+
+/// A name that a match can use, for documentation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldName {
+    /// The name.
+    pub name: &'static str,
+    /// The field; none for words such as `tcp`.
+    pub field: Option<Field>,
+    /// What it takes; nothing for words.
+    pub wanted: Option<Wanted>,
+}
+
+/// What a name in a match means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// A word that says something by itself.
+    Word,
+    /// A field; what its value is joined with.
+    Field(Field, u128),
+    /// A name that stands for several fields, by protocol; one of them.
+    Shared(Field),
+}
+
+/// Words that are no protocols: name, value and mask of `vlan_tci`.
+const VLAN_WORDS: [(&str, u128, u128); 2] =
+    [("untagged", 0, VLAN_PRESENT), ("tagged", VLAN_PRESENT, VLAN_PRESENT)];
+
+pub(super) fn is_word(name: &str) -> bool {
+    KEYWORDS.iter().any(|(word, ..)| *word == name) || VLAN_WORDS.iter().any(|(word, ..)| *word == name)
+}
+
+/// `found` and what the word says.
+pub(super) fn with_word(found: Match, word: &str) -> Result<Match, MatchError> {
+    if let Some((_, value, mask)) = VLAN_WORDS.iter().find(|(name, ..)| *name == word) {
+        return found.with_masked(Field::VlanTci, *value, *mask);
+    }
+    match KEYWORDS.iter().find(|(name, ..)| *name == word) {
+        Some((_, eth, None)) => found.with(Field::EthType, *eth),
+        Some((_, eth, Some(proto))) => found.with(Field::EthType, *eth)?.with(Field::IpProto, *proto),
+        None => Ok(found),
+    }
+}
+
+/// What a name in a match means.
+pub(super) fn match_name(name: &str) -> Result<Name, TemplateError> {
+    if is_word(name) {
+        return Ok(Name::Word);
+    }
+    match name {
+        // The id alone: the present bit goes without saying.
+        "dl_vlan" => return Ok(Name::Field(Field::VlanVid, VLAN_PRESENT)),
+        "dl_vlan_pcp" => return Ok(Name::Field(Field::VlanPcp, 0)),
+        _ => {}
+    }
+    if let Some((_, field)) = SHARED_NAMES.iter().find(|(shared, _)| *shared == name) {
+        return Ok(Name::Shared(*field));
+    }
+    field(name).map(|field| Name::Field(field, 0))
+}
+
+/// The field of this name.
+pub(super) fn field(name: &str) -> Result<Field, TemplateError> {
+    Field::from_name(name).ok_or_else(|| {
+        let names = field_names().map(|known| known.name);
+        let remedy = remedy(name, names, "ovs-fields(7) lists the names of fields");
+        TemplateError::new(Problem::UnknownField, format!("`{name}` is no field"), remedy).name()
+    })
+}
+
+/// Every name that a match takes, the words included.
+pub fn field_names() -> impl Iterator<Item = FieldName> {
+    let words = KEYWORDS.iter().map(|(word, ..)| *word).chain(VLAN_WORDS.iter().map(|(word, ..)| *word));
+    let words = words.map(|name| FieldName { name, field: None, wanted: None });
+    let of = |name, field: Field| FieldName {
+        name,
+        field: Some(field),
+        wanted: Some(wanted(Subfield::whole(field))),
+    };
+    let shared = SHARED_NAMES.iter().map(move |(name, field)| of(name, *field));
+    let vlan = [("dl_vlan", Field::VlanVid), ("dl_vlan_pcp", Field::VlanPcp)];
+    let fields = Field::all().flat_map(move |field| {
+        let info = field.info();
+        let second =
+            matches!(info.match_name, "dl_src" | "dl_dst" | "dl_type" | "nw_frag").then_some(info.match_name);
+        let names = std::iter::once(info.name).chain(info.aliases.iter().copied());
+        let unshared = names.filter(|name| SHARED_NAMES.iter().all(|(shared, _)| shared != name));
+        unshared.chain(second).map(move |name| of(name, field))
+    });
+    words.chain(shared).chain(vlan.map(|(name, field)| of(name, field))).chain(fields)
+}
+
+/// The bits of a field that a literal names.
+pub(super) fn subfield(field: Field, bits: Option<(u16, u16)>) -> Result<Subfield, TemplateError> {
+    let Some((first, last)) = bits else { return Ok(Subfield::whole(field)) };
+    let width = field.bits();
+    let count = last.checked_sub(first).and_then(|n| n.checked_add(1));
+    count.and_then(|count| Subfield::new(field, first, count).ok()).ok_or_else(|| {
+        let message = format!("{field} has no bits {first}..{last}");
+        TemplateError::new(
+            Problem::Range,
+            message,
+            format!("its bits are 0..{}, the lowest first", width - 1),
+        )
+    })
+}
+
+/// The types of values that a field, or bits of one, can have: what it is made for, and for registers what can be
+/// kept in them.
+pub fn kinds(of: Subfield) -> &'static [Kind] {
+    let info = of.field().info();
+    let whole = of == Subfield::whole(of.field());
+    match info.format {
+        _ if !whole && info.name.contains("reg") => match of.bits() {
+            32 | 128 => &[Kind::Int, Kind::Ip],
+            48 => &[Kind::Int, Kind::Mac],
+            _ => &[Kind::Int],
+        },
+        _ if !whole => &[Kind::Int],
+        Format::Ethernet => &[Kind::Mac],
+        Format::Ipv4 | Format::Ipv6 => &[Kind::Ip, Kind::Net],
+        Format::CtState | Format::TcpFlags | Format::TunFlags | Format::Frag => &[Kind::Int, Kind::Text],
+        _ if info.name.starts_with("xreg") => &[Kind::Int, Kind::Mac],
+        _ if info.name.contains("reg") => &[Kind::Int, Kind::Ip],
+        _ => &[Kind::Int],
+    }
+}
+
+fn wanted(of: Subfield) -> Wanted {
+    Wanted { kinds: kinds(of), masked: of.field().info().maskable }
+}
+
+/// What a match takes after this name: nothing for a word such as `tcp`.
+///
+/// # Errors
+/// The name is unknown, or the bits are not the field's.
+pub fn match_item(name: &str, bits: Option<(u16, u16)>) -> Result<Option<Wanted>, TemplateError> {
+    let (field, joined) = match match_name(name)? {
+        Name::Word if bits.is_some() => {
+            let message = format!("`{name}` is no field and has no bits");
+            return Err(TemplateError::new(Problem::Argument, message, format!("write `{name}` alone")));
+        }
+        Name::Word => return Ok(None),
+        Name::Field(field, joined) => (field, joined),
+        Name::Shared(field) => (field, 0),
+    };
+    let of = subfield(field, bits)?;
+    if bits.is_some() && of != Subfield::whole(field) && !field.info().maskable {
+        let message = format!("{name} is matched as a whole, not by bits");
+        return Err(TemplateError::new(Problem::Argument, message, format!("write `{name}: value`")));
+    }
+    let wanted = wanted(of);
+    Ok(Some(Wanted { masked: wanted.masked && joined == 0, ..wanted }))
+}
+
+/// The field that an address goes to: those of IPv4 addresses have one beside them for IPv6.
+pub(super) fn field_for(field: Field, ip: IpAddr) -> Field {
+    match (field, ip) {
+        (_, IpAddr::V4(_)) => field,
+        (Field::IpSrc, _) => Field::Ipv6Src,
+        (Field::IpDst, _) => Field::Ipv6Dst,
+        (Field::TunSrc, _) => Field::TunIpv6Src,
+        (Field::TunDst, _) => Field::TunIpv6Dst,
+        (Field::CtNwSrc, _) => Field::CtIpv6Src,
+        (Field::CtNwDst, _) => Field::CtIpv6Dst,
+        _ => field,
+    }
+}
+
+/// Whether the field's address says by itself whether the packet is IPv4 or IPv6.
+pub(super) fn takes_both_versions(field: Field) -> bool {
+    field_for(field, IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)) != field
+}
+
+/// A value as bits: the bits of the field that they are for, value and, of a net, mask.
+pub(super) fn bits_of(to: Subfield, value: Value) -> Option<(Subfield, u128, Option<u128>)> {
+    let whole = to == Subfield::whole(to.field());
+    let redirected = |ip| if whole { Subfield::whole(field_for(to.field(), ip)) } else { to };
+    let ip_bits = |to: Subfield, ip| match ip {
+        IpAddr::V4(ip) if to.bits() == 32 => Some(u128::from(ip.to_bits())),
+        IpAddr::V6(ip) if to.bits() == 128 => Some(ip.to_bits()),
+        _ => None,
+    };
+    let (to, bits, mask) = match value {
+        Value::Int(n) => (to, u128::try_from(n).ok()?, None),
+        Value::Mac(mac) => (to, mac.into(), None),
+        Value::Ip(ip) => (redirected(ip), ip_bits(redirected(ip), ip)?, None),
+        Value::Net(ip, len) => {
+            let to = redirected(ip);
+            let host_bits = to.bits().checked_sub(len.into())?;
+            let all = u128::MAX >> (128 - to.bits());
+            let mask = if len == 0 { 0 } else { all >> host_bits << host_bits };
+            (to, ip_bits(to, ip)?, Some(mask))
+        }
+    };
+    let max = if whole { to.field().max_value() } else { u128::MAX >> (128 - to.bits()) };
+    (bits <= max).then_some((to, bits, mask))
+}
+
+/// "300 does not fit nw_ttl, which has 8 bits".
+pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
+    let (field, width) = (to.field(), to.bits());
+    let bits = if width == 1 { "bit" } else { "bits" };
+    match value {
+        Value::Int(n) if n >= 0 && (n as u128) < 1 << width.min(64) && to == Subfield::whole(field) => {
+            format!("{value} does not fit {name}: the greatest value is {}", field.max_value())
+        }
+        _ => format!("{value} does not fit {name}, which has {width} {bits}"),
+    }
+}
+
+/// A field with the bits meant, as it is written.
+pub(super) fn written(to: Subfield) -> String {
+    let field = to.field();
+    match (to.start(), to.bits()) {
+        _ if to == Subfield::whole(field) => field.to_string(),
+        (first, 1) => format!("{field}[{first}]"),
+        (first, bits) => format!("{field}[{first}..{}]", first + bits - 1),
+    }
+}

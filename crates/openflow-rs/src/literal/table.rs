@@ -1,0 +1,210 @@
+//! How the table of actions describes one: its name, its parameters, what it becomes.
+
+use super::nearest::remedy;
+use super::{Arguments, Part, Problem, Refusal, TemplateError};
+use crate::action;
+
+/// Where an action stands; each place allows its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Context {
+    /// The action list of a flow.
+    Flow,
+    /// Within `clone`: actions, no instructions.
+    Clone,
+    /// Within `write_actions`: actions that can wait until the pipeline ends.
+    ActionSet,
+    /// Within `ct`: what it does besides tracking.
+    Ct,
+    /// Within `exec` of `ct`: writing the connection's mark and label.
+    Exec,
+    /// Within `learn`: what the learned flow matches and does.
+    Learn,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepts {
+    /// A whole number from 0 to `max`; `what` names it in errors.
+    Number {
+        /// What it is, such as "table".
+        what: &'static str,
+        /// The greatest.
+        max: u64,
+        /// Whether `value/mask` is taken too.
+        masked: bool,
+    },
+    /// A port that packets can be sent to, by its number.
+    Port,
+    /// An IP address of either version.
+    Address,
+    /// A value for the field that the parameter of this name gives, or `value/mask` where the field takes masks.
+    ValueOf(&'static str),
+    /// A field, or bits of one.
+    Field {
+        /// Whether the action writes it.
+        written: bool,
+    },
+    /// The parameter's own name, alone.
+    Flag,
+    /// Actions allowed in that place.
+    Actions(Context),
+    /// Text in quotes; `what` says of which form.
+    Text {
+        /// What it is.
+        what: &'static str,
+    },
+}
+
+/// A parameter of an action.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name; arguments can be given by it, as in `zone: 5`.
+    pub name: &'static str,
+    /// What it takes.
+    pub accepts: Accepts,
+    /// Whether an argument without a name can be for it. Flags and nested actions have no other form.
+    pub positional: bool,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Whether it can be given more than once.
+    pub repeated: bool,
+    /// One sentence or less.
+    pub doc: &'static str,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, accepts: Accepts, doc: &'static str) -> Parameter {
+        Parameter { name, accepts, positional: true, required: true, repeated: false, doc }
+    }
+
+    /// A number from 0 to `max`.
+    pub(crate) const fn number(name: &'static str, max: u64, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Number { what: name, max, masked: false }, doc)
+    }
+
+    /// A number from 0 to `max`, perhaps with a mask.
+    pub(crate) const fn masked(name: &'static str, max: u64, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Number { what: name, max, masked: true }, doc)
+    }
+
+    /// A port that packets can be sent to.
+    pub(crate) const fn port(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Port, doc)
+    }
+
+    /// An IP address.
+    pub(crate) const fn address(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Address, doc)
+    }
+
+    /// A value of the field that another parameter gives.
+    pub(crate) const fn value_of(name: &'static str, field: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::ValueOf(field), doc)
+    }
+
+    /// A field that is read.
+    pub(crate) const fn read(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Field { written: false }, doc)
+    }
+
+    /// A field that is written.
+    pub(crate) const fn written(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Field { written: true }, doc)
+    }
+
+    /// A flag, optional.
+    pub(crate) const fn flag(name: &'static str, doc: &'static str) -> Parameter {
+        Parameter { required: false, ..Parameter::new(name, Accepts::Flag, doc) }
+    }
+
+    /// Actions, any number of them, none too.
+    pub(crate) const fn actions(name: &'static str, context: Context, doc: &'static str) -> Parameter {
+        let parameter = Parameter::new(name, Accepts::Actions(context), doc);
+        Parameter { required: false, repeated: true, ..parameter }
+    }
+
+    /// Text of some form.
+    pub(crate) const fn text(name: &'static str, what: &'static str, doc: &'static str) -> Parameter {
+        Parameter::new(name, Accepts::Text { what }, doc)
+    }
+
+    /// The same, given by its name alone, and optional.
+    pub(crate) const fn named(self) -> Parameter {
+        Parameter { positional: false, required: false, ..self }
+    }
+
+    /// The same, optional.
+    pub(crate) const fn optional(self) -> Parameter {
+        Parameter { required: false, ..self }
+    }
+}
+
+/// A row of the table of actions.
+#[derive(Clone, Copy, Debug)]
+pub struct ActionInfo {
+    /// Its name in literals.
+    pub name: &'static str,
+    /// One sentence.
+    pub doc: &'static str,
+    /// Where it can stand.
+    pub contexts: &'static [Context],
+    /// Its parameters; those given by place in that order.
+    pub parameters: &'static [Parameter],
+    /// Each: the action as a rule writes it, and what Open vSwitch prints for it.
+    pub examples: &'static [(&'static str, &'static str)],
+    /// From checked arguments to the action.
+    pub(crate) build: fn(&Arguments<'_>) -> Result<Part, Refusal>,
+}
+
+impl ActionInfo {
+    /// An action that can stand in a flow and within `clone`.
+    pub(crate) const fn new(
+        name: &'static str,
+        doc: &'static str,
+        parameters: &'static [Parameter],
+        examples: &'static [(&'static str, &'static str)],
+        build: fn(&Arguments<'_>) -> Result<Part, Refusal>,
+    ) -> ActionInfo {
+        ActionInfo { name, doc, contexts: &[Context::Flow, Context::Clone], parameters, examples, build }
+    }
+
+    /// The same, in these places.
+    pub(crate) const fn within(self, contexts: &'static [Context]) -> ActionInfo {
+        ActionInfo { contexts, ..self }
+    }
+
+    /// Every action that literals know, those of nested places included, in the order of the actions' list.
+    pub fn all() -> impl Iterator<Item = &'static ActionInfo> {
+        action::LITERALS.iter().flat_map(|infos| infos.iter())
+    }
+
+    /// The action of this name in this place.
+    ///
+    /// # Errors
+    /// [`Problem::UnknownAction`].
+    pub fn find(context: Context, name: &str) -> Result<&'static ActionInfo, TemplateError> {
+        let here = || ActionInfo::all().filter(move |info| info.contexts.contains(&context));
+        if let Some(info) = here().find(|info| info.name == name) {
+            return Ok(info);
+        }
+        let elsewhere = ActionInfo::all().any(|info| info.name == name);
+        let message = match context {
+            _ if !elsewhere => format!("`{name}` is no action"),
+            Context::Flow => format!("`{name}` is an action only within another"),
+            Context::Clone => format!("`{name}` cannot stand within `clone`"),
+            Context::ActionSet => format!("`{name}` cannot stand within `write_actions`"),
+            Context::Ct => format!("`{name}` cannot stand directly within `ct`"),
+            Context::Exec => format!("`{name}` cannot stand within `exec`"),
+            Context::Learn => format!("`{name}` cannot stand within `learn`"),
+        };
+        let names: Vec<&str> = here().map(|info| info.name).collect();
+        let known = format!("the actions here are {}", names.join(", "));
+        let remedy = remedy(name, names.into_iter(), &known);
+        Err(TemplateError::new(Problem::UnknownAction, message, remedy).name())
+    }
+
+    /// Its parameter of this name.
+    pub fn parameter(&self, name: &str) -> Option<&'static Parameter> {
+        self.parameters.iter().find(|parameter| parameter.name == name)
+    }
+}
