@@ -18,7 +18,7 @@ macro_rules! kinds {
 kinds! {
 /// What a token or node is.
 ///
-/// Tokens that people spell wrongly in the manner of other languages (`&&`, `.`) are kinds of their own, so that the
+/// Tokens that people spell wrongly in the manner of other languages (`&&`, `||`) are kinds of their own, so that the
 /// parser can say what to write instead.
 #[derive(Logos, Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
@@ -58,6 +58,43 @@ SyntaxKind {
     #[token("else")]
     ElseKw,
 
+    // Words that mean something in their place alone, and are names elsewhere. The lexer makes names of them; in the
+    // tree they are of these kinds where they are no names.
+    /// `type`
+    TypeKw,
+    /// `enum`
+    EnumKw,
+    /// `record`
+    RecordKw,
+    /// `function`
+    FunctionKw,
+    /// `default`
+    DefaultKw,
+    /// `match` of a literal
+    MatchKw,
+    /// `actions` of a literal
+    ActionsKw,
+    /// `test`
+    TestKw,
+    /// `given`
+    GivenKw,
+    /// `change`
+    ChangeKw,
+    /// `insert`
+    InsertKw,
+    /// `delete`
+    DeleteKw,
+    /// `expect`
+    ExpectKw,
+    /// `no`
+    NoKw,
+    /// `exactly`
+    ExactlyKw,
+    /// `delta`
+    DeltaKw,
+    /// `error`
+    ErrorKw,
+
     // Names and literals.
     #[regex("[A-Za-z_][A-Za-z0-9_]*", priority = 2)]
     Ident,
@@ -96,6 +133,11 @@ SyntaxKind {
     Colon,
     #[token(":-")]
     ColonMinus,
+    #[token("->")]
+    Arrow,
+    /// Before the name of a record's field.
+    #[token(".")]
+    Dot,
     #[token("..")]
     DotDot,
     #[token("=")]
@@ -141,8 +183,6 @@ SyntaxKind {
     AmpAmp,
     #[token("||")]
     PipePipe,
-    #[token(".")]
-    Dot,
     /// Characters that start no token.
     Unknown,
     /// After the last token; in no tree.
@@ -159,13 +199,35 @@ SyntaxKind {
     Table,
     /// `(name: type, …)` of a table.
     Columns,
-    /// `name: type`
+    /// `name: type` of a table, a record or a function's parameters.
     Column,
     /// `key(names)`
     Key,
     /// `name` or `name<type>`
     Type,
-    /// `head :- body;` or `head;`
+    /// `type NAME = …;`: an alias, an enumeration or a record.
+    TypeDeclaration,
+    /// `enum {member, …}` of a type's declaration.
+    EnumType,
+    /// `name` or `"text"` of an enumeration.
+    Member,
+    /// `record {name: type, …}` of a type's declaration.
+    RecordType,
+    /// `function name(parameters) -> type = value;`
+    Function,
+    /// `(name: type, …)` of a function.
+    Parameters,
+    /// `test "name" { steps }`
+    Test,
+    /// `given { rows }` of a test.
+    Given,
+    /// `change { insert row; delete row; }` of a test.
+    Change,
+    /// `expect row;`, `expect no row;`, `expect exactly { rows }`, `expect delta { … }` or `expect error "code";`
+    Expect,
+    /// `row;`, `insert row;` or `delete row;` of a test.
+    Row,
+    /// `head :- body;` or `head;`, after `default` or not.
     Rule,
     /// What follows `:-`.
     Body,
@@ -197,12 +259,65 @@ SyntaxKind {
     List,
     /// `{values}`
     Set,
+    /// `name{field: value, …}`: a value of a record type.
+    Record,
+    /// `field: value` of a record.
+    RecordField,
+    /// `value.name`: a record's field.
+    Field,
+    /// `match{field: value, …}`
+    Match,
+    /// `field`, `field: value` or `field[0..15]: value/mask` of a match.
+    MatchTerm,
+    /// `actions[action, …]`
+    Actions,
+    /// `name[0..15]`: bits of an OpenFlow field.
+    Bits,
+    /// `[0..15]` or `[0]` after a field's name.
+    BitRange,
     /// Tokens that the parser could not use, or none where it missed some.
     Error,
 }
 }
 
 impl SyntaxKind {
+    /// The reserved words.
+    pub const RESERVED_WORDS: &[(&str, SyntaxKind)] = &[
+        ("input", SyntaxKind::InputKw),
+        ("output", SyntaxKind::OutputKw),
+        ("table", SyntaxKind::TableKw),
+        ("key", SyntaxKind::KeyKw),
+        ("import", SyntaxKind::ImportKw),
+        ("const", SyntaxKind::ConstKw),
+        ("not", SyntaxKind::NotKw),
+        ("true", SyntaxKind::TrueKw),
+        ("false", SyntaxKind::FalseKw),
+        ("if", SyntaxKind::IfKw),
+        ("then", SyntaxKind::ThenKw),
+        ("else", SyntaxKind::ElseKw),
+    ];
+
+    /// The words that mean something in their place alone, and are names elsewhere.
+    pub const CONTEXTUAL_WORDS: &[(&str, SyntaxKind)] = &[
+        ("type", SyntaxKind::TypeKw),
+        ("enum", SyntaxKind::EnumKw),
+        ("record", SyntaxKind::RecordKw),
+        ("function", SyntaxKind::FunctionKw),
+        ("default", SyntaxKind::DefaultKw),
+        ("match", SyntaxKind::MatchKw),
+        ("actions", SyntaxKind::ActionsKw),
+        ("test", SyntaxKind::TestKw),
+        ("given", SyntaxKind::GivenKw),
+        ("change", SyntaxKind::ChangeKw),
+        ("insert", SyntaxKind::InsertKw),
+        ("delete", SyntaxKind::DeleteKw),
+        ("expect", SyntaxKind::ExpectKw),
+        ("no", SyntaxKind::NoKw),
+        ("exactly", SyntaxKind::ExactlyKw),
+        ("delta", SyntaxKind::DeltaKw),
+        ("error", SyntaxKind::ErrorKw),
+    ];
+
     /// Whether the token means nothing to the parser.
     pub fn is_trivia(self) -> bool {
         matches!(self, SyntaxKind::Whitespace | SyntaxKind::Comment | SyntaxKind::DocComment)
@@ -211,6 +326,11 @@ impl SyntaxKind {
     /// Whether the token is a reserved word.
     pub fn is_keyword(self) -> bool {
         (SyntaxKind::InputKw..=SyntaxKind::ElseKw).contains(&self)
+    }
+
+    /// Whether the token is a word of the language where it stands, though it is a name elsewhere.
+    pub fn is_contextual_keyword(self) -> bool {
+        (SyntaxKind::TypeKw..=SyntaxKind::ErrorKw).contains(&self)
     }
 
     /// Whether the token can only stand at the start of a declaration.

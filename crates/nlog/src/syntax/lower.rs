@@ -2,13 +2,22 @@
 //!
 //! Declarations with syntax errors keep what can be known of them (a table's name, what is mentioned), so that their
 //! errors cause no others.
+//!
+//! This file has the declarations and rules; beside it values, tests, the warnings that comments allow, and fingerprints.
 
 use nlog_data::Role;
 
 use super::ast::{
-    Argument, Call, Constant, Expr, ExprKind, File, Ident, Import, Item, ItemKind, Rule, Span, Table, TypeRef,
+    Constant, File, FunctionDeclaration, Ident, Import, Item, ItemKind, Rule, Span, Table, TypeDeclaration,
+    TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
+use fingerprint::Fingerprint;
+
+mod allowance;
+mod expression;
+mod fingerprint;
+mod test;
 
 /// Reads a file's tree. `file` is its number among the sources.
 pub fn lower(root: &SyntaxNode, file: u32) -> File {
@@ -16,6 +25,7 @@ pub fn lower(root: &SyntaxNode, file: u32) -> File {
     for item in root.children() {
         lowering.item(&item);
     }
+    lowering.out.allowances = allowance::allowances(root, file);
     lowering.out
 }
 
@@ -52,7 +62,14 @@ impl Lowering {
                 let value = value.and_then(|value| self.expr(&value));
                 self.out.constants.push(Constant { name, ty, value });
             }
+            K::TypeDeclaration => self.type_declaration(item, broken),
+            K::Function => self.function(item, broken),
             K::Table => self.table(item, broken),
+            K::Test if !broken => {
+                if let Some(test) = self.test(item) {
+                    self.out.tests.push(test);
+                }
+            }
             K::Rule if !broken => {
                 if let Some(rule) = self.rule(item) {
                     self.out.rules.push(rule);
@@ -72,23 +89,53 @@ impl Lowering {
         } else {
             Role::Internal
         };
-        let columns = child(item, K::Columns).filter(|_| !broken).map(|columns| {
-            let columns = columns.children().filter(|node| node.kind() == K::Column);
-            columns
-                .filter_map(|column| Some((self.name(&column)?, self.type_ref(&child(&column, K::Type)?)?)))
-                .collect()
-        });
+        let columns = child(item, K::Columns).filter(|_| !broken).map(|columns| self.columns(&columns));
         let key = child(item, K::Key).filter(|_| !broken).map(|key| {
             tokens(&key).filter(|token| token.kind() == K::Ident).map(|token| self.ident(&token)).collect()
         });
-        let docs = tokens(item).filter(|token| token.kind() == K::DocComment);
-        let lines: Vec<String> = docs
-            .map(|token| {
-                let line = token.text().trim_start_matches('#');
-                line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned()
+        self.out.tables.push(Table { role, name, columns, key, doc: doc(item) });
+    }
+
+    fn type_declaration(&mut self, item: &SyntaxNode, broken: bool) {
+        let Some(name) = self.name(item) else { return self.nameless(item) };
+        let definition = item.children().last().filter(|_| !broken).and_then(|definition| {
+            Some(match definition.kind() {
+                K::EnumType => {
+                    let members = definition.children().filter(|node| node.kind() == K::Member);
+                    TypeDefinition::Enum(members.filter_map(|member| self.member(&member)).collect())
+                }
+                K::RecordType => TypeDefinition::Record(self.columns(&definition)),
+                _ => TypeDefinition::Alias(self.type_ref(&definition)?),
             })
-            .collect();
-        self.out.tables.push(Table { role, name, columns, key, doc: lines.join("\n") });
+        });
+        self.out.types.push(TypeDeclaration { name, definition, doc: doc(item) });
+    }
+
+    fn member(&mut self, node: &SyntaxNode) -> Found<Ident> {
+        match token(node, K::String) {
+            Some(text) => Some(Ident { name: self.unquoted(&text)?, span: self.span_of(&text) }),
+            None => self.name(node),
+        }
+    }
+
+    fn function(&mut self, item: &SyntaxNode, broken: bool) {
+        let Some(name) = self.name(item) else { return self.nameless(item) };
+        let mut function =
+            FunctionDeclaration { name, parameters: None, result: None, body: None, doc: doc(item) };
+        if !broken {
+            function.parameters = child(item, K::Parameters).map(|parameters| self.columns(&parameters));
+            function.result = child(item, K::Type).and_then(|ty| self.type_ref(&ty));
+            let body = item.children().last().filter(|body| is_expression(body.kind()));
+            function.body = body.and_then(|body| self.expr(&body));
+        }
+        self.out.functions.push(function);
+    }
+
+    fn columns(&self, node: &SyntaxNode) -> Vec<(Ident, TypeRef)> {
+        let columns = node.children().filter(|node| node.kind() == K::Column);
+        columns
+            .filter_map(|column| Some((self.name(&column)?, self.type_ref(&child(&column, K::Type)?)?)))
+            .collect()
     }
 
     fn type_ref(&self, node: &SyntaxNode) -> Found<TypeRef> {
@@ -108,7 +155,12 @@ impl Lowering {
         for item in body_node.iter().flat_map(SyntaxNode::children) {
             body.push(self.body_item(&item)?);
         }
-        let mut fingerprint = Fingerprint::of(&head_node);
+        let default = token(node, K::DefaultKw).map(|word| self.span_of(&word));
+        let mut fingerprint = Fingerprint::new();
+        if default.is_some() {
+            fingerprint.add(b"default\0");
+        }
+        fingerprint.add_node(&head_node);
         // Sorted, so that the order of items does not show.
         let mut items: Vec<u64> = body.iter().map(|item: &Item| item.fingerprint).collect();
         items.sort_unstable();
@@ -116,10 +168,11 @@ impl Lowering {
             fingerprint.add(&item.to_le_bytes());
         }
         let mut span = self.span(node);
-        span.start = self.span(negation.as_ref().unwrap_or(&head_node)).start;
+        let start = default.unwrap_or_else(|| self.span(negation.as_ref().unwrap_or(&head_node)));
+        span.start = start.start;
         Some(Rule {
             head,
-            default: None,
+            default,
             negated_head,
             is_fact: body_node.is_none(),
             body,
@@ -139,95 +192,6 @@ impl Lowering {
             _ => ItemKind::Condition(self.expr(node)?),
         };
         Some(Item { kind, span: self.span(node), fingerprint: Fingerprint::of(node).finish() })
-    }
-
-    fn call(&mut self, node: &SyntaxNode) -> Found<Call> {
-        let name = self.name(node)?;
-        let list = child(node, K::Arguments)?;
-        let mut arguments = Vec::new();
-        for argument in list.children() {
-            let value = self.expr(&argument.first_child()?)?;
-            arguments.push(Argument { name: self.name(&argument), value });
-        }
-        let rest = token(&list, K::DotDot).map(|token| self.span_of(&token));
-        Some(Call { name, arguments, rest, span: self.span(node) })
-    }
-
-    fn expr(&mut self, node: &SyntaxNode) -> Found<Expr> {
-        let span = self.span(node);
-        let mut operands = node.children();
-        let kind = match node.kind() {
-            K::Paren => return Some(Expr { kind: self.expr(&operands.next()?)?.kind, span }),
-            K::Name => ExprKind::Name(node.first_token()?.text().to_owned()),
-            K::Wildcard => ExprKind::Wildcard,
-            K::Literal => self.literal(&node.first_token()?, false),
-            K::Call => ExprKind::Call(self.call(node)?),
-            K::Negative => {
-                let operand = operands.next()?;
-                match operand.first_token().filter(|token| token.kind() == K::Number) {
-                    Some(number) if operand.kind() == K::Literal => self.literal(&number, true),
-                    _ => ExprKind::Negative(Box::new(self.expr(&operand)?)),
-                }
-            }
-            K::Negation => {
-                let sign = self.span_of(&node.first_token()?);
-                ExprKind::Negation(sign, Box::new(self.expr(&operands.next()?)?))
-            }
-            K::Binary => {
-                let left = self.expr(&operands.next()?)?;
-                let right = self.expr(&operands.next()?)?;
-                let mut signs = tokens(node).filter(|token| !token.kind().is_trivia());
-                let mut operator = self.ident(&signs.next()?);
-                if let Some(second) = signs.next() {
-                    operator.name.push_str(second.text());
-                    operator.span.end = self.span_of(&second).end;
-                }
-                ExprKind::Binary(operator, Box::new(left), Box::new(right))
-            }
-            K::If => {
-                let mut next = || self.expr(&operands.next()?).map(Box::new);
-                ExprKind::If(next()?, next()?, next()?)
-            }
-            K::List => ExprKind::List(operands.map(|value| self.expr(&value)).collect::<Found<_>>()?),
-            K::Set => ExprKind::Set(operands.map(|value| self.expr(&value)).collect::<Found<_>>()?),
-            _ => return None,
-        };
-        Some(Expr { kind, span })
-    }
-
-    fn literal(&mut self, token: &SyntaxToken, negative: bool) -> ExprKind {
-        match token.kind() {
-            K::TrueKw => ExprKind::Bool(true),
-            K::FalseKw => ExprKind::Bool(false),
-            K::String => self.unquoted(token).map_or(ExprKind::Malformed, ExprKind::String),
-            K::PrefixedString => {
-                let (prefix, _) = token.text().split_once('"').unwrap_or_default();
-                let text = self.unquoted(token);
-                text.map_or(ExprKind::Malformed, |text| ExprKind::Prefixed(prefix.to_owned(), text))
-            }
-            _ => match number(token.text(), negative) {
-                Ok(value) => ExprKind::Int(value),
-                Err((message, help)) => {
-                    self.out.errors.push((self.span_of(token), message, help.to_owned()));
-                    ExprKind::Malformed
-                }
-            },
-        }
-    }
-
-    /// The text of a string literal between its quotes, escapes resolved; `None` after a report.
-    fn unquoted(&mut self, token: &SyntaxToken) -> Option<String> {
-        let start = token.text().find('"').map_or(0, |at| at + 1);
-        let inside = token.text()[start..].strip_suffix('"').unwrap_or_default();
-        let text = nlog_data::literal::unescape(inside).map_err(|error| {
-            let mut span = self.span_of(token);
-            span.start += (start + error.at) as u32;
-            span.end = span.start + 1;
-            let message = "this escape stands for no character".to_owned();
-            let help = "escapes are \\\" \\\\ \\n \\r \\t and \\u{1f}".to_owned();
-            self.out.errors.push((span, message, help));
-        });
-        text.ok()
     }
 
     fn name(&self, node: &SyntaxNode) -> Found<Ident> {
@@ -272,6 +236,18 @@ fn token(node: &SyntaxNode, kind: K) -> Found<SyntaxToken> {
     tokens(node).find(|token| token.kind() == kind)
 }
 
+/// The text of the `##` comments before a declaration and in it.
+fn doc(item: &SyntaxNode) -> String {
+    let docs = tokens(item).filter(|token| token.kind() == K::DocComment);
+    let lines: Vec<String> = docs
+        .map(|token| {
+            let line = token.text().trim_start_matches('#');
+            line.strip_prefix(' ').unwrap_or(line).trim_end().to_owned()
+        })
+        .collect();
+    lines.join("\n")
+}
+
 /// Whether a rule with a syntax error is one at all: it starts with a whole head.
 fn has_head(rule: &SyntaxNode) -> bool {
     let head = child(rule, K::Call).and_then(|call| child(&call, K::Arguments));
@@ -280,60 +256,4 @@ fn has_head(rule: &SyntaxNode) -> bool {
 
 fn is_expression(kind: K) -> bool {
     !matches!(kind, K::Type | K::Error)
-}
-
-/// Reads a decimal or hexadecimal number, or says what is wrong with it.
-fn number(text: &str, negative: bool) -> Result<i64, (String, &'static str)> {
-    let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
-        Some(digits) => (digits, 16),
-        None => (text, 10),
-    };
-    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        let message = format!("`{text}` is no number");
-        return Err((message, "numbers are decimal (26) or hexadecimal (0x1a)"));
-    }
-    let sign = if negative { "-" } else { "" };
-    i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| {
-        let message = format!("`{sign}{text}` does not fit an int");
-        (message, "an int is from -9223372036854775808 to 9223372036854775807")
-    })
-}
-
-/// FNV-1a over tokens without trivia, with a separator between them, finished by an avalanche so that it can be cut.
-/// Commas before a closing bracket are left out: they are layout.
-struct Fingerprint(u64);
-
-impl Fingerprint {
-    fn of(node: &SyntaxNode) -> Self {
-        let mut fingerprint = Fingerprint(0xcbf2_9ce4_8422_2325);
-        let mut comma = false;
-        let all = node.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
-        for token in all.filter(|token| !token.kind().is_trivia()) {
-            let closing = matches!(token.kind(), K::RParen | K::RBracket | K::RBrace);
-            if comma && !closing {
-                fingerprint.add(b",\0");
-            }
-            comma = token.kind() == K::Comma;
-            if !comma {
-                fingerprint.add(token.text().as_bytes());
-                fingerprint.add(&[0]);
-            }
-        }
-        fingerprint
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    /// Never zero: zero is the cookie of flows that no rule made.
-    fn finish(&self) -> u64 {
-        // The 64-bit finaliser of MurmurHash3.
-        let mut hash = self.0;
-        hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-        (hash ^ (hash >> 33)).max(1)
-    }
 }

@@ -4,9 +4,11 @@
 //! [`SyntaxKind::Error`] node and parsing goes on after its semicolon, or where a new declaration evidently starts.
 //! So there is at most one error for each declaration, and none that only follows from another.
 //!
-//! `parser/grammar.rs` holds the grammar; this file the machine under it.
+//! `parser/grammar.rs` holds the grammar, `parser/recovery.rs` where parsing goes on after a mistake; this file the machine
+//! under both.
 
 mod grammar;
+mod recovery;
 
 use std::ops::Range;
 
@@ -59,6 +61,7 @@ pub fn parse(text: &str) -> Parse {
         depth: 0,
         item_start: 0,
         item_indent: 0,
+        in_actions: false,
         errors: Vec::new(),
     };
     parser.start(SyntaxKind::Root);
@@ -92,6 +95,8 @@ struct Parser<'text> {
     item_start: usize,
     /// How far the declaration at hand is indented, in bytes.
     item_indent: usize,
+    /// Whether an `actions[…]` is open, in which reserved words name actions and their parameters.
+    in_actions: bool,
     errors: Vec<SyntaxError>,
 }
 
@@ -110,16 +115,34 @@ impl<'text> Parser<'text> {
         self.kind(0)
     }
 
-    /// Whether the next tokens are `first` and `second` with nothing between.
-    fn at_joined(&self, first: SyntaxKind, second: SyntaxKind) -> bool {
-        match (self.token(0), self.token(1)) {
-            (Some(a), Some(b)) => a.kind == first && b.kind == second && a.end == b.start,
+    /// The next token but so many, if it is a name: maybe a word that means something here.
+    fn word(&self, ahead: usize) -> Option<&'text str> {
+        self.token(ahead).filter(|token| token.kind == SyntaxKind::Ident).map(|token| self.text_of(token))
+    }
+
+    /// Whether the next token but so many has nothing before it.
+    fn is_joined(&self, ahead: usize) -> bool {
+        match self.token(ahead) {
+            Some(token) if self.at + ahead > 0 => {
+                let before = self.significant[self.at + ahead - 1] as usize;
+                self.tokens[before].end == token.start
+            }
             _ => false,
         }
     }
 
+    /// Whether the next tokens are `first` and `second` with nothing between.
+    fn at_joined(&self, first: SyntaxKind, second: SyntaxKind) -> bool {
+        self.current() == first && self.kind(1) == second && self.is_joined(1)
+    }
+
     fn text_of(&self, token: Token) -> &'text str {
         &self.text[token.start as usize..token.end as usize]
+    }
+
+    /// The text of the next token.
+    fn next_text(&self) -> &'text str {
+        self.token(0).map_or("", |token| self.text_of(token))
     }
 
     fn previous_end(&self) -> usize {
@@ -196,6 +219,15 @@ impl<'text> Parser<'text> {
         if let Some(&next) = self.significant.get(self.at) {
             self.emit_until(next as usize + 1);
             self.at += 1;
+        }
+    }
+
+    /// The same, as a token of another kind: a name that is a word of the language here, or the other way round.
+    fn bump_as(&mut self, kind: SyntaxKind) {
+        if let Some(&next) = self.significant.get(self.at) {
+            self.emit_until(next as usize);
+            self.tokens[next as usize].kind = kind;
+            self.bump();
         }
     }
 
@@ -289,93 +321,20 @@ impl<'text> Parser<'text> {
         let open = self.open;
         self.start(kind);
         self.depth = 0;
+        self.in_actions = false;
         if parse(self).is_err() {
             while self.open > open + 1 {
                 self.finish();
             }
             self.emit_trivia();
             self.start(SyntaxKind::Error);
-            // After `input` or `output` alone the `table` is this declaration's own.
-            let own_table = kind == SyntaxKind::Table && self.at == self.item_start + 1;
-            while self.current() != SyntaxKind::Eof {
-                let own = own_table && self.current() == SyntaxKind::TableKw;
-                if !own && self.at_evident_start() {
-                    break;
-                }
-                if self.eat(SyntaxKind::Semicolon) {
-                    while self.token(0).is_some_and(|token| self.indent(token).is_none())
-                        && self.eat(SyntaxKind::Semicolon)
-                    {}
-                    if !self.goes_on_after_semicolon() {
-                        break;
-                    }
-                }
-                self.bump();
+            match kind {
+                SyntaxKind::Test => self.skip_test(),
+                kind => self.skip_declaration(kind),
             }
             self.finish();
         }
         self.finish();
-    }
-
-    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing, and
-    /// stands on the same line, or deeper than the declaration, or closes a bracket.
-    fn goes_on_after_semicolon(&self) -> bool {
-        let Some(token) = self.token(0) else { return false };
-        let starts = token.kind.starts_declaration()
-            || matches!(token.kind, SyntaxKind::NotKw | SyntaxKind::Bang)
-            || (token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen);
-        let closes = matches!(token.kind, SyntaxKind::RParen | SyntaxKind::RBracket | SyntaxKind::RBrace);
-        !starts && (closes || self.indent(token).is_none_or(|indent| indent > self.item_indent))
-    }
-
-    /// Takes the semicolon that ends a declaration. If it is only forgotten, says so and spoils nothing.
-    fn semicolon(&mut self, wanted: &str) -> Parsed {
-        if self.eat(SyntaxKind::Semicolon) {
-            return Ok(());
-        }
-        let help = "every declaration and rule ends with `;`";
-        if self.at_evident_start() {
-            let _reported: Parsed = self.unexpected(wanted, help);
-            return Ok(());
-        }
-        self.unexpected(wanted, help)
-    }
-
-    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or at
-    /// a name that starts its line no deeper than this declaration does and continues no list or expression.
-    fn at_evident_start(&self) -> bool {
-        let Some(token) = self.token(0) else { return false };
-        let starts_line = self.indent(token).is_some_and(|indent| indent <= self.item_indent);
-        if token.kind.starts_declaration() {
-            // A reserved word that was taken for a name (`t(output: int)`) starts nothing.
-            let goes_on = matches!(
-                (token.kind, self.kind(1)),
-                (SyntaxKind::InputKw | SyntaxKind::OutputKw, SyntaxKind::TableKw)
-                    | (SyntaxKind::TableKw | SyntaxKind::ConstKw, SyntaxKind::Ident)
-                    | (SyntaxKind::ImportKw, SyntaxKind::String)
-            );
-            return goes_on || starts_line;
-        }
-        let previous = match self.at {
-            0 => return false,
-            at => self.tokens[self.significant[at - 1] as usize].kind,
-        };
-        let ends_something = matches!(
-            previous,
-            SyntaxKind::RParen
-                | SyntaxKind::RBracket
-                | SyntaxKind::RBrace
-                | SyntaxKind::Gt
-                | SyntaxKind::Ident
-                | SyntaxKind::Number
-                | SyntaxKind::String
-                | SyntaxKind::PrefixedString
-                | SyntaxKind::OpenString
-                | SyntaxKind::TrueKw
-                | SyntaxKind::FalseKw
-                | SyntaxKind::Dot
-        );
-        token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen && ends_something && starts_line
     }
 }
 
@@ -392,7 +351,10 @@ fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
             "`||` is no operator".into(),
             "write a rule for each alternative: a table holds what any of its rules derives",
         ),
-        SyntaxKind::Dot => ("`.` is no part of the language".into(), "declarations and rules end with `;`"),
+        SyntaxKind::Dot => (
+            "`.` stands before the name of a record's field alone".into(),
+            "declarations and rules end with `;`; a record's field is written `value.field`",
+        ),
         SyntaxKind::OpenString => (
             "the string has no end on its line".into(),
             "close it with `\"`; a line break inside is written `\\n`",

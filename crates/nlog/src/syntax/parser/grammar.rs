@@ -1,7 +1,11 @@
-//! The grammar. Each function parses what its comment shows; expressions return the height of what they built.
+//! The grammar. Each function parses what its comment shows.
+
+mod expression;
+mod test;
 
 use super::{Parsed, Parser};
 use crate::syntax::SyntaxKind as K;
+use expression::{arguments, expression};
 
 /// `item*`
 pub(super) fn file(p: &mut Parser<'_>) {
@@ -10,7 +14,14 @@ pub(super) fn file(p: &mut Parser<'_>) {
             K::InputKw | K::OutputKw | K::TableKw => p.item(K::Table, table),
             K::ImportKw => p.item(K::Import, import),
             K::ConstKw => p.item(K::Const, constant),
-            _ => p.item(K::Rule, rule),
+            K::PrefixedString if p.next_text().starts_with("test\"") => p.item(K::Test, test::test),
+            _ => match p.contextual_declaration() {
+                Some(K::TypeDeclaration) => p.item(K::TypeDeclaration, type_declaration),
+                Some(K::Function) => p.item(K::Function, function),
+                Some(K::Test) => p.item(K::Test, test::test),
+                Some(_) => p.item(K::Rule, default_rule),
+                None => p.item(K::Rule, rule),
+            },
         }
     }
 }
@@ -28,9 +39,75 @@ fn constant(p: &mut Parser<'_>) -> Parsed {
     p.bump();
     name(p, "the constant's name", help)?;
     if p.eat(K::Colon) {
-        type_of_column(p)?;
+        type_name(p)?;
     }
     p.expect(K::Eq, "`=`", help)?;
+    expression(p)?;
+    p.semicolon("`;`")
+}
+
+/// `type NAME = enum {…};`, `type NAME = record {…};` or `type NAME = other;`
+fn type_declaration(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: type encap = enum {geneve, vxlan};";
+    p.bump_as(K::TypeKw);
+    name(p, "the type's name", help)?;
+    p.expect(K::Eq, "`=`", help)?;
+    match (p.word(0), p.kind(1)) {
+        (Some("enum"), K::LBrace) => p.node(K::EnumType, enumeration)?,
+        (Some("record"), K::LBrace) => p.node(K::RecordType, record)?,
+        (Some("enum" | "record"), next) if next != K::Semicolon => {
+            p.bump();
+            return p.unexpected(
+                "`{`",
+                "members and fields stand in braces: enum {geneve, vxlan}, record {host: string, ip: ip}",
+            );
+        }
+        _ => type_name(p)?,
+    }
+    p.semicolon("`;`")
+}
+
+/// `enum {member, "other member"}`
+fn enumeration(p: &mut Parser<'_>) -> Parsed {
+    p.bump_as(K::EnumKw);
+    p.bump();
+    if p.current() == K::RBrace {
+        return p.unexpected("a member", "an enumeration has at least one member: enum {geneve, vxlan}");
+    }
+    list(p, K::RBrace, "a member", |p| {
+        if p.current().is_keyword() && !p.at_evident_start() {
+            let help = format!("write it in double quotes: \"{}\"", p.next_text());
+            return p.unexpected_here("a member", &help);
+        }
+        if !matches!(p.current(), K::Ident | K::String) {
+            return p.unexpected("a member", "members are names, or strings where the text is no name");
+        }
+        p.node(K::Member, |p| {
+            p.bump();
+            Ok(())
+        })
+    })
+}
+
+/// `record {name: type, …}`
+fn record(p: &mut Parser<'_>) -> Parsed {
+    p.bump_as(K::RecordKw);
+    p.bump();
+    columns(p, K::RBrace, "field", "for example: type endpoint = record {host: string, ip: ip};")
+}
+
+/// `function name(parameter: type, …) -> type = value;`
+fn function(p: &mut Parser<'_>) -> Parsed {
+    let help = "for example: function next_hop(dp: int, port: int) -> int = dp * 256 + port;";
+    p.bump_as(K::FunctionKw);
+    name(p, "the function's name", help)?;
+    p.node(K::Parameters, |p| {
+        p.expect(K::LParen, "`(` and the function's parameters", help)?;
+        columns(p, K::RParen, "parameter", help)
+    })?;
+    p.expect(K::Arrow, "`->` and the type of the function's value", help)?;
+    type_name(p)?;
+    p.expect(K::Eq, "`=` and the function's value", help)?;
     expression(p)?;
     p.semicolon("`;`")
 }
@@ -45,13 +122,7 @@ fn table(p: &mut Parser<'_>) -> Parsed {
     name(p, "the table's name", help)?;
     p.node(K::Columns, |p| {
         p.expect(K::LParen, "`(` and the table's columns", help)?;
-        list(p, K::RParen, "a column (`name: type`)", |p| {
-            p.node(K::Column, |p| {
-                name(p, "a column's name", help)?;
-                p.expect(K::Colon, "`:` and the column's type", help)?;
-                type_of_column(p)
-            })
-        })
+        columns(p, K::RParen, "column", help)
     })?;
     if p.current() == K::KeyKw {
         p.node(K::Key, |p| {
@@ -69,16 +140,37 @@ fn table(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`key(…)` or `;`")
 }
 
+/// `name: type, …` up to and with the closing bracket. `what` they are is for the messages.
+fn columns(p: &mut Parser<'_>, close: K, what: &str, help: &str) -> Parsed {
+    list(p, close, &format!("a {what} (`name: type`)"), |p| {
+        p.node(K::Column, |p| {
+            name(p, &format!("a {what}'s name"), help)?;
+            p.expect(K::Colon, &format!("`:` and the {what}'s type"), help)?;
+            type_name(p)
+        })
+    })
+}
+
 /// `int` or `set<string>`
-fn type_of_column(p: &mut Parser<'_>) -> Parsed {
+fn type_name(p: &mut Parser<'_>) -> Parsed {
     p.node(K::Type, |p| {
-        name(p, "a type", "types are bool, int, string, mac, ip, net, match, actions, set<…> and list<…>")?;
+        name(
+            p,
+            "a type",
+            "types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and declared ones",
+        )?;
         if p.eat(K::Lt) {
-            p.nested(type_of_column)?;
+            p.nested(type_name)?;
             p.expect(K::Gt, "`>`", "a set or list has one type in angle brackets: set<string>")?;
         }
         Ok(())
     })
+}
+
+/// `default` and a rule.
+fn default_rule(p: &mut Parser<'_>) -> Parsed {
+    p.bump_as(K::DefaultKw);
+    rule(p)
 }
 
 /// `head :- item, …;` or `head;`
@@ -87,10 +179,10 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
     if matches!(p.current(), K::NotKw | K::Bang) {
         p.node(K::Negation, |p| {
             p.bump();
-            call(p, help)
+            call(p, "a declaration or a rule", help)
         })?;
     } else {
-        call(p, help)?;
+        call(p, "a declaration or a rule", help)?;
     }
     if p.eat(K::ColonMinus) {
         p.node(K::Body, |p| {
@@ -106,13 +198,17 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`:-` or `;`")
 }
 
-/// `name(arguments)` where nothing else may stand.
-fn call(p: &mut Parser<'_>, help: &str) -> Parsed {
+/// `name(arguments)` where nothing else may stand than what is `wanted`.
+fn call(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     if p.current() == K::Semicolon {
-        return p.unexpected("a declaration or a rule", "remove the `;`: nothing stands before it");
+        return p.unexpected(wanted, "remove the `;`: nothing stands before it");
     }
     if p.current() != K::Ident {
-        return p.unexpected("a declaration or a rule", help);
+        return p.unexpected(wanted, help);
+    }
+    if let (Some(word @ ("enum" | "record")), K::Ident) = (p.word(0), p.kind(1)) {
+        return p
+            .unexpected_here(wanted, &format!("a type is declared like this: type name = {word} {{…}};"));
     }
     p.node(K::Call, |p| {
         p.bump();
@@ -178,149 +274,4 @@ fn list(
             return p.expect(close, &format!("`,` or {bracket}"), "elements of a list are separated by `,`");
         }
     }
-}
-
-/// `(value, name: value, ..)`
-fn arguments(p: &mut Parser<'_>) -> Parsed<usize> {
-    p.node(K::Arguments, |p| {
-        p.bump();
-        let mut height = 0;
-        list(p, K::RParen, "a value", |p| {
-            if p.eat(K::DotDot) {
-                p.eat(K::Comma);
-                return match p.current() {
-                    K::RParen => Ok(()),
-                    _ => p.unexpected("`)`", "`..` stands last: it skips all columns that are not named"),
-                };
-            }
-            p.node(K::Argument, |p| {
-                if p.current() == K::Ident && p.kind(1) == K::Colon {
-                    p.bump();
-                    p.bump();
-                }
-                height = height.max(expression(p)?);
-                Ok(())
-            })
-        })?;
-        Ok(height + 1)
-    })
-}
-
-/// How tightly a binary operator binds, and how many tokens it is. Loosest first: comparisons, `++`, `|`, `^`, `&`,
-/// shifts, sums, products.
-fn operator(p: &Parser<'_>) -> Option<(u8, usize)> {
-    Some(match p.current() {
-        K::Gt if p.at_joined(K::Gt, K::Gt) => (6, 2),
-        K::EqEq | K::NotEq | K::Lt | K::LtEq | K::Gt | K::GtEq => (COMPARISON, 1),
-        K::PlusPlus => (2, 1),
-        K::Pipe => (3, 1),
-        K::Caret => (4, 1),
-        K::Amp => (5, 1),
-        K::Shl => (6, 1),
-        K::Plus | K::Minus => (7, 1),
-        K::Star | K::Slash | K::Percent => (8, 1),
-        _ => return None,
-    })
-}
-
-const COMPARISON: u8 = 1;
-
-/// A value. Returns its height.
-fn expression(p: &mut Parser<'_>) -> Parsed<usize> {
-    p.nested(|p| binary(p, COMPARISON))
-}
-
-/// Operands joined by operators that bind at least as tightly as `least`.
-fn binary(p: &mut Parser<'_>, least: u8) -> Parsed<usize> {
-    let checkpoint = p.checkpoint();
-    let mut height = operand(p)?;
-    while let Some((binds, tokens)) = operator(p)
-        && binds >= least
-    {
-        p.start_at(checkpoint, K::Binary);
-        for _ in 0..tokens {
-            p.bump();
-        }
-        let right = binary(p, binds + 1)?;
-        p.finish();
-        height = height.max(right) + 1;
-        p.check_height(height)?;
-        if binds == COMPARISON && operator(p).is_some_and(|(binds, _)| binds == COMPARISON) {
-            return p
-                .unexpected("`,` between two comparisons", "write `a < b, b < c` instead of `a < b < c`");
-        }
-    }
-    Ok(height)
-}
-
-/// A value without binary operators around it.
-fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
-    match p.current() {
-        K::Number | K::String | K::PrefixedString | K::TrueKw | K::FalseKw => token_node(p, K::Literal),
-        K::Underscore => token_node(p, K::Wildcard),
-        K::Ident if p.kind(1) == K::LParen => p.node(K::Call, |p| {
-            p.bump();
-            arguments(p)
-        }),
-        K::Ident => token_node(p, K::Name),
-        K::Minus => prefix(p, K::Negative),
-        K::NotKw | K::Bang => prefix(p, K::Negation),
-        K::LParen => p.node(K::Paren, |p| {
-            p.bump();
-            let height = expression(p)?;
-            p.expect(K::RParen, "`)`", "close the bracket")?;
-            Ok(height + 1)
-        }),
-        K::LBracket => sequence(p, K::List, K::RBracket),
-        K::LBrace => sequence(p, K::Set, K::RBrace),
-        K::IfKw => conditional(p),
-        _ => p.unexpected(
-            "a value",
-            "a value is a literal, a variable, a function of values, or these joined by operators",
-        ),
-    }
-}
-
-fn token_node(p: &mut Parser<'_>, kind: K) -> Parsed<usize> {
-    p.node(kind, |p| {
-        p.bump();
-        Ok(1)
-    })
-}
-
-/// `-value`, `not value`, `!value`
-fn prefix(p: &mut Parser<'_>, kind: K) -> Parsed<usize> {
-    p.nested(|p| {
-        p.node(kind, |p| {
-            p.bump();
-            Ok(operand(p)? + 1)
-        })
-    })
-}
-
-/// `[value, …]` or `{value, …}`
-fn sequence(p: &mut Parser<'_>, kind: K, close: K) -> Parsed<usize> {
-    p.node(kind, |p| {
-        p.bump();
-        let mut height = 0;
-        list(p, close, "a value", |p| {
-            height = height.max(expression(p)?);
-            Ok(())
-        })?;
-        Ok(height + 1)
-    })
-}
-
-/// `if condition then value else value`
-fn conditional(p: &mut Parser<'_>) -> Parsed<usize> {
-    let help = "a conditional has both branches: if a == b then 1 else 2";
-    p.node(K::If, |p| {
-        p.bump();
-        let condition = expression(p)?;
-        p.expect(K::ThenKw, "`then`", help)?;
-        let then = expression(p)?;
-        p.expect(K::ElseKw, "`else`", help)?;
-        let otherwise = expression(p)?;
-        Ok(condition.max(then).max(otherwise) + 1)
-    })
 }

@@ -1,0 +1,168 @@
+//! Where parsing goes on after a mistake.
+
+use super::{Parsed, Parser};
+use crate::syntax::SyntaxKind;
+
+impl Parser<'_> {
+    /// Takes what is left of a declaration with a mistake.
+    pub(super) fn skip_declaration(&mut self, kind: SyntaxKind) {
+        // After `input` or `output` alone the `table` is this declaration's own.
+        let own_table = kind == SyntaxKind::Table && self.at == self.item_start + 1;
+        while self.current() != SyntaxKind::Eof {
+            let own = own_table && self.current() == SyntaxKind::TableKw;
+            if !own && self.at_evident_start() {
+                break;
+            }
+            if self.eat(SyntaxKind::Semicolon) {
+                while self.token(0).is_some_and(|token| self.indent(token).is_none())
+                    && self.eat(SyntaxKind::Semicolon)
+                {}
+                if !self.goes_on_after_semicolon() {
+                    break;
+                }
+            }
+            self.bump();
+        }
+    }
+
+    /// Takes what is left of a test with a mistake: up to the brace that closes it, or to where a new declaration
+    /// evidently starts.
+    pub(super) fn skip_test(&mut self) {
+        let taken = self.item_start..self.at;
+        let kinds = self.significant[taken].iter().map(|&at| self.tokens[at as usize].kind);
+        let mut depth = kinds.fold(0, |depth: usize, kind| match kind {
+            SyntaxKind::LBrace => depth + 1,
+            SyntaxKind::RBrace => depth.saturating_sub(1),
+            _ => depth,
+        });
+        if depth == 0 && matches!(self.word(0), Some("given" | "change" | "expect")) {
+            // The brace before the first step is missing; the one after the last will not be.
+            depth = 1;
+        }
+        let within = self.steps_are_deeper();
+        while self.current() != SyntaxKind::Eof {
+            if self.at_evident_start() || (within && self.at_outer_line()) {
+                return;
+            }
+            match self.current() {
+                SyntaxKind::LBrace => depth += 1,
+                SyntaxKind::RBrace if depth > 1 => depth -= 1,
+                SyntaxKind::RBrace => return self.bump(),
+                SyntaxKind::Semicolon if depth == 0 => return self.bump(),
+                _ => {}
+            }
+            self.bump();
+        }
+    }
+
+    /// Whether the first step of the test at hand is indented more than the test, if it starts a line.
+    fn steps_are_deeper(&self) -> bool {
+        // `test "name" {`
+        let head = self.significant[self.item_start..].iter().take(4).map(|&at| self.tokens[at as usize]);
+        let mut inside = head.skip_while(|token| token.kind != SyntaxKind::LBrace).skip(1);
+        let first = inside.next().and_then(|token| self.indent(token));
+        first.is_some_and(|indent| indent > self.item_indent)
+    }
+
+    /// Whether a line starts here with `name(`, no deeper than the test at hand.
+    fn at_outer_line(&self) -> bool {
+        self.current() == SyntaxKind::Ident
+            && self.kind(1) == SyntaxKind::LParen
+            && self.at > self.item_start
+            && self.starts_line()
+    }
+
+    /// Whether the next token starts a line, no deeper than the declaration at hand.
+    fn starts_line(&self) -> bool {
+        self.token(0).and_then(|token| self.indent(token)).is_some_and(|indent| indent <= self.item_indent)
+    }
+
+    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing, and
+    /// stands on the same line, or deeper than the declaration, or closes a bracket.
+    fn goes_on_after_semicolon(&self) -> bool {
+        let Some(token) = self.token(0) else { return false };
+        let starts = token.kind.starts_declaration()
+            || matches!(token.kind, SyntaxKind::NotKw | SyntaxKind::Bang)
+            || (token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen)
+            || self.contextual_declaration().is_some();
+        let closes = matches!(token.kind, SyntaxKind::RParen | SyntaxKind::RBracket | SyntaxKind::RBrace);
+        !starts && (closes || self.indent(token).is_none_or(|indent| indent > self.item_indent))
+    }
+
+    /// Takes the semicolon that ends a declaration. If it is only forgotten, says so and spoils nothing.
+    pub(super) fn semicolon(&mut self, wanted: &str) -> Parsed {
+        if self.eat(SyntaxKind::Semicolon) {
+            return Ok(());
+        }
+        let help = "every declaration and rule ends with `;`";
+        if self.at_evident_start() {
+            let _reported: Parsed = self.unexpected(wanted, help);
+            return Ok(());
+        }
+        self.unexpected(wanted, help)
+    }
+
+    /// The kind of declaration that starts here with a word that is a name elsewhere.
+    pub(super) fn contextual_declaration(&self) -> Option<SyntaxKind> {
+        let (word, next) = (self.word(0)?, self.kind(1));
+        match (word, next) {
+            ("type", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::TypeDeclaration),
+            ("function", SyntaxKind::Ident) => Some(SyntaxKind::Function),
+            (
+                "test",
+                SyntaxKind::String | SyntaxKind::OpenString | SyntaxKind::LBrace | SyntaxKind::Ident,
+            ) => Some(SyntaxKind::Test),
+            ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
+            _ => None,
+        }
+    }
+
+    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or at
+    /// a name that starts its line no deeper than this declaration does and continues no list or expression.
+    pub(super) fn at_evident_start(&self) -> bool {
+        let Some(token) = self.token(0) else { return false };
+        if token.kind.starts_declaration() {
+            let next = self.kind(1);
+            // A reserved word that was taken for a name (`t(output: int)`) starts nothing.
+            let goes_on = matches!(
+                (token.kind, next),
+                (SyntaxKind::InputKw | SyntaxKind::OutputKw, SyntaxKind::TableKw)
+                    | (SyntaxKind::TableKw | SyntaxKind::ConstKw, SyntaxKind::Ident)
+                    | (SyntaxKind::ImportKw, SyntaxKind::String)
+            );
+            return goes_on || self.starts_line();
+        }
+        if token.kind != SyntaxKind::Ident || !self.starts_line() {
+            return false;
+        }
+        let goes_on = match (self.contextual_declaration(), self.kind(2)) {
+            (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,
+            (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
+            (Some(SyntaxKind::Test), next) => next == SyntaxKind::LBrace,
+            _ => false,
+        };
+        goes_on || (self.kind(1) == SyntaxKind::LParen && self.after_an_end())
+    }
+
+    /// Whether the last token can end a declaration, but for its semicolon.
+    fn after_an_end(&self) -> bool {
+        let Some(&before) = self.at.checked_sub(1).and_then(|before| self.significant.get(before)) else {
+            return false;
+        };
+        matches!(
+            self.tokens[before as usize].kind,
+            SyntaxKind::RParen
+                | SyntaxKind::RBracket
+                | SyntaxKind::RBrace
+                | SyntaxKind::Gt
+                | SyntaxKind::Ident
+                | SyntaxKind::Number
+                | SyntaxKind::String
+                | SyntaxKind::PrefixedString
+                | SyntaxKind::OpenString
+                | SyntaxKind::TrueKw
+                | SyntaxKind::FalseKw
+                | SyntaxKind::Dot
+        )
+    }
+}
