@@ -98,12 +98,22 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
     }
 }
 
+/// A rule without errors.
+struct CheckedRule<'a> {
+    /// What is written.
+    source: &'a ast::Rule,
+    /// What it means.
+    rule: Rule,
+    /// For each item of the body where the item of the source stands that it comes from.
+    spans: Vec<Span>,
+}
+
 /// Checks one rule. Its reading of tables counts even if it is at fault.
-fn check_rule(
-    rule: &ast::Rule,
+fn check_rule<'a>(
+    rule: &'a ast::Rule,
     scope: &mut Scope<'_>,
     dependencies: &mut Vec<Dependency>,
-) -> Option<(Span, Rule)> {
+) -> Option<CheckedRule<'a>> {
     let sources = scope.sources;
     let mut resolver = Resolver::of_rule(scope, &rule.head.name.name);
     let items = resolver.body(&rule.body);
@@ -126,7 +136,7 @@ fn check_rule(
         // Otherwise a misspelt variable may be all that keeps the atoms apart.
         resolver.cartesian_product(rule, &normal);
     }
-    let rule_of_program = Rule {
+    let meaning = Rule {
         head: TableId(table as u32),
         terms: normal.terms,
         variables: normal.variables,
@@ -135,20 +145,20 @@ fn check_rule(
         place: sources.place(rule.span),
         text: sources.text(rule.span).into(),
     };
-    Some((rule.span, rule_of_program))
+    Some(CheckedRule { source: rule, rule: meaning, spans: normal.spans })
 }
 
 /// A rule that stands twice counts once.
-fn unite_duplicates(rules: &mut Vec<(Span, Rule)>, sources: &Sources, reports: &mut Reports) {
+fn unite_duplicates(rules: &mut Vec<CheckedRule<'_>>, sources: &Sources, reports: &mut Reports) {
     let mut first: HashMap<u64, Span> = HashMap::new();
-    rules.retain(|(span, rule)| {
-        let Some(&earlier) = first.get(&rule.fingerprint) else {
-            first.insert(rule.fingerprint, *span);
+    rules.retain(|CheckedRule { source, .. }| {
+        let Some(&earlier) = first.get(&source.fingerprint) else {
+            first.insert(source.fingerprint, source.span);
             return true;
         };
         let message = format!("this rule stands at {} already", sources.place(earlier));
         let report =
-            Report::new(Code::DuplicateRule, *span, message, "remove one of the two; it counts once");
+            Report::new(Code::DuplicateRule, source.span, message, "remove one of the two; it counts once");
         reports.push(report.label(earlier, "the same rule"));
         false
     });
@@ -156,7 +166,7 @@ fn unite_duplicates(rules: &mut Vec<(Span, Rule)>, sources: &Sources, reports: &
 
 fn assemble(
     declarations: &Declarations<'_>,
-    rules: Vec<(Span, Rule)>,
+    rules: Vec<CheckedRule<'_>>,
     dependencies: &[Dependency],
 ) -> Program {
     let tables = declarations.tables.iter().map(|table| Table {
@@ -185,7 +195,7 @@ fn assemble(
         reads.dedup();
     }
     let order = cycles::dependencies_first(&edges).into_iter().map(|table| TableId(table as u32)).collect();
-    let mut rules: Vec<Rule> = rules.into_iter().map(|(_, rule)| rule).collect();
+    let mut rules: Vec<Rule> = rules.into_iter().map(|checked| checked.rule).collect();
     rules.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint).then_with(|| a.text.cmp(&b.text)));
     Program { schema: Arc::new(schema), rules, order }
 }

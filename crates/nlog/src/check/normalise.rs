@@ -17,12 +17,15 @@ use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term as TermIr};
 use super::types::TypeVar;
 use crate::diagnostic::Code;
 use crate::program::{BodyItem, Expr, HeadTerm, Term, Variable, VariableId};
+use crate::syntax::ast::Span;
 
 /// The parts of a rule that the normal form has.
 pub(super) struct Normal {
     pub(super) terms: Vec<HeadTerm>,
     pub(super) variables: Vec<Variable>,
     pub(super) body: Vec<BodyItem>,
+    /// For each item of the body where the item of the source stands that it comes from.
+    pub(super) spans: Vec<Span>,
 }
 
 /// What can be placed once its inputs are bound. In the order of kinds, cheap ones that bind nothing go first.
@@ -59,6 +62,7 @@ struct Pending {
     step: Step,
     inputs: BTreeSet<VariableId>,
     fingerprint: u64,
+    span: Span,
 }
 
 /// The normal form under construction.
@@ -69,6 +73,10 @@ struct Builder {
     pending: Vec<Pending>,
     /// Of the item at hand.
     fingerprint: u64,
+    /// Where the item at hand stands.
+    span: Span,
+    /// Where each atom stands.
+    atoms: Vec<Span>,
     may_hoist: bool,
 }
 
@@ -110,7 +118,7 @@ impl Builder {
                 }
             }
         }
-        self.pending.push(Pending { step, inputs, fingerprint: self.fingerprint });
+        self.pending.push(Pending { step, inputs, fingerprint: self.fingerprint, span: self.span });
     }
 }
 
@@ -139,6 +147,8 @@ impl Resolver<'_, '_> {
             numbers: Vec::new(),
             pending: Vec::new(),
             fingerprint: 0,
+            span: Span { file: 0, start: 0, end: 0 },
+            atoms: Vec::new(),
             may_hoist: true,
         };
         for index in 0..self.variables.len() {
@@ -168,12 +178,16 @@ impl Resolver<'_, '_> {
         let mut atoms = Vec::new();
         for item in items {
             builder.fingerprint = item.fingerprint;
+            builder.span = item.span;
             // A mistake is reported; the other items may have their own.
             let _ = self.lower_item(item, builder, &mut atoms);
         }
         builder.fingerprint = 0;
         let mut terms = Vec::with_capacity(head.len());
         for term in head {
+            if let HeadIr::Value(node) = term {
+                builder.span = node.span;
+            }
             terms.push(match term {
                 HeadIr::Value(node) => self.lower(node, builder).map(HeadTerm::Value),
                 HeadIr::Aggregate(aggregate, nodes) => {
@@ -194,6 +208,7 @@ impl Resolver<'_, '_> {
                     terms.iter().map(|term| self.lower_term(term, builder)).collect();
                 let terms = terms.into_iter().collect::<Option<_>>()?;
                 let place = self.scope.sources.place(item.span);
+                builder.atoms.push(item.span);
                 atoms.push(BodyItem::Atom { table: TableId(*table as u32), terms, place });
             }
             ItemIr::Condition(node) => {
@@ -336,6 +351,8 @@ fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Op
         }));
     }
     let pending = std::mem::take(&mut builder.pending);
+    let mut spans = std::mem::take(&mut builder.atoms);
+    let origins: Vec<Span> = pending.iter().map(|pending| pending.span).collect();
     let ranks: Vec<(u8, u64)> =
         pending.iter().map(|pending| (pending.step.rank(), pending.fingerprint)).collect();
     let mut missing = Vec::with_capacity(pending.len());
@@ -354,6 +371,7 @@ fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Op
         let Some(step) = steps[index].take() else { continue };
         let mut new = Vec::new();
         place(step, &bound, &mut new, &mut builder, &mut body)?;
+        spans.resize(body.len(), origins[index]);
         for variable in new {
             bound.insert(variable);
             for waiter in waiting.remove(&variable).unwrap_or_default() {
@@ -365,7 +383,7 @@ fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Op
         }
     }
     let complete = steps.iter().all(Option::is_none);
-    complete.then_some(Normal { terms, variables: builder.variables, body })
+    complete.then_some(Normal { terms, variables: builder.variables, body, spans })
 }
 
 /// Turns a step into items of the body, binding what is still free; `new` receives what it binds.
