@@ -1,7 +1,8 @@
 //! The one table of functions and operators: signatures, documentation, examples, evaluation.
 //!
 //! To add a function: one entry in the file of its subject below this module, with its examples; they are its
-//! documentation and its test vectors.
+//! documentation and its test vectors. Then write `docs/reference/functions.md` anew:
+//! `UPDATE_EXPECT=1 cargo test -p nlog-data --test reference`.
 //!
 //! ```
 //! use nlog_data::function;

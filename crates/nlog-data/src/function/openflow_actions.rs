@@ -152,25 +152,22 @@ fn setters<V: FieldValue>(field: Field, name: &str, form: Form) -> Vec<Function>
 }
 
 fn outputs() -> Vec<Function> {
-    let output = |name: &'static str, doc: &'static str| {
-        entry(&format!("{name}(port) -> actions"), doc)
-            .example("3", r#"actions"output:3""#)
-            .example("65534", r#"actions"LOCAL""#)
-            .example("65279", r#"actions"output:65279""#)
-            .example("65528", r#"actions"IN_PORT""#)
-            .example("65280", "error range")
-            .example("65529", "error range")
-            .example("65535", "error range")
-            .example("65536", "error range")
-            .example("-1", "error range")
-            .unary(move |port: i64| output_port(name, port).map(|port| one(Action::output(port))))
-    };
     vec![
-        output("output", "Sends the packet to the port with this number."),
-        output(
-            "flow_output_action",
+        // No `output`: that is a reserved word of the language.
+        entry(
+            "flow_output_action(port) -> actions",
             "Sends the packet to the port with this number, as the literature names it.",
-        ),
+        )
+        .example("3", r#"actions"output:3""#)
+        .example("65534", r#"actions"LOCAL""#)
+        .example("65279", r#"actions"output:65279""#)
+        .example("65528", r#"actions"IN_PORT""#)
+        .example("65280", "error range")
+        .example("65529", "error range")
+        .example("65535", "error range")
+        .example("65536", "error range")
+        .example("-1", "error range")
+        .unary(|port: i64| output_port("flow_output_action", port).map(|port| one(Action::output(port)))),
         entry("output_in_port() -> actions", "Sends the packet back to the port that it came from.")
             .example("", r#"actions"IN_PORT""#)
             .nullary(|| one(Action::output(PortNo::IN_PORT))),

@@ -14,10 +14,13 @@ pub(super) fn functions() -> Vec<Function> {
             .example("5", "5")
             .example("none", "none")
             .unary(|AnyOpt(opt): AnyOpt| opt.map(Any)),
-        entry("or_else(opt, x) -> value", "The value; x if there is no value.")
-            .example("5, 7", "5")
-            .example("none, 7", "7")
-            .binary(|AnyOpt(opt): AnyOpt, Any(x): Any| Any(opt.unwrap_or(x))),
+        entry(
+            "or_else(opt, x) -> value",
+            "The value; x, which is computed either way, if there is no value.",
+        )
+        .example("5, 7", "5")
+        .example("none, 7", "7")
+        .binary(|AnyOpt(opt): AnyOpt, Any(x): Any| Any(opt.unwrap_or(x))),
         entry("is_some(opt) -> holds", "Whether there is a value.")
             .example("5", "true")
             .example("none", "false")
