@@ -5,9 +5,14 @@
 mod figure6;
 mod handwritten;
 mod measure;
+mod nvp;
+mod program;
 mod push;
 mod texts;
 mod workload;
+
+use std::path::PathBuf;
+use std::time::Instant;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -32,12 +37,15 @@ struct Arguments {
     /// Workers of our engine
     #[arg(long, default_value_t = 1, global = true)]
     workers: usize,
+    /// Seed of the program of NVP's size
+    #[arg(long, default_value_t = nvp::SEED, global = true)]
+    seed: u64,
     /// Flows to push in one bundle
     #[arg(long, default_value_t = 100_000, global = true)]
     flows: usize,
 }
 
-#[derive(Subcommand, Clone, Copy)]
+#[derive(Subcommand, Clone)]
 enum Bench {
     /// Figure 6 on nvp-eval: load, memory, moves of ten ports; against the same written by hand
     Figure6,
@@ -45,6 +53,18 @@ enum Bench {
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
+    /// A program of NVP's size: checked, checked again after an edit, run until the first delta
+    Program,
+    /// Writes the program of NVP's size, its one-file form and its transaction into a folder
+    Write {
+        /// Where to
+        folder: PathBuf,
+    },
+    #[command(hide = true)]
+    ProgramLex {
+        /// A file, or a folder of files
+        path: PathBuf,
+    },
     #[command(hide = true)]
     Figure6Weft,
     #[command(hide = true)]
@@ -55,6 +75,7 @@ const MOVES: usize = 500;
 const PORTS_MOVED: usize = 10;
 
 fn main() -> Result<()> {
+    let start = Instant::now();
     let arguments = Arguments::parse();
     anyhow::ensure!(arguments.runs > 0, "--runs: a figure needs at least one run");
     anyhow::ensure!(
@@ -62,12 +83,12 @@ fn main() -> Result<()> {
         "--divisor: 1 to 100, so that every size of switch stays"
     );
     let network = || Network::nvp_eval(arguments.divisor);
-    match arguments.bench {
+    match &arguments.bench {
         None => {
             compare_figure6(&arguments)?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);
-            Ok(())
+            program::figures(arguments.seed, arguments.runs)
         }
         Some(Bench::Figure6) => compare_figure6(&arguments),
         Some(Bench::Push) => push::compare(arguments.flows, arguments.runs),
@@ -75,6 +96,9 @@ fn main() -> Result<()> {
             texts::growth(arguments.runs);
             Ok(())
         }
+        Some(Bench::Write { folder }) => program::write(arguments.seed, folder).map(drop),
+        Some(Bench::Program) => program::figures(arguments.seed, arguments.runs),
+        Some(Bench::ProgramLex { path }) => program::lex(path, start),
         Some(Bench::Figure6Weft) => print(&figure6::run(&network(), MOVES, PORTS_MOVED, arguments.workers)?),
         Some(Bench::Figure6Handwritten) => print(&handwritten::run(&network(), MOVES, PORTS_MOVED)),
     }

@@ -85,6 +85,8 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Bench { arguments } => {
             setup::open_vswitch()?;
+            // Some figures are of `weft` as a process.
+            cargo(&["build", "--release", "--package", "weft-cli"], None)?;
             let mut bench = vec!["run", "--release", "--package", "weft-bench", "--"];
             bench.extend(arguments.iter().map(String::as_str));
             cargo(&bench, None)
