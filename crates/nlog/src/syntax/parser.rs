@@ -352,7 +352,7 @@ fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
             "write a rule for each alternative: a table holds what any of its rules derives",
         ),
         SyntaxKind::Dot => (
-            "`.` stands before the name of a record's field alone".into(),
+            "`.` stands only before the name of a record's field".into(),
             "declarations and rules end with `;`; a record's field is written `value.field`",
         ),
         SyntaxKind::OpenString => (

@@ -20,6 +20,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
                 Some(K::Function) => p.item(K::Function, function),
                 Some(K::Test) => p.item(K::Test, test::test),
                 Some(_) => p.item(K::Rule, default_rule),
+                None if p.at_spoilt_test() => p.item(K::Test, test::test),
                 None => p.item(K::Rule, rule),
             },
         }
@@ -200,7 +201,7 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
 
 /// `name(arguments)` where nothing else may stand than what is `wanted`.
 fn call(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
-    if p.current() == K::Semicolon {
+    if p.current() == K::Semicolon && !p.in_item() {
         return p.unexpected(wanted, "remove the `;`: nothing stands before it");
     }
     if p.current() != K::Ident {

@@ -35,9 +35,8 @@ impl Parser<'_> {
             SyntaxKind::RBrace => depth.saturating_sub(1),
             _ => depth,
         });
-        if depth == 0 && matches!(self.word(0), Some("given" | "change" | "expect")) {
-            // The brace before the first step is missing; the one after the last will not be.
-            depth = 1;
+        if self.misses_open_brace(depth) {
+            depth += 1;
         }
         let within = self.steps_are_deeper();
         while self.current() != SyntaxKind::Eof {
@@ -53,6 +52,23 @@ impl Parser<'_> {
             }
             self.bump();
         }
+    }
+
+    /// Whether the mistake is a missing brace, so that the one that closes what it opens will come.
+    fn misses_open_brace(&self, depth: usize) -> bool {
+        if self.current() == SyntaxKind::LBrace {
+            return false;
+        }
+        if depth == 0 {
+            return matches!(self.word(0), Some("given" | "change" | "expect"));
+        }
+        let before = self.at.checked_sub(1).map(|before| self.tokens[self.significant[before] as usize].kind);
+        let step = matches!(
+            before,
+            Some(SyntaxKind::GivenKw | SyntaxKind::ChangeKw | SyntaxKind::ExactlyKw | SyntaxKind::DeltaKw)
+        );
+        // On the same line a row may stand for a list of one.
+        step && self.token(0).is_some_and(|token| self.indent(token).is_some())
     }
 
     /// Whether the first step of the test at hand is indented more than the test, if it starts a line.
@@ -81,7 +97,7 @@ impl Parser<'_> {
     /// stands on the same line, or deeper than the declaration, or closes a bracket.
     fn goes_on_after_semicolon(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
-        let starts = token.kind.starts_declaration()
+        let starts = self.at_reserved_start()
             || matches!(token.kind, SyntaxKind::NotKw | SyntaxKind::Bang)
             || (token.kind == SyntaxKind::Ident && self.kind(1) == SyntaxKind::LParen)
             || self.contextual_declaration().is_some();
@@ -107,6 +123,9 @@ impl Parser<'_> {
         let (word, next) = (self.word(0)?, self.kind(1));
         match (word, next) {
             ("type", SyntaxKind::Ident | SyntaxKind::Eq) => Some(SyntaxKind::TypeDeclaration),
+            ("type", next) if next.is_keyword() && self.kind(2) == SyntaxKind::Eq => {
+                Some(SyntaxKind::TypeDeclaration)
+            }
             ("function", SyntaxKind::Ident) => Some(SyntaxKind::Function),
             (
                 "test",
@@ -115,6 +134,23 @@ impl Parser<'_> {
             ("default", SyntaxKind::Ident | SyntaxKind::NotKw | SyntaxKind::Bang) => Some(SyntaxKind::Rule),
             _ => None,
         }
+    }
+
+    /// Whether a test starts here with a mistake before its brace.
+    pub(super) fn at_spoilt_test(&self) -> bool {
+        self.word(0) == Some("test")
+            && self.kind(1) != SyntaxKind::LParen
+            && (2..=4).any(|ahead| self.kind(ahead) == SyntaxKind::LBrace)
+    }
+
+    /// Whether a declaration may start here with a reserved word that names nothing, as it does in actions
+    /// (`output(port)`, `table: 5`).
+    fn at_reserved_start(&self) -> bool {
+        let named = matches!(
+            (self.current(), self.kind(1)),
+            (SyntaxKind::OutputKw, SyntaxKind::LParen) | (_, SyntaxKind::Colon)
+        );
+        self.current().starts_declaration() && !named
     }
 
     /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or at
@@ -130,17 +166,21 @@ impl Parser<'_> {
                     | (SyntaxKind::TableKw | SyntaxKind::ConstKw, SyntaxKind::Ident)
                     | (SyntaxKind::ImportKw, SyntaxKind::String)
             );
-            return goes_on || self.starts_line();
+            return goes_on || (self.at_reserved_start() && self.starts_line());
         }
-        if token.kind != SyntaxKind::Ident || !self.starts_line() {
+        if token.kind != SyntaxKind::Ident {
             return false;
         }
         let goes_on = match (self.contextual_declaration(), self.kind(2)) {
+            // No semicolon ends it if it is missed.
+            (Some(SyntaxKind::Test), SyntaxKind::LBrace) => return true,
             (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,
             (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
-            (Some(SyntaxKind::Test), next) => next == SyntaxKind::LBrace,
             _ => false,
         };
+        if !self.starts_line() {
+            return false;
+        }
         goes_on || (self.kind(1) == SyntaxKind::LParen && self.after_an_end())
     }
 

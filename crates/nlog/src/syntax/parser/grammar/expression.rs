@@ -103,7 +103,21 @@ fn primary(p: &mut Parser<'_>) -> Parsed<usize> {
         K::Ident => match (p.next_text(), p.kind(1)) {
             (_, K::LParen) => call(p),
             ("match", K::LBrace) => match_literal(p),
+            ("actions", K::LBrace) => {
+                p.bump();
+                p.unexpected(
+                    "`[`",
+                    "fields to match stand in braces, actions in brackets: actions[output(port)]",
+                )
+            }
             (_, K::LBrace) => record(p),
+            ("match", K::LBracket) => {
+                p.bump();
+                p.unexpected(
+                    "`{`",
+                    "actions stand in brackets, fields to match in braces: match{in_port: port}",
+                )
+            }
             ("actions", K::LBracket) => actions_literal(p),
             (_, K::LBracket) => p.node(K::Bits, |p| {
                 p.bump();

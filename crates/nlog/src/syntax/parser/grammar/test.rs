@@ -141,6 +141,10 @@ fn row_and_semicolon(p: &mut Parser<'_>) -> Parsed {
             "declarations stand outside of tests: is a `}` missing before this one?",
         );
     }
+    if let (Some(word @ ("given" | "change" | "expect")), K::LBrace | K::Ident) = (p.word(0), p.kind(1)) {
+        let help = format!("`{word}` is a step of its own: is a `}}` missing before it?");
+        return p.unexpected_here("a row or `}`", &help);
+    }
     call(p, "a row", "a row looks like this: vif(\"p1\", \"hv1\");")?;
     if p.current() == K::ColonMinus {
         return p.unexpected_here("`;`", "rules stand outside of tests: is a `}` missing before this one?");
