@@ -183,12 +183,25 @@ actions! {
     check_pkt_larger::CheckPktLarger,
     note::Note,
     exit::Exit,
+    push::Push,
+    pop::Pop,
+    set_queue::SetQueue,
+    pop_queue::PopQueue,
+    clone_actions::CloneActions,
+    conjunction::Conjunction,
+    ct::Ct,
+    nat::Nat,
+    learn::Learn,
     meter::Meter,
     clear_actions::ClearActions,
     write_actions::WriteActions,
     write_metadata::WriteMetadata,
     goto_table::GotoTable,
 }
+
+pub use ct::CtZone;
+pub use learn::LearnSpec;
+pub use nat::{NatChoice, NatRange, NatSide};
 
 /// An action that this crate does not know, with its header.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -273,7 +286,7 @@ impl std::str::FromStr for Action {
 #[test]
 fn actions_not_known_are_kept() {
     testing::check([
-        ("unknown(ffff001000002320002a000000000000)", "ffff 0010 00002320 002a 000000000000"),
+        ("unknown(ffff00100000232000ff000000000000)", "ffff 0010 00002320 00ff 000000000000"),
         ("unknown(ffff00104f4e46000001000000000000)", "ffff 0010 4f4e4600 0001 000000000000"),
         ("unknown(ffff000800002320)", "ffff 0008 00002320"),
         ("unknown(0063000800000000)", "0063 0008 00000000"),

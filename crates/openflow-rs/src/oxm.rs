@@ -96,6 +96,21 @@ pub(crate) fn get_id(reader: &mut Reader<'_>) -> Result<Field, DecodeError> {
     Ok(field)
 }
 
+/// The field's 32-bit header in whatever class has one, NXM first, for actions with room for four bytes. Every field
+/// has one but those of other experimenters.
+pub(crate) fn short_header(field: Field) -> u32 {
+    let mut headers = field.info().headers.iter();
+    let header = headers.find(|header| header.class != CLASS_EXPERIMENTER).unwrap_or_else(|| sent(field));
+    u32::from(header.class) << 16 | u32::from(header.number) << 9 | field.wire_bytes() as u32
+}
+
+/// Reads a 32-bit header.
+pub(crate) fn get_short(reader: &mut Reader<'_>) -> Result<Field, DecodeError> {
+    let at = reader.clone();
+    let header = reader.u32()?;
+    from_nxm_header(header).ok_or_else(|| at.fault(Fault::Unknown(header.into())))
+}
+
 /// The field of a 32-bit header, for old actions.
 pub(crate) fn from_nxm_header(header: u32) -> Option<Field> {
     let [high, low, number, len] = header.to_be_bytes();

@@ -15,7 +15,8 @@ impl Body for CtClear {
         &[],
         &[("ct_clear", "ct_clear")],
         |_| Ok(CtClear.into()),
-    )];
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         body.skip(body.left())?;

@@ -38,7 +38,8 @@ impl Body for Resubmit {
             let in_port = given.port("port").unwrap_or(PortNo::IN_PORT);
             Ok(Resubmit { in_port, table: given.number("table")?, ct: given.flag("ct") }.into())
         },
-    )];
+    )
+    .within(&[Context::Flow, Context::Clone, Context::ActionSet])];
 
     fn decode(wire: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let in_port = PortNo(body.u16()?);

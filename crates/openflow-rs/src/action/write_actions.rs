@@ -18,7 +18,14 @@ impl Body for WriteActions {
         "Adds actions to the action set, which runs when the pipeline ends.",
         &[Parameter::actions("actions", Context::ActionSet, "One of each kind, in the end.")],
         &[("write_actions(output(1), set(reg0, 5))", "write_actions(output:1,set_field:0x5->reg0)")],
-        |given| Ok(WriteActions { actions: given.actions("actions") }.into()),
+        |given| {
+            let actions = given.actions("actions");
+            if actions.0.is_empty() {
+                // A switch does not keep it.
+                return Err(Refusal::arguments("there is nothing to add", "name an action, or leave this one out"));
+            }
+            Ok(WriteActions { actions }.into())
+        },
     )
     .within(&[Context::Flow])];
 

@@ -117,6 +117,7 @@ impl Field {
         let exact = self.is_exact(mask);
         match self.info().format {
             Format::Decimal if !exact => write!(f, "{value:#x}/{mask:#x}"),
+            Format::Decimal => write!(f, "{value}"),
             Format::EtherType => write!(f, "{value:#06x}"),
             Format::FlowLabel if exact => write!(f, "{value:#07x}"),
             Format::FlowLabel => write!(f, "{value:#07x}/{mask:#07x}"),
@@ -137,6 +138,8 @@ impl Field {
         }
         let exact = self.is_exact(mask);
         match self.info().format {
+            // Open vSwitch has it in hexadecimal in `learn`, the one action that can name its value.
+            Format::Decimal if self == Field::CtZone => write!(f, "{}", Hex(value)),
             Format::Decimal | Format::Dscp if exact => write!(f, "{value}"),
             Format::Decimal | Format::Dscp => write!(f, "{value}/{mask:#x}"),
             Format::Hex | Format::FlowLabel | Format::VlanTci | Format::EtherType => {

@@ -84,12 +84,12 @@ pub fn actions(terms: &[ActionTerm]) -> Result<ActionsTemplate, Vec<TemplateErro
             _ => 0,
         };
         if stage > 0 && pieces.iter().any(|(other, _)| *other == stage) {
-            let message = format!("`{}` is given twice, but a flow can have it once", term.name);
-            let error = TemplateError::new(Problem::Argument, message, "leave one of them out");
-            builder.errors.push(error.name().at(place));
+            builder
+                .refuse_place(place, format!("`{}` is given twice, but a flow can have it once", term.name));
         }
         pieces.push((stage, piece));
     }
+    builder.check_company(terms);
     if !builder.errors.is_empty() {
         return Err(builder.errors);
     }
@@ -289,6 +289,10 @@ fn is_output(n: i64) -> bool {
 /// What a builder's refusal says, and what to do.
 fn explain(action: &str, refusal: &Refusal) -> (String, String) {
     match refusal {
+        Refusal::Field(MatchError::Prerequisite { field, needs }) => {
+            let message = format!("`{action}`: {field} needs {needs} in the learned flow");
+            (message, "match that by value before it, as in match(eth_type, 0x800)".to_owned())
+        }
         Refusal::Field(error) => (format!("`{action}`: {error}"), "see ovs-actions(7)".to_owned()),
         Refusal::Values(message, remedy) | Refusal::Arguments(message, remedy) => {
             (format!("`{action}`: {message}"), remedy.clone())
@@ -306,6 +310,28 @@ impl Builder {
     fn refuse(&mut self, path: &[usize], error: TemplateError) {
         let path = path.iter().copied().chain(error.path).collect();
         self.errors.push(TemplateError { path, ..error });
+    }
+
+    fn refuse_place(&mut self, place: usize, message: String) {
+        let error = TemplateError::new(Problem::Argument, message, "leave it out, or move it to its place");
+        self.errors.push(error.name().at(place));
+    }
+
+    /// Two actions are particular about what they stand with: a meter comes first, and once; a conjunction has none but
+    /// its kind and notes beside it.
+    fn check_company(&mut self, terms: &[ActionTerm]) {
+        for (place, term) in terms.iter().enumerate() {
+            let alone = terms.iter().all(|other| matches!(other.name.as_str(), "conjunction" | "note"));
+            if term.name == "meter" && place > 0 {
+                self.refuse_place(place, "`meter` comes first in the list, and once".to_owned());
+            }
+            if term.name == "conjunction" && !alone {
+                self.refuse_place(
+                    place,
+                    "`conjunction` stands with others of its kind and `note` alone".to_owned(),
+                );
+            }
+        }
     }
 
     fn piece(&mut self, context: Context, term: &ActionTerm, path: &[usize]) -> Option<Piece> {
@@ -406,7 +432,7 @@ impl Builder {
             Accepts::Number { what, max, .. } => Takes::Number { what, max },
             Accepts::Port => Takes::Port,
             Accepts::Address => Takes::Address,
-            Accepts::ValueOf(field) => Takes::Bits(call.field(field)?),
+            Accepts::ValueOf { field, .. } => Takes::Bits(call.field(field)?),
             _ => return None,
         };
         let slot = ValueSlot { path: path.to_vec(), takes, value, mask };
@@ -478,12 +504,15 @@ pub(super) fn certain(error: &MatchError) -> bool {
             | MatchError::ReadOnly { .. }
             | MatchError::BadBits { .. }
             | MatchError::NotMatchable { .. }
+            // What a literal needs, it says itself.
+            | MatchError::Prerequisite { .. }
     )
 }
 
 fn problem(refusal: &Refusal) -> Problem {
     match refusal {
         Refusal::Field(MatchError::ReadOnly { .. }) => Problem::ReadOnly,
+        Refusal::Field(MatchError::Prerequisite { .. }) => Problem::Prerequisite,
         Refusal::Field(error) if certain(error) => Problem::Argument,
         Refusal::Field(_) | Refusal::Values(..) => Problem::Range,
         Refusal::Arguments(..) => Problem::Argument,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use super::Parameter;
+use crate::action::LearnSpec;
 use crate::{Action, Actions, Field, MatchError, PortNo, Subfield};
 
 /// An argument as the builder sees it.
@@ -31,6 +32,8 @@ pub(crate) enum Part {
     Action(Action),
     /// A list of them (`exec`).
     Actions(Actions),
+    /// A piece of `learn`.
+    Learn(LearnSpec),
 }
 
 impl<A: Into<Action>> From<A> for Part {

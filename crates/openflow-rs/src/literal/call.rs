@@ -192,7 +192,7 @@ impl Call {
             Accepts::Number { masked, .. } => Ok(Wants::Value(Wanted { kinds: INT, masked })),
             Accepts::Port => Ok(Wants::Value(Wanted { kinds: INT, masked: false })),
             Accepts::Address => Ok(Wants::Value(Wanted { kinds: IP, masked: false })),
-            Accepts::ValueOf(field) => {
+            Accepts::ValueOf { field, masked } => {
                 let known = self.fields.iter().find(|(name, _)| *name == field);
                 let Some((_, of)) = known else {
                     let message = format!("the field `{field}` must come before `{}`", parameter.name);
@@ -208,7 +208,7 @@ impl Call {
                     [Kind::Int, Kind::Text] => INT,
                     kinds => kinds,
                 };
-                Ok(Wants::Value(Wanted { kinds, masked: of.field().info().maskable }))
+                Ok(Wants::Value(Wanted { kinds, masked: masked && of.field().info().maskable }))
             }
             Accepts::Field { written } => {
                 let (name, bits) = match shape {

@@ -214,7 +214,7 @@ pub(super) fn bits_of(to: Subfield, value: Value) -> Option<(Subfield, u128, Opt
     (bits <= max).then_some((to, bits, mask))
 }
 
-/// "300 does not fit nw_ttl, which has 8 bits".
+/// "300 does not fit `nw_ttl`, which has 8 bits", without the quotes of code.
 pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
     let (field, width) = (to.field(), to.bits());
     let bits = if width == 1 { "bit" } else { "bits" };

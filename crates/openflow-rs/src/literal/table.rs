@@ -37,8 +37,13 @@ pub enum Accepts {
     Port,
     /// An IP address of either version.
     Address,
-    /// A value for the field that the parameter of this name gives, or `value/mask` where the field takes masks.
-    ValueOf(&'static str),
+    /// A value for the field that another parameter gives, or `value/mask` where the field takes masks too.
+    ValueOf {
+        /// The other parameter.
+        field: &'static str,
+        /// Whether masks are taken.
+        masked: bool,
+    },
     /// A field, or bits of one.
     Field {
         /// Whether the action writes it.
@@ -99,7 +104,16 @@ impl Parameter {
 
     /// A value of the field that another parameter gives.
     pub(crate) const fn value_of(name: &'static str, field: &'static str, doc: &'static str) -> Parameter {
-        Parameter::new(name, Accepts::ValueOf(field), doc)
+        Parameter::new(name, Accepts::ValueOf { field, masked: true }, doc)
+    }
+
+    /// A value of the field that another parameter gives, without a mask.
+    pub(crate) const fn whole_value_of(
+        name: &'static str,
+        field: &'static str,
+        doc: &'static str,
+    ) -> Parameter {
+        Parameter::new(name, Accepts::ValueOf { field, masked: false }, doc)
     }
 
     /// A field that is read.
@@ -131,6 +145,11 @@ impl Parameter {
     /// The same, given by its name alone, and optional.
     pub(crate) const fn named(self) -> Parameter {
         Parameter { positional: false, required: false, ..self }
+    }
+
+    /// The same, to be given.
+    pub(crate) const fn required(self) -> Parameter {
+        Parameter { required: true, ..self }
     }
 
     /// The same, optional.

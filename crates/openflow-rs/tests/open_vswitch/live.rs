@@ -193,14 +193,21 @@ fn reply(op: BundleOp) -> Body {
     Body::BundleControl(BundleControl { bundle_id: 1, op, flags: BundleFlags(0) })
 }
 
+/// Whether an action needs no group or meter; takes those within others out.
+fn is_present(action: &mut Action) -> bool {
+    if let Action::CloneActions(copy) = action {
+        copy.actions.0.retain_mut(is_present);
+    }
+    !matches!(action, Action::Group(_) | Action::Meter(_))
+}
+
 /// Random entries that differ in table, priority or match, and need no group or meter.
 fn entries() -> Vec<FlowEntry> {
     let mut seen = std::collections::BTreeSet::new();
     sample(&strategies::entry(), &mut runner(), 400)
         .into_iter()
         .map(|mut entry| {
-            let absent = |action: &Action| matches!(action, Action::Group(_) | Action::Meter(_));
-            entry.actions.0.retain(|action| !absent(action));
+            entry.actions.0.retain_mut(is_present);
             entry.idle_timeout = 0;
             entry.hard_timeout = 0;
             entry.flags.0 &= !2;

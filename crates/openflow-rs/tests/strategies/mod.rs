@@ -1,8 +1,10 @@
 //! Random matches, actions and messages that a switch accepts, made from the field table.
 
+mod learn_and_track;
+
 use openflow_rs::action::{
-    CheckPktLarger, ClearActions, CtClear, DecTtl, Exit, Group, Meter, Note, PopVlan, PushVlan, Resubmit,
-    SetTtl,
+    CheckPktLarger, ClearActions, CloneActions, Conjunction, CtClear, DecTtl, Exit, Group, Meter, Note, Pop,
+    PopQueue, PopVlan, Push, PushVlan, Resubmit, SetQueue, SetTtl,
 };
 use openflow_rs::field::Format;
 use openflow_rs::message::{BundleAdd, BundleFlags};
@@ -171,12 +173,36 @@ fn move_bits(m: &Match) -> BoxedStrategy<Action> {
         .boxed()
 }
 
+fn push_or_pop(m: &Match) -> BoxedStrategy<Action> {
+    let met = |field: &Field| m.meets(field.info().prerequisite) && *field != Field::PacketType;
+    let read: Vec<Field> = Field::all().filter(met).collect();
+    let written: Vec<Field> = Field::all().filter(|field| is_settable(*field, m)).collect();
+    let part = |(field, start, bits)| Subfield::new(field, start, bits).expect("bits of the field");
+    prop_oneof![
+        subfields(read).prop_map(move |bits| Push::new(part(bits)).into()),
+        subfields(written).prop_map(move |bits| Pop::new(part(bits)).expect("a writable field").into()),
+    ]
+    .boxed()
+}
+
+fn conjunction((id, clause, clauses): (u32, u8, u8)) -> Action {
+    Conjunction::new(id, clause % clauses + 1, clauses).expect("a clause").into()
+}
+
 fn check_pkt_larger(n: u16) -> Action {
     let bit = Subfield::new(Field::Reg7, n % 32, 1).expect("a bit of the register");
     CheckPktLarger::new(n, bit).expect("one writable bit").into()
 }
 
+/// An action that no other action has inside.
 fn action(m: &Match) -> BoxedStrategy<Action> {
+    let plain = plain_action(m);
+    let list = prop::collection::vec(plain.clone(), 0..3).prop_map(Actions);
+    let nested = list.prop_map(|actions| CloneActions { actions }.into()).boxed();
+    proptest::strategy::Union::new_weighted(vec![(12, plain), (1, nested)]).boxed()
+}
+
+fn plain_action(m: &Match) -> BoxedStrategy<Action> {
     let readable = Field::all().filter(|f| m.meets(f.info().prerequisite) && f.bits() <= 64).collect();
     let output_reg = subfields(readable).prop_map(|(field, start, bits)| {
         Action::output_reg(Subfield::new(field, start, bits).expect("bits of the field"))
@@ -203,8 +229,13 @@ fn action(m: &Match) -> BoxedStrategy<Action> {
         (1, Just(Exit.into()).boxed()),
         (1, any::<u16>().prop_map(check_pkt_larger).boxed()),
         (1, prop::collection::vec(any::<u8>(), 0..20).prop_map(|bytes| Note::new(&bytes).into()).boxed()),
+        (1, any::<u32>().prop_map(|id| SetQueue { id }.into()).boxed()),
+        (1, Just(PopQueue.into()).boxed()),
+        (1, push_or_pop(m)),
+        (2, learn_and_track::learn(m).boxed()),
     ];
     if m.meets(Prerequisite::Ip) {
+        choices.push((2, learn_and_track::ct(m).boxed()));
         choices.push((1, Just(DecTtl.into()).boxed()));
         choices.push((1, any::<u8>().prop_map(|ttl| SetTtl { ttl }.into()).boxed()));
     }
@@ -228,11 +259,14 @@ pub(crate) fn actions(m: &Match) -> impl Strategy<Value = Actions> + use<> {
     let clear = prop::option::weighted(0.1, Just(Action::from(ClearActions)));
     let write = (any::<u64>(), 1_u64..).prop_map(|(value, mask)| Action::write_metadata(value, mask));
     let goto = prop::option::weighted(0.2, (200_u8..254).prop_map(Action::goto_table));
-    (meter, list, tag, clear, prop::option::weighted(0.2, write), goto).prop_map(
+    let usual = (meter, list, tag, clear, prop::option::weighted(0.2, write), goto).prop_map(
         |(meter, list, tag, clear, write, goto)| {
             meter.into_iter().chain(list).chain(tag).chain(clear).chain(write).chain(goto).collect()
         },
-    )
+    );
+    // These stand alone.
+    let clauses = (any::<u32>(), any::<u8>(), 2_u8..=64).prop_map(conjunction);
+    prop_oneof![15 => usual, 1 => prop::collection::vec(clauses, 1..4).prop_map(Actions)]
 }
 
 /// A flow entry that a switch takes.

@@ -1,0 +1,71 @@
+//! `push:FIELD[A..B]`: put bits on the stack.
+
+use super::*;
+use crate::oxm;
+
+/// Puts bits of a field on the stack, where a later [`Pop`] finds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Push {
+    field: Subfield,
+}
+
+impl Push {
+    /// Puts `field` on the stack.
+    pub fn new(field: Subfield) -> Push {
+        Push { field }
+    }
+
+    /// The bits.
+    pub fn field(self) -> Subfield {
+        self.field
+    }
+}
+
+impl Body for Push {
+    const NAMES: &'static [&'static str] = &["push"];
+    const WIRE: &'static [Wire] = &[Wire::Nx(27)];
+    const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
+        "push",
+        "Puts a field on the stack, where a later `pop` finds it.",
+        &[Parameter::read("field", "A field, or bits of one.")],
+        &[("push(eth_src)", "push:NXM_OF_ETH_SRC[]"), ("push(reg0[3..5])", "push:NXM_NX_REG0[3..5]")],
+        |given| Ok(Push::new(given.field("field")?).into()),
+    )];
+
+    fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
+        let at = body.clone();
+        let start = body.u16()?;
+        let field = oxm::get_short(body)?;
+        let bits = body.u16()?;
+        body.zeros(6)?;
+        Subfield::new(field, start, bits).map(Push::new).map_err(|error| at.fault(error))
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        Wire::Nx(27).put(out, |out| {
+            out.extend_from_slice(&self.field.start().to_be_bytes());
+            out.extend_from_slice(&oxm::short_header(self.field.field()).to_be_bytes());
+            out.extend_from_slice(&self.field.bits().to_be_bytes());
+        });
+    }
+
+    fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "push:{}", self.field)
+    }
+
+    fn parse(call: Call<'_>) -> Result<Action, ParseError> {
+        Ok(Push::new(call.arg.parse()?).into())
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn vectors() {
+    testing::check([
+        ("push:NXM_OF_ETH_SRC[]", "ffff 0018 00002320 001b 0000 00000406 0030 000000000000"),
+        ("push:OXM_OF_METADATA[8..15]", "ffff 0018 00002320 001b 0008 80000408 0008 000000000000"),
+    ]);
+    testing::check_spellings([("push:eth_src", "push:NXM_OF_ETH_SRC[]")]);
+    testing::check_refused(["push", "push:reg16", "push:reg0[3..2]"]);
+    testing::check_malformed(["ffff 0018 00002320 001b 0000 00000406 0031 000000000000"]);
+}
