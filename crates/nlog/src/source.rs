@@ -43,10 +43,12 @@ pub enum LoadError {
     },
 }
 
-/// The files of a program.
-#[derive(Debug, Default)]
+/// The files of a program. A copy shares them.
+#[derive(Debug, Default, Clone)]
 pub struct Sources {
-    files: Vec<SourceFile>,
+    files: Vec<Arc<SourceFile>>,
+    /// For each file for each of its imports the file, if it is there.
+    imports: Vec<Vec<Option<u32>>>,
 }
 
 /// A file of a program.
@@ -59,13 +61,12 @@ pub struct SourceFile {
     /// What it says.
     pub(crate) ast: ast::File,
     pub(crate) errors: Vec<SyntaxError>,
-    /// For each of its imports the file, if it is there.
-    pub(crate) imports: Vec<Option<u32>>,
     lines: LineIndex,
+    number: u32,
 }
 
 impl SourceFile {
-    fn new(number: u32, name: &str, bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(number: u32, name: &str, bytes: Vec<u8>) -> Self {
         let (text, bad_byte) = match String::from_utf8(bytes) {
             Ok(text) => (text, None),
             Err(error) => {
@@ -95,7 +96,12 @@ impl SourceFile {
             }];
         }
         let lines = LineIndex::new(&text);
-        SourceFile { name: name.into(), text, ast, errors, imports: Vec::new(), lines }
+        SourceFile { name: name.into(), text, ast, errors, lines, number }
+    }
+
+    /// What it imports, as written.
+    pub(crate) fn imported(&self) -> impl Iterator<Item = &str> {
+        self.ast.imports.iter().map(|import| &*import.path)
     }
 
     /// Line and column of a byte, both from 1, the column in Unicode scalar values. A byte order mark has no width.
@@ -108,40 +114,32 @@ impl Sources {
     /// Reads the files, those of folders (all named `*.nlog`, at any depth), and whatever they import. Each file
     /// is read once, by whatever names it is reached.
     pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
-        let mut loader = Loader::default();
-        for path in paths {
-            let path = path.as_ref();
-            let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
-            if metadata.is_dir() {
-                let before = loader.found;
-                loader.folder(path, &mut HashSet::new())?;
-                if loader.found == before {
-                    return Err(LoadError::Empty { path: path.to_owned() });
-                }
-            } else {
-                loader.found += 1;
-                loader.file(path, path).map_err(|error| io_error(path, error))?;
-            }
-        }
-        loader.follow_imports()?;
-        Ok(loader.sources)
+        Loader::default().load(paths).map(|loaded| loaded.sources)
     }
 
     /// Sources that are in memory, by name. Imports name others of them, relative to the importing one.
     pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Sources {
         let mut sources = Sources::default();
-        let mut numbers = BTreeMap::new();
         for (name, text) in texts {
-            let number = sources.add(name.as_ref(), text.into().into_bytes());
-            numbers.entry(normal(Path::new(name.as_ref()))).or_insert(number);
+            let number = sources.files.len() as u32;
+            sources.add(SourceFile::new(number, name.as_ref(), text.into().into_bytes()));
         }
-        for file in &mut sources.files {
-            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new("")).to_owned();
+        sources.follow_imports();
+        sources
+    }
+
+    /// Finds what files import among the others by name.
+    pub(crate) fn follow_imports(&mut self) {
+        let mut numbers = BTreeMap::new();
+        for (file, number) in self.files.iter().zip(0..) {
+            numbers.entry(normal(Path::new(&*file.name))).or_insert(number);
+        }
+        for (file, found) in self.files.iter().zip(&mut self.imports) {
+            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
             let imports = file.ast.imports.iter();
-            file.imports =
+            *found =
                 imports.map(|import| numbers.get(&normal(&folder.join(&import.path))).copied()).collect();
         }
-        sources
     }
 
     /// The file of this number.
@@ -153,8 +151,13 @@ impl Sources {
     }
 
     /// The files, in the order in which they were found.
-    pub fn files(&self) -> &[SourceFile] {
+    pub fn files(&self) -> &[Arc<SourceFile>] {
         &self.files
+    }
+
+    /// For each import of the file of this number the file that it names, if it is there.
+    pub(crate) fn imports(&self, number: usize) -> &[Option<u32>] {
+        &self.imports[number]
     }
 
     pub(crate) fn place(&self, span: Span) -> Place {
@@ -167,24 +170,75 @@ impl Sources {
         &self.file(span.file).text[span.start as usize..span.end as usize]
     }
 
-    fn add(&mut self, name: &str, bytes: Vec<u8>) -> u32 {
-        let number = self.files.len() as u32;
-        self.files.push(SourceFile::new(number, name, bytes));
-        number
+    /// Whether these are the very same files.
+    pub(crate) fn is_same(&self, other: &Sources) -> bool {
+        let mut pairs = self.files.iter().zip(&other.files);
+        self.imports == other.imports && pairs.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+
+    /// Adds a file, whose number is the next one.
+    pub(crate) fn add(&mut self, file: impl Into<Arc<SourceFile>>) {
+        self.files.push(file.into());
+        self.imports.push(Vec::new());
+    }
+
+    /// Puts a file in the place of the one that has its number.
+    pub(crate) fn replace(&mut self, file: SourceFile) {
+        let number = file.number as usize;
+        self.files[number] = Arc::new(file);
     }
 }
 
+/// Finds and reads the files of a program.
 #[derive(Default)]
-struct Loader {
+pub(crate) struct Loader<'e> {
     sources: Sources,
     /// By canonical path.
     numbers: HashMap<PathBuf, u32>,
     /// Where each file lies, to resolve its imports.
     paths: Vec<PathBuf>,
     found: usize,
+    /// Files that were read before, by canonical path: parsed again only where they changed.
+    earlier: HashMap<&'e Path, &'e Arc<SourceFile>>,
+    /// By canonical path: what counts instead of what is on the disk.
+    edited: Option<&'e HashMap<PathBuf, String>>,
 }
 
-impl Loader {
+/// What was loaded.
+pub(crate) struct Loaded {
+    pub(crate) sources: Sources,
+    /// The number of each file, by its canonical path.
+    pub(crate) numbers: HashMap<PathBuf, u32>,
+}
+
+impl<'e> Loader<'e> {
+    /// A loader that takes files from an earlier load if they are the same.
+    pub(crate) fn again(earlier: &'e Loaded, edited: &'e HashMap<PathBuf, String>) -> Self {
+        let files = earlier.numbers.iter();
+        let files = files.map(|(path, number)| (path.as_path(), &earlier.sources.files[*number as usize]));
+        Loader { earlier: files.collect(), edited: Some(edited), ..Loader::default() }
+    }
+
+    /// See [`Sources::load`].
+    pub(crate) fn load<P: AsRef<Path>>(mut self, paths: &[P]) -> Result<Loaded, LoadError> {
+        for path in paths {
+            let path = path.as_ref();
+            let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
+            if metadata.is_dir() {
+                let before = self.found;
+                self.folder(path, &mut HashSet::new())?;
+                if self.found == before {
+                    return Err(LoadError::Empty { path: path.to_owned() });
+                }
+            } else {
+                self.found += 1;
+                self.file(path, path).map_err(|error| io_error(path, error))?;
+            }
+        }
+        self.follow_imports()?;
+        Ok(Loaded { sources: self.sources, numbers: self.numbers })
+    }
+
     fn folder(&mut self, folder: &Path, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
         let canonical = folder.canonicalize().map_err(|error| io_error(folder, error))?;
         if !seen.insert(canonical) {
@@ -216,8 +270,16 @@ impl Loader {
         if let Some(&number) = self.numbers.get(&canonical) {
             return Ok(number);
         }
-        let bytes = fs::read(path)?;
-        let number = self.sources.add(&name.to_string_lossy(), bytes);
+        let edited = self.edited.and_then(|edited| edited.get(&canonical));
+        let bytes = edited.map_or_else(|| fs::read(path), |text| Ok(text.clone().into_bytes()))?;
+        let (number, name) = (self.sources.files.len() as u32, name.to_string_lossy());
+        let same = |file: &&&Arc<SourceFile>| {
+            file.number == number && *file.name == *name && file.text.as_bytes() == bytes
+        };
+        match self.earlier.get(canonical.as_path()).filter(same) {
+            Some(file) => self.sources.add(Arc::clone(file)),
+            None => self.sources.add(SourceFile::new(number, &name, bytes)),
+        }
         self.numbers.insert(canonical, number);
         self.paths.push(path.to_owned());
         Ok(number)
@@ -238,7 +300,7 @@ impl Loader {
                         return Err(LoadError::Import { place: self.sources.place(span), path, error });
                     }
                 };
-                self.sources.files[importer as usize].imports.push(found);
+                self.sources.imports[importer as usize].push(found);
                 queue.extend(before as u32..self.sources.files.len() as u32);
             }
         }

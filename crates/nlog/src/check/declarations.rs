@@ -105,6 +105,16 @@ impl<'a> Declarations<'a> {
         self.nameless || self.perhaps.contains(name)
     }
 
+    /// The names that syntax errors keep from being declared.
+    pub(super) fn perhaps(&self) -> impl Iterator<Item = &str> {
+        self.perhaps.iter().copied()
+    }
+
+    /// Whether a syntax error hides a whole name.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.nameless
+    }
+
     /// The number of the table with this name.
     pub(super) fn table(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
@@ -242,4 +252,19 @@ pub(super) fn named_type(ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
 #[derive(Default)]
 pub(super) struct Usage {
     pub(super) read: BTreeSet<usize>,
+}
+
+impl Usage {
+    /// Adds what another part of the program uses.
+    pub(super) fn merge(&mut self, other: &Usage) {
+        let Usage { read } = other;
+        self.read.extend(read);
+    }
+
+    /// Gives tables other numbers; `None` if one has none.
+    pub(super) fn renumber(&mut self, number: &impl Fn(usize) -> Option<usize>) -> Option<()> {
+        let Usage { read } = self;
+        *read = read.iter().map(|table| number(*table)).collect::<Option<_>>()?;
+        Some(())
+    }
 }

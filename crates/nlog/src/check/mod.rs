@@ -3,7 +3,7 @@
 //! In reading order: `declarations` (tables and their columns), `constants`; `resolve` (a rule's atoms and variables),
 //! `expressions`, `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
 //! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
-//! `recursion` with `cycles`; `complaints` (what is said about mistakes) with `suggest` (names near a mistaken one).
+//! `recursion` with `cycles`; `memo` (what is known from the last time); `complaints` (what is said about mistakes) with `suggest` (names near a mistaken one).
 
 mod aggregate;
 mod binding;
@@ -16,6 +16,7 @@ mod expressions;
 mod fold;
 mod head;
 mod lints;
+mod memo;
 mod normalise;
 mod recursion;
 mod resolve;
@@ -33,6 +34,8 @@ use crate::program::{Program, Rule};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
 use declarations::{Declarations, Usage};
+pub(crate) use memo::Memo;
+use memo::Recall;
 use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
 
@@ -47,6 +50,11 @@ pub struct Compilation {
 
 /// Checks the sources and makes a program of them. The order of files does not show in it.
 pub fn compile(sources: &Sources) -> Compilation {
+    compile_with(sources, None)
+}
+
+/// The same, with what is known of rules from the last time; that changes nothing but the time it takes.
+pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compilation {
     let mut reports = Reports::default();
     let mut order: Vec<usize> = (0..sources.files().len()).collect();
     order.sort_by(|&a, &b| sources.files()[a].name.cmp(&sources.files()[b].name));
@@ -62,9 +70,14 @@ pub fn compile(sources: &Sources) -> Compilation {
     let mut rules = Vec::new();
     let mut dependencies = Vec::new();
     let mut scope = Scope::new(sources, &declarations, &mut reports, &mut usage);
+    let mut recall = memo.map(|memo| Recall::new(memo, &files, &declarations, sources));
     for rule in files.iter().flat_map(|file| &file.rules) {
-        rules.extend(check_rule(rule, &mut scope, &mut dependencies));
+        rules.extend(match &mut recall {
+            Some(recall) => recall.check(rule, &mut scope, &mut dependencies),
+            None => check_rule(rule, &mut scope, &mut dependencies),
+        });
     }
+    recall.map(Recall::end);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
@@ -88,7 +101,7 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
         for (span, message, help) in &file.ast.errors {
             reports.push(Report::new(Code::BadLiteral, *span, &**message, &**help));
         }
-        for (import, found) in file.ast.imports.iter().zip(&file.imports) {
+        for (import, found) in file.ast.imports.iter().zip(sources.imports(number)) {
             if found.is_none() {
                 let message = format!("the imported file {:?} does not exist", import.path);
                 let help = "paths of imports are relative to the importing file";

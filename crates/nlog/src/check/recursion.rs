@@ -76,7 +76,7 @@ pub(super) fn imports(sources: &Sources, order: &[usize], reports: &mut Reports)
     let mut edges = vec![Vec::new(); order.len()];
     let mut places: BTreeMap<(usize, usize), Span> = BTreeMap::new();
     for (from, file) in sources.files().iter().enumerate() {
-        for (import, to) in file.ast.imports.iter().zip(&file.imports) {
+        for (import, to) in file.ast.imports.iter().zip(sources.imports(from)) {
             let Some(to) = to else { continue };
             let edge = (rank[from], rank[*to as usize]);
             places.entry(edge).or_insert(import.span);

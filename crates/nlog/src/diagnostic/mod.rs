@@ -117,6 +117,10 @@ impl Reports {
         self.reports.push(report);
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.reports.len()
+    }
+
     pub(crate) fn has_errors(&self) -> bool {
         self.reports.iter().any(|report| report.code.severity() == Severity::Error)
     }

@@ -1,0 +1,154 @@
+//! A program that is edited: checked again and again, each time for the price of what changed.
+//!
+//! ```
+//! use nlog::Workspace;
+//!
+//! let mut workspace = Workspace::from_texts([
+//!     ("tables.nlog", "input table a(x: int); output table b(x: int);"),
+//!     ("rules.nlog", "b(x) :- a(x);"),
+//! ]);
+//! assert!(workspace.compilation().program.is_some());
+//! workspace.set_text("rules.nlog", "b(y) :- a(x);")?;
+//! let mistake = &workspace.compilation().diagnostics[0];
+//! assert_eq!(mistake.to_string(), "rules.nlog:1:3: error[unbound-variable]: the variable `y` gets no value in the body");
+//! workspace.set_text("rules.nlog", "b(x) :- a(x);")?;
+//! assert!(workspace.compilation().program.is_some());
+//! # Ok::<(), nlog::LoadError>(())
+//! ```
+//!
+//! An edit parses its file again and no other. Rules whose text is the same and whose names mean the same are not
+//! checked again; what needs the whole program (circles, tables that nobody reads) is. The result is the one that
+//! [`compile`](crate::compile) gives for the same texts.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::check::{Compilation, Memo, compile_with};
+use crate::source::{LoadError, Loaded, Loader, SourceFile, Sources};
+
+/// The files of a program, and what they mean.
+pub struct Workspace {
+    /// What was named when it was opened; nothing if all files are in memory.
+    paths: Vec<PathBuf>,
+    loaded: Loaded,
+    /// What an editor has of files on the disk, by canonical path.
+    edited: HashMap<PathBuf, String>,
+    memo: Memo,
+    compilation: Option<Arc<Compilation>>,
+}
+
+impl Workspace {
+    /// Reads the files that [`Sources::load`] reads.
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Self, LoadError> {
+        let paths: Vec<PathBuf> = paths.iter().map(|path| path.as_ref().to_owned()).collect();
+        let loaded = Loader::default().load(&paths)?;
+        Ok(Workspace::new(paths, loaded))
+    }
+
+    /// Texts in memory, by name, as for [`Sources::from_texts`].
+    pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Self {
+        let sources = Sources::from_texts(texts);
+        Workspace::new(Vec::new(), Loaded { sources, numbers: HashMap::new() })
+    }
+
+    fn new(paths: Vec<PathBuf>, loaded: Loaded) -> Self {
+        let (edited, memo) = (HashMap::new(), Memo::default());
+        Workspace { paths, loaded, edited, memo, compilation: None }
+    }
+
+    /// The files as they are now.
+    pub fn sources(&self) -> &Sources {
+        &self.loaded.sources
+    }
+
+    /// What they mean.
+    pub fn compilation(&mut self) -> Arc<Compilation> {
+        if let Some(compilation) = &self.compilation {
+            return Arc::clone(compilation);
+        }
+        let compilation = Arc::new(compile_with(&self.loaded.sources, Some(&mut self.memo)));
+        self.compilation = Some(Arc::clone(&compilation));
+        compilation
+    }
+
+    /// How many rules the last compilation did not have to check.
+    pub fn reused_rules(&self) -> usize {
+        self.memo.reused()
+    }
+
+    /// Gives a file this text, whatever the disk says, until [`Workspace::discard`]. Whether the file is one of the
+    /// program's; of a program in memory it becomes one.
+    ///
+    /// # Errors
+    /// A file that it imports now cannot be read. Then the program stays as it was.
+    pub fn set_text(&mut self, file: impl AsRef<Path>, text: impl Into<String>) -> Result<bool, LoadError> {
+        let (file, text) = (file.as_ref(), text.into());
+        if self.paths.is_empty() {
+            self.set_text_in_memory(file, text);
+            return Ok(true);
+        }
+        let Ok(path) = file.canonicalize() else { return Ok(false) };
+        let Some(&number) = self.loaded.numbers.get(&path) else { return Ok(false) };
+        let old = self.loaded.sources.file(number);
+        let new = SourceFile::new(number, &old.name, text.clone().into_bytes());
+        let same_imports = old.imported().eq(new.imported());
+        let before = self.edited.insert(path.clone(), text);
+        if same_imports {
+            self.loaded.sources.replace(new);
+            self.compilation = None;
+            return Ok(true);
+        }
+        let loaded = self.load_again();
+        if loaded.is_err() {
+            match before {
+                Some(text) => self.edited.insert(path, text),
+                None => self.edited.remove(&path),
+            };
+        }
+        loaded.map(|_| true)
+    }
+
+    fn set_text_in_memory(&mut self, file: &Path, text: String) {
+        let name = file.to_string_lossy();
+        let sources = &mut self.loaded.sources;
+        let number = sources.files().iter().position(|known| *known.name == *name);
+        let next = sources.files().len();
+        let new = SourceFile::new(number.unwrap_or(next) as u32, &name, text.into_bytes());
+        match number {
+            Some(_) => sources.replace(new),
+            None => sources.add(new),
+        }
+        sources.follow_imports();
+        self.compilation = None;
+    }
+
+    /// Forgets what [`Workspace::set_text`] said of a file, and reads it from the disk. Whether anything changed.
+    ///
+    /// # Errors
+    /// As [`Workspace::reload`].
+    pub fn discard(&mut self, file: impl AsRef<Path>) -> Result<bool, LoadError> {
+        match file.as_ref().canonicalize() {
+            Ok(path) if self.edited.remove(&path).is_some() => self.reload(),
+            _ => Ok(false),
+        }
+    }
+
+    /// Reads what changed on the disk, files that came and went included. Whether anything changed.
+    ///
+    /// # Errors
+    /// As [`Sources::load`]. Then the program stays as it was.
+    pub fn reload(&mut self) -> Result<bool, LoadError> {
+        if self.paths.is_empty() { Ok(false) } else { self.load_again() }
+    }
+
+    fn load_again(&mut self) -> Result<bool, LoadError> {
+        let loaded = Loader::again(&self.loaded, &self.edited).load(&self.paths)?;
+        let changed = !loaded.sources.is_same(&self.loaded.sources);
+        self.loaded = loaded;
+        if changed {
+            self.compilation = None;
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,277 @@
+//! A program that is edited means at every moment what a fresh compilation of its files says.
+
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::path::Path;
+
+use nlog::{Compilation, Sources, Workspace, compile};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+/// Everything that a compilation says.
+fn told(compilation: &Compilation) -> String {
+    format!("{:#?}\n{:#?}", compilation.diagnostics, compilation.program)
+}
+
+fn fresh(files: &[(String, String)]) -> String {
+    told(&compile(&Sources::from_texts(files.iter().map(|(name, text)| (name, text)))))
+}
+
+/// Declarations and rules that have to do with each other in many ways; some are at fault, alone or together.
+const PIECES: [&str; 64] = [
+    "input table a(x: int, y: int);",
+    "input table a(x: int, y: string) key(x);",
+    "input table a(x: int, other: int) key(x);",
+    "input table a(x: int);",
+    "table b(x: int, y: int);",
+    "table b(x: int, y: int) key(x);",
+    "table b(y: int, x: int);",
+    "output table b(x: int, y: int);",
+    "input table c(m: mac, i: ip);",
+    "input table c(m: ip, i: ip);",
+    "output table d(n: int);",
+    "output table d(n: string);",
+    "output table d(n: unknown);",
+    "table aa(x: int);",
+    "output table e(m: match, acts: actions);",
+    "table b(x: int, y: int",
+    "table (x: int);",
+    "const K = 3;",
+    "const K = 4;",
+    "const K = \"text\";",
+    "const K: int = L + 1;",
+    "const L = 5;",
+    "const L = K;",
+    "const x = 7;",
+    "const L = 9223372036854775807 + 1;",
+    "b(x, y) :- a(x, y);",
+    "b(x, y) :-\n    a(x, y),\n    x < K;",
+    "b(x, y) :- a(y, x);",
+    "b(x, y) :- a(x: x, y: y);",
+    "b(x, 1) :- a(x, unused);",
+    "b(x, K) :- a(x, _), x > 2;",
+    "b(x, L) :- a(x, ..);",
+    "b(x, y) :- b(x, y), a(x, _);",
+    "b(1, 2);",
+    "b(K, L);",
+    "aa(x) :- a(x, _);",
+    "aa(x) :- aa(x), b(x, _);",
+    "aa(x + 1) :- a(x, _), b(y, y), y != x;",
+    "d(count(x)) :- a(x, y), b(y, _);",
+    "d(max(y)) :- b(x, y);",
+    "d(n) :- b(n, _), not a(n, n);",
+    "d(n) :- a(n, m), b(o, p);",
+    "d(n) :- a(n, n), n == K;",
+    "d(n) :- nothing(n);",
+    "d(n) :- nothing(n), a(n, _);",
+    "d(f(n)) :- a(n, _);",
+    "d(n) :- a(x, y), n = x + y;",
+    "d(n) :- b(x, _), f(x, n);",
+    "e(match_reg1(x), resubmit(K)) :- a(x, _);",
+    "e(match_eth_dst(m), actions\"\") :- c(m, i), is_ipv4(i);",
+    "e(m & match_reg0(x), set_reg0(x) ++ resubmit(1)) :- a(x, _), match_metadata(x, m);",
+    "e(match{metadata: x}, actions[resubmit(K)]) :- a(x, _);",
+    "type t = enum {one, two};",
+    "type t = record {x: int, y: int};",
+    "type t = int;",
+    "table b(x: t, y: int);",
+    "function f(p: int) -> int = p + K;",
+    "function f(p: int) -> int = g(p) * 2;",
+    "function g(p: int) -> int = p - 1;",
+    "function g(p: t) -> int = 1;",
+    "default b(x, 0) :- aa(x);",
+    "d(\"one\") :- b(x, _), x == \"one\";",
+    "import \"two.nlog\";",
+    "import \"one.nlog\";",
+];
+
+/// A change of one file.
+#[derive(Debug, Clone)]
+enum Edit {
+    /// A piece comes in somewhere.
+    Insert(Index, &'static str),
+    /// A piece goes.
+    Remove(Index),
+    /// A piece becomes another one.
+    Replace(Index, &'static str),
+    /// What follows moves.
+    Move(Index, &'static str),
+    /// Something is typed within a piece.
+    Type(Index, Index, &'static str),
+}
+
+fn edits() -> impl Strategy<Value = Vec<(Index, Edit)>> {
+    let index = any::<Index>;
+    let edit = prop_oneof![
+        2 => (index(), select(&PIECES[..])).prop_map(|(at, piece)| Edit::Insert(at, piece)),
+        2 => index().prop_map(Edit::Remove),
+        4 => (index(), select(&PIECES[..])).prop_map(|(at, piece)| Edit::Replace(at, piece)),
+        2 => (index(), select(vec!["", "# é weft: allow(unused-variable)", "\n\n", "## doc"]))
+            .prop_map(|(at, text)| Edit::Move(at, text)),
+        1 => (index(), index(), select(vec![" ", "x", ")", "1", "\n", "\"", "é"]))
+            .prop_map(|(at, inside, text)| Edit::Type(at, inside, text)),
+    ];
+    prop::collection::vec((index(), edit), 1..12)
+}
+
+fn apply(file: &mut Vec<String>, edit: &Edit) {
+    let room = file.len();
+    match edit {
+        Edit::Insert(at, piece) | Edit::Move(at, piece) => {
+            file.insert(at.index(room + 1), (*piece).to_owned())
+        }
+        _ if room == 0 => {}
+        Edit::Remove(at) => drop(file.remove(at.index(room))),
+        Edit::Replace(at, piece) => file[at.index(room)] = (*piece).to_owned(),
+        Edit::Type(at, inside, text) => {
+            let piece = &mut file[at.index(room)];
+            let places: Vec<usize> = piece.char_indices().map(|(at, _)| at).chain([piece.len()]).collect();
+            piece.insert_str(places[inside.index(places.len())], text);
+        }
+    }
+}
+
+fn texts(files: &[Vec<String>]) -> Vec<(String, String)> {
+    let names = ["one.nlog", "two.nlog", "three.nlog"];
+    names.iter().zip(files).map(|(name, file)| ((*name).to_owned(), file.join("\n"))).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_edited_program_is_a_fresh_one(
+        start in prop::collection::vec(prop::collection::vec(select(&PIECES[..]), 0..12), 3),
+        edits in edits(),
+    ) {
+        let mut files: Vec<Vec<String>> =
+            start.iter().map(|file| file.iter().map(|piece| (*piece).to_owned()).collect()).collect();
+        let mut workspace = Workspace::from_texts(texts(&files));
+        prop_assert_eq!(told(&workspace.compilation()), fresh(&texts(&files)));
+        for (file, edit) in &edits {
+            let file = file.index(files.len());
+            apply(&mut files[file], edit);
+            let (name, text) = &texts(&files)[file];
+            workspace.set_text(name, text).unwrap();
+            prop_assert_eq!(told(&workspace.compilation()), fresh(&texts(&files)), "after {:?} in {}", edit, name);
+        }
+    }
+}
+
+const TABLES: &str = "input table a(x: int);\ntable b(x: int);\noutput table c(x: int);\n";
+const RULES: &str = "b(x) :- a(x);\nc(x) :- b(x);\nc(x) :- a(x), x > 1;\n";
+
+/// How many rules are not checked after the tables and rules become these.
+fn reused(tables: &str, rules: &str) -> usize {
+    let mut workspace = Workspace::from_texts([("rules.nlog", RULES), ("tables.nlog", TABLES)]);
+    workspace.compilation();
+    assert_eq!(workspace.reused_rules(), 0);
+    workspace.set_text("tables.nlog", tables).unwrap();
+    workspace.set_text("rules.nlog", rules).unwrap();
+    assert!(workspace.compilation().program.is_some());
+    workspace.reused_rules()
+}
+
+#[test]
+fn only_what_changed_is_checked_again() {
+    assert_eq!(reused(TABLES, RULES), 3);
+    assert_eq!(reused(TABLES, &RULES.replace("x > 1", "x > 2")), 2, "one rule");
+    assert_eq!(reused(TABLES, &format!("\n\n# moved\n{RULES}")), 3, "a place is no meaning");
+    assert_eq!(reused(&TABLES.replace("table b(x", "table b(y"), RULES), 1, "two rules name b");
+    assert_eq!(
+        reused(&TABLES.replace("table b", "## What b holds.\ntable b"), RULES),
+        3,
+        "nor is documentation"
+    );
+    assert_eq!(
+        reused(&format!("{TABLES}output table aa(x: int);"), RULES),
+        3,
+        "numbers change, names do not"
+    );
+    assert_eq!(reused(&format!("{TABLES}const limit = 1;"), RULES), 3, "a constant that no rule names");
+}
+
+#[test]
+fn what_was_undone_is_as_it_was() {
+    let mut workspace = Workspace::from_texts([("rules.nlog", RULES), ("tables.nlog", TABLES)]);
+    let before = told(&workspace.compilation());
+    workspace.set_text("tables.nlog", "input table a(x: string);").unwrap();
+    assert!(workspace.compilation().program.is_none());
+    workspace.set_text("tables.nlog", TABLES).unwrap();
+    assert_eq!(told(&workspace.compilation()), before);
+}
+
+fn write(root: &Path, name: &str, text: &str) {
+    fs::create_dir_all(root.join(name).parent().unwrap()).unwrap();
+    fs::write(root.join(name), text).unwrap();
+}
+
+#[track_caller]
+fn as_on_disk(workspace: &mut Workspace, paths: &[&Path]) {
+    assert_eq!(told(&workspace.compilation()), told(&compile(&Sources::load(paths).unwrap())));
+}
+
+#[test]
+fn files_on_the_disk_are_followed() {
+    let root = tempfile::tempdir().unwrap();
+    let folder = root.path().join("program");
+    write(&folder, "rules.nlog", &format!("import \"tables.nlog\";\n{RULES}"));
+    write(&folder, "tables.nlog", TABLES);
+    let mut workspace = Workspace::open(&[&folder]).unwrap();
+    as_on_disk(&mut workspace, &[&folder]);
+    assert!(!workspace.reload().unwrap(), "nothing changed");
+
+    write(&folder, "rules.nlog", &format!("import \"tables.nlog\";\n{}", RULES.replace('1', "2")));
+    assert!(workspace.reload().unwrap());
+    as_on_disk(&mut workspace, &[&folder]);
+    assert_eq!(workspace.reused_rules(), 2);
+
+    write(&folder, "again.nlog", "import \"../outside.nlog\"; c(x) :- outside(x);");
+    write(root.path(), "outside.nlog", "input table outside(x: int);");
+    assert!(workspace.reload().unwrap());
+    as_on_disk(&mut workspace, &[&folder]);
+    assert!(workspace.compilation().program.is_some());
+    assert_eq!(workspace.sources().files().len(), 4);
+
+    fs::remove_file(folder.join("again.nlog")).unwrap();
+    assert!(workspace.reload().unwrap());
+    as_on_disk(&mut workspace, &[&folder]);
+    assert_eq!(workspace.sources().files().len(), 2, "what only it imported is gone as well");
+}
+
+#[test]
+fn an_editor_has_the_last_word_until_it_closes() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "rules.nlog", RULES);
+    write(root.path(), "tables.nlog", TABLES);
+    let mut workspace = Workspace::open(&[root.path()]).unwrap();
+    let rules = root.path().join("rules.nlog");
+    assert!(workspace.set_text(&rules, "c(x) :- b(x);").unwrap());
+    assert_eq!(workspace.compilation().program.as_ref().unwrap().rules.len(), 1);
+    write(root.path(), "tables.nlog", &format!("{TABLES}# more"));
+    assert!(workspace.reload().unwrap());
+    assert_eq!(workspace.compilation().program.as_ref().unwrap().rules.len(), 1, "the editor's text stays");
+    assert!(workspace.discard(&rules).unwrap());
+    as_on_disk(&mut workspace, &[root.path()]);
+    assert!(!workspace.discard(&rules).unwrap());
+    assert!(!workspace.set_text(root.path().join("other.nlog"), "").unwrap(), "no file of this program");
+}
+
+#[test]
+fn an_import_that_is_typed_is_followed() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "program/rules.nlog", RULES);
+    write(root.path(), "library/tables.nlog", TABLES);
+    let folder = root.path().join("program");
+    let mut workspace = Workspace::open(&[&folder]).unwrap();
+    assert!(workspace.compilation().program.is_none());
+    let rules = folder.join("rules.nlog");
+    assert!(workspace.set_text(&rules, format!("import \"../library/tables.nlog\";\n{RULES}")).unwrap());
+    assert!(workspace.compilation().program.is_some());
+    // A folder is there, but no file: the program stays as it was.
+    assert!(workspace.set_text(&rules, format!("import \"../library\";\n{RULES}")).is_err());
+    assert!(workspace.compilation().program.is_some());
+    assert!(workspace.set_text(&rules, RULES).unwrap());
+    assert!(workspace.compilation().program.is_none());
+}
