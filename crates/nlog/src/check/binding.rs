@@ -79,6 +79,9 @@ impl Resolver<'_, '_> {
         let constants = self.scope.declarations.constants.keys().copied();
         let help = match self.scope.nearest(&name, others.chain(constants)) {
             Some(near) => format!("did you mean `{near}`?"),
+            None if openflow_rs::Field::from_name(&name).is_some() => format!(
+                "`{name}` is an OpenFlow field, and a value is wanted here; move(…) and output_field(…) take fields"
+            ),
             None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
         };
         let message = format!("nothing gives the variable `{name}` a value");
@@ -133,7 +136,10 @@ fn close(open: &[(Vec<usize>, Vec<usize>)], bound: &mut [bool]) {
 fn variables_of(node: &Node, into: &mut Vec<usize>) {
     match &node.kind {
         NodeKind::Variable(variable) => into.push(*variable),
-        NodeKind::Call(_, nodes) | NodeKind::List(nodes) | NodeKind::Set(nodes) => {
+        NodeKind::Call(_, nodes)
+        | NodeKind::List(nodes)
+        | NodeKind::Set(nodes)
+        | NodeKind::Literal(_, nodes) => {
             for node in nodes {
                 variables_of(node, into);
             }

@@ -122,10 +122,11 @@ impl Resolver<'_, '_> {
                 }
                 open.retain(|&site| self.is_open(site));
             }
+            let chosen = self.settle_choices();
             if open.is_empty() {
                 return;
             }
-            if open.len() == count && !self.default_literals(&open) {
+            if open.len() == count && !chosen && !self.default_literals(&open) {
                 break;
             }
         }
@@ -200,7 +201,7 @@ impl Resolver<'_, '_> {
     }
 
     /// The value at this place as far as a report needs it.
-    fn node_at(&self, ty: TypeVar, span: Span) -> Node {
+    pub(super) fn node_at(&self, ty: TypeVar, span: Span) -> Node {
         let variable = self.by_name.get(self.scope.sources.text(span)).copied();
         Node { kind: variable.map_or(NodeKind::Faulty, NodeKind::Variable), ty, span }
     }

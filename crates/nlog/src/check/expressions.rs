@@ -61,12 +61,14 @@ impl Resolver<'_, '_> {
                 let (nodes, of) = self.elements(values);
                 (NodeKind::Set(nodes), self.types.set_of(of, span))
             }
-            ExprKind::Record(..)
-            | ExprKind::Field(..)
-            | ExprKind::Match(_)
-            | ExprKind::Actions(_)
-            | ExprKind::Bits(..)
-            | ExprKind::Masked(..) => {
+            ExprKind::Match(terms) => return self.match_literal(terms, span),
+            ExprKind::Actions(actions) => return self.actions_literal(actions, span),
+            ExprKind::Bits(..) => {
+                let help = "bits of a field stand where a match or an action names a field";
+                self.report(Code::LiteralArgument, span, "bits of a field are no value", help);
+                return self.faulty(span);
+            }
+            ExprKind::Record(..) | ExprKind::Field(..) | ExprKind::Masked(..) => {
                 self.report(Code::Syntax, span, "not supported yet", "");
                 return self.faulty(span);
             }

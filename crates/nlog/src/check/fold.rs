@@ -66,6 +66,7 @@ impl Resolver<'_, '_> {
                 let elements = self.lower_all(nodes, hoist)?;
                 return self.apply(&sequence::set(), elements, node.span);
             }
+            NodeKind::Literal(number, nodes) => return self.lower_literal(*number, nodes, node, hoist),
             NodeKind::Faulty => {
                 self.failed = true;
                 return None;

@@ -1,7 +1,8 @@
 //! From what files say to the program that they mean, or to what is wrong with them.
 //!
 //! In reading order: `declarations` (tables and their columns), `constants`; `resolve` (a rule's atoms and variables),
-//! `expressions`, `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
+//! `expressions`, `openflow` with `literals` (matches and
+//! actions), `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
 //! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
 //! `recursion` with `cycles`; `memo` (what is known from the last time); `complaints` (what is said about mistakes) with `suggest` (names near a mistaken one).
 
@@ -16,8 +17,10 @@ mod expressions;
 mod fold;
 mod head;
 mod lints;
+mod literals;
 mod memo;
 mod normalise;
+mod openflow;
 mod recursion;
 mod resolve;
 mod sequence;

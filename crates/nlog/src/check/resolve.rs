@@ -10,6 +10,7 @@ use nlog_data::{Type, Value, function};
 use super::calls::{Candidate, Site};
 use super::complaints::counted;
 use super::declarations::{Column, Columns, Declarations, Usage, duplicate_column, quoted, unknown_column};
+use super::openflow::{Choice, Literal};
 use super::suggest;
 use super::types::{TypeVar, Types};
 use crate::diagnostic::{Code, Report, Reports, Severity};
@@ -35,6 +36,8 @@ pub(super) enum NodeKind {
     If(Box<Node>, Box<Node>, Box<Node>),
     List(Vec<Node>),
     Set(Vec<Node>),
+    /// The number of a [`Literal`] and its values.
+    Literal(usize, Vec<Node>),
     /// A mistake that is reported.
     Faulty,
 }
@@ -122,6 +125,10 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) variables: Vec<Variable>,
     pub(super) by_name: HashMap<String, usize>,
     pub(super) sites: Vec<Site>,
+    /// Literals of matches and actions.
+    pub(super) literals: Vec<Literal>,
+    /// Values in them whose type is not settled.
+    pub(super) choices: Vec<Choice>,
     /// Whether an error is reported: then the rule yields nothing and no further complaint about binding.
     pub(super) failed: bool,
     /// Whether a type may be unknown because of a mistake that is reported.
@@ -153,6 +160,8 @@ impl<'a, 's> Resolver<'a, 's> {
             variables: Vec::new(),
             by_name: HashMap::new(),
             sites: Vec::new(),
+            literals: Vec::new(),
+            choices: Vec::new(),
             failed: false,
             excused: false,
             lacks_term: false,

@@ -71,20 +71,34 @@ codes! {
     "constant-overflow" ConstantOverflow Error,
     /// An expression of constants does not fit, such as a register that a switch has not.
     "constant-range" ConstantRange Error,
+    /// A literal of a match that no packet satisfies.
+    "contradiction" Contradiction Error,
     /// A column is named a second time, in a declaration, a key or an atom.
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined a second time; the first definition stands.
     "duplicate-constant" DuplicateConstant Error,
+    /// A field, or bits of it, stands twice in a match.
+    "duplicate-field" DuplicateField Error,
     /// A rule stands twice; it counts once.
     "duplicate-rule" DuplicateRule Warning,
+    /// A match or action is not written as its fields and parameters want it.
+    "literal-argument" LiteralArgument Error,
     /// The file that an import names is not there.
     "missing-import" MissingImport Error,
     /// Named and positional arguments are mixed, or a function's arguments are named.
     "named-argument" NamedArgument Error,
+    /// A match of a field without the protocol that gives it a meaning.
+    "prerequisite" Prerequisite Error,
+    /// An action writes a field that cannot be written there.
+    "read-only-field" ReadOnlyField Error,
     /// A function with several results stands where one value is wanted.
     "several-results" SeveralResults Error,
+    /// No action has this name, or not in this place.
+    "unknown-action" UnknownAction Error,
     /// A key or an atom names a column that its table has not.
     "unknown-column" UnknownColumn Error,
+    /// No field has this name.
+    "unknown-field" UnknownField Error,
     /// The value of a constant uses a name that is no constant.
     "unknown-constant" UnknownConstant Error,
 }

@@ -1,0 +1,342 @@
+//! `match{…}` and `actions[…]`: what each of their positions means and of which type its value is.
+//!
+//! The table of fields and actions is openflow-rs's ([`openflow_rs::literal`]); here its answers meet names and types.
+//! `literals` makes functions of what is found.
+
+use nlog_data::Type;
+use openflow_rs::literal::{self, Context, Kind, Problem, Shape, TemplateError, Wanted, Wants, Where};
+
+use super::resolve::{Node, NodeKind, Resolver};
+use super::types::TypeVar;
+use crate::diagnostic::Code;
+use crate::syntax::ast::{Argument, Expr, ExprKind, Ident, MatchTerm, Span};
+
+/// A literal of a match or of actions; its values are the nodes beside it.
+#[derive(Debug)]
+pub(super) struct Literal {
+    pub(super) is_match: bool,
+    pub(super) parts: Vec<Part>,
+    /// Whether a mistake in it is reported.
+    pub(super) faulty: bool,
+}
+
+/// A part of a literal, with the parts in it.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) form: Form,
+    /// The name of a parameter before the part, as in `zone: 5`.
+    pub(super) label: Option<Ident>,
+    pub(super) parts: Vec<Part>,
+    pub(super) name: Span,
+    pub(super) span: Span,
+}
+
+/// What a part is.
+#[derive(Debug)]
+pub(super) enum Form {
+    /// A field or word of a match; its value is the part in it.
+    Item(String, Option<(u16, u16)>),
+    /// An action with its arguments.
+    Action(String),
+    /// A field or flag.
+    Name(String),
+    /// Bits of a field.
+    Bits(String, u16, u16),
+    /// Constant text.
+    Text(String),
+    /// The number of a node.
+    Value(usize),
+    /// A value and its mask, which are the parts in it.
+    Masked,
+    /// A mistake that is reported.
+    Faulty,
+}
+
+/// A value that can be of several types.
+#[derive(Debug)]
+pub(super) struct Choice {
+    ty: TypeVar,
+    span: Span,
+    /// A string literal, which can be read as an address.
+    text: Option<String>,
+    kinds: &'static [Kind],
+    /// What takes it, for messages.
+    taker: String,
+}
+
+impl Resolver<'_, '_> {
+    pub(super) fn match_literal(&mut self, terms: &[MatchTerm], span: Span) -> Node {
+        let mut nodes = Vec::new();
+        let parts = terms.iter().map(|term| self.match_part(term, &mut nodes)).collect();
+        self.literal(true, parts, nodes, span)
+    }
+
+    pub(super) fn actions_literal(&mut self, actions: &[Expr], span: Span) -> Node {
+        let mut nodes = Vec::new();
+        let parts =
+            actions.iter().map(|action| self.action_part(action, Context::Flow, &mut nodes)).collect();
+        self.literal(false, parts, nodes, span)
+    }
+
+    fn literal(&mut self, is_match: bool, parts: Vec<Part>, nodes: Vec<Node>, span: Span) -> Node {
+        let faulty = parts.iter().any(Part::is_faulty);
+        let ty = self.types.known(if is_match { &Type::Match } else { &Type::Actions }, span);
+        self.literals.push(Literal { is_match, parts, faulty });
+        Node { kind: NodeKind::Literal(self.literals.len() - 1, nodes), ty, span }
+    }
+
+    fn match_part(&mut self, term: &MatchTerm, nodes: &mut Vec<Node>) -> Part {
+        let name = &term.name.name;
+        let mut part = Part::new(Form::Item(name.clone(), term.bits), &term.name, term.span);
+        match (literal::match_item(name, term.bits), &term.value) {
+            (Err(error), value) => {
+                let at = if error.at == Where::Name { term.name.span } else { term.span };
+                self.report_literal(&error, at);
+                value.iter().for_each(|value| self.taint(value));
+                part.form = Form::Faulty;
+            }
+            (Ok(Some(wanted)), Some(value)) => {
+                let taker = format!("`{name}`");
+                part.parts.push(self.value_part(value, wanted, &taker, nodes));
+            }
+            (Ok(None), Some(value)) => {
+                let message = format!("`{name}` is a word that takes no value");
+                self.report(Code::LiteralArgument, term.span, message, format!("write `{name}` alone"));
+                self.taint(value);
+                part.form = Form::Faulty;
+            }
+            (Ok(Some(_)), None) => {
+                let message = format!("`{name}` is a field and wants a value");
+                self.report(Code::LiteralArgument, term.span, message, format!("write `{name}: value`"));
+                part.form = Form::Faulty;
+            }
+            (Ok(None), None) => {}
+        }
+        part
+    }
+
+    /// An action of a list: `set(reg0, x)`, or its name alone if it takes nothing.
+    fn action_part(&mut self, expr: &Expr, context: Context, nodes: &mut Vec<Node>) -> Part {
+        let (name, arguments): (&Ident, &[Argument]) = match &expr.kind {
+            ExprKind::Call(call) if call.rest.is_none() => (&call.name, &call.arguments),
+            ExprKind::Name(name) => (&Ident { name: name.clone(), span: expr.span }, &[]),
+            _ => {
+                let help = "an action is a call, as in set(reg0, 5), or a name, as in dec_ttl";
+                self.report(Code::LiteralArgument, expr.span, "an action is wanted here", help);
+                self.taint(expr);
+                return Part::faulty(expr.span);
+            }
+        };
+        let mut part = Part::new(Form::Action(name.name.clone()), name, expr.span);
+        let mut call = match literal::Call::new(context, &name.name) {
+            Ok(call) => call,
+            Err(error) => {
+                let remedy = match name.name.as_str() {
+                    "drop" => "a packet is dropped where nothing is done with it: actions[]".to_owned(),
+                    _ => error.remedy.clone(),
+                };
+                self.report_literal(&TemplateError { remedy, ..error }, name.span);
+                arguments.iter().for_each(|argument| self.taint(&argument.value));
+                return Part::faulty(expr.span);
+            }
+        };
+        let mut mistaken = false;
+        for argument in arguments {
+            let label = argument.name.as_ref();
+            let wants = call.argument(label.map(|label| label.name.as_str()), shape(&argument.value));
+            let mut inner = match wants {
+                Ok(wants) => self.argument_part(&argument.value, wants, &name.name, nodes),
+                Err(error) => {
+                    let label = label.filter(|_| error.at == Where::Name).map(|label| label.span);
+                    // What is wanted after a mistake may only follow from it.
+                    if !(mistaken && error.problem == Problem::Argument) {
+                        self.report_literal(&error, label.unwrap_or(argument.value.span));
+                    }
+                    mistaken = true;
+                    self.taint_unless_field(&argument.value);
+                    Part::faulty(argument.value.span)
+                }
+            };
+            inner.label.clone_from(&argument.name);
+            part.parts.push(inner);
+        }
+        let whole = !part.is_faulty();
+        if let (true, Err(error)) = (whole, call.finish()) {
+            self.report_literal(&error, expr.span);
+            part.form = Form::Faulty;
+        }
+        part
+    }
+
+    fn argument_part(&mut self, value: &Expr, wants: Wants, action: &str, nodes: &mut Vec<Node>) -> Part {
+        let form = match (wants, &value.kind) {
+            (Wants::Value(wanted), _) => {
+                return self.value_part(value, wanted, &format!("`{action}`"), nodes);
+            }
+            (Wants::Action(context), _) => return self.action_part(value, context, nodes),
+            (_, ExprKind::Name(name)) => Form::Name(name.clone()),
+            (_, ExprKind::Bits(name, first, last)) => Form::Bits(name.name.clone(), *first, *last),
+            (Wants::Text, ExprKind::String(text)) => Form::Text(text.clone()),
+            // The table answers with what the shape of the argument allows.
+            _ => {
+                self.taint(value);
+                self.failed = true;
+                Form::Faulty
+            }
+        };
+        Part { form, ..Part::faulty(value.span) }
+    }
+
+    /// A value, or a value and its mask.
+    fn value_part(&mut self, value: &Expr, wanted: Wanted, taker: &str, nodes: &mut Vec<Node>) -> Part {
+        let mut part = Part::faulty(value.span);
+        if let ExprKind::Masked(left, right) = &value.kind {
+            if !wanted.masked {
+                let help = "write the value alone; to divide, put the division in brackets";
+                self.report(Code::LiteralArgument, value.span, format!("{taker} takes no mask"), help);
+                self.taint(value);
+                return part;
+            }
+            let first = self.expr(left);
+            let second = self.expr(right);
+            self.expect(&second, first.ty, "the value before the mask", Some(first.span));
+            part.form = Form::Masked;
+            for node in [first, second] {
+                self.demand(&node, wanted.kinds, taker);
+                part.parts.push(Part { form: Form::Value(nodes.len()), ..Part::faulty(node.span) });
+                nodes.push(node);
+            }
+            return part;
+        }
+        let node = self.expr(value);
+        match &node.kind {
+            NodeKind::Text(text) if wanted.kinds.contains(&Kind::Text) => {
+                part.form = Form::Text(text.clone())
+            }
+            _ => {
+                self.demand(&node, wanted.kinds, taker);
+                part.form = Form::Value(nodes.len());
+                nodes.push(node);
+            }
+        }
+        part
+    }
+
+    /// The value is of one of these types.
+    fn demand(&mut self, node: &Node, kinds: &'static [Kind], taker: &str) {
+        let mut types = kinds.iter().filter_map(|kind| type_of(*kind));
+        if let (Some(only), None) = (types.next(), types.next()) {
+            let wanted = self.types.known(&only, node.span);
+            self.expect(node, wanted, &format!("what {taker} takes"), None);
+            return;
+        }
+        let text = match &node.kind {
+            NodeKind::Text(text) => Some(text.clone()),
+            _ => None,
+        };
+        self.choices.push(Choice { ty: node.ty, span: node.span, text, kinds, taker: taker.to_owned() });
+    }
+
+    /// Settles the types of values that can be of several, as far as they are known. Whether a type became known.
+    pub(super) fn settle_choices(&mut self) -> bool {
+        let mut changed = false;
+        for choice in std::mem::take(&mut self.choices) {
+            if self.types.is_anything(choice.ty) {
+                continue;
+            }
+            let Some(ty) = self.types.resolved(choice.ty) else {
+                self.choices.push(choice);
+                continue;
+            };
+            let literal = choice.text.as_ref().filter(|_| self.types.is_text(choice.ty));
+            let wanted = match literal {
+                Some(text) => {
+                    choice.kinds.iter().filter_map(|kind| type_of(*kind)).find(|ty| reads(ty, text))
+                }
+                None => choice.kinds.iter().filter_map(|kind| type_of(*kind)).find(|own| *own == ty),
+            };
+            if let Some(wanted) = wanted {
+                let wanted = self.types.known(&wanted, choice.span);
+                changed |= literal.is_some() && self.types.unify(choice.ty, wanted).is_ok();
+                continue;
+            }
+            let names: Vec<String> =
+                choice.kinds.iter().filter_map(|kind| type_of(*kind)).map(|ty| ty.to_string()).collect();
+            let names = names.join(" or ");
+            let text = self.quote(choice.span);
+            let message = format!("{text} is of type {ty}, but {} takes {names}", choice.taker);
+            let node = self.node_at(choice.ty, choice.span);
+            self.mismatch(&node, message, &ty.to_string(), &names, None);
+        }
+        changed
+    }
+
+    /// Reports what the tables of fields and actions say of a literal.
+    pub(super) fn report_literal(&mut self, error: &TemplateError, span: Span) {
+        let code = match error.problem {
+            Problem::UnknownAction => Code::UnknownAction,
+            Problem::UnknownField => Code::UnknownField,
+            Problem::Argument => Code::LiteralArgument,
+            Problem::Type => Code::TypeMismatch,
+            Problem::ReadOnly => Code::ReadOnlyField,
+            Problem::Range => Code::ConstantRange,
+            Problem::Prerequisite => Code::Prerequisite,
+            Problem::Contradiction => Code::Contradiction,
+            Problem::DuplicateField => Code::DuplicateField,
+        };
+        self.report(code, span, error.message.clone(), error.remedy.clone());
+    }
+
+    /// A bare name in a place of which nobody knows whether it wants a field is no variable that lacks a value.
+    fn taint_unless_field(&mut self, value: &Expr) {
+        if !matches!(value.kind, ExprKind::Name(_) | ExprKind::Bits(..)) {
+            self.taint(value);
+        }
+    }
+}
+
+impl Part {
+    fn new(form: Form, name: &Ident, span: Span) -> Part {
+        Part { form, label: None, parts: Vec::new(), name: name.span, span }
+    }
+
+    fn faulty(span: Span) -> Part {
+        Part { form: Form::Faulty, label: None, parts: Vec::new(), name: span, span }
+    }
+
+    pub(super) fn is_faulty(&self) -> bool {
+        matches!(self.form, Form::Faulty) || self.parts.iter().any(Part::is_faulty)
+    }
+}
+
+/// How an argument looks before it has a meaning.
+fn shape(expr: &Expr) -> Shape<'_> {
+    match &expr.kind {
+        ExprKind::Name(name) => Shape::Name(name),
+        ExprKind::Bits(name, first, last) => Shape::Bits(&name.name, *first, *last),
+        ExprKind::Call(call) => Shape::Call(&call.name.name),
+        ExprKind::String(_) => Shape::Text,
+        _ => Shape::Value,
+    }
+}
+
+/// The type of values of this kind; none of text, which only literals are.
+pub(super) fn type_of(kind: Kind) -> Option<Type> {
+    match kind {
+        Kind::Int => Some(Type::Int),
+        Kind::Mac => Some(Type::Mac),
+        Kind::Ip => Some(Type::Ip),
+        Kind::Net => Some(Type::Net),
+        Kind::Text => None,
+    }
+}
+
+/// Whether a string literal is meant as a value of the type: the last of those that can be tells what is wrong with it.
+fn reads(ty: &Type, text: &str) -> bool {
+    match ty {
+        Type::Net => text.contains('/'),
+        Type::Ip => !text.contains('/'),
+        Type::Mac => true,
+        _ => false,
+    }
+}
