@@ -54,6 +54,7 @@ pub use actions::{ActionsTemplate, actions};
 pub(crate) use arguments::{Arguments, Part, Refusal, placed};
 pub use call::{Call, Shape, Wants};
 pub use error::{FillError, Problem, TemplateError, Where};
+pub(crate) use field::written;
 pub use field::{FieldName, Wanted, field_names, kinds, match_item};
 pub use matches::{MatchTemplate, matches};
 pub use table::{Accepts, ActionInfo, Context, Parameter};

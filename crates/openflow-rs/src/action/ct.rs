@@ -82,6 +82,7 @@ impl Body for Ct {
                 ("ct(table: 4)", "ct(table=4)"),
                 ("ct(table: 42, zone_field: reg13[0..15])", "ct(table=42,zone=NXM_NX_REG13[0..15])"),
                 ("ct(commit, force, zone: 5)", "ct(commit,force,zone=5)"),
+                (r#"ct(commit, alg: "ftp")"#, "ct(commit,alg=ftp)"),
             ],
             from_literal,
         )

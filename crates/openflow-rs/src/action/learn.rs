@@ -146,6 +146,12 @@ impl Body for Learn {
                      reg0=0x5,load:0x7->NXM_NX_REG1[],load:NXM_NX_REG0[]->NXM_NX_REG2[],output:NXM_NX_REG0[])",
                 ),
                 (
+                    "learn(table: 3, hard_timeout: 60, fin_idle_timeout: 7, fin_hard_timeout: 9, cookie: 5, \
+                     send_flow_rem, copy(eth_src, eth_dst))",
+                    "learn(table=3,hard_timeout=60,fin_idle_timeout=7,fin_hard_timeout=9,send_flow_rem,cookie=0x5,\
+                     NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
+                ),
+                (
                     "learn(table: 3, delete_learned, limit: 10, result: reg0[5], copy(in_port))",
                     "learn(table=3,delete_learned,limit=10,result_dst=NXM_NX_REG0[5],NXM_OF_IN_PORT[])",
                 ),

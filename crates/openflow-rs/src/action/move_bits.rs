@@ -1,6 +1,7 @@
 //! `move:SOURCE->DESTINATION`: copy bits between fields (OpenFlow 1.5 copy-field).
 
 use super::*;
+use crate::literal::written;
 use crate::{Field, MatchError, oxm};
 
 /// Copies bits from one field to another.
@@ -44,7 +45,8 @@ pub(super) fn same_width(from: Subfield, to: Subfield) -> Result<(), Refusal> {
     if from.bits() == to.bits() {
         return Ok(());
     }
-    let message = format!("{from} has {} bits and {to} has {}", from.bits(), to.bits());
+    let message =
+        format!("{} has {} bits and {} has {}", written(from), from.bits(), written(to), to.bits());
     Err(Refusal::arguments(message, "name as many bits of both, as in xreg3[0..47]"))
 }
 

@@ -64,7 +64,7 @@ struct ValueSlot {
 /// What a value must fit.
 #[derive(Clone, Copy, Debug)]
 enum Takes {
-    Number { what: &'static str, max: u64 },
+    Number { what: &'static str, action: &'static str, max: u64 },
     Port,
     Address,
     Bits(Subfield),
@@ -237,18 +237,18 @@ impl ValueSlot {
 
 impl Takes {
     fn bind(self, value: Value, mask: Option<Value>) -> Result<Bound, String> {
-        let number = |what, max: u64, value| match value {
+        let number = |what, action, max: u64, value| match value {
             Value::Int(n) if u64::try_from(n).is_ok_and(|n| n <= max) => Ok(n as u64),
             _ if max.wrapping_add(1) & max == 0 => {
                 let bits = max.trailing_ones();
-                Err(format!("{value} does not fit {what}, which has {bits} bits"))
+                Err(format!("{value} does not fit `{what}` of `{action}`, which has {bits} bits"))
             }
-            _ => Err(format!("{value} does not fit {what}: it is 0 to {max}")),
+            _ => Err(format!("{value} does not fit `{what}` of `{action}`: it is 0 to {max}")),
         };
         match self {
-            Takes::Number { what, max } => {
-                let mask = mask.map(|mask| number(what, max, mask)).transpose()?;
-                Ok(Bound::Number(number(what, max, value)?, mask))
+            Takes::Number { what, action, max } => {
+                let mask = mask.map(|mask| number(what, action, max, mask)).transpose()?;
+                Ok(Bound::Number(number(what, action, max, value)?, mask))
             }
             Takes::Port => match value {
                 Value::Int(n) if is_output(n) => Ok(Bound::Number(n as u64, None)),
@@ -293,7 +293,10 @@ fn explain(action: &str, refusal: &Refusal) -> (String, String) {
             let message = format!("`{action}`: {field} needs {needs} in the learned flow");
             (message, "match that by value before it, as in match(eth_type, 0x800)".to_owned())
         }
-        Refusal::Field(error) => (format!("`{action}`: {error}"), "see ovs-actions(7)".to_owned()),
+        Refusal::Field(error) => {
+            let remedy = if certain(error) { "see ovs-actions(7)" } else { "give a value that fits" };
+            (format!("`{action}`: {error}"), remedy.to_owned())
+        }
         Refusal::Values(message, remedy) | Refusal::Arguments(message, remedy) => {
             (format!("`{action}`: {message}"), remedy.clone())
         }
@@ -429,7 +432,7 @@ impl Builder {
                 }
             };
         let takes = match parameter.accepts {
-            Accepts::Number { what, max, .. } => Takes::Number { what, max },
+            Accepts::Number { what, max, .. } => Takes::Number { what, action: call.info().name, max },
             Accepts::Port => Takes::Port,
             Accepts::Address => Takes::Address,
             Accepts::ValueOf { field, .. } => Takes::Bits(call.field(field)?),

@@ -1,7 +1,7 @@
 //! What each argument of an action is to be, asked one by one.
 
 use super::field::{self, Wanted};
-use super::nearest::remedy;
+use super::nearest::{nearest, remedy};
 use super::{Accepts, ActionInfo, Context, Kind, Parameter, Problem, TemplateError};
 use crate::{Field, Subfield};
 
@@ -36,6 +36,7 @@ pub enum Wants {
     Text,
 }
 
+const ANY: &[Kind] = &[Kind::Int, Kind::Mac, Kind::Ip];
 const INT: &[Kind] = &[Kind::Int];
 const IP: &[Kind] = &[Kind::Ip];
 
@@ -168,8 +169,13 @@ impl Call {
             return Ok(index);
         }
         let actions = parameters.iter().position(|p| matches!(p.accepts, Accepts::Actions(_)));
-        if let (Some(index), Shape::Call(_) | Shape::Name(_)) = (actions, shape) {
+        if let (Some(index), Shape::Call(_)) = (actions, shape) {
             return Ok(index);
+        }
+        if let (Some(index), Shape::Name(name)) = (actions, shape)
+            && let Accepts::Actions(context) = parameters[index].accepts
+        {
+            return self.flag_or_action(context, name).map(|()| index);
         }
         if let Some(index) = by_place(false) {
             return Ok(index);
@@ -187,6 +193,19 @@ impl Call {
         Err(TemplateError::new(Problem::Argument, what, remedy))
     }
 
+    /// Whether a bare name is an action of the context; what is none may be a flag misspelled.
+    fn flag_or_action(&self, context: Context, name: &str) -> Result<(), TemplateError> {
+        let Err(error) = ActionInfo::find(context, name) else { return Ok(()) };
+        let flags = self.info.parameters.iter().filter(|p| p.accepts == Accepts::Flag).map(|p| p.name);
+        match nearest(name, flags) {
+            None => Err(error),
+            Some(flag) => {
+                let message = format!("`{}` has no flag `{name}`", self.info.name);
+                Err(TemplateError::new(Problem::Argument, message, format!("did you mean `{flag}`?")))
+            }
+        }
+    }
+
     fn wants(&mut self, parameter: &'static Parameter, shape: Shape<'_>) -> Result<Wants, TemplateError> {
         match parameter.accepts {
             Accepts::Number { masked, .. } => Ok(Wants::Value(Wanted { kinds: INT, masked })),
@@ -194,6 +213,12 @@ impl Call {
             Accepts::Address => Ok(Wants::Value(Wanted { kinds: IP, masked: false })),
             Accepts::ValueOf { field, masked } => {
                 let known = self.fields.iter().find(|(name, _)| *name == field);
+                let named =
+                    self.info.parameters.iter().zip(&self.given).any(|(p, n)| p.name == field && *n > 0);
+                if known.is_none() && named {
+                    // What is wrong with the field has been said.
+                    return Ok(Wants::Value(Wanted { kinds: ANY, masked }));
+                }
                 let Some((_, of)) = known else {
                     let message = format!("the field `{field}` must come before `{}`", parameter.name);
                     return Err(TemplateError::new(

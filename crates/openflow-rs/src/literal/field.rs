@@ -89,11 +89,8 @@ pub(super) fn field(name: &str) -> Result<Field, TemplateError> {
 pub fn field_names() -> impl Iterator<Item = FieldName> {
     let words = KEYWORDS.iter().map(|(word, ..)| *word).chain(VLAN_WORDS.iter().map(|(word, ..)| *word));
     let words = words.map(|name| FieldName { name, field: None, wanted: None });
-    let of = |name, field: Field| FieldName {
-        name,
-        field: Some(field),
-        wanted: Some(wanted(Subfield::whole(field))),
-    };
+    let of =
+        |name, field| FieldName { name, field: Some(field), wanted: match_item(name, None).ok().flatten() };
     let shared = SHARED_NAMES.iter().map(move |(name, field)| of(name, *field));
     let vlan = [("dl_vlan", Field::VlanVid), ("dl_vlan_pcp", Field::VlanPcp)];
     let fields = Field::all().flat_map(move |field| {
@@ -227,7 +224,7 @@ pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
 }
 
 /// A field with the bits meant, as it is written.
-pub(super) fn written(to: Subfield) -> String {
+pub(crate) fn written(to: Subfield) -> String {
     let field = to.field();
     match (to.start(), to.bits()) {
         _ if to == Subfield::whole(field) => field.to_string(),

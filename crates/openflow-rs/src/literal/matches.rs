@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use super::actions::{Operand, certain, operands};
 use super::field::{self, Name, bits_of, match_name, misfit, takes_both_versions};
 use super::{FillError, Kind, MatchItem, Problem, TemplateError, Term, Value};
+use crate::field::VLAN_PRESENT;
 use crate::flow_match::{ETH_TYPE_IP, ETH_TYPE_IPV6};
 use crate::{Field, Match, MatchError, Prerequisite, Subfield};
 
@@ -123,6 +124,14 @@ impl Item {
         // A VLAN id is 12 bits, whatever its field has besides.
         if self.joined != 0 && bits & !0xfff != 0 {
             return Err(Trouble::Misfit(format!("{value} does not fit dl_vlan, which has 12 bits")));
+        }
+        let present = mask.unwrap_or(VLAN_PRESENT) & VLAN_PRESENT != 0;
+        let whole = to == Subfield::whole(Field::VlanVid);
+        if whole && present && bits != 0 && (bits | self.joined) & VLAN_PRESENT == 0 {
+            // No packet without a tag has an id.
+            return Err(Trouble::Misfit(format!(
+                "{value} is no vlan_vid, which is 4096 + id; dl_vlan is the id"
+            )));
         }
         let found = match version(self.to, value) {
             Some(eth) => join(found.with(Field::EthType, eth))?,
@@ -324,6 +333,10 @@ impl Builder {
         vec![with(ETH_TYPE_IP), with(ETH_TYPE_IPV6)]
     }
 
+    fn is_used(&self, field: Field) -> bool {
+        self.used.iter().any(|(used, ..)| *used == field)
+    }
+
     fn check_prerequisites(&mut self, items: &[MatchItem]) {
         // After another error what is missing may be what was wrong.
         if !self.errors.is_empty() {
@@ -337,11 +350,16 @@ impl Builder {
                 Prerequisite::Ipv4 | Prerequisite::Ipv6 if versioned => continue,
                 needs => needs,
             };
-            if assumptions.iter().all(|said| said.meets(needs)) {
+            let (needs, remedy) = if !assumptions.iter().all(|said| said.meets(needs)) {
+                (needs.to_string(), remedy(needs))
+            } else if matches!(field, Field::CtTpSrc | Field::CtTpDst) && !self.is_used(Field::CtNwProto) {
+                // The switch takes it, but does not show it in a dump.
+                ("ct_nw_proto".to_owned(), "add `ct_nw_proto: 6` (TCP) or `ct_nw_proto: 17` (UDP)")
+            } else {
                 continue;
-            }
+            };
             let message = format!("`{}` means nothing without {needs}", items[place].name);
-            self.refuse(place, TemplateError::new(Problem::Prerequisite, message, remedy(needs)).name());
+            self.refuse(place, TemplateError::new(Problem::Prerequisite, message, remedy).name());
         }
     }
 }

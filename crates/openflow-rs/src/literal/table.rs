@@ -21,6 +21,19 @@ pub enum Context {
     Learn,
 }
 
+impl Context {
+    fn place(self) -> &'static str {
+        match self {
+            Context::Flow => "in the list of a flow",
+            Context::Clone => "within `clone`",
+            Context::ActionSet => "within `write_actions`",
+            Context::Ct => "within `ct`",
+            Context::Exec => "within `exec`",
+            Context::Learn => "within `learn`",
+        }
+    }
+}
+
 /// What a parameter takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
@@ -206,20 +219,17 @@ impl ActionInfo {
         if let Some(info) = here().find(|info| info.name == name) {
             return Ok(info);
         }
-        let elsewhere = ActionInfo::all().any(|info| info.name == name);
-        let message = match context {
-            _ if !elsewhere => format!("`{name}` is no action"),
-            Context::Flow => format!("`{name}` is an action only within another"),
-            Context::Clone => format!("`{name}` cannot stand within `clone`"),
-            Context::ActionSet => format!("`{name}` cannot stand within `write_actions`"),
-            Context::Ct => format!("`{name}` cannot stand directly within `ct`"),
-            Context::Exec => format!("`{name}` cannot stand within `exec`"),
-            Context::Learn => format!("`{name}` cannot stand within `learn`"),
-        };
+        let elsewhere = ActionInfo::all().find(|info| info.name == name);
+        if let Some(info) = elsewhere {
+            let places: Vec<&str> = info.contexts.iter().map(|context| context.place()).collect();
+            let message = format!("`{name}` cannot stand {}", context.place());
+            let remedy = format!("its place is {}", places.join(" or "));
+            return Err(TemplateError::new(Problem::UnknownAction, message, remedy).name());
+        }
         let names: Vec<&str> = here().map(|info| info.name).collect();
         let known = format!("the actions here are {}", names.join(", "));
         let remedy = remedy(name, names.into_iter(), &known);
-        Err(TemplateError::new(Problem::UnknownAction, message, remedy).name())
+        Err(TemplateError::new(Problem::UnknownAction, format!("`{name}` is no action"), remedy).name())
     }
 
     /// Its parameter of this name.
