@@ -16,7 +16,8 @@ pub enum Role {
     Input,
     /// Filled and read by rules alone.
     Internal,
-    /// Made by the compiler and shown to nobody: filled and read by rules that it made.
+    /// Made by the compiler and shown to nobody: filled and read by rules that it made. Its name begins with that of
+    /// the table that it was made for, and a dot.
     Hidden,
     /// Filled by rules; its changes are the program's result.
     Output,
@@ -74,7 +75,8 @@ impl Schema {
     /// A schema of these tables, whose names differ. Numbers them in name order.
     pub fn new(mut tables: Vec<Table>) -> Self {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
-        let by_name = tables.iter().zip(0..).map(|(table, id)| (table.name.clone(), TableId(id))).collect();
+        let named = tables.iter().zip(0..).filter(|(table, _)| table.role != Role::Hidden);
+        let by_name = named.map(|(table, id)| (table.name.clone(), TableId(id))).collect();
         Schema { tables, by_name }
     }
 
@@ -91,12 +93,18 @@ impl Schema {
         self.tables.get(id.0 as usize)
     }
 
-    /// The number of the table with this name.
+    /// The number of the table with this name; hidden ones have no name for others.
     pub fn find(&self, name: &str) -> Option<TableId> {
         self.by_name.get(name).copied()
     }
 
-    /// All tables, in name order.
+    /// The table that people know: of a hidden one that which it was made for, else the table itself.
+    pub fn shown(&self, id: TableId) -> TableId {
+        let Some(Table { name, role: Role::Hidden, .. }) = self.get(id) else { return id };
+        name.split_once('.').and_then(|(shown, _)| self.find(shown)).unwrap_or(id)
+    }
+
+    /// All tables, hidden ones among them, in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TableId, &Table)> {
         self.tables.iter().enumerate().map(|(id, table)| (TableId(id as u32), table))
     }

@@ -57,7 +57,7 @@ pub enum Tables {
     /// Output tables.
     #[default]
     Outputs,
-    /// All tables, inputs among them.
+    /// All tables but hidden ones; inputs among them.
     All,
     /// These tables.
     These(BTreeSet<TableId>),
@@ -71,7 +71,7 @@ impl Tables {
     pub fn include(&self, schema: &Schema, table: TableId) -> bool {
         match self {
             Tables::Outputs => schema.table(table).role == Role::Output,
-            Tables::All => true,
+            Tables::All => schema.table(table).role != Role::Hidden,
             Tables::These(tables) => tables.contains(&table),
         }
     }
@@ -145,7 +145,7 @@ impl TransactionError {
 /// before key conflicts (rows in value order).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
-    /// The head's table; tables are numbered in name order.
+    /// The head's table, or [what people know it as](Schema::shown); tables are numbered in name order.
     pub table: TableId,
     /// What is wrong with it.
     pub cause: DerivedCause,

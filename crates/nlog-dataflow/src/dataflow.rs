@@ -158,7 +158,7 @@ impl Dataflow {
         }
         let failures =
             failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
-                table: program.rule(RuleId(rule)).head,
+                table: program.schema.shown(program.rule(RuleId(rule)).head),
                 cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
             });
         let conflicts = troubles.conflicts.into_iter().filter_map(|conflict| {

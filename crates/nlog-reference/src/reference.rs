@@ -78,7 +78,7 @@ impl Reference {
                     rows.entry(row).or_insert(Some(rule_id));
                 }
                 errors.extend(derived.failure.map(|failure| DerivedError {
-                    table: *id,
+                    table: schema.shown(*id),
                     cause: DerivedCause::Failure { failure, rule: rule_id },
                 }));
             }

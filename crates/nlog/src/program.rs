@@ -65,6 +65,15 @@ impl fmt::Display for Place {
 /// false: it is undetermined. If some determined item of the body rejects the binding, it derives nothing and its
 /// failures do not count. Otherwise, if anything failed in body or head, the transaction is refused, and the
 /// failure with the least code and message is reported. So no order of evaluation shows.
+///
+/// *Defaults.* A row of a `default` rule is there if no ordinary rule of the table derives a row with its key. First
+/// come the rule's candidates: the bindings of its body, with values for the key columns and for all variables of the
+/// head; what fails in the body or in a key column is a failure as in any rule, whether or not a row is overridden.
+/// Then the other columns are computed, for those candidates alone whose key no ordinary rule has: what would fail for
+/// the others does not count. That an ordinary rule has a key is so whatever sum of its aggregates fails. A table that
+/// only defaults fill is like one that only ordinary rules fill. The program holds no defaults any more: the checker
+/// makes rules over hidden tables of them ([`Role::Hidden`](nlog_data::Role::Hidden)), where this is all said by
+/// ordinary bodies.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The table it fills.

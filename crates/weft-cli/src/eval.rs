@@ -117,11 +117,16 @@ impl Eval {
                 .collect());
         }
         if self.tables.iter().any(|name| name == "all") {
-            return Ok(schema.iter().map(|(id, _)| id).collect());
+            let shown = schema.iter().filter(|(id, _)| Tables::All.include(schema, *id));
+            return Ok(shown.map(|(id, _)| id).collect());
         }
         let find = |name: &String| {
             let unknown = || {
-                let known: Vec<&str> = schema.iter().map(|(_, table)| table.name.as_str()).collect();
+                let known: Vec<&str> = schema
+                    .iter()
+                    .filter(|(id, _)| Tables::All.include(schema, *id))
+                    .map(|(_, table)| table.name.as_str())
+                    .collect();
                 let more = if known.len() > SHOWN_TABLES { ", …" } else { "" };
                 let known = known[..known.len().min(SHOWN_TABLES)].join(", ");
                 Failure::Usage(format!("--tables: the program has no table `{name}`; it has {known}{more}"))

@@ -4,7 +4,8 @@
 //! `expressions`, `openflow` with `literals` (matches and
 //! actions), `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
 //! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
-//! `recursion` with `cycles`; `memo` (what is known from the last time); `complaints` (what is said about mistakes) with `suggest` (names near a mistaken one).
+//! `recursion` with `cycles`; `defaults` (rows that give way); `memo` (what is known from the last time); `complaints`
+//! (what is said about mistakes) with `suggest` (names near a mistaken one).
 
 mod aggregate;
 mod binding;
@@ -13,6 +14,7 @@ mod complaints;
 mod constants;
 mod cycles;
 mod declarations;
+mod defaults;
 mod expressions;
 mod fold;
 mod head;
@@ -37,6 +39,7 @@ use crate::program::{Program, Rule};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
 use declarations::{Declarations, Usage};
+use defaults::Checked;
 pub(crate) use memo::Memo;
 use memo::Recall;
 use recursion::Dependency;
@@ -82,6 +85,7 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
     }
     recall.map(Recall::end);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
+    defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
 
@@ -201,7 +205,6 @@ fn assemble(
         key: table.key.clone(),
         doc: table.doc.to_owned(),
     });
-    let schema = Schema::new(tables.collect());
     let mut edges = vec![Vec::new(); declarations.tables.len()];
     for dependency in dependencies {
         edges[dependency.head].push(dependency.reads);
@@ -210,8 +213,13 @@ fn assemble(
         reads.sort_unstable();
         reads.dedup();
     }
-    let order = cycles::dependencies_first(&edges).into_iter().map(|table| TableId(table as u32)).collect();
-    let mut rules: Vec<Rule> = rules.into_iter().map(|checked| checked.rule).collect();
+    let order: Vec<TableId> =
+        cycles::dependencies_first(&edges).into_iter().map(|table| TableId(table as u32)).collect();
+    let rules = rules
+        .into_iter()
+        .map(|CheckedRule { source, rule, .. }| Checked { rule, default: source.default.is_some() });
+    let rules = rules.collect();
+    let defaults::Parts { tables, mut rules, order } = defaults::compile(tables.collect(), rules, &order);
     rules.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint).then_with(|| a.text.cmp(&b.text)));
-    Program { schema: Arc::new(schema), rules, order }
+    Program { schema: Arc::new(Schema::new(tables)), rules, order }
 }

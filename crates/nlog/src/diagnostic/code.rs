@@ -73,6 +73,10 @@ codes! {
     "constant-range" ConstantRange Error,
     /// A literal of a match that no packet satisfies.
     "contradiction" Contradiction Error,
+    /// An aggregate stands in a key column of a table with defaults.
+    "default-key" DefaultKey Error,
+    /// A default for a table that has no key.
+    "default-without-key" DefaultWithoutKey Error,
     /// A column is named a second time, in a declaration, a key or an atom.
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined a second time; the first definition stands.
