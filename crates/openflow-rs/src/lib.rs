@@ -26,6 +26,8 @@
 //! - [`Match`]: what a flow demands of packets, canonical and comparable.
 //! - [`action`]: one file for each action and instruction; [`Actions`] is the list of a flow.
 //! - [`flow`]: entries, the changes to them, and what dumps and removals tell.
+//! - [`literal`]: matches and actions as a rule language writes them, checked against one table of actions and the
+//!   table of fields, built once and filled with values many times.
 //! - [`message`]: everything that goes over a connection; [`frame`] finds messages in a stream.
 //!
 //! No input makes decoding panic or allocate more than a small multiple of its size. A message of a
@@ -34,8 +36,9 @@
 //!
 //! Left out on purpose: connections, time and I/O (the caller owns the socket); OpenFlow before 1.5,
 //! but for reading hello and errors; interpreting flows. Left out so far: groups, meters, packet-in
-//! and packet-out (kept as bytes), the actions `ct`, `learn` and `conjunction` (kept as
-//! [`action::UnknownAction`]), and the fields of NSH, ERSPAN, GTP-U and Geneve options.
+//! and packet-out (kept as bytes); actions that Open vSwitch has besides those of [`action`], such as
+//! `bundle`, `sample` and `multipath` (kept as [`action::UnknownAction`]); the fields of NSH, ERSPAN and
+//! GTP-U, and of Geneve options, which a switch takes only after their map was set (`add-tlv-map`).
 #![forbid(unsafe_code)]
 
 pub mod action;

@@ -1,10 +1,10 @@
 //! Every field, with every type of value, with and without what it needs.
 
 use openflow_rs::literal::{self, FieldName, Kind, MatchItem, Problem, Term, Value, field_names, kinds};
-use openflow_rs::{Field, Match, Prerequisite, Subfield};
+use openflow_rs::{Actions, Body, Field, FlowEntry, FlowMod, Match, Message, Prerequisite, Subfield};
 
 use super::read::{self, sample};
-use crate::ofctl::run;
+use crate::ofctl::{print_all, run};
 
 /// What a field needs, as a literal says it; nothing for fields that need nothing.
 fn said(field: Field) -> &'static str {
@@ -128,6 +128,40 @@ fn a_field_without_what_it_needs_is_refused_with_a_remedy_that_helps() {
                 errors[0].remedy
             );
         }
+    }
+}
+
+/// What the table of fields says they need is what Open vSwitch asks for.
+#[test]
+fn open_vswitch_refuses_a_field_without_what_it_needs() {
+    let alone = |field: Field| {
+        let m =
+            Match::any().with(field, value(field, kinds(Subfield::whole(field))[0]).map_or(1, bits)).ok()?;
+        let flow = FlowEntry::new(0, 1, m, Actions::drop());
+        Some((
+            field,
+            Message { xid: 1, body: Body::FlowMod(FlowMod::add(flow)) }.encode().expect("a message"),
+        ))
+    };
+    let (fields, messages): (Vec<_>, Vec<_>) = Field::all().filter_map(alone).unzip();
+    assert!(fields.len() > 90, "{}", fields.len());
+    for (field, printed) in fields.iter().zip(print_all(&messages)) {
+        let refused = printed.contains("OFPBMC_BAD_PREREQ");
+        assert_eq!(
+            refused,
+            !matches!(field.info().prerequisite, Prerequisite::None | Prerequisite::Vlan),
+            "{printed}"
+        );
+    }
+}
+
+/// A value of a field as a number.
+fn bits(value: Value) -> u128 {
+    match value {
+        Value::Int(n) => n as u128,
+        Value::Mac(mac) => mac.into(),
+        Value::Ip(std::net::IpAddr::V4(ip)) | Value::Net(std::net::IpAddr::V4(ip), _) => ip.to_bits().into(),
+        Value::Ip(std::net::IpAddr::V6(ip)) | Value::Net(std::net::IpAddr::V6(ip), _) => ip.to_bits(),
     }
 }
 
