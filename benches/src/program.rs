@@ -8,9 +8,10 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use logos::Logos as _;
 use nlog::syntax::SyntaxKind;
+use nlog::{Sources, Workspace};
 
-use crate::measure::{self, Spread};
-use crate::nvp::{Program, Text};
+use crate::measure;
+use crate::nvp::{Edit, Program, Text};
 
 /// Writes the program of this seed below a folder: `rules/` with its files, `whole.nlog`, `transaction.jsonl`.
 pub(crate) fn write(seed: u64, folder: &Path) -> Result<Text> {
@@ -54,6 +55,11 @@ pub(crate) fn figures(seed: u64, runs: usize) -> Result<()> {
         }
         measure::print_ratio(name, 1, &ours, &baseline);
     }
+    println!("\n| one line edited, same process | again, ms | all of it, ms | ratio |\n|---|---|---|---|");
+    for edit in &text.edits {
+        again(&rules, &rules.join(&edit.path), edit, runs, &edit.what)?;
+    }
+    again(&whole, &whole, &text.edits[0], runs, "the same condition, all in one file")?;
     println!("\n| until the first delta | composed, s | reference, s | ratio |\n|---|---|---|---|");
     let transaction = folder.path().join("transaction.jsonl");
     let (mut ours, mut baseline) = (Vec::new(), Vec::new());
@@ -108,6 +114,40 @@ pub(crate) fn lex(path: &Path, start: Instant) -> Result<()> {
     }
     anyhow::ensure!(tokens > 0, "there is nothing in {}", path.display());
     println!("{}", start.elapsed().as_secs_f64() * 1e3);
+    Ok(())
+}
+
+/// Edits a file and takes it back, `runs` times, and checks each time: what changed, and beside it everything.
+fn again(program: &Path, file: &Path, edit: &Edit, runs: usize, name: &str) -> Result<()> {
+    let mut workspace = Workspace::open(&[program])?;
+    let before = std::fs::read_to_string(file)?;
+    let after = before.replacen(&edit.from, &edit.to, 1);
+    let rules = workspace.compilation().program.as_ref().map_or(0, |program| program.rules.len());
+    let (mut ours, mut baseline, mut reused) = (Vec::new(), Vec::new(), 0);
+    for run in 0..=runs {
+        for text in [&after, &before] {
+            let start = Instant::now();
+            workspace.set_text(file, text.as_str())?;
+            let compilation = workspace.compilation();
+            let elapsed = start.elapsed().as_secs_f64() * 1e3;
+            anyhow::ensure!(compilation.program.is_some(), "{} is at fault once {name} is edited", edit.path);
+            reused = workspace.reused_rules();
+            let start = Instant::now();
+            let texts = workspace.sources().files().iter().map(|file| (&*file.name, file.text.as_str()));
+            let fresh = nlog::compile(&Sources::from_texts(texts));
+            if run > 0 {
+                ours.push(elapsed);
+                baseline.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+            drop(fresh);
+        }
+    }
+    measure::print_ratio(
+        &format!("{name}; {} of {rules} rules checked", rules - reused),
+        1,
+        &ours,
+        &baseline,
+    );
     Ok(())
 }
 

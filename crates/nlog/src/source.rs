@@ -195,6 +195,8 @@ pub(crate) struct Loader<'e> {
     sources: Sources,
     /// By canonical path.
     numbers: HashMap<PathBuf, u32>,
+    /// By every path that led to a file: finding out which one it is takes calls of the system.
+    reached: HashMap<PathBuf, u32>,
     /// Where each file lies, to resolve its imports.
     paths: Vec<PathBuf>,
     found: usize,
@@ -266,8 +268,12 @@ impl<'e> Loader<'e> {
 
     /// Reads a file, unless it is there already.
     fn file(&mut self, path: &Path, name: &Path) -> io::Result<u32> {
+        if let Some(&number) = self.reached.get(path) {
+            return Ok(number);
+        }
         let canonical = path.canonicalize()?;
         if let Some(&number) = self.numbers.get(&canonical) {
+            self.reached.insert(path.to_owned(), number);
             return Ok(number);
         }
         let edited = self.edited.and_then(|edited| edited.get(&canonical));
@@ -281,6 +287,7 @@ impl<'e> Loader<'e> {
             None => self.sources.add(SourceFile::new(number, &name, bytes)),
         }
         self.numbers.insert(canonical, number);
+        self.reached.insert(path.to_owned(), number);
         self.paths.push(path.to_owned());
         Ok(number)
     }
@@ -355,11 +362,17 @@ impl LineIndex {
     fn position(&self, text: &str, offset: usize) -> (u32, u32) {
         let line = self.starts.partition_point(|&start| start as usize <= offset).max(1);
         let start = self.starts[line - 1] as usize;
+        let end = offset.max(start);
         let before = |at: usize| {
             let step = at / Self::STEP;
             self.characters[step] + count_characters(&text.as_bytes()[step * Self::STEP..at])
         };
-        (line as u32, before(offset.max(start)) - before(start) + 1)
+        let within = if end - start < Self::STEP {
+            count_characters(&text.as_bytes()[start..end])
+        } else {
+            before(end) - before(start)
+        };
+        (line as u32, within + 1)
     }
 }
 
