@@ -78,6 +78,13 @@ impl Match {
         Ok(self)
     }
 
+    /// A copy that takes this many demands more without a new allocation.
+    pub(crate) fn with_room(&self, more: usize) -> Match {
+        let mut demands = Vec::with_capacity(self.demands.len() + more);
+        demands.extend_from_slice(&self.demands);
+        Match { demands }
+    }
+
     /// The match of packets that both match.
     ///
     /// # Errors

@@ -254,10 +254,7 @@ impl Call {
             }
             Accepts::Flag => Ok(Wants::Flag),
             Accepts::Actions(context) => Ok(Wants::Action(context)),
-            Accepts::Text { what } if shape == Shape::Text => {
-                let _ = what;
-                Ok(Wants::Text)
-            }
+            Accepts::Text { .. } if shape == Shape::Text => Ok(Wants::Text),
             Accepts::Text { what } => {
                 let message = format!("`{}` of `{}` is a {what}", parameter.name, self.info.name);
                 Err(TemplateError::new(Problem::Argument, message, "write it in quotes"))

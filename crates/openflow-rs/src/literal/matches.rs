@@ -88,7 +88,7 @@ impl MatchTemplate {
     /// A value does not fit its field. The rest of the error concerns callers: a hole without a value, or with one of
     /// another type than the hole was made with.
     pub fn fill(&self, values: &[Value]) -> Result<Option<Match>, FillError> {
-        let mut found = self.base.clone();
+        let mut found = self.base.with_room(self.holes.len());
         for item in &self.holes {
             let trouble = |message| FillError { path: vec![item.place], message };
             let value = item.value.value(values).map_err(trouble)?;
@@ -167,13 +167,21 @@ fn version(to: Subfield, value: Value) -> Option<u128> {
 struct Builder {
     base: Match,
     holes: Vec<Item>,
-    /// Fields with the bits demanded and the item.
-    used: Vec<(Field, u128, usize, Operandless)>,
+    used: Vec<Used>,
     errors: Vec<TemplateError>,
 }
 
-/// Whether an item's address says its version by itself.
-type Operandless = bool;
+/// A field that an item demands.
+#[derive(Clone, Copy)]
+struct Used {
+    field: Field,
+    /// The bits demanded, as far as is known.
+    bits: u128,
+    /// The item.
+    place: usize,
+    /// Whether its address says the version of IP by itself.
+    says_version: bool,
+}
 
 impl Builder {
     fn refuse(&mut self, place: usize, error: TemplateError) {
@@ -250,10 +258,10 @@ impl Builder {
             return self.flags(place, field, written);
         }
         let (value, mask) = operands(term, wanted, &format!("`{text}`")).map_err(|error| error.at(0))?;
-        self.check_unused(place, to, mask)?;
-        let versioned =
+        self.check_unused(to, mask)?;
+        let says_version =
             matches!(value.kind(), Kind::Ip | Kind::Net) && version(to, value_sample(value)).is_some();
-        self.used.push((field, covered(to, mask), place, versioned));
+        self.used.push(Used { field, bits: covered(to, mask), place, says_version });
         let new = Item { place, to, joined, value, mask };
         match (value, mask) {
             (Operand::Constant(value), None) => self.constant(&new, value, None),
@@ -282,42 +290,30 @@ impl Builder {
         let (value, mask) = field.read(text).map_err(|error| {
             TemplateError::new(Problem::Range, error.to_string(), "see ovs-fields(7)").at(0)
         })?;
-        self.check_unused(place, Subfield::whole(field), None)?;
-        self.used.push((field, mask, place, false));
-        match join(self.base.clone().with_masked(field, value, mask)) {
-            Ok(base) => {
-                self.base = base;
-                Ok(())
-            }
-            Err(trouble) => Err(explain(trouble)),
-        }
+        self.check_unused(Subfield::whole(field), None)?;
+        self.used.push(Used { field, bits: mask, place, says_version: false });
+        self.take(join(self.base.clone().with_masked(field, value, mask)))
     }
 
     fn constant(&mut self, item: &Item, value: Value, mask: Option<Value>) -> Result<(), TemplateError> {
-        match item.add(self.base.clone(), value, mask) {
-            Ok(base) => {
-                self.base = base;
-                Ok(())
-            }
-            Err(trouble) => Err(explain(trouble)),
-        }
+        self.take(item.add(self.base.clone(), value, mask))
+    }
+
+    /// The constant part with one item more.
+    fn take(&mut self, base: Result<Match, Trouble>) -> Result<(), TemplateError> {
+        self.base = base.map_err(explain)?;
+        Ok(())
     }
 
     /// A field may come twice only with other bits.
-    fn check_unused(&self, place: usize, to: Subfield, mask: Option<Operand>) -> Result<(), TemplateError> {
+    fn check_unused(&self, to: Subfield, mask: Option<Operand>) -> Result<(), TemplateError> {
         let bits = covered(to, mask);
-        let clash = self
-            .used
-            .iter()
-            .find(|(field, used, other, _)| *field == to.field() && used & bits != 0 && *other != place);
-        match clash {
-            None => Ok(()),
-            Some((field, ..)) => {
-                let message = format!("{field} is given twice");
-                let remedy = "leave one out, or give a value and a mask for both";
-                Err(TemplateError::new(Problem::DuplicateField, message, remedy).name())
-            }
+        if self.used.iter().any(|used| used.field == to.field() && used.bits & bits != 0) {
+            let message = format!("{} is given twice", to.field());
+            let remedy = "leave one out, or give a value and a mask for both";
+            return Err(TemplateError::new(Problem::DuplicateField, message, remedy).name());
         }
+        Ok(())
     }
 
     /// What is sure to be matched, once for each IP version that values could give.
@@ -334,7 +330,7 @@ impl Builder {
     }
 
     fn is_used(&self, field: Field) -> bool {
-        self.used.iter().any(|(used, ..)| *used == field)
+        self.used.iter().any(|used| used.field == field)
     }
 
     fn check_prerequisites(&mut self, items: &[MatchItem]) {
@@ -343,11 +339,11 @@ impl Builder {
             return;
         }
         let assumptions = self.assumptions();
-        for (field, _, place, versioned) in self.used.clone() {
+        for Used { field, place, says_version, .. } in self.used.clone() {
             let needs = match field.info().prerequisite {
                 // `vlan_pcp` itself asks for a tag.
                 Prerequisite::Vlan => continue,
-                Prerequisite::Ipv4 | Prerequisite::Ipv6 if versioned => continue,
+                Prerequisite::Ipv4 | Prerequisite::Ipv6 if says_version => continue,
                 needs => needs,
             };
             let (needs, remedy) = if !assumptions.iter().all(|said| said.meets(needs)) {
