@@ -146,6 +146,9 @@ impl FromStr for Actions {
     /// Reads a list as `ovs-ofctl` takes it after `actions=`; empty text and `drop` are the empty
     /// list. Instructions before actions are refused, as `ovs-ofctl` does.
     fn from_str(text: &str) -> Result<Actions, ParseError> {
+        if nesting(text) > DEPTH_MAX.into() {
+            return Err(ParseError::value(text, "list of actions: they are nested too deep"));
+        }
         let mut actions: Vec<Action> = Vec::new();
         let mut dropped = false;
         let mut rest = text;
@@ -221,6 +224,20 @@ pub(crate) fn next_call<'a>(rest: &mut &'a str) -> Result<Option<Call<'a>>, Pars
     Ok(Some(call))
 }
 
+/// How deep parentheses stand within each other.
+fn nesting(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    for c in text.bytes() {
+        match c {
+            b'(' => depth += 1,
+            b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
 /// The place of the parenthesis that closes the one `text` begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
@@ -258,6 +275,17 @@ mod tests {
         assert_eq!(Actions::drop().to_string(), "drop");
         assert!("drop,output:1".parse::<Actions>().is_err());
         assert!("output:1,drop".parse::<Actions>().is_err());
+    }
+
+    #[test]
+    fn what_is_nested_too_deep_is_refused_and_does_not_exhaust_the_stack() {
+        let nested = |depth: usize| format!("{}output:1{}", "clone(".repeat(depth), ")".repeat(depth));
+        let deepest: Actions = nested(usize::from(DEPTH_MAX) - 1).parse().unwrap();
+        let mut bytes = Vec::new();
+        deepest.encode_instructions(&mut bytes);
+        assert_eq!(Actions::decode_instructions(&mut Reader::new("test", &bytes)), Ok(deepest));
+        assert!(nested(usize::from(DEPTH_MAX) + 1).parse::<Actions>().is_err());
+        assert!(nested(100_000).parse::<Actions>().is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{
     Accepts, ActionTerm, Argument, Arguments, Call, Context, FillError, Kind, Parameter, Part, Problem,
     Refusal, TemplateError, Term, Value, Wanted, Wants,
 };
+use crate::action::DEPTH_MAX;
 use crate::{Actions, MatchError, PortNo, Subfield};
 
 /// An action list with holes, checked; see [`actions`].
@@ -338,6 +339,12 @@ impl Builder {
     }
 
     fn piece(&mut self, context: Context, term: &ActionTerm, path: &[usize]) -> Option<Piece> {
+        if path.len() > DEPTH_MAX.into() {
+            let error =
+                TemplateError::new(Problem::Argument, "actions are nested too deep", "nest them less");
+            self.refuse(path, error);
+            return None;
+        }
         let mut call = match Call::new(context, &term.name) {
             Ok(call) => call,
             Err(error) => {

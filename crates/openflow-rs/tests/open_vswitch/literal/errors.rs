@@ -155,6 +155,18 @@ fn wrong_arguments() {
 }
 
 #[test]
+fn what_is_nested_too_deep() {
+    let nested = |depth: usize| format!("{}dec_ttl{}", "clone(".repeat(depth), ")".repeat(depth));
+    let built = literal::actions(&read::actions(&nested(7))).unwrap().fill(&[]).unwrap();
+    assert_eq!(built.to_string().parse(), Ok(built));
+    let errors = literal::actions(&read::actions(&nested(9))).unwrap_err();
+    assert_eq!(
+        show(&errors),
+        ["Argument [0, 0, 0, 0, 0, 0, 0, 0, 0]: actions are nested too deep; nest them less"]
+    );
+}
+
+#[test]
 fn wrong_types() {
     actions(
         "output(\"p1\")",
@@ -358,6 +370,34 @@ fn what_values_decide_is_no_error_of_the_literal() {
     let frag = frag.unwrap();
     assert_eq!(frag.fill(&[Value::Int(3)]), Ok(None));
     assert!(frag.fill(&[Value::Int(0)]).unwrap().is_some());
+}
+
+/// The address picks the field, and says the version of IP where the field is one of the packet itself.
+#[test]
+fn addresses_of_both_versions_go_to_their_own_fields() {
+    for (text, printed) in [
+        (r#"ip_src: ip"10.0.0.1""#, "ip,nw_src=10.0.0.1"),
+        (r#"ip_src: ip"fe80::1""#, "ipv6,ipv6_src=fe80::1"),
+        (r#"nw_dst: net"10.0.0.0/8""#, "ip,nw_dst=10.0.0.0/8"),
+        (r#"ip_dst: net"fd00::/8""#, "ipv6,ipv6_dst=fd00::/8"),
+        (r#"ip_dst: net"0.0.0.0/0""#, "ip"),
+        (r#"tun_dst: ip"fd00::1""#, "tun_ipv6_dst=fd00::1"),
+        (r#"ip, tun_src: ip"fd00::1""#, "ip,tun_ipv6_src=fd00::1"),
+        (r#"ct_state: "+est+trk", ct_nw_src: ip"fd00::1""#, "ct_state=+est+trk,ct_ipv6_src=fd00::1,ipv6"),
+        (r#"arp, nw_src: ip"10.0.0.1""#, "arp,arp_spa=10.0.0.1"),
+        (r#"ip_dst: ip"fd00::1", nw_proto: 6, tp_dst: 80"#, "tcp6,ipv6_dst=fd00::1,tp_dst=80"),
+        (r#"icmp6, icmp_type: 135, nd_target: ip"fd00::1""#, "icmp6,icmp_type=135,nd_target=fd00::1"),
+        ("untagged", "vlan_tci=0x0000/0x1000"),
+        ("tagged, dl_vlan_pcp: 3", "dl_vlan_pcp=3"),
+        ("dl_vlan: 7", "dl_vlan=7"),
+        (r#"tcp, tcp_flags: "+syn-ack", ip_frag: "no""#, "tcp,nw_frag=no,tcp_flags=+syn-ack"),
+        ("reg5[0..15]: 7", "reg5=0x7/0xffff"),
+        ("reg5[4..7]: 1/1", "reg5=0x10/0x10"),
+    ] {
+        let template =
+            literal::matches(&read::matches(text)).unwrap_or_else(|errors| panic!("{text}: {errors:?}"));
+        assert_eq!(template.fill(&[]).unwrap().unwrap().to_string(), printed, "{text}");
+    }
 }
 
 #[test]
