@@ -1,7 +1,7 @@
 //! Matches and actions as a rule language writes them: checked once, filled with values many times.
 //!
 //! A literal such as `match{metadata: dp, eth_dst: mac}` or `actions[set(reg15, label), resubmit(32)]` arrives
-//! here as terms: names, constants, and numbered holes for what is only known later. [`actions`] and [`matches`]
+//! here as terms: names, constants, and numbered holes for what is only known later. [`actions`] and [`matches()`]
 //! check it against the tables of fields and actions, and give a template; [`ActionsTemplate::fill`] and
 //! [`MatchTemplate::fill`] put values into the holes, without reading text again.
 //!

@@ -42,9 +42,8 @@ impl Body for Pop {
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();
         let start = body.u16()?;
-        let field = oxm::get_short(body)?;
+        let field = oxm::get_id(body)?;
         let bits = body.u16()?;
-        body.zeros(6)?;
         Subfield::new(field, start, bits).and_then(Pop::new).map_err(|error| at.fault(error))
     }
 

@@ -35,9 +35,8 @@ impl Body for Push {
     fn decode(_: Wire, body: &mut Reader<'_>, _: u8) -> Result<Self, DecodeError> {
         let at = body.clone();
         let start = body.u16()?;
-        let field = oxm::get_short(body)?;
+        let field = oxm::get_id(body)?;
         let bits = body.u16()?;
-        body.zeros(6)?;
         Subfield::new(field, start, bits).map(Push::new).map_err(|error| at.fault(error))
     }
 
@@ -67,5 +66,8 @@ fn vectors() {
     ]);
     testing::check_spellings([("push:eth_src", "push:NXM_OF_ETH_SRC[]")]);
     testing::check_refused(["push", "push:reg16", "push:reg0[3..2]"]);
+    // Open vSwitch itself sends this field, and no other, with its long header.
+    let long = "unknown(ffff001800002320001b001effff56084f4e460000020000)";
+    testing::check_spellings([(long, "push:ONFOXM_ET_ACTSET_OUTPUT[30..31]")]);
     testing::check_malformed(["ffff 0018 00002320 001b 0000 00000406 0031 000000000000"]);
 }

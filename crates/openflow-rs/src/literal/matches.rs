@@ -9,7 +9,7 @@ use crate::field::VLAN_PRESENT;
 use crate::flow_match::{ETH_TYPE_IP, ETH_TYPE_IPV6};
 use crate::{Field, Match, MatchError, Prerequisite, Subfield};
 
-/// A match with holes, checked; see [`matches`].
+/// A match with holes, checked; see [`matches()`].
 #[derive(Clone, Debug)]
 pub struct MatchTemplate {
     /// What is constant.
