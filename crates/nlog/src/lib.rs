@@ -35,6 +35,11 @@
 //! - A function with several results in an expression stands for each of them; not in a branch of `if`, nor in an
 //!   aggregate.
 //! - `..` skips columns after positional terms as well. A head names every column.
+//! - A declared type is an alias, which is the type that it names, or an enumeration or record, which is no other. Where
+//!   an enumeration is wanted, a string literal is read as its member; a string that is no literal never is.
+//! - Where `e.field` stands, something must tell the type of `e`; it can be anything in the rule, before or after.
+//! - In a function's body a parameter counts before a constant of the same name. The program's functions have names that
+//!   no built-in function, aggregate or table has.
 //! - Expressions nest [`MAX_NESTING`](syntax::MAX_NESTING) deep, operators of one chain included.
 //!
 //! # Left out on purpose

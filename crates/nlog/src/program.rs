@@ -74,6 +74,11 @@ impl fmt::Display for Place {
 /// only defaults fill is like one that only ordinary rules fill. The program holds no defaults any more: the checker
 /// makes rules over hidden tables of them ([`Role::Hidden`](nlog_data::Role::Hidden)), where this is all said by
 /// ordinary bodies.
+///
+/// *Functions of the program* are [`Function`]s like the built-in ones, whose `evaluate` runs the compiled body: of `if`
+/// only the branch taken; if an argument of a call in it has no value, the call has none, whatever else failed; otherwise
+/// the call fails with the least of its arguments' failures. That is what the body would come to if it stood in place of
+/// the call. Those that make records and read their fields, and `to_string` of enumerations, are `Function`s too.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The table it fills.

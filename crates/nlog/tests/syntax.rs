@@ -89,7 +89,7 @@ fn value(text: &str) -> String {
 fn types() {
     let file = read(
         "## How tunnels\n## are encapsulated.\ntype encap = enum {geneve, \"v x\", stt,};\ntype label = opt<int>;\n\
-         type endpoint = record {host: string, encap: encap, next: set<opt<ip>>,}; type none = record {};\n\
+         type endpoint = record {host: string, encap: encap, next: set<opt<ip>>,}; type none = record {none: none};\n\
          type enum = record; type x = enum;",
     );
     let shown: Vec<String> = file
@@ -116,7 +116,7 @@ fn types() {
             "encap = [\"geneve\", \"v x\", \"stt\"]",
             "label = opt<int>",
             "endpoint = {host: string, encap: encap, next: set<opt<ip>>}",
-            "none = {}",
+            "none = {none: none}",
             "enum = record",
             "x = enum",
         ]

@@ -137,6 +137,7 @@ fn variables_of(node: &Node, into: &mut Vec<usize>) {
     match &node.kind {
         NodeKind::Variable(variable) => into.push(*variable),
         NodeKind::Call(_, nodes)
+        | NodeKind::Apply(_, nodes)
         | NodeKind::List(nodes)
         | NodeKind::Set(nodes)
         | NodeKind::Literal(_, nodes) => {
@@ -144,6 +145,7 @@ fn variables_of(node: &Node, into: &mut Vec<usize>) {
                 variables_of(node, into);
             }
         }
+        NodeKind::Field(_, node) => variables_of(node, into),
         NodeKind::If(a, b, c) => {
             for node in [a, b, c] {
                 variables_of(node, into);

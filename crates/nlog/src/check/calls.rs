@@ -114,6 +114,7 @@ impl Resolver<'_, '_> {
         let mut open: Vec<usize> = (0..self.sites.len()).filter(|&site| self.is_open(site)).collect();
         loop {
             let count = open.len();
+            let read = self.settle_fields();
             // There and back: chains of calls run in either direction.
             for _ in 0..2 {
                 open.reverse();
@@ -123,18 +124,35 @@ impl Resolver<'_, '_> {
                 open.retain(|&site| self.is_open(site));
             }
             let chosen = self.settle_choices();
-            if open.is_empty() {
-                return;
-            }
-            if open.len() == count && !chosen && !self.default_literals(&open) {
+            let idle = open.len() == count && !read && !chosen && !self.settle_fields();
+            if idle && !self.default_literals(&open) {
                 break;
             }
         }
         self.ambiguous = open;
+        self.check_options();
+    }
+
+    /// Reports calls that would make an optional value of an optional one.
+    fn check_options(&mut self) {
+        for number in 0..self.sites.len() {
+            let site = &self.sites[number];
+            let nested = site.terms.iter().find(|&&term| self.types.is_nested_option(term));
+            let Some(&nested) = nested.filter(|_| site.chosen.is_some()) else { continue };
+            let (name, span, ty) = (site.name.name.clone(), site.span, self.types.show(nested));
+            let message = format!(
+                "`{name}` here has to do with {ty}, and an optional value of an optional one is no type"
+            );
+            let help = "what is optional already needs no `some`; `value(…)` takes it out";
+            self.report(Code::TypeMismatch, span, message, help);
+            self.types.forgive(nested);
+        }
     }
 
     /// Reports the calls of which types do not tell which function is meant; after whatever may be the cause.
     pub(super) fn report_ambiguous(&mut self) {
+        // A field of which nothing is known is often what a call lacks.
+        self.report_open_fields();
         for site in std::mem::take(&mut self.ambiguous) {
             self.report_ambiguous_call(site);
         }
@@ -195,9 +213,17 @@ impl Resolver<'_, '_> {
             };
             // Of a comparison, what the other side is made of tells more than the sign.
             let because = self.types.origin(wanted).filter(|origin| *origin != self.sites[number].span);
+            let because = because.or_else(|| self.declared_parameter(&name, index));
             let node = self.node_at(ty, span);
             self.mismatch(&node, message, &found, &wanted_name, because.or(Some(name.span)));
         }
+    }
+
+    /// Where the program declares the type of a function's parameter, or of its result.
+    fn declared_parameter(&self, name: &Ident, index: usize) -> Option<Span> {
+        let declaration = self.scope.declarations.own_functions.get(&name.name)?.declaration;
+        let parameters = declaration.parameters.as_ref()?;
+        Some(parameters.get(index).map(|(_, ty)| ty).or(declaration.result.as_ref())?.span)
     }
 
     /// The value at this place as far as a report needs it.
@@ -218,7 +244,12 @@ impl Resolver<'_, '_> {
             Some(result) => format!("{message} and gives {}", self.types.show(result)),
             None => message,
         };
-        self.report(Code::TypeMismatch, span, message, signatures(nlog_data::function::lookup(&name.name)));
+        self.report(
+            Code::TypeMismatch,
+            span,
+            message,
+            signatures(self.scope.declarations.functions(&name.name)),
+        );
         if let Some(result) = result {
             self.types.forgive(result);
         }
@@ -252,7 +283,7 @@ impl Resolver<'_, '_> {
         }
         let message = format!("nothing tells which `{}` is meant", name.name);
         let help = format!("use its arguments where their types are known: {}", {
-            signatures(nlog_data::function::lookup(&name.name))
+            signatures(self.scope.declarations.functions(&name.name))
         });
         self.report(Code::AmbiguousType, span, message, help);
     }

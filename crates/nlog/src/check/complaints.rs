@@ -20,7 +20,7 @@ impl Resolver<'_, '_> {
             return;
         }
         let tables = declarations.tables.iter().map(|table| table.name.name.as_str());
-        let functions = function::functions().iter().map(|function| &*function.name);
+        let functions = declarations.function_names();
         let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
             Some(near) => {
                 // The table is used, if only by a wrong name.
@@ -45,7 +45,7 @@ impl Resolver<'_, '_> {
             let help = "aggregate in the head of a rule of its own, and use that rule's table here";
             return self.report(Code::Aggregate, name.span, message, help);
         }
-        let functions = function::functions().iter().map(|function| &*function.name);
+        let functions = declarations.function_names();
         let help = match self.scope.nearest(&name.name, functions) {
             Some(near) => format!("did you mean `{near}`?"),
             None => match alike(&name.name).as_slice() {
@@ -70,13 +70,18 @@ impl Resolver<'_, '_> {
         let named = call.arguments.iter().find_map(|argument| argument.name.as_ref()).map(|name| name.span);
         let Some(span) = named.or(call.rest) else { return true };
         let message = format!("`{}` is a function, and its arguments have no names", call.name.name);
-        self.report(Code::NamedArgument, span, message, signatures(function::lookup(&call.name.name)));
+        self.report(
+            Code::NamedArgument,
+            span,
+            message,
+            signatures(self.scope.declarations.functions(&call.name.name)),
+        );
         false
     }
 
     pub(super) fn wrong_count(&mut self, call: &Call, as_atom: bool) {
         let name = &call.name.name;
-        let functions = function::lookup(name);
+        let functions = self.scope.declarations.functions(name);
         let given = call.arguments.len();
         let mut counts: Vec<usize> = functions
             .iter()
@@ -155,18 +160,59 @@ impl Resolver<'_, '_> {
         wanted: &str,
         because: Option<Span>,
     ) {
-        let mut report = Report::new(Code::TypeMismatch, node.span, message, conversion_help(found, wanted));
+        let help = self.conversion_help(found, wanted);
+        let mut report = Report::new(Code::TypeMismatch, node.span, message, help);
         if let Some(origin) = self.types.origin(node.ty).filter(|origin| *origin != node.span) {
-            report = report.label(origin, format!("{found} because of this"));
+            report = report.label(origin, self.because(found, origin));
         }
         if let Some(because) = because.filter(|because| *because != node.span) {
-            report = report.label(because, format!("{wanted} because of this"));
+            report = report.label(because, self.because(wanted, because));
         }
         self.push(report);
         if let NodeKind::Variable(variable) = node.kind {
             self.variables[variable].in_fault = true;
             let ty = self.variables[variable].ty;
             self.types.forgive(ty);
+        }
+    }
+
+    /// Why a type is what it is. Another name of it is told as such.
+    fn because(&self, ty: &str, origin: Span) -> String {
+        let text = self.scope.sources.text(origin);
+        let is_alias = text != ty && self.scope.declarations.types.get(text).is_some();
+        if is_alias {
+            format!("{ty} because of this: `{text}` is {ty}")
+        } else {
+            format!("{ty} because of this")
+        }
+    }
+
+    /// What turns a value of one type into one of the other.
+    fn conversion_help(&self, found: &str, wanted: &str) -> String {
+        let parse = format!("parse_{wanted}");
+        let option_of =
+            |ty: &str| ty.strip_prefix("opt<").and_then(|of| of.strip_suffix('>')).map(str::to_owned);
+        let is_enumeration = || matches!(self.scope.declarations.types.of_word(wanted), Some(Type::Enum(_)));
+        match (found, wanted) {
+            ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
+                format!("`{parse}(…)` turns a string into type {wanted}")
+            }
+            ("string", wanted) if is_enumeration() => {
+                format!(
+                    "only a literal is read as a member of `{wanted}`: declare the column as `{wanted}`, or compare `to_string(…)`"
+                )
+            }
+            (found, wanted) if option_of(wanted).is_some_and(|of| of == found || of == "…") => {
+                "`some(…)` makes it optional".to_owned()
+            }
+            (found, wanted) if option_of(found).is_some_and(|of| of == wanted) => {
+                "`value(…)` takes it out where there is one, `or_else(…, other)` says what counts otherwise"
+                    .to_owned()
+            }
+            (found, "string") if self.scope.declarations.has_text(found) => {
+                "`to_string(…)` turns it into a string".to_owned()
+            }
+            _ => format!("use a value of type {wanted} here, or another variable"),
         }
     }
 
@@ -211,19 +257,5 @@ pub(super) fn literal_help(ty: &Type) -> &'static str {
             "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: match\"reg1=0x1a\""
         }
         _ => "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: actions\"output:3\"",
-    }
-}
-
-/// What turns a value of one type into one of the other.
-fn conversion_help(found: &str, wanted: &str) -> String {
-    let parse = format!("parse_{wanted}");
-    match (found, wanted) {
-        ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
-            format!("`{parse}(…)` turns a string into type {wanted}")
-        }
-        (_, "string") if !function::lookup("to_string").is_empty() => {
-            "`to_string(…)` turns it into a string".to_owned()
-        }
-        _ => format!("use a value of type {wanted} here, or another variable"),
     }
 }

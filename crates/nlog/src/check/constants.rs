@@ -1,12 +1,11 @@
-//! Named constants: found, ordered by what they use, and computed.
+//! Named constants: found and computed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog_data::Type;
 
-use super::cycles::{dependencies_first, tangles};
-use super::declarations::{Constant, Declarations, Usage, named_type};
+use super::declarations::{Constant, Declarations, Usage};
 use super::fold::Hoist;
 use super::resolve::{Resolver, Scope};
 use crate::diagnostic::{Code, Report, Reports};
@@ -27,13 +26,12 @@ impl Hoist for Nowhere {
     }
 }
 
-/// Computes the constants of all files.
-pub(super) fn define<'a>(
+/// The first definition of each name, in name order; reports the others.
+pub(super) fn collect<'a>(
     files: &[&'a ast::File],
-    declarations: &mut Declarations<'a>,
-    sources: &'a Sources,
+    sources: &Sources,
     reports: &mut Reports,
-) {
+) -> Vec<&'a ast::Constant> {
     let mut first: BTreeMap<&'a str, &'a ast::Constant> = BTreeMap::new();
     for constant in files.iter().flat_map(|file| &file.constants) {
         let name = constant.name.name.as_str();
@@ -47,61 +45,26 @@ pub(super) fn define<'a>(
             first.insert(name, constant);
         }
     }
-    let constants: Vec<&'a ast::Constant> = first.into_values().collect();
-    let numbers: BTreeMap<&str, usize> = constants
-        .iter()
-        .enumerate()
-        .map(|(number, constant)| (constant.name.name.as_str(), number))
-        .collect();
-    let edges: Vec<Vec<usize>> = constants
-        .iter()
-        .map(|constant| {
-            let mut names = Vec::new();
-            constant.value.iter().for_each(|value| names_in(value, &mut names));
-            let mut uses: Vec<usize> =
-                names.into_iter().filter_map(|name| numbers.get(name).copied()).collect();
-            uses.sort_unstable();
-            uses.dedup();
-            uses
-        })
-        .collect();
-    for constant in &constants {
-        declarations.constants.insert(&constant.name.name, Constant::Faulty);
-    }
-    let mut circular = vec![false; constants.len()];
-    for tangle in tangles(&edges) {
-        let cycle: Vec<&str> = tangle.cycle.iter().map(|&at| constants[at].name.name.as_str()).collect();
-        let path = [&cycle[..], &cycle[..1]].concat().join(" → ");
-        let message = format!("constants are defined by each other: {path}");
-        let span = constants[tangle.cycle[0]].name.span;
-        reports.push(Report::new(Code::ConstantCycle, span, message, "give one of them a value of its own"));
-        tangle.cycle.iter().chain(&tangle.others).for_each(|&at| circular[at] = true);
-    }
-    for number in dependencies_first(&edges) {
-        if !circular[number] {
-            let constant = constants[number];
-            let value = evaluate(constant, declarations, sources, reports).unwrap_or(Constant::Faulty);
-            declarations.constants.insert(&constant.name.name, value);
-        }
-    }
+    first.into_values().collect()
 }
 
-fn evaluate(
+/// Computes a constant, of which whatever it uses is defined; `None` after a report.
+pub(super) fn evaluate(
     constant: &ast::Constant,
     declarations: &Declarations<'_>,
+    usage: &mut Usage,
     sources: &Sources,
     reports: &mut Reports,
 ) -> Option<Constant> {
     let declared = match &constant.ty {
-        Some(ty) => Some((named_type(ty, reports)?, ty.span)),
+        Some(ty) => Some((declarations.named_type(ty, reports)?, ty.span)),
         None => None,
     };
     let value = constant.value.as_ref()?;
     if let (ExprKind::String(text), None) = (&value.kind, &declared) {
         return Some(Constant::Text(text.clone()));
     }
-    let mut usage = Usage::default();
-    let mut scope = Scope::new(sources, declarations, reports, &mut usage);
+    let mut scope = Scope::new(sources, declarations, reports, usage);
     let mut resolver = Resolver::of_constant(&mut scope, &constant.name.name);
     let node = resolver.expr(value);
     if let Some((ty, span)) = declared {
@@ -125,13 +88,4 @@ fn evaluate(
     let help = "the function has no result for these arguments; use others";
     resolver.report(Code::ConstantRange, value.span, message, help);
     None
-}
-
-fn names_in<'e>(expr: &'e ast::Expr, into: &mut Vec<&'e str>) {
-    if let ExprKind::Name(name) = &expr.kind {
-        into.push(name);
-    }
-    for part in expr.parts() {
-        names_in(part, into);
-    }
 }

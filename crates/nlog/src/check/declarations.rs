@@ -1,10 +1,13 @@
 //! What a program declares: its tables and named constants, by name.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
+use std::sync::Arc;
 
-use nlog_data::{Role, Type, Value};
+use nlog_data::{Function, Role, Type, Value, function};
 
+use super::functions::OwnFunctions;
+use super::named_types::{Hidden, NamedTypes};
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
@@ -67,15 +70,17 @@ pub(super) struct Declarations<'a> {
     pub(super) tables: Vec<Table<'a>>,
     by_name: HashMap<&'a str, usize>,
     pub(super) constants: BTreeMap<&'a str, Constant>,
+    pub(super) types: NamedTypes<'a>,
+    pub(super) own_functions: OwnFunctions<'a>,
     /// Names that syntax errors keep from being declared.
-    perhaps: HashSet<&'a str>,
-    /// Whether a syntax error hides a whole name.
-    nameless: bool,
+    pub(super) hidden: Hidden<'a>,
 }
 
 impl<'a> Declarations<'a> {
-    /// The tables of all files. `files` are in the order in which the first of several declarations stands.
+    /// The types and tables of all files. `files` are in the order in which the first of several declarations stands.
     pub(super) fn collect(files: &[&'a ast::File], sources: &Sources, reports: &mut Reports) -> Self {
+        let hidden = Hidden::of(files);
+        let types = NamedTypes::collect(files, &hidden, sources, reports);
         let mut first: BTreeMap<&'a str, &'a ast::Table> = BTreeMap::new();
         for table in files.iter().flat_map(|file| &file.tables) {
             let name = table.name.name.as_str();
@@ -92,27 +97,54 @@ impl<'a> Declarations<'a> {
                 first.insert(name, table);
             }
         }
-        let tables: Vec<Table<'a>> = first.into_values().map(|table| declare(table, reports)).collect();
-        let by_name =
-            tables.iter().enumerate().map(|(index, table)| (table.name.name.as_str(), index)).collect();
-        let perhaps = files.iter().flat_map(|file| &file.perhaps).map(String::as_str).collect();
-        let nameless = files.iter().any(|file| file.nameless);
-        Declarations { tables, by_name, constants: BTreeMap::new(), perhaps, nameless }
+        let mut declarations = Declarations { types, hidden, ..Declarations::default() };
+        for (index, (name, table)) in first.into_iter().enumerate() {
+            let table = declare(table, &declarations, reports);
+            declarations.tables.push(table);
+            declarations.by_name.insert(name, index);
+        }
+        declarations
     }
 
     /// Whether a name is unknown perhaps only because of a syntax error in its declaration.
     pub(super) fn excuses(&self, name: &str) -> bool {
-        self.nameless || self.perhaps.contains(name)
+        self.hidden.excuses(name)
+    }
+
+    /// Reads a type; reports what is none.
+    pub(super) fn named_type(&self, ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
+        self.types.read(ty, &self.hidden, reports)
+    }
+
+    /// The functions of this name, the program's own and built-in ones; none if the name is unknown.
+    pub(super) fn functions(&self, name: &str) -> &[Arc<Function>] {
+        if let Some(own) = self.own_functions.get(name) {
+            return own.function.as_slice();
+        }
+        match name {
+            "to_string" => self.types.to_string_functions(),
+            _ => function::lookup(name),
+        }
+    }
+
+    /// Whether `to_string` takes values of the type with this name.
+    pub(super) fn has_text(&self, name: &str) -> bool {
+        !matches!(self.types.of_word(name), None | Some(Type::Record(_) | Type::String))
+    }
+
+    /// The names of all functions.
+    pub(super) fn function_names(&self) -> impl Iterator<Item = &str> {
+        function::functions().iter().map(|function| &*function.name).chain(self.own_functions.names())
     }
 
     /// The names that syntax errors keep from being declared.
     pub(super) fn perhaps(&self) -> impl Iterator<Item = &str> {
-        self.perhaps.iter().copied()
+        self.hidden.perhaps.iter().copied()
     }
 
     /// Whether a syntax error hides a whole name.
     pub(super) fn is_nameless(&self) -> bool {
-        self.nameless
+        self.hidden.nameless
     }
 
     /// The number of the table with this name.
@@ -121,7 +153,7 @@ impl<'a> Declarations<'a> {
     }
 }
 
-fn declare<'a>(table: &'a ast::Table, reports: &mut Reports) -> Table<'a> {
+fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: &mut Reports) -> Table<'a> {
     let columns = table.columns.as_ref().map(|columns| {
         let mut by_name: HashMap<&'a str, usize> = HashMap::new();
         for (index, (name, _)) in columns.iter().enumerate() {
@@ -133,8 +165,10 @@ fn declare<'a>(table: &'a ast::Table, reports: &mut Reports) -> Table<'a> {
             }
         }
         let columns = columns.iter();
-        let columns =
-            columns.map(|(name, ty)| Column { name, ty: named_type(ty, reports), type_span: ty.span });
+        let columns = columns.map(|(name, ty)| {
+            let read = declarations.named_type(ty, reports);
+            Column { name, ty: read, type_span: ty.span }
+        });
         Columns { columns: columns.collect(), by_name }
     });
     let key = table
@@ -193,59 +227,6 @@ pub(super) fn unknown_column(name: &Ident, table: &str, columns: &[Column<'_>]) 
 pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
-}
-
-const SCALARS: [(&str, Type); 8] = [
-    ("bool", Type::Bool),
-    ("int", Type::Int),
-    ("string", Type::String),
-    ("mac", Type::Mac),
-    ("ip", Type::Ip),
-    ("net", Type::Net),
-    ("match", Type::Match),
-    ("actions", Type::Actions),
-];
-
-/// The type of this name, unless it is `set` or `list`.
-pub(super) fn scalar(name: &str) -> Option<Type> {
-    SCALARS.iter().find(|(own, _)| *own == name).map(|(_, ty)| ty.clone())
-}
-
-/// Reads a type; reports what is none.
-pub(super) fn named_type(ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
-    let name = ty.name.name.as_str();
-    match (name, &ty.of) {
-        ("set", Some(of)) => named_type(of, reports).map(Type::set),
-        ("list", Some(of)) => named_type(of, reports).map(Type::list),
-        ("set" | "list", None) => {
-            let message = format!("`{name}` lacks the type of its elements");
-            let help = format!("for example: {name}<string>");
-            reports.push(Report::new(Code::UnknownType, ty.span, message, help));
-            None
-        }
-        (_, None) if scalar(name).is_some() => scalar(name),
-        (_, Some(_)) if scalar(name).is_some() => {
-            let message = format!("type `{name}` has no elements");
-            reports.push(Report::new(Code::UnknownType, ty.span, message, format!("write `{name}` alone")));
-            None
-        }
-        _ => {
-            let names = SCALARS.iter().map(|(name, _)| *name).chain(["set", "list"]);
-            let help = match suggest::nearest(name, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => {
-                    "types are bool, int, string, mac, ip, net, match, actions, set<…> and list<…>".to_owned()
-                }
-            };
-            reports.push(Report::new(
-                Code::UnknownType,
-                ty.name.span,
-                format!("unknown type `{name}`"),
-                help,
-            ));
-            None
-        }
-    }
 }
 
 /// Which tables are read, and which names of mistaken ones probably meant one.

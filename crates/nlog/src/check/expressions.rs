@@ -3,8 +3,7 @@
 use nlog_data::{Type, Value, function};
 
 use super::calls::Candidate;
-use super::complaints::literal_help;
-use super::declarations::{Constant, scalar};
+use super::declarations::Constant;
 use super::resolve::{Node, NodeKind, Resolver};
 use super::types::TypeVar;
 use crate::diagnostic::Code;
@@ -68,7 +67,9 @@ impl Resolver<'_, '_> {
                 self.report(Code::LiteralArgument, span, "bits of a field are no value", help);
                 return self.faulty(span);
             }
-            ExprKind::Record(..) | ExprKind::Field(..) | ExprKind::Masked(..) => {
+            ExprKind::Record(name, fields) => return self.record(name, fields, span),
+            ExprKind::Field(value, field) => return self.field(value, field, span),
+            ExprKind::Masked(..) => {
                 self.report(Code::Syntax, span, "not supported yet", "");
                 return self.faulty(span);
             }
@@ -90,6 +91,10 @@ impl Resolver<'_, '_> {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Node {
+        if !self.is_constant(name) {
+            let variable = self.variable(name, span);
+            return Node { kind: NodeKind::Variable(variable), ty: self.variables[variable].ty, span };
+        }
         if let Some(constant) = self.scope.declarations.constants.get(name) {
             let (kind, ty) = match constant.clone() {
                 Constant::Value(value, ty) => (NodeKind::Constant(value), self.types.known(&ty, span)),
@@ -101,38 +106,50 @@ impl Resolver<'_, '_> {
             };
             return Node { kind, ty, span };
         }
-        if !self.variables_allowed {
-            if self.scope.declarations.excuses(name) {
-                self.failed = true;
-                return self.faulty(span);
-            }
-            let names = self.scope.declarations.constants.keys().copied();
-            let help = match self.scope.nearest(name, names) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("define it: const {name} = …;"),
-            };
-            let ident = Ident { name: name.to_owned(), span };
-            self.report_unknown(Code::UnknownConstant, &ident, format!("unknown constant `{name}`"), help);
+        if self.scope.declarations.excuses(name) {
+            self.failed = true;
             return self.faulty(span);
         }
-        let variable = self.variable(name, span);
-        Node { kind: NodeKind::Variable(variable), ty: self.variables[variable].ty, span }
+        let ident = Ident { name: name.to_owned(), span };
+        let names = self.scope.declarations.constants.keys().copied();
+        if self.in_function {
+            let parameters = self.variables.iter().map(|parameter| parameter.name.as_str());
+            let help = match self.scope.nearest(name, parameters.chain(names)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("make it a parameter, or define it: const {name} = …;"),
+            };
+            let message = format!("`{name}` is neither a parameter nor a constant");
+            self.report(Code::UnknownConstant, span, message, help);
+            return self.faulty(span);
+        }
+        let help = match self.scope.nearest(name, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("define it: const {name} = …;"),
+        };
+        self.report_unknown(Code::UnknownConstant, &ident, format!("unknown constant `{name}`"), help);
+        self.faulty(span)
     }
 
     fn prefixed(&mut self, prefix: &str, text: &str, span: Span) -> Node {
-        let ty = scalar(prefix).filter(|ty| !matches!(ty, Type::Bool | Type::Int));
+        let declarations = self.scope.declarations;
+        let hidden = declarations.types.get(prefix).is_some_and(|named| named.ty.is_none());
+        if hidden || declarations.excuses(prefix) {
+            self.failed = true;
+            return self.faulty(span);
+        }
+        let ty = declarations.types.of_word(prefix).filter(|ty| {
+            use Type::{Actions, Enum, Ip, Mac, Match, Net, String};
+            matches!(ty, String | Mac | Ip | Net | Match | Actions | Enum(_))
+        });
         let Some(ty) = ty else {
-            let help = "literals with a type are ip\"…\", net\"…\", mac\"…\", match\"…\" and actions\"…\"";
+            let help = "literals with a type are ip\"…\", net\"…\", mac\"…\", match\"…\", actions\"…\", and those \
+                        of a declared enumeration";
             self.report(Code::UnknownType, span, format!("`{prefix}` is no type of literal"), help);
             return self.faulty(span);
         };
-        match ty.parse_text(text) {
-            Ok(value) => Node { kind: NodeKind::Constant(value), ty: self.types.known(&ty, span), span },
-            Err(error) => {
-                self.report(Code::BadLiteral, span, error.to_string(), literal_help(&ty));
-                Node { kind: NodeKind::Faulty, ty: self.types.known(&ty, span), span }
-            }
-        }
+        let known = self.types.known(&ty, span);
+        let kind = self.text_of(text, &ty, span).map_or(NodeKind::Faulty, NodeKind::Constant);
+        Node { kind, ty: known, span }
     }
 
     pub(super) fn faulty(&mut self, span: Span) -> Node {
@@ -147,7 +164,12 @@ impl Resolver<'_, '_> {
 
     fn call(&mut self, call: &Call) -> Node {
         let name = call.name.name.as_str();
-        let functions = function::lookup(name);
+        if self.scope.declarations.own_functions.is_hidden(name) {
+            self.failed = true;
+            self.taint_call(call);
+            return self.faulty(call.span);
+        }
+        let functions = self.scope.declarations.functions(name);
         if functions.is_empty() {
             self.unknown_function(&call.name);
             self.taint_call(call);

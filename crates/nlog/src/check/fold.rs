@@ -6,6 +6,7 @@ use nlog_data::function::{Multiplicity, Results, Shape};
 use nlog_data::{FailureCode, Type, Value, function};
 
 use super::complaints::literal_help;
+use super::named_types::members;
 use super::resolve::{Node, NodeKind, Resolver};
 use super::sequence;
 use crate::diagnostic::Code;
@@ -47,6 +48,18 @@ impl Resolver<'_, '_> {
             NodeKind::Constant(value) => Expr::Constant(value.clone()),
             NodeKind::Text(text) => Expr::Constant(self.text_literal(text, node)?),
             NodeKind::Call(site, arguments) => return self.lower_call(*site, arguments, node, hoist),
+            NodeKind::Apply(function, arguments) => {
+                let arguments = self.lower_all(arguments, hoist)?;
+                return self.apply(function, arguments, node.span);
+            }
+            NodeKind::Field(site, record) => {
+                let record = self.lower(record, hoist)?;
+                let Some(function) = self.fields[*site].reader.clone() else {
+                    self.failed = true;
+                    return None;
+                };
+                return self.apply(&function, vec![record], node.span);
+            }
             NodeKind::If(condition, then, otherwise) => {
                 let condition = self.lower(condition, hoist)?;
                 match condition {
@@ -82,13 +95,24 @@ impl Resolver<'_, '_> {
 
     fn text_literal(&mut self, text: &str, node: &Node) -> Option<Value> {
         let ty = self.types.resolved(node.ty).unwrap_or(Type::String);
-        match ty.parse_text(text) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.report(Code::BadLiteral, node.span, error.to_string(), literal_help(&ty));
-                None
-            }
-        }
+        self.text_of(text, &ty, node.span)
+    }
+
+    /// The value of this type that the text of a literal stands for, or `None` after a report.
+    pub(super) fn text_of(&mut self, text: &str, ty: &Type, span: Span) -> Option<Value> {
+        let error = match ty.parse_text(text) {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let Type::Enum(of) = ty else {
+            self.report(Code::BadLiteral, span, error.to_string(), literal_help(ty));
+            return None;
+        };
+        let near = self.scope.nearest(text, of.members.iter().map(String::as_str));
+        let meant = near.map(|near| format!("did you mean {near:?}? ")).unwrap_or_default();
+        let help = format!("{meant}the members of `{}` are {}", of.name, members(of));
+        self.report(Code::BadLiteral, span, format!("{text:?} is no member of `{}`", of.name), help);
+        None
     }
 
     fn lower_call(
@@ -113,7 +137,14 @@ impl Resolver<'_, '_> {
             if variable.is_none() {
                 let message =
                     format!("`{}` can have several results, and here stands one value", function.name);
-                let help = format!("bind its results before: `value = {}(…)` in the body", function.name);
+                let help = if self.in_function {
+                    format!(
+                        "give the function a parameter for the value, and let rules bind it: `value = {}(…)`",
+                        function.name
+                    )
+                } else {
+                    format!("bind its results before: `value = {}(…)` in the body", function.name)
+                };
                 self.report(Code::SeveralResults, node.span, message, help);
             }
             return variable.map(Expr::Variable);
@@ -134,6 +165,10 @@ impl Resolver<'_, '_> {
                 Expr::Constant(value) => values.push(value.clone()),
                 _ => return Some(Expr::Call { function: function.clone(), arguments }),
             }
+        }
+        if self.scope.declarations.own_functions.is_faulty(&function.name) {
+            self.failed = true;
+            return None;
         }
         if self.failed && !admits(function, &values) {
             // The mismatch is reported; what the function would say to it only follows.

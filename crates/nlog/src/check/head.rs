@@ -1,6 +1,6 @@
 //! Heads: what a rule fills, and with what.
 
-use nlog_data::{Role, Type, function};
+use nlog_data::{Role, Type};
 
 use super::aggregate;
 use super::declarations::Column;
@@ -27,7 +27,9 @@ impl Resolver<'_, '_> {
             return None;
         }
         let Some(table) = self.scope.declarations.table(&call.name.name) else {
-            if function::lookup(&call.name.name).is_empty() {
+            let declarations = self.scope.declarations;
+            let hidden = declarations.own_functions.is_hidden(&call.name.name);
+            if declarations.functions(&call.name.name).is_empty() && !hidden {
                 self.unknown_table(&call.name);
             } else {
                 let message = format!("`{}` is a function; rules cannot fill it", call.name.name);

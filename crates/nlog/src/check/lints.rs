@@ -38,6 +38,23 @@ impl Resolver<'_, '_> {
         found
     }
 
+    /// Parameters of a function that its body does not use.
+    pub(super) fn unused_parameters(&mut self) {
+        if self.failed {
+            return;
+        }
+        for index in 0..self.variables.len() {
+            let variable = &self.variables[index];
+            if variable.count > 1 || variable.name.starts_with('_') {
+                continue;
+            }
+            let name = &variable.name;
+            let message = format!("{} does not use its parameter `{name}`", self.subject);
+            let help = format!("remove it, or name it `_{name}` to keep it");
+            self.report(Code::UnusedVariable, variable.first, message, help);
+        }
+    }
+
     /// Atoms that no variable or equation connects: every row of one goes with every row of the other. Any other
     /// condition, `!=` among them, only looks at the combinations; it does not spare them.
     pub(super) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {

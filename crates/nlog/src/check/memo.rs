@@ -14,6 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use nlog_data::TableId;
 
 use super::declarations::{Columns, Constant, Declarations, Usage};
+use super::definitions::value_names;
 use super::recursion::Dependency;
 use super::resolve::Scope;
 use super::{CheckedRule, check_rule};
@@ -236,17 +237,20 @@ fn declared(declarations: &Declarations<'_>) -> HashMap<u64, u64> {
         add(&table.name.name, hasher.finish());
     }
     for (name, constant) in &declarations.constants {
-        let what = match constant {
-            Constant::Value(value, ty) => hash(&("value", value, ty)),
-            Constant::Text(text) => hash(&("text", text)),
-            Constant::Faulty => hash("at fault"),
-        };
-        add(name, what);
+        add(name, hash_constant(constant));
     }
     for name in declarations.perhaps() {
         add(name, hash("perhaps"));
     }
     declared
+}
+
+fn hash_constant(constant: &Constant) -> u64 {
+    match constant {
+        Constant::Value(value, ty) => hash(&("value", value, ty)),
+        Constant::Text(text) => hash(&("text", text)),
+        Constant::Faulty => hash("at fault"),
+    }
 }
 
 fn hash_columns(columns: &Columns<'_>, hasher: &mut DefaultHasher) {
@@ -280,6 +284,9 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
             let end = declared.body.as_ref().map_or(declared.name.span, |body| body.span);
             // From its name to the end of its value everything that it says is there.
             sources.text(Span { end: end.end, ..declared.name.span }).hash(&mut hasher);
+            for name in declared.body.iter().flat_map(value_names) {
+                declarations.constants.get(name).map(hash_constant).hash(&mut hasher);
+            }
         }
     }
     hasher.finish()

@@ -1,8 +1,9 @@
 //! From what files say to the program that they mean, or to what is wrong with them.
 //!
-//! In reading order: `declarations` (tables and their columns), `constants`; `resolve` (a rule's atoms and variables),
-//! `expressions`, `openflow` with `literals` (matches and
-//! actions), `head` and `aggregate`, with `types` (unification) and `calls` (which function is meant); `binding`
+//! In reading order: `declarations` (tables and their columns) with `named_types`; `definitions` (in which order) of
+//! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables), `expressions`,
+//! `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types` (unification) and
+//! `calls` (which function is meant); `binding`
 //! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
 //! `recursion` with `cycles`; `defaults` (rows that give way); `memo` (what is known from the last time); `complaints`
 //! (what is said about mistakes) with `suggest` (names near a mistaken one).
@@ -15,14 +16,19 @@ mod constants;
 mod cycles;
 mod declarations;
 mod defaults;
+mod definitions;
+mod evaluate;
 mod expressions;
 mod fold;
+mod functions;
 mod head;
 mod lints;
 mod literals;
 mod memo;
+mod named_types;
 mod normalise;
 mod openflow;
+mod records;
 mod recursion;
 mod resolve;
 mod sequence;
@@ -69,7 +75,7 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
     recursion::imports(sources, &order, &mut reports);
     let mut declarations = Declarations::collect(&files, sources, &mut reports);
     let mut usage = Usage::default();
-    constants::define(&files, &mut declarations, sources, &mut reports);
+    definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
 

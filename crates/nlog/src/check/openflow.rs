@@ -310,7 +310,7 @@ impl Part {
 }
 
 /// How an argument looks before it has a meaning.
-fn shape(expr: &Expr) -> Shape<'_> {
+pub(super) fn shape(expr: &Expr) -> Shape<'_> {
     match &expr.kind {
         ExprKind::Name(name) => Shape::Name(name),
         ExprKind::Bits(name, first, last) => Shape::Bits(&name.name, *first, *last),

@@ -4,13 +4,15 @@
 //! same time unifies types. What is at fault is reported once and then fits everything.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use nlog_data::{Type, Value, function};
+use nlog_data::{Function, Type, Value};
 
 use super::calls::{Candidate, Site};
 use super::complaints::counted;
 use super::declarations::{Column, Columns, Declarations, Usage, duplicate_column, quoted, unknown_column};
 use super::openflow::{Choice, Literal};
+use super::records::FieldSite;
 use super::suggest;
 use super::types::{TypeVar, Types};
 use crate::diagnostic::{Code, Report, Reports, Severity};
@@ -33,6 +35,10 @@ pub(super) enum NodeKind {
     Text(String),
     /// The number of a [`Site`] and the arguments.
     Call(usize, Vec<Node>),
+    /// A function that needs no choice, and the arguments.
+    Apply(Arc<Function>, Vec<Node>),
+    /// The number of a [`FieldSite`] and the record.
+    Field(usize, Box<Node>),
     If(Box<Node>, Box<Node>, Box<Node>),
     List(Vec<Node>),
     Set(Vec<Node>),
@@ -93,8 +99,6 @@ pub(super) struct Scope<'a> {
     pub(super) declarations: &'a Declarations<'a>,
     pub(super) reports: &'a mut Reports,
     pub(super) usage: &'a mut Usage,
-    /// How many more names may be suggested: looking for them is slow.
-    suggestions: usize,
 }
 
 impl<'a> Scope<'a> {
@@ -104,7 +108,7 @@ impl<'a> Scope<'a> {
         reports: &'a mut Reports,
         usage: &'a mut Usage,
     ) -> Self {
-        Scope { sources, declarations, reports, usage, suggestions: 100 }
+        Scope { sources, declarations, reports, usage }
     }
 
     /// The name nearest to a mistaken one.
@@ -113,8 +117,7 @@ impl<'a> Scope<'a> {
         name: &str,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Option<&'n str> {
-        self.suggestions = self.suggestions.checked_sub(1)?;
-        suggest::nearest(name, names)
+        if self.reports.may_suggest() { suggest::nearest(name, names) } else { None }
     }
 }
 
@@ -129,6 +132,7 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) literals: Vec<Literal>,
     /// Values in them whose type is not settled.
     pub(super) choices: Vec<Choice>,
+    pub(super) fields: Vec<FieldSite>,
     /// Whether an error is reported: then the rule yields nothing and no further complaint about binding.
     pub(super) failed: bool,
     /// Whether a type may be unknown because of a mistake that is reported.
@@ -139,8 +143,10 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) ambiguous: Vec<usize>,
     /// What is being resolved, for messages: `` the rule for `x` ``.
     pub(super) subject: String,
-    /// In the definition of a constant there are none.
+    /// In the definition of a constant there are none; in that of a function only its parameters.
     pub(super) variables_allowed: bool,
+    /// Whether a function is defined.
+    pub(super) in_function: bool,
 }
 
 impl<'a, 's> Resolver<'a, 's> {
@@ -150,6 +156,11 @@ impl<'a, 's> Resolver<'a, 's> {
 
     pub(super) fn of_constant(scope: &'s mut Scope<'a>, name: &str) -> Self {
         Resolver { variables_allowed: false, ..Resolver::new(scope, format!("the constant `{name}`")) }
+    }
+
+    pub(super) fn of_function(scope: &'s mut Scope<'a>, name: &str) -> Self {
+        let subject = format!("the function `{name}`");
+        Resolver { variables_allowed: false, in_function: true, ..Resolver::new(scope, subject) }
     }
 
     fn new(scope: &'s mut Scope<'a>, subject: String) -> Self {
@@ -162,11 +173,13 @@ impl<'a, 's> Resolver<'a, 's> {
             sites: Vec::new(),
             literals: Vec::new(),
             choices: Vec::new(),
+            fields: Vec::new(),
             failed: false,
             excused: false,
             lacks_term: false,
             ambiguous: Vec::new(),
             variables_allowed: true,
+            in_function: false,
         }
     }
 
@@ -244,7 +257,13 @@ impl<'a, 's> Resolver<'a, 's> {
             self.scope.usage.read.insert(table);
             return self.table_atom(table, call);
         }
-        if function::lookup(name).is_empty() {
+        if self.scope.declarations.own_functions.is_hidden(name) {
+            self.failed = true;
+            self.taint_call(call);
+            return None;
+        }
+        let functions = self.scope.declarations.functions(name);
+        if functions.is_empty() {
             self.unknown_table(&call.name);
             self.taint_call(call);
             return None;
@@ -255,7 +274,7 @@ impl<'a, 's> Resolver<'a, 's> {
         }
         let terms: Vec<Term> =
             call.arguments.iter().map(|argument| self.term(&argument.value, false)).collect();
-        let candidates = Candidate::of_atom(function::lookup(name), terms.len());
+        let candidates = Candidate::of_atom(functions, terms.len());
         if candidates.is_empty() {
             self.wrong_count(call, true);
             self.taint_call(call);
@@ -416,8 +435,19 @@ impl<'a, 's> Resolver<'a, 's> {
 
     // Names.
 
+    /// Whether a name is no variable's.
     pub(super) fn is_constant(&self, name: &str) -> bool {
-        !self.variables_allowed || self.scope.declarations.constants.contains_key(name)
+        if self.variables_allowed {
+            self.scope.declarations.constants.contains_key(name)
+        } else {
+            !self.by_name.contains_key(name)
+        }
+    }
+
+    /// Makes a variable of a function's parameter.
+    pub(super) fn parameter(&mut self, name: &Ident, ty: &Type, type_span: Span) {
+        let index = self.variable(&name.name, name.span);
+        self.variables[index].ty = self.types.known(ty, type_span);
     }
 
     pub(super) fn variable(&mut self, name: &str, span: Span) -> usize {

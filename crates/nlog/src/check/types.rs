@@ -201,6 +201,21 @@ impl Types {
         }
     }
 
+    /// Whether it is, or holds, an option of an option.
+    pub(super) fn is_nested_option(&self, var: TypeVar) -> bool {
+        let mut in_option = false;
+        let mut var = self.root(var);
+        while let Slot::Set(of) | Slot::List(of) | Slot::Opt(of) = self.slots[var.0 as usize] {
+            let is_option = matches!(self.slots[var.0 as usize], Slot::Opt(_));
+            if in_option && is_option {
+                return true;
+            }
+            in_option = is_option;
+            var = self.root(of);
+        }
+        false
+    }
+
     /// Whether nothing is known of it.
     pub(super) fn is_free(&self, var: TypeVar) -> bool {
         matches!(self.slots[self.root(var).0 as usize], Slot::Free)

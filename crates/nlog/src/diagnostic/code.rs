@@ -81,12 +81,24 @@ codes! {
     "duplicate-column" DuplicateColumn Error,
     /// A constant is defined a second time; the first definition stands.
     "duplicate-constant" DuplicateConstant Error,
-    /// A field, or bits of it, stands twice in a match.
+    /// A field is named a second time, in the declaration of a record, in a record or in a match.
     "duplicate-field" DuplicateField Error,
+    /// A function is defined a second time, or has the name of a built-in one, an aggregate or a table.
+    "duplicate-function" DuplicateFunction Error,
+    /// A member of an enumeration is named a second time.
+    "duplicate-member" DuplicateMember Error,
+    /// A parameter of a function is named a second time.
+    "duplicate-parameter" DuplicateParameter Error,
     /// A rule stands twice; it counts once.
     "duplicate-rule" DuplicateRule Warning,
+    /// A type is declared a second time, or has the name of a built-in one.
+    "duplicate-type" DuplicateType Error,
+    /// Functions call each other in a circle.
+    "function-cycle" FunctionCycle Error,
     /// A match or action is not written as its fields and parameters want it.
     "literal-argument" LiteralArgument Error,
+    /// A record lacks a field.
+    "missing-field" MissingField Error,
     /// The file that an import names is not there.
     "missing-import" MissingImport Error,
     /// Named and positional arguments are mixed, or a function's arguments are named.
@@ -97,12 +109,16 @@ codes! {
     "read-only-field" ReadOnlyField Error,
     /// A function with several results stands where one value is wanted.
     "several-results" SeveralResults Error,
+    /// A type nests too deep or has too many parts, or a function takes too many steps.
+    "too-large" TooLarge Error,
+    /// Types are made of each other in a circle.
+    "type-cycle" TypeCycle Error,
     /// No action has this name, or not in this place.
     "unknown-action" UnknownAction Error,
     /// A key or an atom names a column that its table has not.
     "unknown-column" UnknownColumn Error,
-    /// No field has this name.
-    "unknown-field" UnknownField Error,
     /// The value of a constant uses a name that is no constant.
     "unknown-constant" UnknownConstant Error,
+    /// A record or a match names a field that there is not.
+    "unknown-field" UnknownField Error,
 }

@@ -110,6 +110,8 @@ pub(crate) struct Reports {
     reports: Vec<Report>,
     /// For each unknown name its report.
     unknown: HashMap<(Code, String), usize>,
+    /// How many names were looked for among those that are known.
+    suggestions: usize,
 }
 
 impl Reports {
@@ -119,6 +121,14 @@ impl Reports {
 
     pub(crate) fn len(&self) -> usize {
         self.reports.len()
+    }
+
+    /// Whether one more name may be looked for among those that are known: that is slow, and after a hundred the
+    /// names are not what is wrong.
+    pub(crate) fn may_suggest(&mut self) -> bool {
+        const MOST: usize = 100;
+        self.suggestions += 1;
+        self.suggestions <= MOST
     }
 
     pub(crate) fn has_errors(&self) -> bool {

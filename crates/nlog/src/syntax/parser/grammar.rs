@@ -94,6 +94,9 @@ fn enumeration(p: &mut Parser<'_>) -> Parsed {
 fn record(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::RecordKw);
     p.bump();
+    if p.current() == K::RBrace {
+        return p.unexpected("a field", "a record has at least one field: record {host: string}");
+    }
     columns(p, K::RBrace, "field", "for example: type endpoint = record {host: string, ip: ip};")
 }
 

@@ -1,0 +1,179 @@
+//! Named constants and functions: ordered by what they use, and defined one after the other.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use openflow_rs::literal::{self, Context, Wants};
+
+use super::constants;
+use super::cycles::{Tangle, dependencies_first, tangles};
+use super::declarations::{Constant, Declarations, Usage, quoted};
+use super::{functions, openflow};
+use crate::diagnostic::{Code, Report, Reports};
+use crate::source::Sources;
+use crate::syntax::ast::{self, Expr, ExprKind, FunctionDeclaration, Ident};
+
+enum Definition<'a> {
+    Constant(&'a ast::Constant),
+    Function(&'a FunctionDeclaration),
+}
+
+/// Defines the constants and functions of all files.
+pub(super) fn define<'a>(
+    files: &[&'a ast::File],
+    declarations: &mut Declarations<'a>,
+    usage: &mut Usage,
+    sources: &'a Sources,
+    reports: &mut Reports,
+) {
+    let constants = constants::collect(files, sources, reports);
+    let functions = functions::collect(files, declarations, sources, reports);
+    for constant in &constants {
+        declarations.constants.insert(&constant.name.name, Constant::Faulty);
+    }
+    let definitions: Vec<Definition<'a>> = constants
+        .into_iter()
+        .map(Definition::Constant)
+        .chain(functions.into_iter().map(Definition::Function))
+        .collect();
+    let edges = edges(&definitions);
+    let mut circular = vec![false; definitions.len()];
+    for tangle in tangles(&edges) {
+        report_cycle(&tangle, &definitions, reports);
+        tangle.cycle.iter().chain(&tangle.others).for_each(|&at| circular[at] = true);
+    }
+    for number in dependencies_first(&edges) {
+        if circular[number] {
+            continue;
+        }
+        match definitions[number] {
+            Definition::Constant(constant) => {
+                let value = constants::evaluate(constant, declarations, usage, sources, reports);
+                declarations.constants.insert(&constant.name.name, value.unwrap_or(Constant::Faulty));
+            }
+            Definition::Function(function) => {
+                functions::define(function, declarations, usage, sources, reports);
+            }
+        }
+    }
+}
+
+impl<'a> Definition<'a> {
+    fn name(&self) -> &'a Ident {
+        match self {
+            Definition::Constant(constant) => &constant.name,
+            Definition::Function(function) => &function.name,
+        }
+    }
+
+    fn is_function(&self) -> bool {
+        matches!(self, Definition::Function(_))
+    }
+}
+
+/// The definitions that each one uses.
+fn edges(definitions: &[Definition<'_>]) -> Vec<Vec<usize>> {
+    let (mut constants, mut functions) = (HashMap::new(), HashMap::new());
+    for (number, definition) in definitions.iter().enumerate() {
+        let numbers = if definition.is_function() { &mut functions } else { &mut constants };
+        numbers.insert(definition.name().name.as_str(), number);
+    }
+    let uses = |definition: &Definition<'_>| {
+        let mut names = Names::default();
+        let mut parameters: HashSet<&str> = HashSet::new();
+        match definition {
+            Definition::Constant(constant) => constant.value.iter().for_each(|value| names.add(value)),
+            Definition::Function(function) => {
+                function.body.iter().for_each(|value| names.add(value));
+                parameters.extend(function.parameters.iter().flatten().map(|(name, _)| name.name.as_str()));
+            }
+        }
+        let values = names.values.into_iter().filter(|name| !parameters.contains(name));
+        let values = values.filter_map(|name| constants.get(name).copied());
+        let mut uses: Vec<usize> =
+            values.chain(names.calls.into_iter().filter_map(|name| functions.get(name).copied())).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        uses
+    };
+    definitions.iter().map(uses).collect()
+}
+
+/// The names in an expression.
+#[derive(Default)]
+struct Names<'e> {
+    values: Vec<&'e str>,
+    calls: Vec<&'e str>,
+}
+
+impl<'e> Names<'e> {
+    fn add(&mut self, expr: &'e Expr) {
+        match &expr.kind {
+            ExprKind::Name(name) => self.values.push(name),
+            ExprKind::Call(call) => self.calls.push(&call.name.name),
+            ExprKind::Actions(actions) => {
+                return actions.iter().for_each(|action| self.add_action(action, Context::Flow));
+            }
+            _ => {}
+        }
+        for part in expr.parts() {
+            self.add(part);
+        }
+    }
+}
+
+impl<'e> Names<'e> {
+    /// The names of actions and fields are no functions' and constants'.
+    fn add_action(&mut self, action: &'e Expr, context: Context) {
+        let ExprKind::Call(call) = &action.kind else { return };
+        let Ok(mut known) = literal::Call::new(context, &call.name.name) else { return };
+        for argument in &call.arguments {
+            let label = argument.name.as_ref().map(|label| label.name.as_str());
+            match known.argument(label, openflow::shape(&argument.value)) {
+                Ok(Wants::Value(_)) => self.add(&argument.value),
+                Ok(Wants::Action(context)) => self.add_action(&argument.value, context),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+}
+
+/// The names in an expression that may be constants'.
+pub(super) fn value_names(expr: &Expr) -> Vec<&str> {
+    let mut names = Names::default();
+    names.add(expr);
+    names.values
+}
+
+fn report_cycle(tangle: &Tangle, definitions: &[Definition<'_>], reports: &mut Reports) {
+    let name = |&at: &usize| definitions[at].name().name.as_str();
+    let cycle: Vec<&str> = tangle.cycle.iter().map(name).collect();
+    let path = [&cycle[..], &cycle[..1]].concat().join(" → ");
+    let others: BTreeMap<&str, ()> = tangle.others.iter().map(|at| (name(at), ())).collect();
+    let too = match others.is_empty() {
+        true => String::new(),
+        false => format!("; {} too", quoted(others.into_keys())),
+    };
+    let function = tangle.cycle.iter().find(|&&at| definitions[at].is_function());
+    let (code, at, message, help) = match function {
+        None => {
+            let message = format!("constants are defined by each other: {path}{too}");
+            (Code::ConstantCycle, tangle.cycle[0], message, "give one of them a value of its own")
+        }
+        Some(&at) => {
+            let message = match cycle.as_slice() {
+                [one] => format!("function `{one}` calls itself{too}"),
+                _ => format!("functions are defined by each other: {path}{too}"),
+            };
+            let help = "nlog has no recursion: let `range` or `element_at` in the body of a rule count, and \
+                        an aggregate collect";
+            (Code::FunctionCycle, at, message, help)
+        }
+    };
+    let mut report = Report::new(code, definitions[at].name().span, message, help);
+    if function.is_some() {
+        for &other in tangle.cycle.iter().filter(|&&other| other != at) {
+            report = report.label(definitions[other].name().span, "and this");
+        }
+    }
+    reports.push(report);
+}

@@ -1,0 +1,492 @@
+//! The types that a program declares: found, ordered by what they are made of, and read.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use nlog_data::function::{Evaluate, Function, Multiplicity, Parameter, Results, Shape};
+use nlog_data::{Enumeration, Failure, Record, Type, Value, function};
+
+use super::cycles::{dependencies_first, tangles};
+use super::declarations::quoted;
+use super::suggest;
+use crate::diagnostic::{Code, Report, Reports};
+use crate::source::Sources;
+use crate::syntax::MAX_NESTING;
+use crate::syntax::ast::{self, Ident, Span, TypeDeclaration, TypeDefinition, TypeRef};
+
+/// Types may have this many parts: a record that holds two of another, and that two of a third, doubles with each.
+const MOST_PARTS: usize = 10_000;
+
+/// A declared type.
+pub(super) struct Named<'a> {
+    pub(super) declaration: &'a TypeDeclaration,
+    /// `None` if a mistake that is reported hides it.
+    pub(super) ty: Option<Type>,
+}
+
+/// What makes and reads records of one type.
+struct Parts {
+    make: Arc<Function>,
+    fields: Vec<Arc<Function>>,
+}
+
+/// The declared types, by name.
+#[derive(Default)]
+pub(super) struct NamedTypes<'a> {
+    by_name: BTreeMap<&'a str, Named<'a>>,
+    /// By the name of a record type.
+    records: HashMap<&'a str, Parts>,
+    /// `to_string`: the built-in ones, and one for each enumeration.
+    to_string: Vec<Arc<Function>>,
+}
+
+/// Names that syntax errors keep from being declared.
+#[derive(Default)]
+pub(super) struct Hidden<'a> {
+    pub(super) perhaps: HashSet<&'a str>,
+    /// Whether a syntax error hides a whole name.
+    pub(super) nameless: bool,
+}
+
+impl<'a> Hidden<'a> {
+    pub(super) fn of(files: &[&'a ast::File]) -> Self {
+        let perhaps = files.iter().flat_map(|file| &file.perhaps).map(String::as_str).collect();
+        Hidden { perhaps, nameless: files.iter().any(|file| file.nameless) }
+    }
+
+    /// Whether a name is unknown perhaps only because of a syntax error in its declaration.
+    pub(super) fn excuses(&self, name: &str) -> bool {
+        self.nameless || self.perhaps.contains(name)
+    }
+}
+
+const SCALARS: [(&str, Type); 8] = [
+    ("bool", Type::Bool),
+    ("int", Type::Int),
+    ("string", Type::String),
+    ("mac", Type::Mac),
+    ("ip", Type::Ip),
+    ("net", Type::Net),
+    ("match", Type::Match),
+    ("actions", Type::Actions),
+];
+
+/// Types of which another type is a part, and how to make them of it.
+const CONTAINERS: [(&str, fn(Type) -> Type); 3] =
+    [("set", Type::set), ("list", Type::list), ("opt", Type::opt)];
+
+fn scalar(name: &str) -> Option<Type> {
+    SCALARS.iter().find(|(own, _)| *own == name).map(|(_, ty)| ty.clone())
+}
+
+fn container(name: &str) -> Option<fn(Type) -> Type> {
+    CONTAINERS.iter().find(|(own, _)| *own == name).map(|(_, make)| *make)
+}
+
+/// The names of all built-in types.
+pub(super) fn builtin_names<'n>() -> impl Iterator<Item = &'n str> {
+    SCALARS.iter().map(|(name, _)| *name).chain(CONTAINERS.iter().map(|(name, _)| *name))
+}
+
+impl<'a> NamedTypes<'a> {
+    /// The types of all files. `files` are in the order in which the first of several declarations stands.
+    pub(super) fn collect(
+        files: &[&'a ast::File],
+        hidden: &Hidden<'_>,
+        sources: &Sources,
+        reports: &mut Reports,
+    ) -> Self {
+        let declarations = first_of_each(files, sources, reports);
+        let numbers: HashMap<&str, usize> =
+            declarations.iter().enumerate().map(|(number, ty)| (ty.name.name.as_str(), number)).collect();
+        let edges: Vec<Vec<usize>> = declarations.iter().map(|ty| parts_of(ty, &numbers)).collect();
+        let mut types = NamedTypes::default();
+        for declaration in &declarations {
+            types.by_name.insert(&declaration.name.name, Named { declaration, ty: None });
+        }
+        let mut circular = vec![false; declarations.len()];
+        for tangle in tangles(&edges) {
+            let name = |&at: &usize| declarations[at].name.name.as_str();
+            let cycle: Vec<&str> = tangle.cycle.iter().map(name).collect();
+            let message = match cycle.as_slice() {
+                [one] => format!("type `{one}` is made of itself"),
+                _ => format!(
+                    "types are made of each other: {}",
+                    [&cycle[..], &cycle[..1]].concat().join(" → ")
+                ),
+            };
+            let help = "values are finite: let a table hold one part, and name it here by its key";
+            let span = declarations[tangle.cycle[0]].name.span;
+            reports.push(Report::new(Code::TypeCycle, span, message, help));
+            tangle.cycle.iter().chain(&tangle.others).for_each(|&at| circular[at] = true);
+        }
+        let mut sizes = HashMap::new();
+        for number in dependencies_first(&edges) {
+            if !circular[number] {
+                types.define(declarations[number], &mut sizes, hidden, reports);
+            }
+        }
+        types.to_string = function::lookup("to_string").to_vec();
+        let enumerations = types.by_name.iter().filter_map(|(name, named)| match &named.ty {
+            Some(Type::Enum(of)) if of.name == *name => Some(of),
+            _ => None,
+        });
+        types.to_string.extend(enumerations.map(text_of));
+        types
+    }
+
+    /// Reads one declaration, whose parts are read.
+    fn define(
+        &mut self,
+        declaration: &'a TypeDeclaration,
+        sizes: &mut HashMap<&'a str, Size>,
+        hidden: &Hidden<'_>,
+        reports: &mut Reports,
+    ) {
+        let name = declaration.name.name.as_str();
+        let ty = match &declaration.definition {
+            None => None,
+            Some(TypeDefinition::Alias(ty)) => self.read(ty, hidden, reports),
+            Some(TypeDefinition::Enum(members)) => enumeration(&declaration.name, members, reports),
+            Some(TypeDefinition::Record(fields)) => {
+                self.record_type(&declaration.name, fields, hidden, reports)
+            }
+        };
+        let size = Size::of(declaration, sizes);
+        let ty = ty.filter(|_| {
+            let fits = size.depth <= MAX_NESTING && size.parts <= MOST_PARTS;
+            if !fits {
+                let (message, help) = if size.depth > MAX_NESTING {
+                    (
+                        format!("type `{name}` nests more than {MAX_NESTING} types in each other"),
+                        "name some of its parts by keys of tables instead",
+                    )
+                } else {
+                    (
+                        format!("type `{name}` has more than {MOST_PARTS} parts"),
+                        "let a table hold some of them, and name them here by its key",
+                    )
+                };
+                reports.push(Report::new(Code::TooLarge, declaration.name.span, message, help));
+            }
+            fits
+        });
+        // What is too large is refused once; what it is part of starts anew.
+        sizes.insert(name, if ty.is_some() { size } else { Size { depth: 1, parts: 1 } });
+        if let Some(Type::Record(record)) = &ty
+            && record.name == name
+        {
+            self.records.insert(name, Parts::of(record));
+        }
+        if let Some(named) = self.by_name.get_mut(name) {
+            named.ty = ty;
+        }
+    }
+
+    fn record_type(
+        &self,
+        name: &Ident,
+        fields: &[(Ident, TypeRef)],
+        hidden: &Hidden<'_>,
+        reports: &mut Reports,
+    ) -> Option<Type> {
+        let mut known = true;
+        let mut spans: HashMap<&str, Span> = HashMap::new();
+        let mut read = Vec::with_capacity(fields.len());
+        for (field, ty) in fields {
+            if let Some(&earlier) = spans.get(field.name.as_str()) {
+                let message = format!("record `{}` has two fields `{}`", name.name, field.name);
+                let help = "fields of a record have different names; rename one";
+                let report = Report::new(Code::DuplicateField, field.span, message, help);
+                reports.push(report.label(earlier, "first named here"));
+                continue;
+            }
+            spans.insert(&field.name, field.span);
+            match self.read(ty, hidden, reports) {
+                Some(ty) => read.push((field.name.clone(), ty)),
+                None => known = false,
+            }
+        }
+        known.then(|| Type::Record(Arc::new(Record { name: name.name.clone(), fields: read })))
+    }
+
+    /// The declared type of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&Named<'a>> {
+        self.by_name.get(name)
+    }
+
+    /// The names of all declared types.
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.by_name.keys().copied()
+    }
+
+    /// The type that this word alone stands for, built in or declared; `None` of one that is at fault too.
+    pub(super) fn of_word(&self, name: &str) -> Option<Type> {
+        scalar(name).or_else(|| self.get(name)?.ty.clone())
+    }
+
+    /// `to_string`, which takes enumerations beside what it takes of itself.
+    pub(super) fn to_string_functions(&self) -> &[Arc<Function>] {
+        &self.to_string
+    }
+
+    /// The function that makes records of this type from its fields.
+    pub(super) fn constructor(&self, record: &Record) -> Option<Arc<Function>> {
+        Some(self.records.get(record.name.as_str())?.make.clone())
+    }
+
+    /// The function that reads a field, by its place.
+    pub(super) fn reader(&self, record: &Record, place: usize) -> Option<Arc<Function>> {
+        self.records.get(record.name.as_str())?.fields.get(place).cloned()
+    }
+
+    /// Where the type of a record's field is declared.
+    pub(super) fn field_type_span(&self, record: &Record, field: &str) -> Option<Span> {
+        match self.get(&record.name)?.declaration.definition.as_ref()? {
+            TypeDefinition::Record(fields) => {
+                fields.iter().find(|(own, _)| own.name == field).map(|(_, ty)| ty.span)
+            }
+            _ => None,
+        }
+    }
+
+    /// Reads a type; reports what is none.
+    pub(super) fn read(&self, ty: &TypeRef, hidden: &Hidden<'_>, reports: &mut Reports) -> Option<Type> {
+        let name = ty.name.name.as_str();
+        let wrong = |reports: &mut Reports, span, message: String, help: String| {
+            reports.push(Report::new(Code::UnknownType, span, message, help));
+            None
+        };
+        match (container(name), &ty.of) {
+            (Some(make), Some(of)) => {
+                let of = self.read(of, hidden, reports)?;
+                if let ("opt", Type::Opt(inner)) = (name, &of) {
+                    let message = format!(
+                        "`{}` is no type: a value that is none would be both, none and some(none)",
+                        show(ty)
+                    );
+                    return wrong(reports, ty.span, message, format!("write opt<{inner}>"));
+                }
+                Some(make(of))
+            }
+            (Some(_), None) => {
+                let message = format!("`{name}` lacks the type of its elements");
+                wrong(reports, ty.span, message, format!("for example: {name}<string>"))
+            }
+            (None, Some(_)) if scalar(name).is_some() || self.by_name.contains_key(name) => {
+                let message = format!("type `{name}` has no elements");
+                wrong(reports, ty.span, message, format!("write `{name}` alone"))
+            }
+            (None, _) => match (scalar(name), self.by_name.get(name)) {
+                (Some(ty), _) => Some(ty),
+                (None, Some(named)) => named.ty.clone(),
+                (None, None) => {
+                    self.unknown(&ty.name, hidden, reports);
+                    None
+                }
+            },
+        }
+    }
+
+    /// Reports a name that is no type's.
+    pub(super) fn unknown(&self, name: &Ident, hidden: &Hidden<'_>, reports: &mut Reports) {
+        if hidden.excuses(&name.name) {
+            return;
+        }
+        let near = if reports.may_suggest() {
+            suggest::nearest(&name.name, builtin_names().chain(self.names()))
+        } else {
+            None
+        };
+        let help = match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => {
+                "types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, and those \
+                 that the program declares"
+                    .to_owned()
+            }
+        };
+        let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);
+        reports.push_unknown(&name.name, report);
+    }
+}
+
+/// As it is written, without layout.
+fn show(ty: &TypeRef) -> String {
+    match &ty.of {
+        Some(of) => format!("{}<{}>", ty.name.name, show(of)),
+        None => ty.name.name.clone(),
+    }
+}
+
+/// The first declaration of each name, in name order; reports the others.
+fn first_of_each<'a>(
+    files: &[&'a ast::File],
+    sources: &Sources,
+    reports: &mut Reports,
+) -> Vec<&'a TypeDeclaration> {
+    let mut first: BTreeMap<&'a str, &'a TypeDeclaration> = BTreeMap::new();
+    for declaration in files.iter().flat_map(|file| &file.types) {
+        let name = declaration.name.name.as_str();
+        let span = declaration.name.span;
+        if builtin_names().any(|builtin| builtin == name) {
+            let message = format!("type `{name}` is built in");
+            let help = "give this type another name";
+            reports.push(Report::new(Code::DuplicateType, span, message, help));
+        } else if let Some(earlier) = first.get(name) {
+            let message =
+                format!("type `{name}` is declared already, at {}", sources.place(earlier.name.span));
+            let help = "remove one of the declarations, or give this type another name";
+            let report = Report::new(Code::DuplicateType, span, message, help);
+            reports.push(report.label(earlier.name.span, "declared here"));
+        } else {
+            first.insert(name, declaration);
+        }
+    }
+    first.into_values().collect()
+}
+
+/// The types that a declaration names.
+fn references(declaration: &TypeDeclaration) -> Vec<&TypeRef> {
+    match &declaration.definition {
+        Some(TypeDefinition::Alias(ty)) => vec![ty],
+        Some(TypeDefinition::Record(fields)) => fields.iter().map(|(_, ty)| ty).collect(),
+        Some(TypeDefinition::Enum(_)) | None => Vec::new(),
+    }
+}
+
+/// The numbers of the declared types in a declaration.
+fn parts_of(declaration: &TypeDeclaration, numbers: &HashMap<&str, usize>) -> Vec<usize> {
+    let mut parts = Vec::new();
+    for mut ty in references(declaration) {
+        while let Some(of) = &ty.of {
+            ty = of;
+        }
+        parts.extend(numbers.get(ty.name.name.as_str()));
+    }
+    parts.sort_unstable();
+    parts.dedup();
+    parts
+}
+
+/// How large a type is, all its parts counted as often as they occur.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    depth: usize,
+    parts: usize,
+}
+
+impl Size {
+    fn of(declaration: &TypeDeclaration, sizes: &HashMap<&str, Size>) -> Size {
+        let mut size = Size { depth: 0, parts: 0 };
+        for mut ty in references(declaration) {
+            let mut levels = 0;
+            while let Some(of) = &ty.of {
+                ty = of;
+                levels += 1;
+            }
+            let part = sizes.get(ty.name.name.as_str()).copied().unwrap_or(Size { depth: 1, parts: 1 });
+            size.depth = size.depth.max(part.depth + levels);
+            size.parts = size.parts.saturating_add(part.parts.saturating_add(levels));
+        }
+        let own = usize::from(!matches!(declaration.definition, Some(TypeDefinition::Alias(_))));
+        Size { depth: size.depth + own, parts: size.parts.saturating_add(own) }
+    }
+}
+
+fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Option<Type> {
+    let mut spans: HashMap<&str, Span> = HashMap::new();
+    let mut texts = Vec::with_capacity(members.len());
+    for member in members {
+        if let Some(&earlier) = spans.get(member.name.as_str()) {
+            let message = format!("enumeration `{}` has two members {:?}", name.name, member.name);
+            let report = Report::new(Code::DuplicateMember, member.span, message, "remove one of the two");
+            reports.push(report.label(earlier, "first named here"));
+        } else {
+            spans.insert(&member.name, member.span);
+            texts.push(member.name.clone());
+        }
+    }
+    Some(Type::Enum(Arc::new(Enumeration { name: name.name.clone(), members: texts })))
+}
+
+/// What is said of an enumeration's members, for help: `` `"a"`, `"b"` ``, a few at most.
+pub(super) fn members(of: &Enumeration) -> String {
+    const MOST: usize = 12;
+    let texts: Vec<String> =
+        of.members.iter().take(MOST).map(|text| Value::from(text.as_str()).to_string()).collect();
+    let more = if of.members.len() > MOST { " and others" } else { "" };
+    format!("{}{more}", quoted(texts.iter().map(String::as_str)))
+}
+
+fn column(name: &str, ty: Type) -> Parameter {
+    Parameter { name: Cow::Owned(name.to_owned()), shape: Shape::Is(ty) }
+}
+
+fn internal(
+    name: String,
+    parameters: Vec<Parameter>,
+    result: Parameter,
+    doc: String,
+    evaluate: Box<Evaluate>,
+) -> Arc<Function> {
+    Arc::new(Function {
+        name: Cow::Owned(name),
+        parameters,
+        variadic: false,
+        results: vec![result],
+        multiplicity: Multiplicity::One,
+        may_fail: false,
+        doc: Cow::Owned(doc),
+        examples: Vec::new(),
+        evaluate,
+    })
+}
+
+/// `to_string` of an enumeration, whose values are texts already.
+fn text_of(of: &Arc<Enumeration>) -> Arc<Function> {
+    let misfit = Failure::range("to_string: the argument is not of its parameter's type");
+    let evaluate = move |arguments: &[Value]| match arguments {
+        [text @ Value::String(_)] => Ok(Results::One(text.clone())),
+        _ => Err(misfit.clone()),
+    };
+    internal(
+        "to_string".to_owned(),
+        vec![column("value", Type::Enum(of.clone()))],
+        column("text", Type::String),
+        format!("The text of a member of {}.", of.name),
+        Box::new(evaluate),
+    )
+}
+
+impl Parts {
+    /// Their names hold signs that no name of the source has.
+    fn of(record: &Arc<Record>) -> Parts {
+        let name = &record.name;
+        let make = internal(
+            format!("{name}{{}}"),
+            record.fields.iter().map(|(name, ty)| column(name, ty.clone())).collect(),
+            column("record", Type::Record(record.clone())),
+            format!("The {name} of these fields."),
+            Box::new(|arguments: &[Value]| Ok(Results::One(Value::record(arguments.iter().cloned())))),
+        );
+        let fields = record.fields.iter().enumerate().map(|(place, (field, ty))| {
+            let misfit = Failure::range(format!("{name}.{field}: the argument is no {name}"));
+            let evaluate = move |arguments: &[Value]| match arguments {
+                [Value::Record(values)] => {
+                    values.get(place).cloned().map(Results::One).ok_or_else(|| misfit.clone())
+                }
+                _ => Err(misfit.clone()),
+            };
+            internal(
+                format!("{name}.{field}"),
+                vec![column("record", Type::Record(record.clone()))],
+                column(field, ty.clone()),
+                format!("The field {field} of a {name}."),
+                Box::new(evaluate),
+            )
+        });
+        Parts { fields: fields.collect(), make }
+    }
+}

@@ -1,0 +1,229 @@
+//! Records: made of their fields, and read.
+
+use std::sync::Arc;
+
+use nlog_data::{Function, Record, Type};
+
+use super::declarations::quoted;
+use super::resolve::{Node, NodeKind, Resolver};
+use super::types::TypeVar;
+use crate::diagnostic::{Code, Report};
+use crate::syntax::ast::{Expr, Ident, Span};
+
+/// A place where a field is read.
+#[derive(Debug)]
+pub(super) struct FieldSite {
+    field: Ident,
+    /// The type of the record.
+    record: TypeVar,
+    record_span: Span,
+    /// The type of the field.
+    ty: TypeVar,
+    span: Span,
+    /// Whether its type is not found out yet, nor that there is none.
+    open: bool,
+    /// What reads the field; stays empty after a report.
+    pub(super) reader: Option<Arc<Function>>,
+}
+
+impl Resolver<'_, '_> {
+    /// `name{field: value, …}`
+    pub(super) fn record(&mut self, name: &Ident, fields: &[(Ident, Expr)], span: Span) -> Node {
+        let Some(record) = self.record_type(name) else {
+            fields.iter().for_each(|(_, value)| self.taint(value));
+            return self.faulty(span);
+        };
+        let mut given: Vec<Option<(Span, Node)>> = record.fields.iter().map(|_| None).collect();
+        let mut faulty = false;
+        for (field, value) in fields {
+            let Some((place, ty)) = record.field(&field.name) else {
+                self.unknown_field(field, &record);
+                self.taint(value);
+                faulty = true;
+                continue;
+            };
+            if let Some((earlier, _)) = &given[place] {
+                let message = format!("field `{}` is given twice", field.name);
+                let report =
+                    Report::new(Code::DuplicateField, field.span, message, "give each field one value");
+                let report = report.label(*earlier, "first given here");
+                self.push(report);
+                self.taint(value);
+                faulty = true;
+                continue;
+            }
+            let declared = self.scope.declarations.types.field_type_span(&record, &field.name);
+            let wanted = self.types.known(ty, declared.unwrap_or(field.span));
+            let node = self.expr(value);
+            let what = format!("field `{}` of `{}`", field.name, record.name);
+            self.expect(&node, wanted, &what, declared);
+            given[place] = Some((field.span, node));
+        }
+        let missing = record.fields.iter().zip(&given).filter(|(_, given)| given.is_none());
+        let missing: Vec<&str> = missing.map(|((name, _), _)| name.as_str()).collect();
+        if !missing.is_empty() && !faulty {
+            let what = if missing.len() == 1 { "field" } else { "fields" };
+            let message = format!("`{}` lacks the {what} {}", record.name, quoted(missing.iter().copied()));
+            let example: Vec<String> = missing.iter().map(|name| format!("{name}: …")).collect();
+            let help = format!("give every field a value: {}", example.join(", "));
+            self.report(Code::MissingField, span, message, help);
+            faulty = true;
+        }
+        let ty = self.types.known(&Type::Record(record.clone()), span);
+        let nodes: Option<Vec<Node>> = given.into_iter().map(|given| Some(given?.1)).collect();
+        match (nodes, self.scope.declarations.types.constructor(&record)) {
+            (Some(nodes), Some(make)) if !faulty => Node { kind: NodeKind::Apply(make, nodes), ty, span },
+            _ => {
+                self.failed = true;
+                Node { kind: NodeKind::Faulty, ty, span }
+            }
+        }
+    }
+
+    /// The record type of this name, or `None` after a report.
+    fn record_type(&mut self, name: &Ident) -> Option<Arc<Record>> {
+        let declarations = self.scope.declarations;
+        self.failed |= declarations.excuses(&name.name);
+        match declarations.types.of_word(&name.name) {
+            Some(Type::Record(record)) => return Some(record),
+            Some(other) => {
+                let message = match other {
+                    Type::Enum(_) => format!("`{}` is an enumeration, not a record", name.name),
+                    other => format!("`{}` is type {other}, not a record", name.name),
+                };
+                let help = format!("declare a record: type NAME = record {{…}}; and write NAME{{…}} here");
+                self.report(Code::TypeMismatch, name.span, message, help);
+            }
+            // Its declaration is at fault.
+            None if declarations.types.get(&name.name).is_some() => self.failed = true,
+            None => {
+                self.failed = true;
+                declarations.types.unknown(name, &declarations.hidden, self.scope.reports);
+            }
+        }
+        None
+    }
+
+    /// `value.field`
+    pub(super) fn field(&mut self, value: &Expr, field: &Ident, span: Span) -> Node {
+        let node = self.expr(value);
+        let ty = self.types.free();
+        let site = self.fields.len();
+        self.fields.push(FieldSite {
+            field: field.clone(),
+            record: node.ty,
+            record_span: node.span,
+            ty,
+            span,
+            open: true,
+            reader: None,
+        });
+        // Waits until the type is known, which is often now.
+        self.settle_field(site);
+        Node { kind: NodeKind::Field(site, Box::new(node)), ty, span }
+    }
+
+    /// Settles the fields whose records have a type by now; whether there was one.
+    pub(super) fn settle_fields(&mut self) -> bool {
+        let mut settled = false;
+        for site in 0..self.fields.len() {
+            settled |= self.fields[site].open && self.settle_field(site);
+        }
+        settled
+    }
+
+    fn settle_field(&mut self, site: usize) -> bool {
+        let FieldSite { record, record_span, ty, span, .. } = self.fields[site];
+        if self.types.is_anything(record) {
+            self.types.forgive(ty);
+        } else {
+            match self.types.resolved(record) {
+                Some(Type::Record(record)) => self.read_field(site, &record),
+                Some(other) => {
+                    let text = self.quote(record_span);
+                    let message = format!("{text} is of type {other}, which has no fields");
+                    let field = self.fields[site].field.name.clone();
+                    let help = match &other {
+                        Type::Opt(of) if matches!(**of, Type::Record(_)) => {
+                            format!("`value(…).{field}` reads it where there is a value")
+                        }
+                        Type::Set(of) | Type::List(of) if matches!(**of, Type::Record(_)) => {
+                            "let `element` bind its elements one by one, and read the field of those"
+                                .to_owned()
+                        }
+                        _ => "a dot reads a field of a record; use a value of a record type before it"
+                            .to_owned(),
+                    };
+                    let mut report = Report::new(Code::TypeMismatch, span, message, help);
+                    if let Some(origin) = self.types.origin(record).filter(|origin| *origin != record_span) {
+                        report = report.label(origin, format!("{other} because of this"));
+                    }
+                    self.push(report);
+                    self.types.forgive(ty);
+                }
+                None => return false,
+            }
+        }
+        self.fields[site].open = false;
+        true
+    }
+
+    fn read_field(&mut self, site: usize, record: &Arc<Record>) {
+        let FieldSite { ref field, ty, span, .. } = self.fields[site];
+        let field = field.clone();
+        let Some((place, known)) = record.field(&field.name) else {
+            self.unknown_field(&field, record);
+            return self.types.forgive(ty);
+        };
+        let types = &self.scope.declarations.types;
+        self.fields[site].reader = types.reader(record, place);
+        let declared = types.field_type_span(record, &field.name);
+        let wanted = self.types.known(known, declared.unwrap_or(span));
+        let free = self.types.is_free(ty);
+        if self.types.unify(ty, wanted).is_ok() {
+            return;
+        }
+        // What is wanted of the field was known before the field.
+        let (found, wanted_name) = (self.types.show(wanted), self.types.show(ty));
+        debug_assert!(!free, "a free type fits everything");
+        let text = self.quote(span);
+        let message = format!("{text} is of type {found}, and {wanted_name} is wanted here");
+        let because = self.types.origin(ty);
+        let node = Node { kind: NodeKind::Faulty, ty: wanted, span };
+        self.mismatch(&node, message, &found, &wanted_name, because);
+    }
+
+    fn unknown_field(&mut self, field: &Ident, record: &Record) {
+        let names = record.fields.iter().map(|(name, _)| name.as_str());
+        let help = match self.scope.nearest(&field.name, names.clone()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("its fields are {}", quoted(names)),
+        };
+        let message = format!("`{}` has no field `{}`", record.name, field.name);
+        let mut report = Report::new(Code::UnknownField, field.span, message, help);
+        if let Some(named) = self.scope.declarations.types.get(&record.name) {
+            report = report.label(named.declaration.name.span, "declared here");
+        }
+        self.push(report);
+    }
+
+    /// Reports the fields of which nothing tells the record; after whatever may be the cause.
+    pub(super) fn report_open_fields(&mut self) {
+        for site in 0..self.fields.len() {
+            let FieldSite { record_span, open, .. } = self.fields[site];
+            if !open {
+                continue;
+            }
+            if self.failed || self.excused {
+                self.failed = true;
+                return;
+            }
+            let text = self.quote(record_span);
+            let field = &self.fields[site].field;
+            let message = format!("nothing tells of which record {text} is, so what `.{}` reads", field.name);
+            let help =
+                format!("use {text} where its type is known: in a column, or as a function's argument");
+            self.report(Code::AmbiguousType, record_span, message, help);
+        }
+    }
+}
