@@ -1,6 +1,6 @@
 //! Named constants and functions: ordered by what they use, and defined one after the other.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use openflow_rs::literal::{self, Context, Wants};
 
@@ -148,11 +148,8 @@ fn report_cycle(tangle: &Tangle, definitions: &[Definition<'_>], reports: &mut R
     let name = |&at: &usize| definitions[at].name().name.as_str();
     let cycle: Vec<&str> = tangle.cycle.iter().map(name).collect();
     let path = [&cycle[..], &cycle[..1]].concat().join(" → ");
-    let others: BTreeMap<&str, ()> = tangle.others.iter().map(|at| (name(at), ())).collect();
-    let too = match others.is_empty() {
-        true => String::new(),
-        false => format!("; {} too", quoted(others.into_keys())),
-    };
+    let others: BTreeSet<&str> = tangle.others.iter().map(name).collect();
+    let too = if others.is_empty() { String::new() } else { format!("; {} too", quoted(others)) };
     let function = tangle.cycle.iter().find(|&&at| definitions[at].is_function());
     let (code, at, message, help) = match function {
         None => {

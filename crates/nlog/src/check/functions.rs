@@ -274,7 +274,9 @@ impl Size {
             Expr::Variable(_) | Expr::Constant(_) => {}
             Expr::Call { arguments, .. } => arguments.iter().for_each(add),
             Expr::If { condition, then, otherwise } => {
-                [condition, then, otherwise].into_iter().for_each(|part| add(part));
+                add(condition);
+                add(then);
+                add(otherwise);
             }
         }
         if let Expr::Call { function, .. } = expr
@@ -301,10 +303,14 @@ impl Kind {
             Expr::Call { function, arguments } => {
                 self.may_lack |= function.multiplicity != Multiplicity::One;
                 self.may_fail |= function.may_fail;
-                arguments.iter().for_each(|argument| self.add(argument));
+                for argument in arguments {
+                    self.add(argument);
+                }
             }
             Expr::If { condition, then, otherwise } => {
-                [condition, then, otherwise].into_iter().for_each(|part| self.add(part));
+                for part in [condition, then, otherwise] {
+                    self.add(part);
+                }
             }
         }
     }

@@ -72,15 +72,16 @@ const SCALARS: [(&str, Type); 8] = [
     ("actions", Type::Actions),
 ];
 
+type Make = fn(Type) -> Type;
+
 /// Types of which another type is a part, and how to make them of it.
-const CONTAINERS: [(&str, fn(Type) -> Type); 3] =
-    [("set", Type::set), ("list", Type::list), ("opt", Type::opt)];
+const CONTAINERS: [(&str, Make); 3] = [("set", Type::set), ("list", Type::list), ("opt", Type::opt)];
 
 fn scalar(name: &str) -> Option<Type> {
     SCALARS.iter().find(|(own, _)| *own == name).map(|(_, ty)| ty.clone())
 }
 
-fn container(name: &str) -> Option<fn(Type) -> Type> {
+fn container(name: &str) -> Option<Make> {
     CONTAINERS.iter().find(|(own, _)| *own == name).map(|(_, make)| *make)
 }
 
@@ -148,7 +149,7 @@ impl<'a> NamedTypes<'a> {
         let ty = match &declaration.definition {
             None => None,
             Some(TypeDefinition::Alias(ty)) => self.read(ty, hidden, reports),
-            Some(TypeDefinition::Enum(members)) => enumeration(&declaration.name, members, reports),
+            Some(TypeDefinition::Enum(members)) => Some(enumeration(&declaration.name, members, reports)),
             Some(TypeDefinition::Record(fields)) => {
                 self.record_type(&declaration.name, fields, hidden, reports)
             }
@@ -395,7 +396,7 @@ impl Size {
     }
 }
 
-fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Option<Type> {
+fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Type {
     let mut spans: HashMap<&str, Span> = HashMap::new();
     let mut texts = Vec::with_capacity(members.len());
     for member in members {
@@ -408,7 +409,7 @@ fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Option
             texts.push(member.name.clone());
         }
     }
-    Some(Type::Enum(Arc::new(Enumeration { name: name.name.clone(), members: texts })))
+    Type::Enum(Arc::new(Enumeration { name: name.name.clone(), members: texts }))
 }
 
 /// What is said of an enumeration's members, for help: `` `"a"`, `"b"` ``, a few at most.

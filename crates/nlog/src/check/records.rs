@@ -30,7 +30,9 @@ impl Resolver<'_, '_> {
     /// `name{field: value, …}`
     pub(super) fn record(&mut self, name: &Ident, fields: &[(Ident, Expr)], span: Span) -> Node {
         let Some(record) = self.record_type(name) else {
-            fields.iter().for_each(|(_, value)| self.taint(value));
+            for (_, value) in fields {
+                self.taint(value);
+            }
             return self.faulty(span);
         };
         let mut given: Vec<Option<(Span, Node)>> = record.fields.iter().map(|_| None).collect();
@@ -91,7 +93,7 @@ impl Resolver<'_, '_> {
                     Type::Enum(_) => format!("`{}` is an enumeration, not a record", name.name),
                     other => format!("`{}` is type {other}, not a record", name.name),
                 };
-                let help = format!("declare a record: type NAME = record {{…}}; and write NAME{{…}} here");
+                let help = "declare a record: type NAME = record {…}; and write NAME{…} here";
                 self.report(Code::TypeMismatch, name.span, message, help);
             }
             // Its declaration is at fault.
