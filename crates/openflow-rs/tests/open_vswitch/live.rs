@@ -193,8 +193,12 @@ fn reply(op: BundleOp) -> Body {
     Body::BundleControl(BundleControl { bundle_id: 1, op, flags: BundleFlags(0) })
 }
 
-/// Whether an action needs no group or meter; takes those within others out.
+/// Whether an action needs no group or meter; takes those within others out, and `delete_learned`: it takes any flow
+/// with that table and cookie along, learned or not.
 fn is_present(action: &mut Action) -> bool {
+    if let Action::Learn(learn) = action {
+        learn.delete_learned = false;
+    }
     if let Action::CloneActions(copy) = action {
         copy.actions.0.retain_mut(is_present);
     }
