@@ -159,6 +159,77 @@ proptest! {
     }
 }
 
+/// The parts of programs without errors: of each part one form, by file. Any forms go together.
+const PARTS: [(usize, &[&str]); 13] = [
+    (
+        0,
+        &[
+            "input table a(x: int, y: int);",
+            "input table a(x: int, y: int) key(x);",
+            "input table a(z: int, y: int);",
+        ],
+    ),
+    (
+        0,
+        &[
+            "table b(x: int, y: int);",
+            "table b(x: int, y: int) key(x, y);",
+            "## Told.\ntable b(y: int, x: int);",
+        ],
+    ),
+    (
+        0,
+        &[
+            "output table d(n: int);",
+            "output table d(many: int);",
+            "table d(n: int); output table dd(n: int); dd(n) :- d(n);",
+        ],
+    ),
+    (0, &["", "output table aa(n: int); aa(n) :- a(n, _);", "output table c(n: int); c(n) :- a(n, _);"]),
+    (0, &["const K = 3;", "const K = 4;", "const L = 3; const K = L + 2;"]),
+    (1, &["", "# é", "\n\n\n"]),
+    (1, &["b(x, y) :- a(x, y);", "b(x, y) :- a(y, x);", "b(x, K) :- a(x, _), x < K;"]),
+    (1, &["", "   b(K, 1);", "b(K, 1); b(K, 2);", "b(7, 7);"]),
+    (1, &["d(n) :- a(n, _);", "d(n) :- b(n, _);", "d(n + K) :- b(n, m), a(m, n);"]),
+    (
+        2,
+        &["d(count(x)) :- a(x, y),\n    b(y, _);", "d(max(y)) :- b(_, y);", "d(K);", "d(n) :- a(n, unused);"],
+    ),
+    (2, &["", "# weft: allow(unused-variable)", "\n# é\n"]),
+    (2, &["", "d(n) :- a(m, _), b(m, m), n = m * K;", "d(n) :- a(m, _), b(m, m), n = m + 1;"]),
+    (2, &["d(n) :- b(n, n);", "d(n) :- b(n, n), n != K;", "d(n) :-\n    b(n, n),\n    n != K;"]),
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_edited_program_without_errors_is_a_fresh_one(
+        start in prop::collection::vec(any::<Index>(), PARTS.len()),
+        edits in prop::collection::vec((0..PARTS.len(), any::<Index>()), 1..12),
+    ) {
+        let written = |forms: &[Index]| {
+            let mut files = vec![Vec::new(); 3];
+            for ((file, all), form) in PARTS.iter().zip(forms) {
+                files[*file].push((*form.get(all)).to_owned());
+            }
+            texts(&files)
+        };
+        let mut forms = start;
+        let mut workspace = Workspace::from_texts(written(&forms));
+        workspace.compilation();
+        for (part, form) in edits {
+            forms[part] = form;
+            let texts = written(&forms);
+            let (name, text) = &texts[PARTS[part].0];
+            workspace.set_text(name, text).unwrap();
+            let compilation = workspace.compilation();
+            prop_assert!(compilation.program.is_some(), "{:#?}", compilation.diagnostics);
+            prop_assert_eq!(told(&compilation), fresh(&texts));
+        }
+    }
+}
+
 const TABLES: &str = "input table a(x: int);\ntable b(x: int);\noutput table c(x: int);\n";
 const RULES: &str = "b(x) :- a(x);\nc(x) :- b(x);\nc(x) :- a(x), x > 1;\n";
 
