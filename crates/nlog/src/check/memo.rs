@@ -270,7 +270,9 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
                 None => "at fault".hash(&mut hasher),
                 Some(TypeDefinition::Alias(ty)) => hash_type(ty, &mut hasher),
                 Some(TypeDefinition::Enum(members)) => {
-                    members.iter().for_each(|member| member.name.hash(&mut hasher));
+                    for member in members {
+                        member.name.hash(&mut hasher);
+                    }
                 }
                 Some(TypeDefinition::Record(fields)) => {
                     for (name, ty) in fields {

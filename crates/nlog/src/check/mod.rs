@@ -89,7 +89,9 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
             None => check_rule(rule, &mut scope, &mut dependencies),
         });
     }
-    recall.map(Recall::end);
+    if let Some(recall) = recall {
+        recall.end();
+    }
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
