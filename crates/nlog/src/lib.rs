@@ -23,7 +23,7 @@
 //!
 //! In reading order: [`source`] (files, and those that they import), [`syntax`] (text to a lossless tree, and that to
 //! plain structures), `check` (names, types, normal form, lints), [`program`] (the result, and what a rule means),
-//! [`diagnostic`] (mistakes, as text and JSON), [`workspace`] (a program that is edited).
+//! [`diagnostic`] (mistakes, as text and JSON), [`mod@format`] (the one layout), [`workspace`] (a program that is edited).
 //!
 //! # The language's finer points
 //! - Operators, loosest first: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and `>>`, `+` and `-`, `*` and
@@ -48,6 +48,7 @@
 
 mod check;
 pub mod diagnostic;
+pub mod format;
 pub mod program;
 pub mod source;
 pub mod syntax;
@@ -55,6 +56,7 @@ pub mod workspace;
 
 pub use check::{Compilation, compile};
 pub use diagnostic::{Diagnostic, Severity};
+pub use format::format;
 pub use program::Program;
 pub use source::{LoadError, Sources};
 pub use workspace::Workspace;

@@ -11,6 +11,7 @@ mod demo;
 mod eval;
 mod exit;
 mod flows;
+mod fmt;
 mod lab;
 mod program;
 mod wait;
@@ -31,6 +32,8 @@ struct Arguments {
 enum Command {
     /// Parse, resolve, type-check and lint rules
     Check(check::Check),
+    /// Lay rules out in the one canonical way
+    Fmt(fmt::Fmt),
     /// Run transactions through rules and print what changes
     Eval(eval::Eval),
     /// Run the controller
@@ -53,6 +56,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Check(check) => check.run(),
+        Command::Fmt(fmt) => fmt.run(),
         Command::Eval(eval) => eval.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),

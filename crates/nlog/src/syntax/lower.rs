@@ -12,6 +12,7 @@ use super::ast::{
     TypeDefinition, TypeRef,
 };
 use super::{SyntaxKind as K, SyntaxNode, SyntaxToken};
+pub(crate) use expression::is_mask;
 use fingerprint::Fingerprint;
 
 mod allowance;

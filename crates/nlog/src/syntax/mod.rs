@@ -11,6 +11,7 @@ mod parser;
 pub mod tree;
 
 pub use kind::SyntaxKind;
+pub(crate) use lower::is_mask;
 pub use lower::lower;
 pub use parser::{MAX_NESTING, Parse, SyntaxError, parse};
 pub use tree::{NlogLanguage, SyntaxNode, SyntaxToken};

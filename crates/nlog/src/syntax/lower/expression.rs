@@ -7,61 +7,53 @@ use crate::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 /// The actions that have actions among their parameters. In these, a division that is not in brackets is a mask.
 const NESTING_ACTIONS: [&str; 5] = ["clone", "ct", "exec", "learn", "write_actions"];
 
+/// Whether the node is a value and its mask: a division that is not in brackets, as the value of a match's field or an
+/// argument of an action.
+pub(crate) fn is_mask(node: &SyntaxNode) -> bool {
+    let divides =
+        |node: &SyntaxNode| node.kind() == K::Binary && tokens(node).any(|token| token.kind() == K::Slash);
+    divides(node)
+        && node.parent().is_some_and(|parent| match parent.kind() {
+            K::MatchTerm => true,
+            K::Argument => parent.ancestors().nth(2).is_some_and(|call| is_action(&call)),
+            _ => false,
+        })
+}
+
+/// Whether the call is an action, not a function.
+fn is_action(call: &SyntaxNode) -> bool {
+    let Some(parent) = call.parent() else { return false };
+    match parent.kind() {
+        K::Actions => true,
+        K::Argument => parent.ancestors().nth(2).is_some_and(|outer| {
+            let name = token(&outer, K::Ident);
+            name.is_some_and(|name| NESTING_ACTIONS.contains(&name.text())) && is_action(&outer)
+        }),
+        _ => false,
+    }
+}
+
 impl Lowering {
     pub(super) fn call(&mut self, node: &SyntaxNode) -> Found<Call> {
-        self.call_of(node, Self::expr)
-    }
-
-    fn call_of(
-        &mut self,
-        node: &SyntaxNode,
-        mut value: impl FnMut(&mut Self, &SyntaxNode) -> Found<Expr>,
-    ) -> Found<Call> {
         let name = self.name(node)?;
         let list = child(node, K::Arguments)?;
         let mut arguments = Vec::new();
         for argument in list.children() {
-            let value = value(self, &argument.first_child()?)?;
+            let value = self.expr(&argument.first_child()?)?;
             arguments.push(Argument { name: self.name(&argument), value });
         }
         let rest = token(&list, K::DotDot).map(|token| self.span_of(&token));
         Some(Call { name, arguments, rest, span: self.span(node) })
     }
 
-    /// An action: its arguments, and those of actions in it, may have masks.
-    fn action(&mut self, node: &SyntaxNode) -> Found<Expr> {
-        if node.kind() != K::Call {
-            return self.expr(node);
-        }
-        let name = self.name(node)?;
-        let nests = NESTING_ACTIONS.contains(&name.name.as_str());
-        let call = self.call_of(node, |lowering, value| match value.kind() {
-            K::Call if nests => lowering.action(value),
-            _ => lowering.maybe_masked(value),
-        });
-        Some(Expr { kind: ExprKind::Call(call?), span: self.span(node) })
-    }
-
     fn match_term(&mut self, node: &SyntaxNode) -> Found<MatchTerm> {
         let bits = child(node, K::BitRange).and_then(|bits| self.bit_range(&bits));
         let value = node.children().find(|child| child.kind() != K::BitRange);
         let value = match value {
-            Some(value) => Some(self.maybe_masked(&value)?),
+            Some(value) => Some(self.expr(&value)?),
             None => None,
         };
         Some(MatchTerm { name: self.name(node)?, bits, value, span: self.span(node) })
-    }
-
-    /// A value, in which a division that is not in brackets is a value and its mask.
-    fn maybe_masked(&mut self, node: &SyntaxNode) -> Found<Expr> {
-        let mut expr = self.expr(node)?;
-        if node.kind() == K::Binary {
-            expr.kind = match expr.kind {
-                ExprKind::Binary(sign, value, mask) if sign.name == "/" => ExprKind::Masked(value, mask),
-                other => other,
-            };
-        }
-        Some(expr)
     }
 
     /// The first and last bit; `None` after a report.
@@ -107,6 +99,10 @@ impl Lowering {
                 let sign = self.span_of(&node.first_token()?);
                 ExprKind::Negation(sign, Box::new(self.expr(&operands.next()?)?))
             }
+            K::Binary if is_mask(node) => {
+                let value = self.expr(&operands.next()?)?;
+                ExprKind::Masked(Box::new(value), Box::new(self.expr(&operands.next()?)?))
+            }
             K::Binary => {
                 let left = self.expr(&operands.next()?)?;
                 let right = self.expr(&operands.next()?)?;
@@ -133,9 +129,7 @@ impl Lowering {
             }
             K::Field => ExprKind::Field(Box::new(self.expr(&operands.next()?)?), self.name(node)?),
             K::Match => ExprKind::Match(operands.map(|term| self.match_term(&term)).collect::<Found<_>>()?),
-            K::Actions => {
-                ExprKind::Actions(operands.map(|action| self.action(&action)).collect::<Found<_>>()?)
-            }
+            K::Actions => ExprKind::Actions(operands.map(|action| self.expr(&action)).collect::<Found<_>>()?),
             K::Bits => match self.bit_range(&operands.next()?) {
                 Some((first, last)) => ExprKind::Bits(self.name(node)?, first, last),
                 None => ExprKind::Malformed,

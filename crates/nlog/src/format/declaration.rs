@@ -1,0 +1,221 @@
+//! Where lines break in declarations, rules and tests.
+
+use super::expression::STEP;
+use super::printer::{Blanks, Printer};
+use crate::syntax::{SyntaxKind as K, SyntaxNode};
+
+impl Printer<'_> {
+    /// All declarations.
+    pub(super) fn file(&mut self, root: &SyntaxNode) {
+        for item in root.children() {
+            self.indent = 0;
+            self.line(0, Blanks::Keep);
+            self.item(&item);
+        }
+    }
+
+    fn item(&mut self, item: &SyntaxNode) {
+        let range = self.tokens.range(item);
+        self.indent = STEP;
+        match item.kind() {
+            K::Test => self.test(item),
+            // A rule with several items has a line for each.
+            K::Rule if !has_one_item(item) => self.rule(item),
+            _ if self.fits(&range, 0) => self.tokens_until(range.end),
+            K::Rule => self.rule(item),
+            K::Table => self.table(item),
+            K::TypeDeclaration | K::Function | K::Const => self.definition(item),
+            _ => self.tokens_until(range.end),
+        }
+        // What is left is a semicolon.
+        self.indent = 0;
+        self.tokens_until(range.end);
+    }
+
+    /// `type … = …`, `function …(…) -> … = …`, `const … = …`
+    fn definition(&mut self, item: &SyntaxNode) {
+        for part in item.children() {
+            self.tokens_until(self.tokens.range(&part).start.min(self.value_of(&part)));
+            match part.kind() {
+                K::Type => self.flat(&part),
+                K::Parameters => {
+                    let range = self.tokens.range(&part);
+                    // ` -> type =` stays on the line.
+                    let after = item.children().find(|child| child.kind() == K::Type);
+                    let after = after.map_or(0, |ty| self.tokens.width(&self.tokens.range(&ty)) + 6);
+                    if self.fits(&range, after) {
+                        self.tokens_until(range.end);
+                    } else {
+                        self.lines(&part, true);
+                    }
+                }
+                K::EnumType | K::RecordType => {
+                    if self.fits(&self.tokens.range(&part), 1) {
+                        self.flat(&part);
+                    } else {
+                        self.lines(&part, true);
+                    }
+                }
+                _ => self.value(&part, STEP, 1),
+            }
+        }
+    }
+
+    /// The number of a definition's part.
+    fn value_of(&self, part: &SyntaxNode) -> usize {
+        self.tokens.range(part).start
+    }
+
+    /// `input table name(columns) key(names)`
+    fn table(&mut self, item: &SyntaxNode) {
+        let find = |kind| item.children().find(|child: &SyntaxNode| child.kind() == kind);
+        let (Some(columns), key) = (find(K::Columns), find(K::Key)) else { return };
+        let range = self.tokens.range(&columns);
+        self.tokens_until(range.start);
+        let whole = self.fits(&range, usize::from(key.is_none()));
+        if whole {
+            self.tokens_until(range.end);
+        } else {
+            self.lines(&columns, true);
+        }
+        if let Some(key) = key {
+            let range = self.tokens.range(&key);
+            if whole || !self.fits(&range, 1) {
+                self.line(STEP, Blanks::Drop);
+            }
+            self.tokens_until(range.start + 1);
+            if self.fits(&(range.start + 1..range.end), 1) {
+                self.tokens_until(range.end);
+            } else {
+                self.names(range.end);
+            }
+        }
+    }
+
+    /// `(name, …)` of a key that fits on no line, or has comments.
+    fn names(&mut self, end: usize) {
+        let (outer, indent) = (self.line_indent(), self.line_indent() + STEP);
+        self.indent = indent;
+        self.token();
+        while self.at() + 1 < end {
+            if self.tokens.kind(self.at()) == K::Comma {
+                self.token();
+            } else {
+                self.line(indent, Blanks::Drop);
+                self.token();
+            }
+        }
+        self.comma();
+        self.closing_line(indent, outer, Blanks::Drop);
+    }
+
+    /// `head :- item, …`
+    fn rule(&mut self, rule: &SyntaxNode) {
+        let body = rule.children().find(|child| child.kind() == K::Body);
+        let head = rule.children().find(|child| matches!(child.kind(), K::Call | K::Negation));
+        let Some(head) = head else { return };
+        let (indent, after) = if body.is_some() { (2 * STEP, 3) } else { (STEP, 1) };
+        self.indent = indent;
+        // `default`
+        self.tokens_until(self.tokens.range(&head).start);
+        let call = head.children().find(|child| child.kind() == K::Call).unwrap_or(head);
+        self.tokens_until(self.tokens.range(&call).start);
+        self.call(&call, indent, after);
+        let Some(body) = body else { return };
+        let items = self.tokens.range(&body);
+        self.tokens_until(items.start);
+        let mut blanks = Blanks::Within;
+        for item in body.children() {
+            self.separator();
+            self.line(STEP, blanks);
+            blanks = Blanks::Keep;
+            self.indent = 2 * STEP;
+            self.body_item(&item);
+        }
+        self.end_of_body();
+    }
+
+    /// Comments before a rule's semicolon are indented as its items are.
+    fn end_of_body(&mut self) {
+        if self.tokens.comments_before(self.at()).iter().any(|comment| comment.own_line) {
+            self.closing_line(STEP, 0, Blanks::BeforeComments);
+        }
+    }
+
+    fn body_item(&mut self, item: &SyntaxNode) {
+        if item.kind() != K::Binding {
+            return self.expression(item, 2 * STEP, 1);
+        }
+        let mut sides = item.children();
+        let (Some(left), Some(right)) = (sides.next(), sides.next()) else { return };
+        self.expression(&left, 2 * STEP, 2);
+        self.token();
+        self.value(&right, 2 * STEP, 1);
+    }
+
+    /// `test "name" { steps }`
+    fn test(&mut self, test: &SyntaxNode) {
+        let range = self.tokens.range(test);
+        self.indent = STEP;
+        // `test "name" {`
+        self.tokens_until(range.start + 3);
+        let mut blanks = Blanks::Within;
+        for step in test.children() {
+            self.line(STEP, blanks);
+            blanks = Blanks::Keep;
+            self.step(&step);
+        }
+        self.end_of_block(0, blanks);
+    }
+
+    /// `given { rows }`, `expect row;`
+    fn step(&mut self, step: &SyntaxNode) {
+        let range = self.tokens.range(step);
+        self.indent = 2 * STEP;
+        let rows: Vec<SyntaxNode> = step.children().filter(|child| child.kind() == K::Row).collect();
+        if rows.len() < 2 && self.fits(&range, 0) {
+            return self.tokens_until(range.end);
+        }
+        let open = self.tokens.kind(range.end - 1) == K::RBrace;
+        if !open {
+            return self.row(step, STEP);
+        }
+        while self.tokens.kind(self.at()) != K::LBrace {
+            self.token();
+        }
+        self.token();
+        let mut blanks = Blanks::Within;
+        for row in rows {
+            self.line(2 * STEP, blanks);
+            blanks = Blanks::Keep;
+            self.indent = 3 * STEP;
+            self.row(&row, 2 * STEP);
+        }
+        self.end_of_block(STEP, blanks);
+    }
+
+    /// `row;`, with words before it.
+    fn row(&mut self, row: &SyntaxNode, indent: usize) {
+        let end = self.tokens.range(row).end;
+        if let Some(call) = row.children().find(|child| child.kind() == K::Call) {
+            self.tokens_until(self.tokens.range(&call).start);
+            self.call(&call, indent + STEP, 1);
+        }
+        self.tokens_until(end);
+    }
+
+    /// The brace that closes steps or rows; `blanks` is what would hold for one more of them.
+    fn end_of_block(&mut self, indent: usize, blanks: Blanks) {
+        let comments = self.tokens.comments_before(self.at());
+        if blanks == Blanks::Within && comments.is_empty() {
+            return self.token();
+        }
+        let blanks = if blanks == Blanks::Keep { Blanks::BeforeComments } else { blanks };
+        self.closing_line(indent + STEP, indent, blanks);
+    }
+}
+
+fn has_one_item(rule: &SyntaxNode) -> bool {
+    let body = rule.children().find(|child| child.kind() == K::Body);
+    body.is_none_or(|body| body.children().count() == 1)
+}

@@ -1,0 +1,233 @@
+//! `weft fmt`.
+
+use std::collections::HashSet;
+use std::fs::{self, File, Metadata};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use nlog::Sources;
+use nlog::diagnostic::{Code, Style, to_text};
+use nlog::source::LoadError;
+
+use crate::exit::{Failure, say};
+
+/// Arguments of `weft fmt`.
+#[derive(Args)]
+#[command(
+    after_help = "The names of files that change go to standard error. A file with syntax errors is left as it is, and the \
+                  exit status is 1."
+)]
+pub(crate) struct Fmt {
+    /// `.nlog` files, or folders of them; `-` lays standard input out on standard output
+    #[arg(required = true, value_name = "PROGRAM")]
+    programs: Vec<PathBuf>,
+    /// Change nothing; the exit status is 1 if a file would change
+    #[arg(long)]
+    check: bool,
+}
+
+impl Fmt {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.programs.iter().any(|path| path.as_os_str() == "-") {
+            return self.standard_input();
+        }
+        // All of them first, so that a name that is none stops it before anything is written.
+        let mut files = Files::default();
+        for path in &self.programs {
+            files.find(path)?;
+        }
+        let (mut rejected, mut failed) = (false, None);
+        for path in &files.found {
+            match self.file(path) {
+                Ok(()) => {}
+                Err(Failure::Outside(reason)) => {
+                    if let Some(earlier) = failed.replace(reason) {
+                        say(format_args!("error: {earlier}"));
+                    }
+                }
+                Err(_) => rejected = true,
+            }
+        }
+        match failed {
+            Some(reason) => Err(Failure::Outside(reason)),
+            None if rejected => Err(Failure::Reported),
+            None => Ok(()),
+        }
+    }
+
+    fn standard_input(&self) -> Result<(), Failure> {
+        if self.programs.len() > 1 {
+            return Err(Failure::Usage("`-` stands alone: standard input becomes standard output".into()));
+        }
+        let mut bytes = Vec::new();
+        io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::outside("standard input", error))?;
+        let name = "standard input";
+        let text = decoded(name, bytes)?;
+        let out = laid_out(name, &text)?;
+        if self.check {
+            return if out == text { Ok(()) } else { Err(differs(name, &text, &out)) };
+        }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(out.as_bytes()).and_then(|()| stdout.flush()).map_err(Failure::output)
+    }
+
+    /// Lays a file out.
+    fn file(&self, path: &Path) -> Result<(), Failure> {
+        let name = path.display().to_string();
+        let bytes = fs::read(path).map_err(|error| Failure::outside(&name, error))?;
+        let text = decoded(&name, bytes)?;
+        let out = laid_out(&name, &text)?;
+        if out == text {
+            return Ok(());
+        }
+        if self.check {
+            return Err(differs(&name, &text, &out));
+        }
+        replace(path, &out).map_err(|error| Failure::outside(&name, error))?;
+        say(&name);
+        Ok(())
+    }
+}
+
+/// The text of a file, or a report of where it is none.
+fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let before = &error.as_bytes()[..at];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let byte = error.as_bytes()[at];
+        say(format_args!("error[syntax]: {name}:{line}: the file is not UTF-8: byte {byte:#04x} on this line"));
+        Failure::Reported
+    })
+}
+
+/// The text laid out, or its syntax errors reported as `weft check` does.
+fn laid_out(name: &str, text: &str) -> Result<String, Failure> {
+    if u32::try_from(text.len()).is_err() {
+        say(format_args!("error[syntax]: {name}: the file is longer than 4 GiB"));
+        return Err(Failure::Reported);
+    }
+    nlog::format(text).map_err(|_| {
+        let sources = Sources::from_texts([(name, text)]);
+        let style = if io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
+        let diagnostics = nlog::compile(&sources).diagnostics;
+        for diagnostic in diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::Syntax) {
+            say(to_text(diagnostic, &sources, style));
+        }
+        Failure::Reported
+    })
+}
+
+/// Says where a layout differs first.
+fn differs(name: &str, text: &str, out: &str) -> Failure {
+    let mut new = out.lines();
+    let lines = text.lines().count();
+    for (number, old) in text.split('\n').enumerate().take(lines) {
+        let new = new.next();
+        if new == Some(old) {
+            continue;
+        }
+        let place = format!("{name}:{}", number + 1);
+        if new == Some(old.trim_end()) {
+            say(format_args!("{place}: white space at the end of the line"));
+        } else {
+            say(format_args!("{place}: would be laid out anew"));
+            say(format_args!("-{}", old.trim_end_matches('\r')));
+            if let Some(new) = new {
+                say(format_args!("+{new}"));
+            }
+        }
+        return Failure::Reported;
+    }
+    say(format_args!("{name}:{lines}: the last line has no line break"));
+    Failure::Reported
+}
+
+/// Writes a file anew: whole or not at all, with the permissions and the owner that it had.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    // A symbolic link goes on pointing there.
+    let path = path.canonicalize()?;
+    let metadata = fs::metadata(&path)?;
+    if metadata.permissions().readonly() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
+    }
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.new", std::process::id()));
+    let beside = path.with_file_name(name);
+    let written = write_new(&beside, text, &metadata).and_then(|()| fs::rename(&beside, &path));
+    if written.is_err() {
+        let _gone = fs::remove_file(&beside);
+    }
+    written
+}
+
+fn write_new(path: &Path, text: &str, like: &Metadata) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+        fchown(&file, Some(like.uid()), Some(like.gid()))?;
+    }
+    file.set_permissions(like.permissions())?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+/// The files to lay out: those named, and those of folders. Imports are not followed.
+#[derive(Default)]
+struct Files {
+    found: Vec<PathBuf>,
+    /// The same, by whatever name they were reached.
+    seen: HashSet<PathBuf>,
+    /// The folders done below the one named: links may lead in circles.
+    within: HashSet<PathBuf>,
+}
+
+impl Files {
+    fn find(&mut self, path: &Path) -> Result<(), Failure> {
+        let outside = |error| Failure::outside(format_args!("cannot read {}", path.display()), error);
+        if !fs::metadata(path).map_err(outside)?.is_dir() {
+            return self.file(path).map_err(outside);
+        }
+        self.within.clear();
+        if self.folder(path).map_err(outside)? == 0 {
+            return Err(Failure::Rejected(LoadError::Empty { path: path.to_owned() }.to_string()));
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> io::Result<()> {
+        if self.seen.insert(path.canonicalize()?) {
+            self.found.push(path.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Finds the files of a folder, and says how many there are.
+    fn folder(&mut self, folder: &Path) -> io::Result<usize> {
+        let mut count = 0;
+        if !self.within.insert(folder.canonicalize()?) {
+            return Ok(count);
+        }
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder)? {
+            paths.push(entry?.path());
+        }
+        paths.sort();
+        for path in paths {
+            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
+                continue;
+            }
+            if fs::metadata(&path)?.is_dir() {
+                count += self.folder(&path)?;
+            } else if path.extension().is_some_and(|extension| extension == "nlog") {
+                self.file(&path)?;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
