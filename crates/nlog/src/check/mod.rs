@@ -9,6 +9,7 @@
 //! (what is said about mistakes) with `suggest` (names near a mistaken one).
 
 mod aggregate;
+mod allowances;
 mod binding;
 mod calls;
 mod complaints;
@@ -96,6 +97,10 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
     unite_duplicates(&mut rules, sources, &mut reports);
+    if !reports.has_errors() {
+        lints::whole_program(&declarations, &rules, &dependencies, &mut reports);
+    }
+    allowances::apply(&files, &mut reports);
 
     let program = if reports.has_errors() {
         None

@@ -58,6 +58,18 @@ codes! {
     "unused-table" UnusedTable Warning,
     /// Atoms of a body share no variable.
     "cartesian-product" CartesianProduct Warning,
+    /// Constants or types contradict each other in a rule, so that it derives nothing.
+    "never-fires" NeverFires Warning,
+    /// Rules read a table that none fills.
+    "unfilled-table" UnfilledTable Warning,
+    /// A condition holds whatever its variables are.
+    "constant-condition" ConstantCondition Warning,
+    /// Rules of an output table can derive two rows with one key.
+    "key-clash" KeyClash Warning,
+    /// `sum(x)` adds equal values of different rows once.
+    "sum-of-distinct" SumOfDistinct Warning,
+    /// A comment allows what is no warning, or none that there is.
+    "useless-allow" UselessAllow Warning,
 
     /// An aggregate stands elsewhere than as a column of a rule's head.
     "aggregate" Aggregate Error,

@@ -87,11 +87,13 @@ pub(crate) struct Report {
     message: String,
     help: String,
     labels: Vec<Label>,
+    /// Whether a comment says that it is no news.
+    allowed: bool,
 }
 
 impl Report {
     pub(crate) fn new(code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Report { code, span, message: message.into(), help: help.into(), labels: Vec::new() }
+        Report { code, span, message: message.into(), help: help.into(), labels: Vec::new(), allowed: false }
     }
 
     pub(crate) fn severity(&self) -> Severity {
@@ -150,6 +152,18 @@ impl Reports {
         self.reports.push(report);
     }
 
+    /// Takes away warnings of a code in places that `allowed` names. Whether there was one.
+    pub(crate) fn allow(&mut self, code: Code, allowed: impl Fn(Span) -> bool) -> bool {
+        let mut found = false;
+        for report in &mut self.reports {
+            if report.code == code && allowed(report.span) {
+                report.allowed = true;
+                found = true;
+            }
+        }
+        found
+    }
+
     /// Whether the name is reported as unknown.
     pub(crate) fn is_unknown(&self, code: Code, name: &str) -> bool {
         self.unknown.contains_key(&(code, name.to_owned()))
@@ -160,7 +174,8 @@ impl Reports {
         let mut diagnostics: Vec<Diagnostic> = self
             .reports
             .into_iter()
-            .map(|Report { code, span, message, help, labels }| {
+            .filter(|report| !report.allowed)
+            .map(|Report { code, span, message, help, labels, .. }| {
                 let file = sources.file(span.file);
                 let (line, column) = file.position(span.start);
                 let (end_line, end_column) = file.position(span.end);

@@ -1,63 +1,17 @@
-//! What is allowed, but probably not meant.
+//! Bodies whose atoms have nothing to do with each other.
 
 use std::collections::BTreeSet;
 
-use nlog_data::Role;
-
-use super::declarations::{Declarations, Usage};
-use super::normalise::Normal;
-use super::resolve::Resolver;
-use crate::diagnostic::{Code, Report, Reports};
+use crate::check::normalise::Normal;
+use crate::check::resolve::Resolver;
+use crate::diagnostic::Code;
 use crate::program::{BodyItem, Expr, Term, VariableId};
 use crate::syntax::ast::Rule;
 
 impl Resolver<'_, '_> {
-    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that is
-    /// reported.
-    pub(super) fn unused_variables(&mut self) -> bool {
-        let mut found = false;
-        if self.failed {
-            return found;
-        }
-        for index in 0..self.variables.len() {
-            let variable = &self.variables[index];
-            let excused = variable.in_fault || self.scope.declarations.excuses(&variable.name);
-            if variable.count > 1 || excused || variable.name.starts_with('_') {
-                continue;
-            }
-            let name = &variable.name;
-            let message = format!("the variable `{name}` is used nowhere else in the rule");
-            let help = if variable.defined {
-                format!("remove its definition, or name it `_{name}` to keep it")
-            } else {
-                format!("write `_`, or `_{name}` to keep the name")
-            };
-            self.report(Code::UnusedVariable, variable.first, message, help);
-            found = true;
-        }
-        found
-    }
-
-    /// Parameters of a function that its body does not use.
-    pub(super) fn unused_parameters(&mut self) {
-        if self.failed {
-            return;
-        }
-        for index in 0..self.variables.len() {
-            let variable = &self.variables[index];
-            if variable.count > 1 || variable.name.starts_with('_') {
-                continue;
-            }
-            let name = &variable.name;
-            let message = format!("{} does not use its parameter `{name}`", self.subject);
-            let help = format!("remove it, or name it `_{name}` to keep it");
-            self.report(Code::UnusedVariable, variable.first, message, help);
-        }
-    }
-
     /// Atoms that no variable or equation connects: every row of one goes with every row of the other. Any other
     /// condition, `!=` among them, only looks at the combinations; it does not spare them.
-    pub(super) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
+    pub(in crate::check) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
         let mut links = Links::new(normal.variables.len());
         let mut atoms: Vec<VariableId> = Vec::new();
         for item in &normal.body {
@@ -150,22 +104,3 @@ fn variables_of<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<Vari
     used.into_iter().collect()
 }
 
-/// Tables that no rule reads and nobody outside sees.
-pub(super) fn unused_tables(declarations: &Declarations<'_>, usage: &Usage, reports: &mut Reports) {
-    for (index, table) in declarations.tables.iter().enumerate() {
-        if table.role == Role::Output || usage.read.contains(&index) || table.columns.is_none() {
-            continue;
-        }
-        let name = &table.name.name;
-        let (message, help) = match table.role {
-            Role::Input => {
-                (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule")
-            }
-            _ => (
-                format!("no rule reads the table `{name}`, and it is no output"),
-                "declare it as `output table` if its rows are a result, or remove it",
-            ),
-        };
-        reports.push(Report::new(Code::UnusedTable, table.name.span, message, help));
-    }
-}

@@ -1,0 +1,60 @@
+//! Warnings that comments allow: `# weft: allow(code): reason`.
+
+use super::suggest;
+use crate::diagnostic::{Code, Report, Reports, Severity};
+use crate::syntax::ast::{self, Span};
+
+/// Takes away the warnings that the files allow, and reports allowances that allow nothing.
+///
+/// A program with errors has not seen all lints, so that nothing can be said about what an allowance is for.
+pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
+    let complete = !reports.has_errors();
+    let mut useless = Vec::new();
+    for allowance in files.iter().flat_map(|file| &file.allowances) {
+        for name in &allowance.codes {
+            let code = Code::ALL.iter().find(|code| code.name() == name.name).copied();
+            match code {
+                // It would have to allow itself.
+                Some(Code::UselessAllow) => useless.push(not_allowed(name, "is a warning that cannot be allowed")),
+                Some(code) if code.severity() == Severity::Error => {
+                    useless.push(not_allowed(name, "is an error; only warnings can be allowed"));
+                }
+                Some(code) => {
+                    let allowed = reports.allow(code, |span| within(span, allowance.scope));
+                    if !allowed && complete {
+                        useless.push(allows_nothing(name));
+                    }
+                }
+                None => useless.push(unknown(name)),
+            }
+        }
+    }
+    useless.into_iter().for_each(|report| reports.push(report));
+}
+
+fn within(span: Span, scope: Span) -> bool {
+    span.file == scope.file && scope.start <= span.start && span.start < scope.end
+}
+
+fn not_allowed(name: &ast::Ident, why: &str) -> Report {
+    let message = format!("`{}` {why}", name.name);
+    let help = "remove it from the comment, and mend what is reported";
+    Report::new(Code::UselessAllow, name.span, message, help)
+}
+
+fn allows_nothing(name: &ast::Ident) -> Report {
+    let message = format!("there is no warning `{}` here to allow", name.name);
+    let help = "remove it; a comment right before a declaration is for that declaration, one at the top of a file \
+                with an empty line after it for the file";
+    Report::new(Code::UselessAllow, name.span, message, help)
+}
+
+fn unknown(name: &ast::Ident) -> Report {
+    let warnings = Code::ALL.iter().filter(|code| code.severity() == Severity::Warning);
+    let names: Vec<&str> = warnings.map(|code| code.name()).filter(|name| *name != "useless-allow").collect();
+    let help = match suggest::nearest(&name.name, names.iter().copied()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("write # weft: allow(code): reason; the codes are {}", names.join(", ")),
+    };
+    Report::new(Code::UselessAllow, name.span, format!("`{}` is no code of a warning", name.name), help)
+}

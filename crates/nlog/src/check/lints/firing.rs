@@ -1,0 +1,162 @@
+//! Rules that derive nothing, conditions that change nothing, tables that nothing fills.
+//!
+//! Tables are looked at in an order in which those that a rule reads come before the one that it fills, so that what
+//! the columns of a table can hold is known where it is read. Only the root of an emptiness is reported: that a rule
+//! which reads an empty table derives nothing only follows.
+
+use nlog_data::Role;
+
+use super::WholeProgram;
+use super::bindings::{Bindings, Contradiction};
+use super::domain::Domain;
+use crate::check::CheckedRule;
+use crate::diagnostic::{Code, Report, Reports};
+use crate::program::{Aggregate, BodyItem, HeadTerm};
+use crate::syntax::ast::{Expr, ExprKind, ItemKind, Span};
+
+const MOST_LABELS: usize = 3;
+
+/// A rule that can fire.
+pub(super) struct Fires<'a> {
+    /// What its variables can be.
+    pub(super) bindings: Bindings<'a>,
+    /// What the columns of its head can be.
+    pub(super) head: Vec<Domain>,
+}
+
+/// Finds out which rules fire, and reports those that never do. The result has an entry for each rule.
+pub(super) fn check<'a>(whole: &WholeProgram<'a>, reports: &mut Reports) -> Vec<Option<Fires<'a>>> {
+    let tables = &whole.declarations.tables;
+    let mut firing: Vec<Option<Fires<'a>>> = whole.rules.iter().map(|_| None).collect();
+    // What the columns of each table can hold; `None` for an empty one.
+    let mut columns: Vec<Option<Vec<Domain>>> = vec![None; tables.len()];
+    for &table in &whole.order {
+        let count = tables[table].columns.as_ref().map_or(0, |columns| columns.len());
+        if tables[table].role == Role::Input {
+            columns[table] = Some(vec![Domain::Anything; count]);
+            continue;
+        }
+        let mut all: Option<Vec<Domain>> = None;
+        for &number in &whole.rules_of[table] {
+            let checked = &whole.rules[number];
+            if reads(checked).any(|table| columns[table].is_none()) {
+                continue;
+            }
+            match fires(whole, checked, &columns) {
+                Ok(fires) => {
+                    idle_conditions(checked, &fires.bindings.idle, reports);
+                    let all = all.get_or_insert_with(|| vec![Domain::nothing(); count]);
+                    for (column, domain) in all.iter_mut().zip(&fires.head) {
+                        *column = column.or(domain);
+                    }
+                    firing[number] = Some(fires);
+                }
+                Err(why) => never_fires(whole, number, *why, reports),
+            }
+        }
+        columns[table] = all;
+    }
+    unfilled(whole, reports);
+    firing
+}
+
+fn reads<'r>(checked: &'r CheckedRule<'_>) -> impl Iterator<Item = usize> + 'r {
+    checked.rule.body.iter().filter_map(|item| match item {
+        BodyItem::Atom { table, .. } => Some(table.0 as usize),
+        _ => None,
+    })
+}
+
+fn fires<'a>(
+    whole: &WholeProgram<'a>,
+    checked: &'a CheckedRule<'a>,
+    columns: &[Option<Vec<Domain>>],
+) -> Result<Fires<'a>, Box<Contradiction>> {
+    let bindings = Bindings::of(checked, columns, whole.declarations)?;
+    let arguments = &checked.source.head.arguments;
+    let mut head = Vec::with_capacity(checked.rule.terms.len());
+    for (index, term) in checked.rule.terms.iter().enumerate() {
+        let span = arguments.get(index).map_or(checked.source.head.span, |argument| argument.value.span);
+        head.push(match term {
+            HeadTerm::Value(expr) => bindings.domain(expr, span)?,
+            HeadTerm::Aggregate { aggregate: Aggregate::Min | Aggregate::Max, arguments } => {
+                bindings.domain(&arguments[0], span)?
+            }
+            HeadTerm::Aggregate { aggregate: Aggregate::ArgMin | Aggregate::ArgMax, arguments } => {
+                bindings.domain(&arguments[1], span)?
+            }
+            HeadTerm::Aggregate { .. } => Domain::Anything,
+        });
+    }
+    Ok(Fires { bindings, head })
+}
+
+fn never_fires(whole: &WholeProgram<'_>, number: usize, why: Contradiction, reports: &mut Reports) {
+    let checked = &whole.rules[number];
+    if is_switch(checked, why.span) {
+        return;
+    }
+    let table = checked.rule.head.0 as usize;
+    let name = &checked.source.head.name.name;
+    let message = format!("this rule for `{name}` never fires: {}", why.reason);
+    let mut report = Report::new(Code::NeverFires, why.span, message, why.help);
+    for (span, label) in why.labels.into_iter().take(MOST_LABELS) {
+        report = report.label(span, label);
+    }
+    if whole.rules_of[table].len() == 1 && whole.readers[table].first().is_some() {
+        report = report.label(
+            checked.source.head.name.span,
+            format!("no other rule fills `{name}`, so that it stays empty"),
+        );
+    }
+    reports.push(report);
+}
+
+fn idle_conditions(checked: &CheckedRule<'_>, idle: &[Span], reports: &mut Reports) {
+    for &span in idle.iter().filter(|span| !is_switch(checked, **span)) {
+        let help = "remove it, or correct it: one side was probably meant to be another variable or constant";
+        reports.push(Report::new(Code::ConstantCondition, span, "this condition always holds", help));
+    }
+}
+
+/// A condition of constants with a named one among them switches a rule on or off, which is meant.
+fn is_switch(checked: &CheckedRule<'_>, span: Span) -> bool {
+    let item = checked.source.body.iter().find(|item| item.span == span);
+    let Some(ItemKind::Condition(condition)) = item.map(|item| &item.kind) else { return false };
+    let mut names = false;
+    let variable = |name: &str| checked.rule.variables.iter().any(|variable| variable.name == name);
+    let constant = every_name(condition, &mut |name| {
+        names = true;
+        !variable(name)
+    });
+    names && constant
+}
+
+fn every_name(expr: &Expr, holds: &mut dyn FnMut(&str) -> bool) -> bool {
+    if let ExprKind::Name(name) = &expr.kind
+        && !holds(name)
+    {
+        return false;
+    }
+    expr.parts().into_iter().all(|part| every_name(part, holds))
+}
+
+/// Tables that are read, and no rule's head.
+fn unfilled(whole: &WholeProgram<'_>, reports: &mut Reports) {
+    for (index, table) in whole.declarations.tables.iter().enumerate() {
+        let empty = table.role != Role::Input && whole.rules_of[index].is_empty();
+        if !empty || whole.readers[index].is_empty() {
+            continue;
+        }
+        let name = &table.name.name;
+        let message = format!("rules read the table `{name}`, but none fills it: it is always empty");
+        let help = format!(
+            "declare it as `input table` if transactions fill it, or write a rule: {name}(…) :- …;"
+        );
+        let mut report = Report::new(Code::UnfilledTable, table.name.span, message, help);
+        for &span in whole.readers[index].iter().take(MOST_LABELS) {
+            report = report.label(span, "read here");
+        }
+        reports.push(report);
+    }
+}

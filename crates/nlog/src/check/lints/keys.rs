@@ -1,0 +1,245 @@
+//! Two rows of an output table with one key.
+//!
+//! They refuse a transaction at run time, when some tenant's configuration first makes both. Whether two rules, or one
+//! rule for two bindings, can derive such rows is decided by what holds for all contents of the tables that keep their
+//! keys: constants that differ, and the [`Chase`].
+
+use std::collections::HashMap;
+
+use nlog_data::{Role, Type, Value};
+
+use super::WholeProgram;
+use super::chase::{Chase, Derivation};
+use super::domain::Domain;
+use super::firing::Fires;
+use super::injective::Injective;
+use super::shape::MatchShape;
+use crate::check::declarations::quoted;
+use crate::diagnostic::{Code, Report, Reports};
+use crate::program::{Expr, HeadTerm, Rule, VariableId};
+
+/// Pairs of rules that are looked at for one table. More come from thousands of rules for one table, which programs
+/// write, not people.
+const MOST_PAIRS: usize = 10_000;
+const MOST_LABELS: usize = 4;
+
+/// Reports rules of output tables that can derive two rows with one key.
+pub(super) fn check(
+    whole: &WholeProgram<'_>,
+    firing: &[Option<Fires<'_>>],
+    injective: &mut Injective,
+    reports: &mut Reports,
+) {
+    for (index, table) in whole.declarations.tables.iter().enumerate() {
+        let (Role::Output, Some(key), Some(columns)) = (table.role, &table.key, &table.columns) else {
+            continue;
+        };
+        let rest: Vec<usize> = (0..columns.len()).filter(|column| !key.contains(column)).collect();
+        if rest.is_empty() {
+            continue;
+        }
+        let mut search = Search { whole, firing, injective, key, rest: &rest };
+        let names = quoted(key.iter().map(|&column| columns[column].name.name.as_str()));
+        let title = format!("`{}` (key {names})", table.name.name);
+        search.table(index, &title, reports);
+    }
+}
+
+struct Search<'w, 'a, 'f> {
+    whole: &'w WholeProgram<'a>,
+    firing: &'f [Option<Fires<'a>>],
+    injective: &'f mut Injective,
+    key: &'f [usize],
+    rest: &'f [usize],
+}
+
+impl Search<'_, '_, '_> {
+    fn table(&mut self, table: usize, title: &str, reports: &mut Reports) {
+        let mut facts: HashMap<Vec<Value>, usize> = HashMap::new();
+        let (mut all_facts, mut others): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+        let mut pairs = 0;
+        for &number in &self.whole.rules_of[table] {
+            if self.firing[number].is_none() {
+                continue;
+            }
+            let rule = &self.whole.rules[number].rule;
+            let key = constants(rule, self.key).filter(|_| rule.body.is_empty());
+            let mut earlier = others.clone();
+            match key {
+                Some(key) => {
+                    // Facts are told apart by their keys alone.
+                    earlier.extend(facts.get(&key).copied());
+                    facts.entry(key).or_insert(number);
+                    all_facts.push(number);
+                }
+                None => {
+                    earlier.extend(&all_facts);
+                    others.push(number);
+                }
+            }
+            pairs += earlier.len();
+            if pairs > MOST_PAIRS {
+                return;
+            }
+            let clashes: Vec<usize> = earlier.into_iter().filter(|&other| self.clash(number, other)).collect();
+            let itself = self.clashes_with_itself(number);
+            self.report(number, itself, &clashes, title, reports);
+        }
+    }
+
+    /// Whether two rules can derive different rows with one key. A default gives way to other rules.
+    fn clash(&mut self, a: usize, b: usize) -> bool {
+        let rules = &self.whole.rules;
+        if rules[a].source.default.is_some() != rules[b].source.default.is_some() {
+            return false;
+        }
+        let (Some(a_fires), Some(b_fires)) = (&self.firing[a], &self.firing[b]) else { return false };
+        let apart = |column: usize| a_fires.head[column].and(&b_fires.head[column]).is_empty();
+        if self.key.iter().any(|&column| apart(column)) {
+            return false;
+        }
+        let (a_rule, b_rule) = (&rules[a].rule, &rules[b].rule);
+        for &column in self.key {
+            if let (HeadTerm::Value(x), HeadTerm::Value(y)) = (&a_rule.terms[column], &b_rule.terms[column])
+                && (starts_apart(x, y)
+                    || self.is_match(a, column)
+                        && MatchShape::of(x, a_rule, self.injective)
+                            .differs(&MatchShape::of(y, b_rule, self.injective)))
+            {
+                return false;
+            }
+        }
+        self.rows_differ(a, b)
+    }
+
+    fn clashes_with_itself(&mut self, number: usize) -> bool {
+        !self.whole.rules[number].rule.body.is_empty() && self.rows_differ(number, number)
+    }
+
+    fn is_match(&self, number: usize, column: usize) -> bool {
+        let table = self.whole.rules[number].rule.head.0 as usize;
+        let columns = self.whole.declarations.tables[table].columns.as_ref();
+        columns.is_some_and(|columns| columns[column].ty == Some(Type::Match))
+    }
+
+    /// Whether equal keys leave room for different rows.
+    fn rows_differ(&mut self, a: usize, b: usize) -> bool {
+        let (rules, firing) = (&self.whole.rules, self.firing);
+        let mut chase = Chase::new(self.whole, self.injective);
+        let mut derive = |number: usize| -> Derivation {
+            let bindings = firing[number].as_ref().map(|fires| &fires.bindings);
+            let domain = |variable: usize| {
+                let variable = VariableId(variable as u32);
+                bindings.map_or(Domain::Anything, |bindings| bindings.of_variable(variable).clone())
+            };
+            chase.derivation(&rules[number], &domain)
+        };
+        let (x, y) = (derive(a), derive(b));
+        for &column in self.key {
+            if let (Some(x), Some(y)) = (x.head[column], y.head[column]) {
+                chase.unite(x, y);
+            }
+        }
+        if !chase.run() {
+            return false;
+        }
+        let values: Vec<bool> = x
+            .head
+            .iter()
+            .zip(&y.head)
+            .map(|(x, y)| match (x, y) {
+                (Some(x), Some(y)) => chase.same(*x, *y),
+                _ => a == b,
+            })
+            .collect();
+        // An aggregate is that of its group, which all the other columns tell.
+        let key_is_aggregate = self.key.iter().any(|&column| x.head[column].is_none());
+        let group = |column: usize| x.head[column].is_some();
+        let differ = |column: usize| group(column) && !values[column] || !group(column) && a != b;
+        self.rest.iter().any(|&column| differ(column))
+            || key_is_aggregate && self.rest.iter().any(|&column| !values[column])
+    }
+
+    fn report(&self, number: usize, itself: bool, others: &[usize], title: &str, reports: &mut Reports) {
+        let rules = &self.whole.rules;
+        let span = rules[number].source.head.span;
+        let message = match (itself, others.len()) {
+            (false, 0) => return,
+            (true, 0) => format!("this rule can derive two rows of {title} with one key"),
+            (false, 1) => format!("this rule and another one can derive two rows of {title} with one key"),
+            (false, count) => {
+                format!("this rule and {count} others can derive two rows of {title} with one key")
+            }
+            (true, count) => format!(
+                "this rule alone, and with {count} other{}, can derive two rows of {title} with one key",
+                if count == 1 { "" } else { "s" }
+            ),
+        };
+        let help = if itself {
+            "such a transaction is refused: let keys of the tables in the body decide the row, or choose one by \
+             `arg_min` or `arg_max`; if the data make sure of it, say how: # weft: allow(key-clash): …"
+        } else {
+            "such a transaction is refused: give the rules different constants in a column of the key, or derive \
+             the rows into one table and choose by `arg_max`; if the data make sure of it, say how: \
+             # weft: allow(key-clash): …"
+        };
+        let mut report = Report::new(Code::KeyClash, span, message, help);
+        for &other in others.iter().take(MOST_LABELS) {
+            report = report.label(rules[other].source.head.span, "the same key comes from here");
+        }
+        if itself {
+            for (span, name) in self.free(number).into_iter().take(MOST_LABELS) {
+                report = report.label(span, format!("the key does not decide `{name}`"));
+            }
+        }
+        reports.push(report);
+    }
+
+    /// The terms outside of the key that the key leaves open.
+    fn free(&self, number: usize) -> Vec<(crate::syntax::ast::Span, String)> {
+        let checked = &self.whole.rules[number];
+        let table = checked.rule.head.0 as usize;
+        let columns = self.whole.declarations.tables[table].columns.iter().flat_map(|columns| columns.iter());
+        let columns: Vec<&str> = columns.map(|column| column.name.name.as_str()).collect();
+        let arguments = &checked.source.head.arguments;
+        let open = self.rest.iter().filter(|&&column| match &checked.rule.terms[column] {
+            HeadTerm::Value(Expr::Constant(_)) | HeadTerm::Aggregate { .. } => false,
+            HeadTerm::Value(_) => true,
+        });
+        open.filter_map(|&column| {
+            let named = |argument: &&crate::syntax::ast::Argument| {
+                argument.name.as_ref().is_some_and(|name| name.name == columns[column])
+            };
+            let argument = arguments.iter().find(named).or_else(|| {
+                arguments.get(column).filter(|argument| argument.name.is_none())
+            })?;
+            Some((argument.value.span, columns[column].to_owned()))
+        })
+        .collect()
+    }
+}
+
+/// The values of the columns, if all are constants.
+fn constants(rule: &Rule, columns: &[usize]) -> Option<Vec<Value>> {
+    let constant = |&column: &usize| match &rule.terms[column] {
+        HeadTerm::Value(Expr::Constant(value)) => Some(value.clone()),
+        _ => None,
+    };
+    columns.iter().map(constant).collect()
+}
+
+/// Whether two texts begin with different constants.
+fn starts_apart(a: &Expr, b: &Expr) -> bool {
+    match (start(a), start(b)) {
+        (Some(a), Some(b)) => !a.starts_with(b) && !b.starts_with(a),
+        _ => false,
+    }
+}
+
+fn start(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Constant(Value::String(text)) => Some(text),
+        Expr::Call { function, arguments } if function.name == "++" => start(arguments.first()?),
+        _ => None,
+    }
+}

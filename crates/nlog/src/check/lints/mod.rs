@@ -1,0 +1,106 @@
+//! What is allowed, but probably not meant.
+//!
+//! Names (`variables`, `tables`) and bodies (`product`) are looked at as each rule is checked. The other lints look at
+//! a program without errors, as a mistake would lead them astray: `firing` (rules that derive nothing) with `bindings`
+//! and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be equal),
+//! `injective` and `shape` (what functions and matches tell apart).
+//!
+//! A lint warns of what it can prove, or of what it cannot prove safe although it should be easy to prove; whoever
+//! knows better says so in place (`allowances`).
+
+mod bindings;
+mod chase;
+mod domain;
+mod firing;
+mod injective;
+mod keys;
+mod product;
+mod shape;
+mod sums;
+mod tables;
+mod variables;
+
+use std::collections::BTreeMap;
+
+use super::CheckedRule;
+use super::cycles;
+use super::declarations::Declarations;
+use super::recursion::Dependency;
+use crate::diagnostic::Reports;
+use crate::program::{BodyItem, HeadTerm};
+use crate::syntax::ast::Span;
+use injective::Injective;
+
+pub(super) use tables::unused_tables;
+
+/// A program without errors.
+struct WholeProgram<'a> {
+    declarations: &'a Declarations<'a>,
+    rules: &'a [CheckedRule<'a>],
+    /// For each table the rules that fill it.
+    rules_of: Vec<Vec<usize>>,
+    /// For each table where it is read.
+    readers: Vec<Vec<Span>>,
+    /// The tables, those that a rule reads before the one that it fills.
+    order: Vec<usize>,
+    /// The groups of tables that one rule with aggregates fills: there is a row for each.
+    groups: BTreeMap<usize, Vec<usize>>,
+}
+
+/// Looks at a program without errors and recursion.
+pub(super) fn whole_program<'a>(
+    declarations: &'a Declarations<'a>,
+    rules: &'a [CheckedRule<'a>],
+    dependencies: &[Dependency],
+    reports: &mut Reports,
+) {
+    let whole = WholeProgram::new(declarations, rules, dependencies);
+    let firing = firing::check(&whole, reports);
+    let mut injective = Injective::default();
+    keys::check(&whole, &firing, &mut injective, reports);
+    sums::check(&whole, &firing, &mut injective, reports);
+}
+
+impl<'a> WholeProgram<'a> {
+    fn new(
+        declarations: &'a Declarations<'a>,
+        rules: &'a [CheckedRule<'a>],
+        dependencies: &[Dependency],
+    ) -> Self {
+        let count = declarations.tables.len();
+        let mut rules_of = vec![Vec::new(); count];
+        let mut readers = vec![Vec::new(); count];
+        for (number, checked) in rules.iter().enumerate() {
+            rules_of[checked.rule.head.0 as usize].push(number);
+            for (item, &span) in checked.rule.body.iter().zip(&checked.spans) {
+                if let BodyItem::Atom { table, .. } = item {
+                    readers[table.0 as usize].push(span);
+                }
+            }
+        }
+        let mut edges = vec![Vec::new(); count];
+        for dependency in dependencies {
+            edges[dependency.head].push(dependency.reads);
+        }
+        for reads in &mut edges {
+            reads.sort_unstable();
+            reads.dedup();
+        }
+        let groups = rules_of.iter().enumerate().filter_map(|(table, numbers): (usize, &Vec<usize>)| {
+            let &[number] = numbers.as_slice() else { return None };
+            let terms = &rules[number].rule.terms;
+            let group = |term: &HeadTerm| matches!(term, HeadTerm::Value(_));
+            let columns: Vec<usize> = (0..terms.len()).filter(|&column| group(&terms[column])).collect();
+            (columns.len() < terms.len()).then_some((table, columns))
+        });
+        let groups = groups.collect();
+        let order = cycles::dependencies_first(&edges);
+        WholeProgram { declarations, rules, rules_of, readers, order, groups }
+    }
+
+    /// Columns of which two rows of the table have different values.
+    fn key(&self, table: usize) -> Option<&[usize]> {
+        let declared = self.declarations.tables[table].key.as_deref();
+        declared.or_else(|| self.groups.get(&table).map(Vec::as_slice))
+    }
+}

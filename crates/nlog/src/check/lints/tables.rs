@@ -1,0 +1,26 @@
+//! Tables that nobody reads.
+
+use nlog_data::Role;
+
+use crate::check::declarations::{Declarations, Usage};
+use crate::diagnostic::{Code, Report, Reports};
+
+/// Tables that no rule reads and nobody outside sees.
+pub(in crate::check) fn unused_tables(declarations: &Declarations<'_>, usage: &Usage, reports: &mut Reports) {
+    for (index, table) in declarations.tables.iter().enumerate() {
+        if table.role == Role::Output || usage.read.contains(&index) || table.columns.is_none() {
+            continue;
+        }
+        let name = &table.name.name;
+        let (message, help) = match table.role {
+            Role::Input => {
+                (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule")
+            }
+            _ => (
+                format!("no rule reads the table `{name}`, and it is no output"),
+                "declare it as `output table` if its rows are a result, or remove it",
+            ),
+        };
+        reports.push(Report::new(Code::UnusedTable, table.name.span, message, help));
+    }
+}

@@ -1,0 +1,49 @@
+//! Variables that stand once.
+
+use crate::check::resolve::Resolver;
+use crate::diagnostic::Code;
+
+impl Resolver<'_, '_> {
+    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that is
+    /// reported.
+    pub(in crate::check) fn unused_variables(&mut self) -> bool {
+        let mut found = false;
+        if self.failed {
+            return found;
+        }
+        for index in 0..self.variables.len() {
+            let variable = &self.variables[index];
+            let excused = variable.in_fault || self.scope.declarations.excuses(&variable.name);
+            if variable.count > 1 || excused || variable.name.starts_with('_') {
+                continue;
+            }
+            let name = &variable.name;
+            let message = format!("the variable `{name}` is used nowhere else in the rule");
+            let help = if variable.defined {
+                format!("remove its definition, or name it `_{name}` to keep it")
+            } else {
+                format!("write `_`, or `_{name}` to keep the name")
+            };
+            self.report(Code::UnusedVariable, variable.first, message, help);
+            found = true;
+        }
+        found
+    }
+
+    /// Parameters of a function that its body does not use.
+    pub(in crate::check) fn unused_parameters(&mut self) {
+        if self.failed {
+            return;
+        }
+        for index in 0..self.variables.len() {
+            let variable = &self.variables[index];
+            if variable.count > 1 || variable.name.starts_with('_') {
+                continue;
+            }
+            let name = &variable.name;
+            let message = format!("{} does not use its parameter `{name}`", self.subject);
+            let help = format!("remove it, or name it `_{name}` to keep it");
+            self.report(Code::UnusedVariable, variable.first, message, help);
+        }
+    }
+}
