@@ -140,7 +140,7 @@ impl Field {
     /// Checks a value and mask and splits them over the fields a match stores.
     pub(crate) fn slots(self, value: u128, mask: u128) -> Result<Slots, MatchError> {
         let max = self.max_value();
-        let reserved_port = self == Field::InPort && value >= 0xffff_ff00;
+        let reserved_port = self == Field::InPort && (0xffff_ff00..=0xffff_ffff).contains(&value);
         for bits in [if reserved_port { 0 } else { value }, mask] {
             if bits & !max != 0 {
                 return Err(MatchError::Range { field: self, value: bits, max });

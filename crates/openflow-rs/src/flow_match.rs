@@ -245,6 +245,12 @@ mod tests {
             Match::any().with(Field::Reg0, 1 << 32),
             Err(MatchError::Range { field: Field::Reg0, value: 1 << 32, max: 0xffff_ffff })
         );
+        // Ports have 16 bits, but for the reserved ones, of which OpenFlow writes 32.
+        assert!(Match::any().with(Field::InPort, 0xffff_fffe).is_ok());
+        for value in [1 << 16, 1 << 32, 0x1_ffff_fffe] {
+            let range = MatchError::Range { field: Field::InPort, value, max: 0xffff };
+            assert_eq!(Match::any().with(Field::InPort, value), Err(range));
+        }
         assert_eq!(
             Match::any().with_masked(Field::EthType, 0x800, 0xff00),
             Err(MatchError::NotMaskable { field: Field::EthType, mask: 0xff00 })

@@ -1,5 +1,7 @@
 //! Warnings that comments allow: `# weft: allow(code): reason`.
 
+use std::collections::HashMap;
+
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports, Severity};
 use crate::syntax::ast::{self, Span};
@@ -10,18 +12,23 @@ use crate::syntax::ast::{self, Span};
 pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
     let complete = !reports.has_errors();
     let mut useless = Vec::new();
+    let mut places: HashMap<Code, Vec<(Span, usize)>> = HashMap::new();
     for allowance in files.iter().flat_map(|file| &file.allowances) {
         for name in &allowance.codes {
             let code = Code::ALL.iter().find(|code| code.name() == name.name).copied();
             match code {
                 // It would have to allow itself.
-                Some(Code::UselessAllow) => useless.push(not_allowed(name, "is a warning that cannot be allowed")),
+                Some(Code::UselessAllow) => {
+                    useless.push(not_allowed(name, "is a warning that cannot be allowed"))
+                }
                 Some(code) if code.severity() == Severity::Error => {
                     useless.push(not_allowed(name, "is an error; only warnings can be allowed"));
                 }
                 Some(code) => {
-                    let allowed = reports.allow(code, |span| within(span, allowance.scope));
-                    if !allowed && complete {
+                    let places = places.entry(code).or_insert_with(|| reports.places(code));
+                    let (first, end) = within(places, allowance.scope);
+                    places[first..end].iter().for_each(|&(_, index)| reports.allow(index));
+                    if first == end && complete {
                         useless.push(allows_nothing(name));
                     }
                 }
@@ -32,8 +39,11 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
     useless.into_iter().for_each(|report| reports.push(report));
 }
 
-fn within(span: Span, scope: Span) -> bool {
-    span.file == scope.file && scope.start <= span.start && span.start < scope.end
+/// Which of the places, that are ascending, start within the scope.
+fn within(places: &[(Span, usize)], scope: Span) -> (usize, usize) {
+    let first = places.partition_point(|(span, _)| (span.file, span.start) < (scope.file, scope.start));
+    let end = places.partition_point(|(span, _)| (span.file, span.start) < (scope.file, scope.end));
+    (first, end.max(first))
 }
 
 fn not_allowed(name: &ast::Ident, why: &str) -> Report {

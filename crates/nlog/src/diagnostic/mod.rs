@@ -152,16 +152,17 @@ impl Reports {
         self.reports.push(report);
     }
 
-    /// Takes away warnings of a code in places that `allowed` names. Whether there was one.
-    pub(crate) fn allow(&mut self, code: Code, allowed: impl Fn(Span) -> bool) -> bool {
-        let mut found = false;
-        for report in &mut self.reports {
-            if report.code == code && allowed(report.span) {
-                report.allowed = true;
-                found = true;
-            }
-        }
-        found
+    /// The places of all warnings of a code, ascending, to look for those that are allowed.
+    pub(crate) fn places(&self, code: Code) -> Vec<(Span, usize)> {
+        let reports = self.reports.iter().enumerate().filter(|(_, report)| report.code == code);
+        let mut places: Vec<(Span, usize)> = reports.map(|(index, report)| (report.span, index)).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// Takes a warning away; `index` is of [`Reports::places`].
+    pub(crate) fn allow(&mut self, index: usize) {
+        self.reports[index].allowed = true;
     }
 
     /// Whether the name is reported as unknown.

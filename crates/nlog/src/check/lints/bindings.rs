@@ -28,7 +28,6 @@ pub(super) struct Contradiction {
 }
 
 /// What is known of the variables of a rule whose body can be satisfied.
-#[derive(Debug)]
 pub(super) struct Bindings<'a> {
     checked: &'a CheckedRule<'a>,
     /// Union-find: variables that are equal.
@@ -65,10 +64,14 @@ impl<'a> Bindings<'a> {
             idle: Vec::new(),
             changed: false,
         };
+        // As it is written: of two items that contradict each other the later one is at fault.
+        let mut items: Vec<(&BodyItem, Span)> =
+            checked.rule.body.iter().zip(checked.spans.iter().copied()).collect();
+        items.sort_by_key(|(_, span)| *span);
         for round in 0..MOST_ROUNDS {
             bindings.changed = false;
             bindings.less.clear();
-            for (item, &span) in checked.rule.body.iter().zip(&checked.spans) {
+            for &(item, span) in &items {
                 match item {
                     BodyItem::Atom { table, terms, .. } if round == 0 => {
                         let table = table.0 as usize;
@@ -96,13 +99,7 @@ impl<'a> Bindings<'a> {
         Ok(bindings)
     }
 
-    fn atom(
-        &mut self,
-        table: &Table<'_>,
-        terms: &[Term],
-        domains: &[Domain],
-        span: Span,
-    ) -> Checked<()> {
+    fn atom(&mut self, table: &Table<'_>, terms: &[Term], domains: &[Domain], span: Span) -> Checked<()> {
         let columns = table.columns.iter().flat_map(|columns| columns.iter());
         let columns = columns.map(|column| &column.name.name);
         for ((term, domain), column) in terms.iter().zip(domains).zip(columns) {
@@ -112,8 +109,10 @@ impl<'a> Bindings<'a> {
                 Term::Constant(value) => {
                     if domain.and(&Domain::only(value.clone())).is_empty() {
                         let (table, known) = (&table.name.name, domain.describe());
-                        let reason = format!("column `{column}` of `{table}` is only ever {known}, not {value}");
-                        let help = "use a value that some rule or fact gives the column, or add one that does";
+                        let reason =
+                            format!("column `{column}` of `{table}` is only ever {known}, not {value}");
+                        let help =
+                            "use a value that some rule or fact gives the column, or add one that does";
                         return Err(contradiction(span, reason, help));
                     }
                 }
@@ -329,7 +328,11 @@ impl<'a> Bindings<'a> {
 
     /// A bound that every integer keeps says nothing.
     fn restrict_to_bound(&mut self, variable: VariableId, bound: Domain, span: Span) -> Checked<()> {
-        if bound == Domain::Between(i64::MIN, i64::MAX) { Ok(()) } else { self.restrict(variable, &bound, span) }
+        if bound == Domain::Between(i64::MIN, i64::MAX) {
+            Ok(())
+        } else {
+            self.restrict(variable, &bound, span)
+        }
     }
 
     fn never_differs(&self, a: VariableId, b: VariableId, span: Span) -> Box<Contradiction> {
@@ -407,7 +410,7 @@ impl<'a> Bindings<'a> {
         let reason = if wanted.is_empty() {
             format!("{name} is {known}, which is just what is excluded here")
         } else {
-            format!("{name} is {known}, and here it is {}", wanted.describe())
+            format!("{name} is {known}, and has to be {} here", wanted.describe())
         };
         let mut found = contradiction(span, reason, CONFLICT_HELP);
         found.labels.extend(self.origin(variable, root, span));
@@ -416,7 +419,10 @@ impl<'a> Bindings<'a> {
 
     fn origin(&self, variable: VariableId, root: usize, span: Span) -> Option<(Span, String)> {
         let source = *self.sources[root].last().filter(|source| **source != span)?;
-        Some((source, format!("{} is {} because of this", self.name(variable), self.domains[root].describe())))
+        Some((
+            source,
+            format!("{} is {} because of this", self.name(variable), self.domains[root].describe()),
+        ))
     }
 }
 

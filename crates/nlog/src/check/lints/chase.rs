@@ -156,7 +156,8 @@ impl<'w, 'a> Chase<'w, 'a> {
         }
     }
 
-    fn expr(&mut self, expr: &Expr, variables: &[Node]) -> Node {
+    /// The node of an expression over a derivation's variables.
+    pub(super) fn expr(&mut self, expr: &Expr, variables: &[Node]) -> Node {
         match expr {
             Expr::Variable(variable) => variables[variable.0 as usize],
             Expr::Constant(value) => self.constant(value),
@@ -260,7 +261,8 @@ impl<'w, 'a> Chase<'w, 'a> {
             let key = atom.key.iter().map(|&node| self.root(node)).collect();
             let earlier = *first.entry((atom.table, key)).or_insert(index);
             if earlier != index {
-                for (a, b) in self.atoms[earlier].rest.clone().into_iter().zip(self.atoms[index].rest.clone()) {
+                for (a, b) in self.atoms[earlier].rest.clone().into_iter().zip(self.atoms[index].rest.clone())
+                {
                     self.unite(a, b);
                 }
             }
@@ -300,38 +302,54 @@ impl<'w, 'a> Chase<'w, 'a> {
 
     /// Two applications with one result: of a function that loses nothing the arguments are equal as well.
     fn equal_results(&mut self, a: usize, b: usize) {
-        let (a, b) = (&self.applications[a], &self.applications[b]);
-        let (Some(f), Some(g)) = (&a.function, &b.function) else { return };
+        let (Some(f), Some(g)) = (&self.applications[a].function, &self.applications[b].function) else {
+            return;
+        };
         let mut equal = Vec::new();
         if f.name == "&" && g.name == "&" {
             // A part that demands certain bits demands them of the whole.
-            let inner = |nodes: &[Node]| -> Vec<usize> {
-                let roots: Vec<Node> = nodes.iter().map(|&node| self.root(node)).collect();
-                let made = |made: &Application| roots.contains(&self.root(made.result));
-                (0..self.applications.len()).filter(|&index| made(&self.applications[index])).collect()
-            };
-            for x in inner(&a.arguments) {
-                for y in inner(&b.arguments) {
-                    let (x, y) = (&self.applications[x], &self.applications[y]);
-                    if let (Some(f), Some(g)) = (&x.function, &y.function)
-                        && Arc::ptr_eq(f, g)
-                        && f.name != "&"
-                    {
-                        let pairs = x.arguments.iter().zip(&y.arguments).map(|(&a, &b)| (a, b));
-                        let kept = self.injective.arguments_within(f, x.arguments.len());
-                        equal.extend(pairs.zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair));
-                    }
-                }
+            for (function, pairs) in self.common_parts(a, b) {
+                let kept = self.injective.arguments_within(&function, pairs.len());
+                equal.extend(pairs.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair));
             }
-        } else if Arc::ptr_eq(f, g) && a.arguments.len() == b.arguments.len() {
-            let constant: Vec<bool> =
-                a.arguments.iter().zip(&b.arguments).map(|(&a, &b)| self.same(a, b)).collect();
-            let pairs = a.arguments.iter().zip(&b.arguments).map(|(&a, &b)| (a, b));
-            let kept = self.injective.arguments(f, &constant);
-            equal.extend(pairs.zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair));
+        } else if Arc::ptr_eq(f, g) {
+            let function = f.clone();
+            let pairs = self.pairs(a, b);
+            let same: Vec<bool> = pairs.iter().map(|&(a, b)| self.same(a, b)).collect();
+            let kept = self.injective.arguments(&function, &same);
+            equal.extend(pairs.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair));
         }
         for (a, b) in equal {
             self.unite(a, b);
         }
+    }
+
+    /// The arguments of two applications side by side; none if they are not as many.
+    fn pairs(&self, a: usize, b: usize) -> Vec<(Node, Node)> {
+        let (a, b) = (&self.applications[a].arguments, &self.applications[b].arguments);
+        if a.len() == b.len() { a.iter().copied().zip(b.iter().copied()).collect() } else { Vec::new() }
+    }
+
+    /// For two joined matches the functions that have a part in both, with their arguments in the two.
+    fn common_parts(&self, a: usize, b: usize) -> Vec<(Arc<Function>, Vec<(Node, Node)>)> {
+        let parts = |of: usize| -> Vec<usize> {
+            let roots: Vec<Node> =
+                self.applications[of].arguments.iter().map(|&node| self.root(node)).collect();
+            let made = |made: &Application| roots.contains(&self.root(made.result));
+            (0..self.applications.len()).filter(|&index| made(&self.applications[index])).collect()
+        };
+        let (a, b) = (parts(a), parts(b));
+        let mut common = Vec::new();
+        for &x in &a {
+            for &y in &b {
+                if let (Some(f), Some(g)) = (&self.applications[x].function, &self.applications[y].function)
+                    && Arc::ptr_eq(f, g)
+                    && f.name != "&"
+                {
+                    common.push((f.clone(), self.pairs(x, y)));
+                }
+            }
+        }
+        common
     }
 }

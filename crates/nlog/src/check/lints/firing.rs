@@ -150,9 +150,8 @@ fn unfilled(whole: &WholeProgram<'_>, reports: &mut Reports) {
         }
         let name = &table.name.name;
         let message = format!("rules read the table `{name}`, but none fills it: it is always empty");
-        let help = format!(
-            "declare it as `input table` if transactions fill it, or write a rule: {name}(…) :- …;"
-        );
+        let help =
+            format!("declare it as `input table` if transactions fill it, or write a rule: {name}(…) :- …;");
         let mut report = Report::new(Code::UnfilledTable, table.name.span, message, help);
         for &span in whole.readers[index].iter().take(MOST_LABELS) {
             report = report.label(span, "read here");

@@ -62,14 +62,19 @@ impl Injective {
     pub(super) fn of_match(&mut self, function: &Arc<Function>) -> &MatchFunction {
         let key = Arc::as_ptr(function) as usize;
         self.matches.entry(key).or_insert_with(|| {
-            let is_match = matches!(function.results.as_slice(), [one] if one.shape == Shape::Is(Type::Match));
+            let is_match =
+                matches!(function.results.as_slice(), [one] if one.shape == Shape::Is(Type::Match));
             // Of a rule author's own function nothing is certain: it may do one thing for one value and another for
             // the next.
             let literal = function.name.starts_with("match{");
             let built_in =
                 literal || function::lookup(&function.name).iter().any(|own| Arc::ptr_eq(own, function));
             let unknown = MatchFunction { open: true, ..MatchFunction::default() };
-            if is_match && built_in && function.name != "&" { probe(function).unwrap_or(unknown) } else { unknown }
+            if is_match && built_in && function.name != "&" {
+                probe(function).unwrap_or(unknown)
+            } else {
+                unknown
+            }
         })
     }
 }
@@ -77,8 +82,12 @@ impl Injective {
 /// Tries the function on values with one bit set each. A match puts the bits of a value into bits of fields, so that
 /// this tells where each goes.
 fn probe(function: &Function) -> Option<MatchFunction> {
-    let zero: Vec<Value> =
-        function.parameters.iter().map(|parameter| samples(&parameter.shape)).map(|mut samples| samples.swap_remove(0)[0].clone()).collect();
+    let zero: Vec<Value> = function
+        .parameters
+        .iter()
+        .map(|parameter| samples(&parameter.shape))
+        .map(|mut samples| samples.swap_remove(0)[0].clone())
+        .collect();
     let base = demands(function, &zero)?;
     let mut found = MatchFunction { shown: Vec::new(), demands: base.clone(), open: false };
     for (index, parameter) in function.parameters.iter().enumerate() {
@@ -145,7 +154,16 @@ fn demands(function: &Function, arguments: &[Value]) -> Option<Vec<Demand>> {
 pub(super) fn of_value(value: &Value) -> Option<Vec<Demand>> {
     let Value::Match(value) = value else { return None };
     let demands = value.get().iter();
-    Some(demands.map(|demand| Demand { field: demand.field, mask: demand.mask, known: demand.mask, value: demand.value }).collect())
+    Some(
+        demands
+            .map(|demand| Demand {
+                field: demand.field,
+                mask: demand.mask,
+                known: demand.mask,
+                value: demand.value,
+            })
+            .collect(),
+    )
 }
 
 fn same_bits(a: &[Demand], b: &[Demand]) -> bool {

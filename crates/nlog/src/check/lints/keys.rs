@@ -81,7 +81,8 @@ impl Search<'_, '_, '_> {
             if pairs > MOST_PAIRS {
                 return;
             }
-            let clashes: Vec<usize> = earlier.into_iter().filter(|&other| self.clash(number, other)).collect();
+            let clashes: Vec<usize> =
+                earlier.into_iter().filter(|&other| self.clash(number, other)).collect();
             let itself = self.clashes_with_itself(number);
             self.report(number, itself, &clashes, title, reports);
         }
@@ -103,8 +104,11 @@ impl Search<'_, '_, '_> {
             if let (HeadTerm::Value(x), HeadTerm::Value(y)) = (&a_rule.terms[column], &b_rule.terms[column])
                 && (starts_apart(x, y)
                     || self.is_match(a, column)
-                        && MatchShape::of(x, a_rule, self.injective)
-                            .differs(&MatchShape::of(y, b_rule, self.injective)))
+                        && MatchShape::of(x, a_rule, self.injective).differs(&MatchShape::of(
+                            y,
+                            b_rule,
+                            self.injective,
+                        )))
             {
                 return false;
             }
@@ -210,9 +214,10 @@ impl Search<'_, '_, '_> {
             let named = |argument: &&crate::syntax::ast::Argument| {
                 argument.name.as_ref().is_some_and(|name| name.name == columns[column])
             };
-            let argument = arguments.iter().find(named).or_else(|| {
-                arguments.get(column).filter(|argument| argument.name.is_none())
-            })?;
+            let argument = arguments
+                .iter()
+                .find(named)
+                .or_else(|| arguments.get(column).filter(|argument| argument.name.is_none()))?;
             Some((argument.value.span, columns[column].to_owned()))
         })
         .collect()

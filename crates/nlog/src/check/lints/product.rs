@@ -103,4 +103,3 @@ fn variables_of<'a>(expressions: impl IntoIterator<Item = &'a Expr>) -> Vec<Vari
     expressions.into_iter().for_each(|expr| expr.variables(&mut used));
     used.into_iter().collect()
 }
-

@@ -38,9 +38,8 @@ fn merges_rows(
     injective: &mut Injective,
 ) -> bool {
     let mut chase = Chase::new(whole, injective);
-    let domain = |variable: usize| -> Domain {
-        fires.bindings.of_variable(VariableId(variable as u32)).clone()
-    };
+    let domain =
+        |variable: usize| -> Domain { fires.bindings.of_variable(VariableId(variable as u32)).clone() };
     let a = chase.derivation(checked, &domain);
     let b = chase.derivation(checked, &domain);
     for (a, b) in a.head.iter().zip(&b.head) {
