@@ -167,25 +167,30 @@ impl Search<'_, '_, '_> {
     fn report(&self, number: usize, itself: bool, others: &[usize], title: &str, reports: &mut Reports) {
         let rules = &self.whole.rules;
         let span = rules[number].source.head.span;
-        let message = match (itself, others.len()) {
+        let who = match (itself, others.len()) {
             (false, 0) => return,
-            (true, 0) => format!("this rule can derive two rows of {title} with one key"),
-            (false, 1) => format!("this rule and another one can derive two rows of {title} with one key"),
-            (false, count) => {
-                format!("this rule and {count} others can derive two rows of {title} with one key")
-            }
-            (true, count) => format!(
-                "this rule alone, and with {count} other{}, can derive two rows of {title} with one key",
-                if count == 1 { "" } else { "s" }
-            ),
+            (true, 0) => "this rule".to_owned(),
+            (false, 1) => "this rule and another one".to_owned(),
+            (false, count) => format!("this rule and {count} others"),
+            (true, 1) => "this rule, alone and with another one,".to_owned(),
+            (true, count) => format!("this rule, alone and with {count} others,"),
         };
-        let help = if itself {
-            "such a transaction is refused: let keys of the tables in the body decide the row, or choose one by \
-             `arg_min` or `arg_max`; if the data make sure of it, say how: # weft: allow(key-clash): …"
-        } else {
-            "such a transaction is refused: give the rules different constants in a column of the key, or derive \
-             the rows into one table and choose by `arg_max`; if the data make sure of it, say how: \
-             # weft: allow(key-clash): …"
+        let message =
+            format!("{who} can derive two rows of {title} with one key, which refuses the transaction");
+        let help = match (
+            itself,
+            rules[number].rule.body.is_empty()
+                && others.iter().all(|&other| rules[other].rule.body.is_empty()),
+        ) {
+            (true, _) => {
+                "read tables whose keys decide the row, or choose one by `arg_min` or `arg_max`; if the data make \
+                 sure of it: # weft: allow(key-clash): how"
+            }
+            (false, true) => "remove one of the facts, or correct its key",
+            (false, false) => {
+                "give the key different constants, or make one of the rules a `default` that gives way; if the \
+                 data make sure of it: # weft: allow(key-clash): how"
+            }
         };
         let mut report = Report::new(Code::KeyClash, span, message, help);
         for &other in others.iter().take(MOST_LABELS) {
