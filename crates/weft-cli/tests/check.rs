@@ -12,7 +12,17 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use support::{Folder, Outcome};
 
-const WARNINGS: [&str; 4] = ["unused-variable", "unused-table", "cartesian-product", "duplicate-rule"];
+const WARNINGS: [&str; 9] = [
+    "cartesian-product",
+    "constant-condition",
+    "duplicate-rule",
+    "key-clash",
+    "never-fires",
+    "sum-of-distinct",
+    "unfilled-table",
+    "unused-table",
+    "unused-variable",
+];
 
 /// Severity, code, file, and where it starts and ends: line, column, line, column.
 type Found = (String, String, String, [u64; 4]);
@@ -433,4 +443,86 @@ fn folders_and_imports_make_one_program() {
         "import \"../p/tables.nlog\";\nimport \"../p/deep/limit.nlog\";\no(LIMIT);\no(x) :- a(x);\n",
     );
     folder.weft(&["check", "q"]).has_status(0);
+}
+
+#[test]
+fn what_an_author_would_learn_in_the_field_is_a_warning() {
+    rules("o(x) :- b(x), x == 1, «never-fires:x == 2»;");
+    rules("table t(x: int);\nt(1);\no(x) :- b(x), «never-fires:t(2)»;");
+    rules("o(x) :- b(x), «constant-condition:x == x»;");
+    rules("table «unfilled-table:t»(x: int);\no(x) :- t(x);");
+    rules("output table k(x: int, y: string) key(x);\n«key-clash:k(x, y)» :- a(x, y);");
+    rules("output table s(y: string, n: int);\ns(y, «sum-of-distinct:sum(x)») :- a(x, y), a(x, _z), a(_w, _z), b(_w);");
+    // Nothing is said about such things while there are errors: they could follow.
+    rules("table t(x: int);\no(x) :- t(x);\no(«type-mismatch:\"one\"»);");
+}
+
+#[test]
+fn comments_allow_warnings_and_no_errors() {
+    rules("# weft: allow(unused-variable): a name for readers\no(x) :- a(x, y);");
+    rules("# weft: allow(unused-variable): a name for readers\no(«type-mismatch:y») :- a(x, y), b(x);");
+}
+
+#[test]
+fn warnings_can_be_denied() {
+    let folder = Folder::new();
+    folder.write("p.nlog", "input table a(x: int, y: int);\noutput table o(x: int);\no(x) :- a(x, y);\n");
+    folder.weft(&["check", "p.nlog"]).has_status(0);
+    let denied = folder.weft(&["check", "--deny-warnings", "p.nlog"]);
+    denied.has_status(1);
+    assert!(denied.stderr.contains("warning[unused-variable]: "), "{}", denied.stderr);
+    folder.weft(&["check", "--deny-warnings", "--json", "p.nlog"]).has_status(1);
+    folder.write("q.nlog", "input table a(x: int);\noutput table o(x: int);\no(x) :- a(x);\n");
+    folder.weft(&["check", "--deny-warnings", "q.nlog"]).has_status(0);
+}
+
+#[test]
+fn the_end_of_a_run_says_where_to_read_more() {
+    let folder = Folder::new();
+    folder.write("p.nlog", "output table o(x: int);\no(\"one\");\no(\"two\");\n");
+    let outcome = folder.weft(&["check", "p.nlog"]);
+    let hint = "for more: weft check --explain type-mismatch\n2 errors, 0 warnings\n";
+    assert!(outcome.stderr.ends_with(hint), "{}", outcome.stderr);
+    assert_eq!(outcome.stderr.matches("--explain").count(), 1);
+}
+
+#[test]
+fn a_code_is_explained_by_its_page() {
+    let folder = Folder::new();
+    for name in ["unused-table", "warning[unused-table]"] {
+        let outcome = folder.weft(&["check", "--explain", name]);
+        outcome.has_status(0);
+        assert!(outcome.stdout.starts_with("# unused-table\n"), "{}", outcome.stdout);
+        assert_eq!(outcome.stderr, "");
+    }
+    let json = folder.weft(&["check", "--explain", "unused-table", "--json"]);
+    json.has_status(0);
+    let object: Value = serde_json::from_str(&json.stdout).unwrap();
+    assert_eq!((&object["code"], &object["severity"]), (&"unused-table".into(), &"warning".into()));
+}
+
+#[test]
+fn without_a_code_all_are_listed() {
+    let folder = Folder::new();
+    let outcome = folder.weft(&["check", "--explain"]);
+    outcome.has_status(0);
+    let lines: Vec<&str> = outcome.stdout.lines().collect();
+    for code in ["syntax", "key-clash"] {
+        let line = lines.iter().find(|line| line.split_whitespace().next() == Some(code));
+        assert!(line.is_some_and(|line| line.split_whitespace().count() > 4), "{}", outcome.stdout);
+    }
+    assert!(lines.is_sorted());
+    let json = folder.weft(&["check", "--explain", "--json"]);
+    assert_eq!(json.lines().len(), lines.len());
+}
+
+#[test]
+fn an_unknown_code_is_wrong_usage() {
+    let folder = Folder::new();
+    let outcome = folder.weft(&["check", "--explain", "unused-tabel"]);
+    outcome.has_status(2);
+    assert_eq!(outcome.stdout, "");
+    assert!(outcome.stderr.contains("did you mean `unused-table`?"), "{}", outcome.stderr);
+    folder.weft(&["check"]).has_status(2);
+    folder.weft(&["check", "--explain", "syntax", "p.nlog"]).has_status(2);
 }

@@ -46,6 +46,8 @@ impl Resolver<'_, '_> {
             let help = "fill another table, or declare this one without `input`";
             let report = Report::new(Code::HeadIsInput, call.name.span, message, help);
             self.push(report.label(declared.name.span, "declared here"));
+            // It is used, if not as an input table is.
+            self.scope.usage.read.insert(table);
             // Whether the terms fit a table that is not meant says nothing.
             self.taint_call(call);
             return Some((table, Vec::new()));

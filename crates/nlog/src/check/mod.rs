@@ -51,6 +51,7 @@ pub(crate) use memo::Memo;
 use memo::Recall;
 use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
+pub(crate) use suggest::nearest;
 
 /// What came of a program's sources.
 #[derive(Debug, Clone)]

@@ -1,7 +1,41 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
+/// What other languages call the built-in types.
+const SYNONYMS: [(&str, &str); 21] = [
+    ("address", "ip"),
+    ("bitstring", "string"),
+    ("boolean", "bool"),
+    ("char", "string"),
+    ("cidr", "net"),
+    ("i32", "int"),
+    ("i64", "int"),
+    ("integer", "int"),
+    ("ipaddr", "ip"),
+    ("ipv4", "ip"),
+    ("ipv6", "ip"),
+    ("long", "int"),
+    ("number", "int"),
+    ("option", "opt"),
+    ("prefix", "net"),
+    ("str", "string"),
+    ("subnet", "net"),
+    ("symbol", "string"),
+    ("text", "string"),
+    ("u32", "int"),
+    ("u64", "int"),
+];
+
 /// The nearest of the names, if it is near enough to be a slip; of several the first.
-pub(super) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let names: Vec<&'a str> = names.into_iter().collect();
+    let lower = name.to_ascii_lowercase();
+    let same_case =
+        names.iter().find(|candidate| candidate.eq_ignore_ascii_case(name) && **candidate != name);
+    let synonym = SYNONYMS.iter().find(|(other, _)| *other == lower).map(|(_, own)| *own);
+    let known = synonym.and_then(|own| names.iter().find(|candidate| **candidate == own));
+    if let Some(found) = same_case.or(known) {
+        return Some(found);
+    }
     let limit = (name.chars().count() / 3).clamp(1, 3);
     let mut best: Option<(usize, &str)> = None;
     for candidate in names {
@@ -49,5 +83,18 @@ mod tests {
         assert_eq!(nearest("tunel", ["tunnel", "hv"]), Some("tunnel"));
         assert_eq!(nearest("x", ["y"]), None);
         assert_eq!(nearest("hv", ["encap"]), None);
+    }
+
+    #[test]
+    fn other_languages_names_of_types_are_known() {
+        assert_eq!(nearest("boolean", ["bool", "int"]), Some("bool"));
+        assert_eq!(nearest("Integer", ["bool", "int"]), Some("int"));
+        assert_eq!(nearest("boolean", ["log_port"]), None, "where no type is wanted");
+    }
+
+    #[test]
+    fn a_name_in_another_case_is_near() {
+        assert_eq!(nearest("Log_Port", ["log_path", "log_port"]), Some("log_port"));
+        assert_eq!(nearest("X", ["x"]), Some("x"));
     }
 }

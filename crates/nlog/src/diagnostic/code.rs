@@ -1,12 +1,13 @@
 //! The kinds of mistakes.
 
 use super::Severity;
+use crate::check::nearest;
 
 macro_rules! codes {
-    ($($(#[$doc:meta])* $name:literal $variant:ident $severity:ident,)*) => {
-        /// What kind of mistake a diagnostic reports. Scripts rely on the names.
+    ($($(#[doc = $doc:literal])* $name:literal $variant:ident $severity:ident,)*) => {
+        /// What kind of mistake a diagnostic reports. Scripts rely on the names. Each has a [page](super::page).
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        pub enum Code { $($(#[$doc])* $variant,)* }
+        pub enum Code { $($(#[doc = $doc])* $variant,)* }
 
         impl Code {
             /// Every code.
@@ -17,12 +18,29 @@ macro_rules! codes {
                 match self { $(Code::$variant => $name,)* }
             }
 
+            /// What it means, in a sentence or two.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Code::$variant => concat!($($doc),*).trim_ascii(),)* }
+            }
+
             /// How bad it is.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity,)* }
             }
         }
     };
+}
+
+impl Code {
+    /// The code of this name.
+    pub fn by_name(name: &str) -> Option<Code> {
+        Code::ALL.iter().copied().find(|code| code.name() == name)
+    }
+
+    /// The code that was probably meant by a name that is none.
+    pub fn nearest(name: &str) -> Option<Code> {
+        nearest(name, Code::ALL.iter().map(|code| code.name())).and_then(Code::by_name)
+    }
 }
 
 codes! {

@@ -1,10 +1,11 @@
 //! What is wrong with a program, where, and what to do about it.
 //!
 //! In reading order: [`code`](Code) (the kinds), this file (a diagnostic and how the checker collects them), `text`
-//! and `json` (how they are shown).
+//! and `json` (how they are shown), `page` (what is to be known about a kind).
 
 mod code;
 mod json;
+mod page;
 mod text;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 pub use code::Code;
 pub use json::to_json;
+pub use page::page;
 pub use text::{Style, to_text};
 
 use crate::source::Sources;
