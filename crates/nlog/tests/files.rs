@@ -122,3 +122,18 @@ fn documentation_belongs_to_the_declaration_that_follows() {
     let docs: Vec<&str> = program.schema.iter().map(|(_, table)| table.doc.as_str()).collect();
     assert_eq!(docs, ["One.\n\n  Two.", "Three.", "", ""]);
 }
+
+/// The rules of the controller and the examples have neither errors nor warnings, but for those that they allow.
+#[test]
+fn our_own_rules_have_no_warnings() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut programs = vec![root.join("rules")];
+    let examples = fs::read_dir(root.join("examples")).unwrap().map(|entry| entry.unwrap().path());
+    programs.extend(examples.filter(|path| path.extension().is_some_and(|extension| extension == "nlog")));
+    assert!(programs.len() > 1);
+    for program in programs {
+        let found = compile(&Sources::load(&[&program]).unwrap()).diagnostics;
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+}

@@ -127,8 +127,8 @@ impl Resolver<'_, '_> {
                 format!("compare the result: `{}(…) == false`", call.name.name)
             }
             ExprKind::Call(_) => {
-                "say what is there, not what is absent: where one of several rows counts, let \
-                                  `arg_min` or `arg_max` in a head choose it by rank"
+                "say what holds otherwise: a `default` rule with the key, and a rule that overrides it for what is \
+                 there; where one of several rows counts, `arg_min` or `arg_max` in a head chooses by rank"
                     .to_owned()
             }
             _ => "write the opposite comparison, or compare with `false`".to_owned(),
