@@ -136,21 +136,16 @@ impl Draft {
 
     /// A condition that most rows meet, or `None` if there is nothing to compare.
     pub(super) fn condition(&mut self, random: &mut Random) -> Option<String> {
-        let (yes, _) = self.either_or(random)?;
-        Some(yes)
+        self.either_or(random).map(|(yes, _)| yes)
     }
 
     /// A condition and its opposite.
     pub(super) fn either_or(&mut self, random: &mut Random) -> Option<(String, String)> {
-        let mut choices = Vec::new();
-        for (at, variable) in self.variables.iter().enumerate() {
-            let possible = match KINDS[variable.kind].class {
-                Class::Flag | Class::Number | Class::Ip => true,
-                Class::Choice(_) => true,
-                _ => false,
-            };
-            choices.extend(possible.then_some(at));
-        }
+        let compared = |at: &usize| {
+            let class = KINDS[self.variables[*at].kind].class;
+            matches!(class, Class::Flag | Class::Number | Class::Ip | Class::Choice(_))
+        };
+        let choices: Vec<usize> = (0..self.variables.len()).filter(compared).collect();
         if choices.is_empty() {
             return None;
         }

@@ -23,6 +23,9 @@ const PAIRED: usize = 26;
 /// No table is to have more rows than this.
 const MOST_ROWS: usize = 120;
 
+/// Columns of an atom and the bound variables that they are joined on.
+type Given = Vec<(usize, usize)>;
+
 /// How a table comes about.
 #[derive(Debug, Clone, Copy)]
 enum Style {
@@ -125,10 +128,6 @@ impl Generator {
         name
     }
 
-    fn column(&mut self, kind: usize) -> Column {
-        Column { name: KINDS[kind].name.to_owned(), kind, detail: 0 }
-    }
-
     fn push(&mut self, table: Table) -> usize {
         self.program.tables.push(table);
         self.entries.push(0);
@@ -144,13 +143,13 @@ impl Generator {
                 let second = self.random.below(ENTITIES);
                 keys.extend((second != keys[0]).then_some(second));
             }
-            let mut columns: Vec<Column> = keys.iter().map(|kind| self.column(*kind)).collect();
+            let mut columns: Vec<Column> = keys.iter().map(|kind| column_of(*kind)).collect();
             let wanted = columns.len() + 2 + self.random.below(6);
             while columns.len() < wanted {
                 // What is computed is no fact.
                 let kind = self.random.below(named("expr"));
                 if columns.iter().all(|column| column.kind != kind) {
-                    columns.push(self.column(kind));
+                    columns.push(column_of(kind));
                 }
             }
             let aspect = *self.random.pick(&ASPECTS);
@@ -190,7 +189,7 @@ impl Generator {
             let prefix = if logical { "universal" } else { "of" };
             let stage = STAGES[number % STAGES.len()].to_lowercase();
             let name = self.name(prefix, &[KINDS[scope].name, &stage]);
-            let mut columns = vec![self.column(scope)];
+            let mut columns = vec![column_of(scope)];
             columns.push(Column { name: "table_id".into(), kind: named("rank"), detail: 0 });
             columns.push(Column { name: "priority".into(), kind: named("rank"), detail: 0 });
             columns.push(Column { name: "expr".into(), kind: named("expr"), detail: u32::MAX });
@@ -273,7 +272,7 @@ impl Generator {
     /// Adds an atom whose key is bound: at most one row for each binding.
     fn look_up(&mut self, draft: &mut Draft, file: usize) -> bool {
         let cap = 3 + file / 4;
-        let mut best: Option<(usize, usize, Vec<(usize, usize)>)> = None;
+        let mut best: Option<(usize, usize, Given)> = None;
         for _ in 0..60 {
             let at = self.random.below(self.program.tables.len());
             let table = &self.program.tables[at];
@@ -365,8 +364,14 @@ impl Generator {
             Style::Project => self.project(file, role),
             Style::Aggregate => self.aggregate(file, role),
             Style::Pair => self.pair(file, role),
-            Style::Split => Some(self.split(file, role)),
-            Style::Unite(count) => Some(self.unite(file, role, count)),
+            Style::Split => {
+                self.split(file, role);
+                Some(())
+            }
+            Style::Unite(count) => {
+                self.unite(file, role, count);
+                Some(())
+            }
         };
         if made.is_none() {
             self.one(file, role);
@@ -434,47 +439,33 @@ impl Generator {
         self.random.shuffle(&mut entities);
         let (group, other) = (entities[0], entities[1]);
         let mut terms = vec![term(group, &mut draft)];
-        let numbers: Vec<usize> = draft.of_class(Class::Number);
-        let column = |kind: &str| Column { name: kind.to_owned(), kind: named(kind), detail: 0 };
-        let aggregated = if numbers.is_empty() { self.random.below(2) } else { self.random.below(7) };
-        let other_kind = draft.variables[other].kind;
-        terms.push(match aggregated {
-            0 => (format!("count({})", draft.mention(other)), column("total")),
-            1 => (format!("set({})", draft.mention(other)), column("members")),
-            case => {
-                let number = *self.random.pick(&numbers);
-                let number_kind = KINDS[draft.variables[number].kind].name;
-                let number = draft.mention(number);
-                if case < 4 {
-                    let name = if case == 2 { "max" } else { "min" };
-                    terms.push((format!("{name}({number})"), column(number_kind)));
-                    return self.aggregated(file, role, at, terms, draft);
-                }
-                let value = draft.mention(other);
-                match case {
-                    4 => (format!("sum({number}, {value})"), column("total")),
-                    5 => (format!("arg_min({number}, {value})"), column(KINDS[other_kind].name)),
-                    _ => (format!("arg_max({number}, {value})"), column(KINDS[other_kind].name)),
-                }
-            }
-        });
-        self.aggregated(file, role, at, terms, draft)
-    }
-
-    fn aggregated(
-        &mut self,
-        file: usize,
-        role: Role,
-        at: usize,
-        mut terms: Vec<Term>,
-        draft: Draft,
-    ) -> Option<()> {
+        terms.push(self.aggregated(other, &mut draft));
         distinct_names(&mut terms);
         let mut first = self.program.tables[at].clone();
         first.rows = first.rows.min(OF_EACH);
         let table = self.add(file, role, &terms, Some(1), &first);
         self.rule(table, file, terms, draft);
         Some(())
+    }
+
+    /// An aggregate over the bindings' values of an entity.
+    fn aggregated(&mut self, entity: usize, draft: &mut Draft) -> Term {
+        let numbers = draft.of_class(Class::Number);
+        let case = if numbers.is_empty() { self.random.below(2) } else { self.random.below(7) };
+        if case < 2 {
+            let (aggregate, kind) = [("count", "total"), ("set", "members")][case];
+            return (format!("{aggregate}({})", draft.mention(entity)), column_of(named(kind)));
+        }
+        let number = *self.random.pick(&numbers);
+        let (number_kind, entity_kind) = (draft.variables[number].kind, draft.variables[entity].kind);
+        let number = draft.mention(number);
+        match case {
+            2 => (format!("max({number})"), column_of(number_kind)),
+            3 => (format!("min({number})"), column_of(number_kind)),
+            4 => (format!("sum({number}, {})", draft.mention(entity)), column_of(named("total"))),
+            5 => (format!("arg_min({number}, {})", draft.mention(entity)), column_of(entity_kind)),
+            _ => (format!("arg_max({number}, {})", draft.mention(entity)), column_of(entity_kind)),
+        }
     }
 
     /// Which two rows of a table have something in common.
@@ -626,6 +617,11 @@ impl Generator {
     }
 }
 
+/// A column named after its kind.
+fn column_of(kind: usize) -> Column {
+    Column { name: KINDS[kind].name.to_owned(), kind, detail: 0 }
+}
+
 fn entities_of(table: &Table) -> usize {
     table.columns.iter().filter(|column| column.kind < ENTITIES).count()
 }
@@ -648,8 +644,8 @@ fn distinct_names(terms: &mut [Term]) {
 }
 
 /// For each column of the table's key a bound variable of its kind, all different.
-fn keys_bound(table: &Table, draft: &Draft) -> Option<Vec<(usize, usize)>> {
-    let mut given: Vec<(usize, usize)> = Vec::new();
+fn keys_bound(table: &Table, draft: &Draft) -> Option<Given> {
+    let mut given = Given::new();
     for &column in table.unique.as_ref()? {
         let kind = table.columns[column].kind;
         let free = |variable: &usize| given.iter().all(|(_, taken)| taken != variable);
@@ -660,7 +656,7 @@ fn keys_bound(table: &Table, draft: &Draft) -> Option<Vec<(usize, usize)>> {
 }
 
 /// A column that names a bound entity.
-fn entity_bound(table: &Table, draft: &Draft) -> Option<Vec<(usize, usize)>> {
+fn entity_bound(table: &Table, draft: &Draft) -> Option<Given> {
     table.columns.iter().enumerate().find_map(|(index, column)| {
         let variable = draft.of_kind(column.kind).first().copied().filter(|_| column.kind < ENTITIES)?;
         Some(vec![(index, variable)])

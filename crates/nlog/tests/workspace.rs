@@ -119,11 +119,11 @@ fn apply(file: &mut Vec<String>, edit: &Edit) {
     let room = file.len();
     match edit {
         Edit::Insert(at, piece) | Edit::Move(at, piece) => {
-            file.insert(at.index(room + 1), (*piece).to_owned())
+            file.insert(at.index(room + 1), (*piece).to_owned());
         }
         _ if room == 0 => {}
         Edit::Remove(at) => drop(file.remove(at.index(room))),
-        Edit::Replace(at, piece) => file[at.index(room)] = (*piece).to_owned(),
+        Edit::Replace(at, piece) => (*piece).clone_into(&mut file[at.index(room)]),
         Edit::Type(at, inside, text) => {
             let piece = &mut file[at.index(room)];
             let places: Vec<usize> = piece.char_indices().map(|(at, _)| at).chain([piece.len()]).collect();
