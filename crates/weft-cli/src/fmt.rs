@@ -99,7 +99,9 @@ fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
         let before = &error.as_bytes()[..at];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         let byte = error.as_bytes()[at];
-        say(format_args!("error[syntax]: {name}:{line}: the file is not UTF-8: byte {byte:#04x} on this line"));
+        say(format_args!(
+            "error[syntax]: {name}:{line}: the file is not UTF-8: byte {byte:#04x} on this line"
+        ));
         Failure::Reported
     })
 }
