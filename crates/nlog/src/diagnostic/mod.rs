@@ -111,7 +111,7 @@ impl Report {
 /// Collects the mistakes of a program.
 #[derive(Default)]
 pub(crate) struct Reports {
-    reports: Vec<Report>,
+    all: Vec<Report>,
     /// For each unknown name its report.
     unknown: HashMap<(Code, String), usize>,
     /// How many names were looked for among those that are known.
@@ -120,11 +120,11 @@ pub(crate) struct Reports {
 
 impl Reports {
     pub(crate) fn push(&mut self, report: Report) {
-        self.reports.push(report);
+        self.all.push(report);
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.reports.len()
+        self.all.len()
     }
 
     /// Whether one more name may be looked for among those that are known: that is slow, and after a hundred the
@@ -136,7 +136,7 @@ impl Reports {
     }
 
     pub(crate) fn has_errors(&self) -> bool {
-        self.reports.iter().any(|report| report.code.severity() == Severity::Error)
+        self.all.iter().any(|report| report.code.severity() == Severity::Error)
     }
 
     /// Reports an unknown name; of several mistakes with one name the later ones are labels of the first.
@@ -144,14 +144,14 @@ impl Reports {
         const MOST_LABELS: usize = 5;
         let key = (report.code, name.to_owned());
         if let Some(&first) = self.unknown.get(&key) {
-            let labels = &mut self.reports[first].labels;
+            let labels = &mut self.all[first].labels;
             if labels.len() < MOST_LABELS {
                 labels.push(Label { message: "and here".to_owned(), span: report.span });
             }
             return;
         }
-        self.unknown.insert(key, self.reports.len());
-        self.reports.push(report);
+        self.unknown.insert(key, self.all.len());
+        self.all.push(report);
     }
 
     /// The places of all warnings of a code, ascending, to look for those that are allowed.
@@ -175,7 +175,7 @@ impl Reports {
     /// In order of file, line and column.
     pub(crate) fn finish(self, sources: &Sources) -> Vec<Diagnostic> {
         let mut diagnostics: Vec<Diagnostic> = self
-            .reports
+            .all
             .into_iter()
             .filter(|report| !report.allowed)
             .map(|Report { code, span, message, help, labels, .. }| {
