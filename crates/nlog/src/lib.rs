@@ -23,7 +23,8 @@
 //!
 //! In reading order: [`source`] (files, and those that they import), [`syntax`] (text to a lossless tree, and that to
 //! plain structures), `check` (names, types, normal form, lints), [`program`] (the result, and what a rule means),
-//! [`diagnostic`] (mistakes, as text and JSON), [`mod@format`] (the one layout), [`workspace`] (a program that is edited).
+//! [`diagnostic`] (mistakes, as text and JSON), [`mod@format`] (the one layout), [`workspace`] (a program that is edited),
+//! [`index`] (names by position, for editors and shells).
 //!
 //! # The language's finer points
 //! - Operators, loosest first: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and `>>`, `+` and `-`, `*` and
@@ -49,12 +50,13 @@
 mod check;
 pub mod diagnostic;
 pub mod format;
+pub mod index;
 pub mod program;
 pub mod source;
 pub mod syntax;
 pub mod workspace;
 
-pub use check::{Compilation, compile};
+pub use check::{Compilation, compile, compile_indexed};
 pub use diagnostic::{Diagnostic, Severity};
 pub use format::format;
 pub use program::Program;

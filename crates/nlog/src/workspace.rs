@@ -67,7 +67,7 @@ impl Workspace {
         if let Some(compilation) = &self.compilation {
             return Arc::clone(compilation);
         }
-        let compilation = Arc::new(compile_with(&self.loaded.sources, Some(&mut self.memo)));
+        let compilation = Arc::new(compile_with(&self.loaded.sources, Some(&mut self.memo), None));
         self.compilation = Some(Arc::clone(&compilation));
         compilation
     }

@@ -623,7 +623,7 @@ fn values_of_other_types_than_the_declared_are_mismatches() {
 fn declared_types_take_part_in_rules() {
     let program = format!(
         r#"{DECLARED}
-        input table i(key: endpoint, links: set<link>, mark: opt<encap>) key(key);
+        input table i(whole: endpoint, links: set<link>, mark: opt<encap>) key(whole);
         output table by(encap: encap, n: int, least: endpoint, all: set<host>, first: host);
         output table far(host: host, to: opt<host>, text: string);
         output table joined(a: host, b: host);

@@ -131,6 +131,7 @@ impl Resolver<'_, '_> {
         }
         self.ambiguous = open;
         self.check_options();
+        self.note();
     }
 
     /// Reports calls that would make an optional value of an optional one.

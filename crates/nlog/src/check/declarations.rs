@@ -8,6 +8,7 @@ use nlog_data::{Function, Role, Type, Value, function};
 
 use super::functions::OwnFunctions;
 use super::named_types::{Hidden, NamedTypes};
+use super::positions::Notes;
 use super::suggest;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
@@ -233,18 +234,20 @@ pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
 #[derive(Default)]
 pub(super) struct Usage {
     pub(super) read: BTreeSet<usize>,
+    /// What is found out about names, if an index is wanted.
+    pub(super) notes: Option<Notes>,
 }
 
 impl Usage {
     /// Adds what another part of the program uses.
     pub(super) fn merge(&mut self, other: &Usage) {
-        let Usage { read } = other;
+        let Usage { read, notes: _ } = other;
         self.read.extend(read);
     }
 
     /// Gives tables other numbers; `None` if one has none.
     pub(super) fn renumber(&mut self, number: &impl Fn(usize) -> Option<usize>) -> Option<()> {
-        let Usage { read } = self;
+        let Usage { read, notes: _ } = self;
         *read = read.iter().map(|table| number(*table)).collect::<Option<_>>()?;
         Some(())
     }

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use openflow_rs::literal::{self, Context, Wants};
-
 use super::constants;
 use super::cycles::{Tangle, dependencies_first, tangles};
 use super::declarations::{Constant, Declarations, Usage, quoted};
@@ -110,29 +108,14 @@ impl<'e> Names<'e> {
         match &expr.kind {
             ExprKind::Name(name) => self.values.push(name),
             ExprKind::Call(call) => self.calls.push(&call.name.name),
+            // The names of actions and fields are no functions' and constants'.
             ExprKind::Actions(actions) => {
-                return actions.iter().for_each(|action| self.add_action(action, Context::Flow));
+                return openflow::values_of(actions).into_iter().for_each(|value| self.add(value));
             }
             _ => {}
         }
         for part in expr.parts() {
             self.add(part);
-        }
-    }
-}
-
-impl<'e> Names<'e> {
-    /// The names of actions and fields are no functions' and constants'.
-    fn add_action(&mut self, action: &'e Expr, context: Context) {
-        let ExprKind::Call(call) = &action.kind else { return };
-        let Ok(mut known) = literal::Call::new(context, &call.name.name) else { return };
-        for argument in &call.arguments {
-            let label = argument.name.as_ref().map(|label| label.name.as_str());
-            match known.argument(label, openflow::shape(&argument.value)) {
-                Ok(Wants::Value(_)) => self.add(&argument.value),
-                Ok(Wants::Action(context)) => self.add_action(&argument.value, context),
-                Ok(_) | Err(_) => {}
-            }
         }
     }
 }

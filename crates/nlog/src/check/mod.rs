@@ -29,6 +29,7 @@ mod memo;
 mod named_types;
 mod normalise;
 mod openflow;
+mod positions;
 mod records;
 mod recursion;
 mod resolve;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use nlog_data::{Column, Role, Schema, Table, TableId, Type};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
+use crate::index::Index;
 use crate::program::{Program, Rule};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
@@ -49,6 +51,7 @@ use declarations::{Declarations, Usage};
 use defaults::Checked;
 pub(crate) use memo::Memo;
 use memo::Recall;
+use positions::Notes;
 use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
 pub(crate) use suggest::nearest;
@@ -64,11 +67,23 @@ pub struct Compilation {
 
 /// Checks the sources and makes a program of them. The order of files does not show in it.
 pub fn compile(sources: &Sources) -> Compilation {
-    compile_with(sources, None)
+    compile_with(sources, None, None)
+}
+
+/// The same, and what stands where. That takes longer.
+pub fn compile_indexed(sources: &Sources) -> (Compilation, Index) {
+    let mut index = Index::default();
+    let compilation = compile_with(sources, None, Some(&mut index));
+    (compilation, index)
 }
 
 /// The same, with what is known of rules from the last time; that changes nothing but the time it takes.
-pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compilation {
+/// An index needs every rule to be checked anew.
+pub(crate) fn compile_with(
+    sources: &Sources,
+    memo: Option<&mut Memo>,
+    index: Option<&mut Index>,
+) -> Compilation {
     let mut reports = Reports::default();
     let mut order: Vec<usize> = (0..sources.files().len()).collect();
     order.sort_by(|&a, &b| sources.files()[a].name.cmp(&sources.files()[b].name));
@@ -76,7 +91,7 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
     report_files(sources, &mut reports);
     recursion::imports(sources, &order, &mut reports);
     let mut declarations = Declarations::collect(&files, sources, &mut reports);
-    let mut usage = Usage::default();
+    let mut usage = Usage { notes: index.is_some().then(Notes::default), ..Usage::default() };
     definitions::define(&files, &mut declarations, &mut usage, sources, &mut reports);
     let mentions = files.iter().flat_map(|file| &file.mentions);
     usage.read.extend(mentions.filter_map(|name| declarations.table(name)));
@@ -102,6 +117,9 @@ pub(crate) fn compile_with(sources: &Sources, memo: Option<&mut Memo>) -> Compil
         lints::whole_program(&declarations, &rules, &dependencies, &mut reports);
     }
     allowances::apply(&files, &mut reports);
+    if let (Some(index), Some(notes)) = (index, &usage.notes) {
+        *index = positions::index(&files, &declarations, notes);
+    }
 
     let program = if reports.has_errors() {
         None

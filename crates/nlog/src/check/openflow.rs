@@ -310,6 +310,25 @@ impl Part {
 }
 
 /// How an argument looks before it has a meaning.
+/// The values in actions: what is neither the name of an action nor that of a field.
+pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
+    let mut values = Vec::new();
+    let mut open: Vec<(&Expr, Context)> = actions.iter().map(|action| (action, Context::Flow)).collect();
+    while let Some((action, context)) = open.pop() {
+        let ExprKind::Call(call) = &action.kind else { continue };
+        let Ok(mut known) = literal::Call::new(context, &call.name.name) else { continue };
+        for argument in &call.arguments {
+            let label = argument.name.as_ref().map(|label| label.name.as_str());
+            match known.argument(label, shape(&argument.value)) {
+                Ok(Wants::Value(_)) => values.push(&argument.value),
+                Ok(Wants::Action(context)) => open.push((&argument.value, context)),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    values
+}
+
 pub(super) fn shape(expr: &Expr) -> Shape<'_> {
     match &expr.kind {
         ExprKind::Name(name) => Shape::Name(name),

@@ -26,6 +26,18 @@ pub(super) struct FieldSite {
     pub(super) reader: Option<Arc<Function>>,
 }
 
+impl FieldSite {
+    /// The field's name.
+    pub(super) fn name(&self) -> &Ident {
+        &self.field
+    }
+
+    /// The type of what it is read of.
+    pub(super) fn record(&self) -> TypeVar {
+        self.record
+    }
+}
+
 impl Resolver<'_, '_> {
     /// `name{field: value, …}`
     pub(super) fn record(&mut self, name: &Ident, fields: &[(Ident, Expr)], span: Span) -> Node {

@@ -156,7 +156,7 @@ impl Reports {
 
     /// The places of all warnings of a code, ascending, to look for those that are allowed.
     pub(crate) fn places(&self, code: Code) -> Vec<(Span, usize)> {
-        let reports = self.reports.iter().enumerate().filter(|(_, report)| report.code == code);
+        let reports = self.all.iter().enumerate().filter(|(_, report)| report.code == code);
         let mut places: Vec<(Span, usize)> = reports.map(|(index, report)| (report.span, index)).collect();
         places.sort_unstable();
         places
@@ -164,7 +164,7 @@ impl Reports {
 
     /// Takes a warning away; `index` is of [`Reports::places`].
     pub(crate) fn allow(&mut self, index: usize) {
-        self.reports[index].allowed = true;
+        self.all[index].allowed = true;
     }
 
     /// Whether the name is reported as unknown.

@@ -1,0 +1,428 @@
+//! The names of a program by position: what the checker found out about them, put beside the places where they stand.
+//!
+//! The checker notes the types of variables, and which records fields are read of, if asked to; all else follows from
+//! the declarations.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use nlog_data::function::Shape as ShapeOf;
+use nlog_data::{Record, Type};
+use openflow_rs::literal::{self, ActionInfo, Context, Wants};
+
+use super::aggregate;
+use super::declarations::Declarations;
+use super::openflow;
+use super::resolve::Resolver;
+use crate::index::{Index, Symbol, SymbolKind as Kind};
+use crate::syntax::ast::{
+    self, Call, Expr, ExprKind, Ident, ItemKind, Span, TestStepKind, TypeDefinition, TypeRef,
+};
+
+/// What only the checking of rules, functions and constants finds out.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Notes {
+    /// By the place where the variable stands first.
+    variables: HashMap<Span, Type>,
+    /// By the place of the field's name.
+    fields: HashMap<Span, Arc<Record>>,
+}
+
+impl Resolver<'_, '_> {
+    /// Notes what the types are, if that is asked for.
+    pub(super) fn note(&mut self) {
+        let Some(notes) = &mut self.scope.usage.notes else { return };
+        for variable in &self.variables {
+            if let Some(ty) = self.types.resolved(variable.ty) {
+                notes.variables.insert(variable.first, ty);
+            }
+        }
+        for site in &self.fields {
+            if let Some(Type::Record(record)) = self.types.resolved(site.record()) {
+                notes.fields.insert(site.name().span, record);
+            }
+        }
+    }
+}
+
+/// The index of a checked program.
+pub(super) fn index(files: &[&ast::File], declarations: &Declarations<'_>, notes: &Notes) -> Index {
+    let mut walk =
+        Walk { declarations, notes, constants: HashMap::new(), symbols: Vec::new(), scope: Scope::None };
+    for constant in files.iter().flat_map(|file| &file.constants) {
+        walk.constants.entry(&constant.name.name).or_insert(constant.name.span);
+    }
+    files.iter().for_each(|file| walk.file(file));
+    Index::new(walk.symbols)
+}
+
+/// What a name may be beside a constant.
+enum Scope {
+    /// Nothing: a constant's value, a test.
+    None,
+    /// A variable, by its name and first place.
+    Rule(HashMap<String, Span>),
+    /// A parameter, by its name, place and type.
+    Function(HashMap<String, (Span, Option<Type>)>),
+}
+
+struct Walk<'a> {
+    declarations: &'a Declarations<'a>,
+    notes: &'a Notes,
+    constants: HashMap<&'a str, Span>,
+    symbols: Vec<Symbol>,
+    scope: Scope,
+}
+
+impl<'a> Walk<'a> {
+    fn add(&mut self, kind: Kind, ident: &Ident, definition: Option<Span>, ty: Option<Type>, doc: &str) {
+        let Ident { name, span } = ident.clone();
+        self.symbols.push(Symbol { kind, name, span, definition, ty, doc: doc.to_owned() });
+    }
+
+    fn file(&mut self, file: &'a ast::File) {
+        for table in &file.tables {
+            self.table(table);
+        }
+        for constant in &file.constants {
+            self.scope = Scope::None;
+            self.constant(&constant.name);
+            constant.ty.iter().for_each(|ty| self.type_ref(ty));
+            constant.value.iter().for_each(|value| self.expr(value));
+        }
+        for declared in &file.types {
+            self.type_declaration(declared);
+        }
+        for declared in &file.functions {
+            self.function_declaration(declared);
+        }
+        for rule in &file.rules {
+            self.rule(rule);
+        }
+        self.scope = Scope::None;
+        for test in &file.tests {
+            self.test(test);
+        }
+    }
+
+    fn table(&mut self, table: &'a ast::Table) {
+        self.table_name(&table.name);
+        for (name, ty) in table.columns.iter().flatten() {
+            self.column(&table.name.name, name, Some(name.span));
+            self.type_ref(ty);
+        }
+        for name in table.key.iter().flatten() {
+            self.column(&table.name.name, name, None);
+        }
+    }
+
+    fn table_name(&mut self, name: &Ident) {
+        if let Some(number) = self.declarations.table(&name.name) {
+            let table = &self.declarations.tables[number];
+            self.add(Kind::Table, name, Some(table.name.span), None, table.doc);
+        }
+    }
+
+    /// A column where it is named; `declared` where it is its declaration.
+    fn column(&mut self, table: &str, name: &Ident, declared: Option<Span>) {
+        let Some(number) = self.declarations.table(table) else { return };
+        let columns = self.declarations.tables[number].columns.as_ref();
+        let found = columns.and_then(|columns| Some(&columns[columns.find(&name.name)?]));
+        if let Some(column) = found {
+            let definition = declared.unwrap_or(column.name.span);
+            self.add(Kind::Column, name, Some(definition), column.ty.clone(), "");
+        }
+    }
+
+    fn constant(&mut self, name: &Ident) {
+        use super::declarations::Constant;
+        let Some(constant) = self.declarations.constants.get(name.name.as_str()) else { return };
+        let (ty, doc) = match constant {
+            Constant::Value(value, ty) => (Some(ty.clone()), value.to_string()),
+            Constant::Text(text) => (Some(Type::String), nlog_data::Value::from(text.as_str()).to_string()),
+            Constant::Faulty => (None, String::new()),
+        };
+        let definition = self.constants.get(name.name.as_str()).copied();
+        self.add(Kind::Constant, name, definition, ty, &doc);
+    }
+
+    fn type_declaration(&mut self, declared: &'a ast::TypeDeclaration) {
+        self.type_name(&declared.name);
+        let ty = self.declarations.types.of_word(&declared.name.name);
+        match &declared.definition {
+            None => {}
+            Some(TypeDefinition::Alias(of)) => self.type_ref(of),
+            Some(TypeDefinition::Enum(members)) => {
+                for member in members {
+                    self.add(Kind::Member, member, Some(member.span), ty.clone(), "");
+                }
+            }
+            Some(TypeDefinition::Record(fields)) => {
+                for (name, of) in fields {
+                    let known = match &ty {
+                        Some(Type::Record(record)) => record.field(&name.name).map(|(_, ty)| ty.clone()),
+                        _ => None,
+                    };
+                    self.add(Kind::Field, name, Some(name.span), known, "");
+                    self.type_ref(of);
+                }
+            }
+        }
+    }
+
+    fn type_ref(&mut self, ty: &TypeRef) {
+        self.type_name(&ty.name);
+        ty.of.iter().for_each(|of| self.type_ref(of));
+    }
+
+    fn type_name(&mut self, name: &Ident) {
+        let types = &self.declarations.types;
+        let known = types.of_word(&name.name);
+        match types.get(&name.name) {
+            Some(named) => {
+                let declaration = named.declaration;
+                self.add(Kind::Type, name, Some(declaration.name.span), known, &declaration.doc);
+            }
+            None if super::named_types::builtin_names().any(|builtin| builtin == name.name) => {
+                self.add(Kind::Type, name, None, known, "");
+            }
+            None => {}
+        }
+    }
+
+    fn function_declaration(&mut self, declared: &'a ast::FunctionDeclaration) {
+        self.function_name(&declared.name, None);
+        let mut parameters = HashMap::new();
+        for (name, ty) in declared.parameters.iter().flatten() {
+            // Reported where it is wrong; nobody hears of it here.
+            let known = self.known_type(ty);
+            self.add(Kind::Parameter, name, Some(name.span), known.clone(), "");
+            parameters.insert(name.name.clone(), (name.span, known));
+            self.type_ref(ty);
+        }
+        declared.result.iter().for_each(|ty| self.type_ref(ty));
+        self.scope = Scope::Function(parameters);
+        declared.body.iter().for_each(|body| self.expr(body));
+    }
+
+    fn known_type(&self, ty: &TypeRef) -> Option<Type> {
+        self.declarations.named_type(ty, &mut crate::diagnostic::Reports::default())
+    }
+
+    /// A function's name; of several that share it those that take so many arguments.
+    fn function_name(&mut self, name: &Ident, arguments: Option<usize>) -> bool {
+        let own = self.declarations.own_functions.get(&name.name);
+        let definition = own.map(|own| own.declaration.name.span);
+        let all = self.declarations.functions(&name.name);
+        let fitting: Vec<_> = all
+            .iter()
+            .filter(|function| arguments.is_none_or(|count| function.parameters.len() == count))
+            .collect();
+        let shown = if fitting.is_empty() { all.iter().collect() } else { fitting };
+        let results: Vec<&ShapeOf> =
+            shown.iter().flat_map(|function| function.results.iter().map(|result| &result.shape)).collect();
+        let ty = match results.as_slice() {
+            [ShapeOf::Is(first), others @ ..]
+                if others.iter().all(|other| matches!(other, ShapeOf::Is(ty) if ty == first)) =>
+            {
+                Some(first.clone())
+            }
+            _ => None,
+        };
+        let lines: Vec<String> = shown
+            .iter()
+            .map(|function| format!("{}\n{}", function.signature(), function.doc).trim_end().to_owned())
+            .collect();
+        let known = definition.is_some() || !all.is_empty();
+        if known {
+            self.add(Kind::Function, name, definition, ty, &lines.join("\n"));
+        }
+        known
+    }
+
+    fn rule(&mut self, rule: &'a ast::Rule) {
+        // Variables first: the head may come before the place where one stands first.
+        let mut first = HashMap::new();
+        let mut name = |ident: &str, span: Span| {
+            let place = first.entry(ident.to_owned()).or_insert(span);
+            *place = span.min(*place);
+        };
+        for argument in &rule.head.arguments {
+            variables(&argument.value, &mut name);
+        }
+        for item in &rule.body {
+            match &item.kind {
+                ItemKind::Atom(call) => {
+                    call.arguments.iter().for_each(|argument| variables(&argument.value, &mut name));
+                }
+                ItemKind::Binding(left, right) => {
+                    variables(left, &mut name);
+                    variables(right, &mut name);
+                }
+                ItemKind::Condition(condition) => variables(condition, &mut name),
+            }
+        }
+        self.scope = Scope::Rule(first);
+        self.row(&rule.head);
+        for item in &rule.body {
+            match &item.kind {
+                ItemKind::Atom(call) => self.row(call),
+                ItemKind::Binding(left, right) => {
+                    self.expr(left);
+                    self.expr(right);
+                }
+                ItemKind::Condition(condition) => self.expr(condition),
+            }
+        }
+    }
+
+    /// An atom, a head or a row of a test.
+    fn row(&mut self, call: &'a Call) {
+        if self.declarations.table(&call.name.name).is_some() {
+            self.table_name(&call.name);
+        } else {
+            self.function_name(&call.name, None);
+        }
+        for argument in &call.arguments {
+            argument.name.iter().for_each(|name| self.column(&call.name.name, name, None));
+            self.expr(&argument.value);
+        }
+    }
+
+    fn test(&mut self, test: &'a ast::Test) {
+        self.add(Kind::Test, &test.name, Some(test.name.span), None, "");
+        for step in &test.steps {
+            match &step.kind {
+                TestStepKind::Transaction(changes) | TestStepKind::Delta(changes) => {
+                    changes.iter().for_each(|change| self.row(&change.row));
+                }
+                TestStepKind::Holds(row) | TestStepKind::Lacks(row) => self.row(row),
+                TestStepKind::Exactly(rows) => rows.iter().for_each(|row| self.row(row)),
+                TestStepKind::Error(_) => {}
+            }
+        }
+    }
+
+    fn expr(&mut self, expr: &'a Expr) {
+        match &expr.kind {
+            ExprKind::Name(name) => self.name(&Ident { name: name.clone(), span: expr.span }),
+            ExprKind::Call(call) => {
+                let is_aggregate = aggregate::by_name(&call.name.name);
+                if !self.function_name(&call.name, Some(call.arguments.len()))
+                    && let Some(found) = is_aggregate
+                {
+                    self.add(Kind::Aggregate, &call.name, None, None, aggregate::example(found));
+                }
+            }
+            ExprKind::Prefixed(prefix, _) => {
+                let end = expr.span.start + prefix.len() as u32;
+                self.type_name(&Ident { name: prefix.clone(), span: Span { end, ..expr.span } });
+            }
+            ExprKind::Record(name, fields) => {
+                self.type_name(name);
+                if let Some(Type::Record(record)) = self.declarations.types.of_word(&name.name) {
+                    fields.iter().for_each(|(field, _)| self.field(field, &record));
+                }
+            }
+            ExprKind::Field(_, field) => {
+                if let Some(record) = self.notes.fields.get(&field.span) {
+                    self.field(field, record);
+                }
+            }
+            ExprKind::Match(terms) => terms.iter().for_each(|term| self.openflow_field(&term.name)),
+            ExprKind::Actions(actions) => {
+                return actions.iter().for_each(|action| self.action(action, Context::Flow));
+            }
+            _ => {}
+        }
+        for part in expr.parts() {
+            self.expr(part);
+        }
+    }
+
+    fn name(&mut self, ident: &Ident) {
+        if let Scope::Function(parameters) = &self.scope
+            && let Some((span, ty)) = parameters.get(&ident.name).cloned()
+        {
+            return self.add(Kind::Parameter, ident, Some(span), ty, "");
+        }
+        if self.declarations.constants.contains_key(ident.name.as_str()) {
+            return self.constant(ident);
+        }
+        if let Scope::Rule(first) = &self.scope
+            && let Some(&span) = first.get(&ident.name)
+        {
+            let ty = self.notes.variables.get(&span).cloned();
+            self.add(Kind::Variable, ident, Some(span), ty, "");
+        }
+    }
+
+    fn field(&mut self, field: &Ident, record: &Record) {
+        let Some((_, ty)) = record.field(&field.name) else { return };
+        let declaration = self.declarations.types.get(&record.name).map(|named| named.declaration);
+        let definition = declaration.and_then(|declaration| match &declaration.definition {
+            Some(TypeDefinition::Record(fields)) => {
+                fields.iter().find(|(name, _)| name.name == field.name).map(|(name, _)| name.span)
+            }
+            _ => None,
+        });
+        self.add(Kind::Field, field, definition, Some(ty.clone()), "");
+    }
+
+    fn openflow_field(&mut self, name: &Ident) {
+        let Ok(wanted) = literal::match_item(&name.name, None) else { return };
+        let doc = match wanted {
+            Some(wanted) => {
+                let kinds: Vec<String> = wanted.kinds.iter().map(ToString::to_string).collect();
+                let mask = if wanted.masked { ", with a mask if wanted" } else { "" };
+                format!("takes {}{mask}", kinds.join(" or "))
+            }
+            None => "stands alone".to_owned(),
+        };
+        self.add(Kind::OpenFlowField, name, None, None, &doc);
+    }
+
+    /// An action, its fields and the values in it.
+    fn action(&mut self, action: &'a Expr, context: Context) {
+        let (name, arguments) = match &action.kind {
+            ExprKind::Call(call) => (call.name.clone(), call.arguments.as_slice()),
+            ExprKind::Name(name) => (Ident { name: name.clone(), span: action.span }, [].as_slice()),
+            _ => return,
+        };
+        let Ok(info) = ActionInfo::find(context, &name.name) else { return };
+        self.add(Kind::OpenFlowAction, &name, None, None, info.doc);
+        let Ok(mut known) = literal::Call::new(context, &name.name) else { return };
+        for argument in arguments {
+            let label = argument.name.as_ref().map(|label| label.name.as_str());
+            match known.argument(label, openflow::shape(&argument.value)) {
+                Ok(Wants::Value(_)) => self.expr(&argument.value),
+                Ok(Wants::Action(context)) => self.action(&argument.value, context),
+                Ok(_) => match &argument.value.kind {
+                    ExprKind::Name(name) => {
+                        self.openflow_field(&Ident { name: name.clone(), span: argument.value.span });
+                    }
+                    ExprKind::Bits(name, ..) => self.openflow_field(name),
+                    _ => {}
+                },
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// The names in an expression that are no fields' and actions'.
+fn variables(expr: &Expr, found: &mut impl FnMut(&str, Span)) {
+    match &expr.kind {
+        ExprKind::Name(name) => found(name, expr.span),
+        ExprKind::Actions(actions) => {
+            for value in openflow::values_of(actions) {
+                variables(value, found);
+            }
+        }
+        _ => {
+            for part in expr.parts() {
+                variables(part, found);
+            }
+        }
+    }
+}

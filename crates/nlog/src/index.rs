@@ -1,0 +1,120 @@
+//! What stands where: names by position, their types, where they are declared, and where else they stand.
+//!
+//! For editors and shells. An index is made on demand, by [`compile_indexed`](crate::compile_indexed); checking alone
+//! makes none. Of a program with errors it knows what could be found out.
+//!
+//! ```
+//! use nlog::{Sources, compile_indexed, index::SymbolKind};
+//!
+//! let text = "type port = record {name: string}; input table up(p: port); output table o(n: string); o(p.name) :- up(p);";
+//! let sources = Sources::from_texts([("ports.nlog", text)]);
+//! let (_, index) = compile_indexed(&sources);
+//! let variable = index.at(0, text.rfind('p').unwrap() as u32).unwrap();
+//! assert_eq!((variable.kind, variable.name.as_str()), (SymbolKind::Variable, "p"));
+//! assert_eq!(variable.ty.as_ref().unwrap().to_string(), "port");
+//! assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
+//! ```
+//!
+//! Left out on purpose: keywords, operators and literals, which mean the same everywhere.
+
+use nlog_data::Type;
+
+use crate::syntax::ast::Span;
+
+/// What a name is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum SymbolKind {
+    /// A table.
+    Table,
+    /// A column of a table.
+    Column,
+    /// A variable of a rule.
+    Variable,
+    /// A named constant.
+    Constant,
+    /// A function, of the program or built in.
+    Function,
+    /// A parameter of a function of the program.
+    Parameter,
+    /// An aggregate.
+    Aggregate,
+    /// A type, declared or built in.
+    Type,
+    /// A member of an enumeration.
+    Member,
+    /// A field of a record.
+    Field,
+    /// A field, or a word, of OpenFlow matches.
+    OpenFlowField,
+    /// An OpenFlow action.
+    OpenFlowAction,
+    /// A test.
+    Test,
+}
+
+impl SymbolKind {
+    /// Whether it belongs to an outline of a file: what is declared, and its parts, but no rule's variables.
+    pub fn is_declared(self) -> bool {
+        use SymbolKind::{Column, Constant, Field, Function, Member, Table, Test, Type};
+        matches!(self, Table | Column | Constant | Function | Type | Member | Field | Test)
+    }
+}
+
+/// A name where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// What it is.
+    pub kind: SymbolKind,
+    /// The name.
+    pub name: String,
+    /// Where it stands.
+    pub span: Span,
+    /// The name where it is declared; of a variable where it stands first. `None` of what is built in.
+    pub definition: Option<Span>,
+    /// The type of the value that it stands for; of a type the type itself, of a function that of its result. `None`
+    /// if that is not known, or differs from call to call.
+    pub ty: Option<Type>,
+    /// What is written or known about it; empty if that is nothing.
+    pub doc: String,
+}
+
+/// All names of a program's files.
+#[derive(Debug, Clone, Default)]
+pub struct Index {
+    /// By place.
+    symbols: Vec<Symbol>,
+}
+
+impl Index {
+    pub(crate) fn new(mut symbols: Vec<Symbol>) -> Self {
+        symbols.sort_by_key(|symbol| symbol.span);
+        // What is read in two ways (a term of an atom, a shared part) counts once.
+        symbols.dedup_by_key(|symbol| symbol.span);
+        Index { symbols }
+    }
+
+    /// The name at a byte of a file, or right before it, as where a cursor stands after a word.
+    pub fn at(&self, file: u32, offset: u32) -> Option<&Symbol> {
+        let after =
+            self.symbols.partition_point(|symbol| (symbol.span.file, symbol.span.start) <= (file, offset));
+        let symbol = self.symbols.get(after.checked_sub(1)?)?;
+        (symbol.span.file == file && offset <= symbol.span.end).then_some(symbol)
+    }
+
+    /// Every place of what is declared here, its declaration included, by place.
+    pub fn references(&self, definition: Span) -> Vec<Span> {
+        let here = self.symbols.iter().filter(|symbol| symbol.definition == Some(definition));
+        here.map(|symbol| symbol.span).collect()
+    }
+
+    /// What a file declares, by place: its outline.
+    pub fn definitions(&self, file: u32) -> Vec<&Symbol> {
+        let of_file = self.symbols.iter().filter(|symbol| symbol.span.file == file);
+        of_file.filter(|symbol| symbol.kind.is_declared() && symbol.definition == Some(symbol.span)).collect()
+    }
+
+    /// All names of a file, by place.
+    pub fn symbols(&self, file: u32) -> impl Iterator<Item = &Symbol> {
+        self.symbols.iter().filter(move |symbol| symbol.span.file == file)
+    }
+}
