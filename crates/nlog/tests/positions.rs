@@ -93,7 +93,7 @@ fn names_of_openflow() {
     );
     assert_eq!(
         at("f(match{}, actions[ct(commit, exec(set(ct_mark, ‹port›)))]) :- i(port);"),
-        "Variable port: int @ port)))]) :- i("
+        "Variable port: int @ port)))]) :- i"
     );
 }
 
