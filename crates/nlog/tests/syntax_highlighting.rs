@@ -59,13 +59,13 @@ fn expressions_compile_and_names_are_found() {
 fn the_words_are_the_language_s() {
     // The words of a group `(a|b)` that is shown as a word of the language.
     let group = Regex::new(r"^\(([a-z|]+)\)$").unwrap();
+    let groups_of = Regex::new(r"\([^()?]*\)").unwrap();
     let mut shown = BTreeSet::new();
     for object in objects(&grammar()) {
         let expression = object.get("match").or(object.get("begin")).and_then(Value::as_str);
         let captures = object.get("captures").or(object.get("beginCaptures")).and_then(Value::as_object);
         let (Some(expression), Some(captures)) = (expression, captures) else { continue };
-        let groups: Vec<&str> =
-            Regex::new(r"\([^()?]*\)").unwrap().find_iter(expression).map(|found| found.as_str()).collect();
+        let groups: Vec<&str> = groups_of.find_iter(expression).map(|found| found.as_str()).collect();
         for (number, scope) in captures {
             let scope = scope["name"].as_str().unwrap();
             let words = groups
