@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::declarations::quoted;
 use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term};
 use crate::diagnostic::Code;
+use crate::syntax::ast::Span;
 
 impl Resolver<'_, '_> {
     /// Reports variables that nothing gives a value: of several that depend on each other the one at the root.
@@ -52,7 +53,7 @@ impl Resolver<'_, '_> {
             self.variables_in_fact(&roots);
         } else {
             for &root in &roots {
-                self.unbound(root);
+                self.unbound(root, items);
             }
         }
         let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
@@ -68,7 +69,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn unbound(&mut self, index: usize) {
+    fn unbound(&mut self, index: usize, items: &[Item]) {
         let variable = &self.variables[index];
         let reported = self.scope.reports.is_unknown(Code::UnknownConstant, &variable.name);
         if variable.in_fault || reported || self.scope.declarations.excuses(&variable.name) {
@@ -77,15 +78,32 @@ impl Resolver<'_, '_> {
         let (name, span) = (variable.name.clone(), variable.first);
         let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
         let constants = self.scope.declarations.constants.keys().copied();
-        let help = match self.scope.nearest(&name, others.chain(constants)) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None if openflow_rs::Field::from_name(&name).is_some() => format!(
+        let compared = items.iter().find_map(|item| self.compared_with(index, item));
+        let help = match (self.scope.nearest(&name, others.chain(constants)), compared) {
+            (Some(near), _) => format!("did you mean `{near}`?"),
+            (None, Some(other)) => format!("`==` only compares; `{name} = {other}` gives `{name}` a value"),
+            _ if openflow_rs::Field::from_name(&name).is_some() => format!(
                 "`{name}` is an OpenFlow field, and a value is wanted here; move(…) and output_field(…) take fields"
             ),
-            None => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
+            _ => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
         };
         let message = format!("nothing gives the variable `{name}` a value");
         self.report(Code::UnboundVariable, span, message, help);
+    }
+
+    /// The text that an item compares the variable with, if it does so by `==`.
+    fn compared_with(&self, index: usize, item: &Item) -> Option<String> {
+        let ItemIr::Condition(Node { kind: NodeKind::Call(_, sides), .. }) = &item.kind else { return None };
+        let [left, right] = sides.as_slice() else { return None };
+        let is = |side: &Node| matches!(side.kind, NodeKind::Variable(variable) if variable == index);
+        let other = match (is(left), is(right)) {
+            (true, false) => right,
+            (false, true) => left,
+            _ => return None,
+        };
+        let between = Span { start: left.span.end, end: right.span.start, ..left.span };
+        let equation = between.start <= between.end && self.scope.sources.text(between).trim() == "==";
+        equation.then(|| self.scope.sources.text(other.span).to_owned())
     }
 
     /// Reports all variables of a fact at once: most likely its body is missing.

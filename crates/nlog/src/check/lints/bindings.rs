@@ -73,6 +73,7 @@ impl<'a> Bindings<'a> {
             bindings.less.clear();
             for &(item, span) in &items {
                 match item {
+                    // What an atom says does not change.
                     BodyItem::Atom { table, terms, .. } if round == 0 => {
                         let table = table.0 as usize;
                         let domains = columns[table].as_deref().unwrap_or_default();
@@ -180,15 +181,16 @@ impl<'a> Bindings<'a> {
 
     /// The values of the arguments, if each has one alone. Those that have not are looked at all the same.
     fn values(&self, arguments: &[Expr], span: Span) -> Checked<Option<Vec<Value>>> {
-        let mut values = Some(Vec::with_capacity(arguments.len()));
+        let mut values = Vec::new();
         for argument in arguments {
-            let domain = self.domain(argument, span)?;
-            values = values.zip(domain.single()).map(|(mut values, value)| {
-                values.push(value.clone());
-                values
-            });
+            let single = match argument {
+                Expr::Variable(variable) => self.of_variable(*variable).single().cloned(),
+                Expr::Constant(value) => Some(value.clone()),
+                _ => self.domain(argument, span)?.single().cloned(),
+            };
+            values.extend(single);
         }
-        Ok(values)
+        Ok((values.len() == arguments.len()).then_some(values))
     }
 
     /// `match_in_port(p) & match_ip_proto(6) & match_ip_proto(17)`: matches that no packet satisfies together,
@@ -369,6 +371,9 @@ impl<'a> Bindings<'a> {
     }
 
     fn restrict(&mut self, variable: VariableId, domain: &Domain, span: Span) -> Checked<()> {
+        if *domain == Domain::Anything {
+            return Ok(());
+        }
         let root = self.root(variable) as usize;
         let known = self.domains[root].and(domain);
         if known.is_empty() {

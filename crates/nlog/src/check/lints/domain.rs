@@ -1,6 +1,7 @@
 //! Which values something can have, as far as constants tell.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use nlog_data::Value;
 
@@ -15,16 +16,16 @@ pub(super) enum Domain {
     /// Integers from the first to the second, both included.
     Between(i64, i64),
     /// One of these.
-    OneOf(BTreeSet<Value>),
+    OneOf(Arc<BTreeSet<Value>>),
 }
 
 impl Domain {
     pub(super) fn only(value: Value) -> Self {
-        Domain::OneOf(BTreeSet::from([value]))
+        Domain::OneOf(Arc::new(BTreeSet::from([value])))
     }
 
     pub(super) fn nothing() -> Self {
-        Domain::OneOf(BTreeSet::new())
+        Domain::OneOf(Arc::default())
     }
 
     pub(super) fn values(values: impl IntoIterator<Item = Value>) -> Self {
@@ -35,7 +36,11 @@ impl Domain {
                 return Domain::Anything;
             }
         }
-        Domain::OneOf(set)
+        Domain::OneOf(Arc::new(set))
+    }
+
+    fn one_of<'v>(values: impl Iterator<Item = &'v Value>) -> Self {
+        Domain::OneOf(Arc::new(values.cloned().collect()))
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -58,11 +63,12 @@ impl Domain {
     pub(super) fn and(&self, other: &Domain) -> Domain {
         match (self, other) {
             (Domain::Anything, known) | (known, Domain::Anything) => known.clone(),
-            (Domain::OneOf(a), Domain::OneOf(b)) => Domain::OneOf(a.intersection(b).cloned().collect()),
+            (Domain::OneOf(a), Domain::OneOf(b)) if a == b => self.clone(),
+            (Domain::OneOf(a), Domain::OneOf(b)) => Domain::one_of(a.intersection(b)),
             (Domain::OneOf(values), Domain::Between(low, high))
             | (Domain::Between(low, high), Domain::OneOf(values)) => {
                 let within = |value: &&Value| matches!(value, Value::Int(int) if (low..=high).contains(&int));
-                Domain::OneOf(values.iter().filter(within).cloned().collect())
+                Domain::one_of(values.iter().filter(within))
             }
             (Domain::Between(a, b), Domain::Between(c, d)) => Domain::between(*a.max(c), *b.min(d)),
         }
@@ -80,9 +86,7 @@ impl Domain {
     /// The values but for one.
     pub(super) fn without(&self, value: &Value) -> Domain {
         match (self, value) {
-            (Domain::OneOf(values), value) => {
-                Domain::OneOf(values.iter().filter(|other| *other != value).cloned().collect())
-            }
+            (Domain::OneOf(values), value) => Domain::one_of(values.iter().filter(|other| *other != value)),
             (Domain::Between(low, high), Value::Int(int)) if low == int => {
                 int.checked_add(1).map_or_else(Domain::nothing, |low| Domain::between(low, *high))
             }
