@@ -19,7 +19,7 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
             match code {
                 // It would have to allow itself.
                 Some(Code::UselessAllow) => {
-                    useless.push(not_allowed(name, "is a warning that cannot be allowed"))
+                    useless.push(not_allowed(name, "is a warning that cannot be allowed"));
                 }
                 Some(code) if code.severity() == Severity::Error => {
                     useless.push(not_allowed(name, "is an error; only warnings can be allowed"));
@@ -27,7 +27,9 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
                 Some(code) => {
                     let places = places.entry(code).or_insert_with(|| reports.places(code));
                     let (first, end) = within(places, allowance.scope);
-                    places[first..end].iter().for_each(|&(_, index)| reports.allow(index));
+                    for &(_, index) in &places[first..end] {
+                        reports.allow(index);
+                    }
                     if first == end && complete {
                         useless.push(allows_nothing(name));
                     }
@@ -36,7 +38,9 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
             }
         }
     }
-    useless.into_iter().for_each(|report| reports.push(report));
+    for report in useless {
+        reports.push(report);
+    }
 }
 
 /// Which of the places, that are ascending, start within the scope.

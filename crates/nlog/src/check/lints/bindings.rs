@@ -114,7 +114,7 @@ impl<'a> Bindings<'a> {
                             format!("column `{column}` of `{table}` is only ever {known}, not {value}");
                         let help =
                             "use a value that some rule or fact gives the column, or add one that does";
-                        return Err(contradiction(span, reason, help));
+                        return refuse(contradiction(span, reason, help));
                     }
                 }
             }
@@ -132,7 +132,7 @@ impl<'a> Bindings<'a> {
         let Some(values) = self.values(arguments, span)? else { return Ok(()) };
         let Ok(Results::Many(rows)) = (function.evaluate)(&values) else { return Ok(()) };
         if rows.is_empty() {
-            return Err(without_value(function, span));
+            return refuse(without_value(function, span));
         }
         for (index, result) in results.iter().enumerate() {
             if let Some(variable) = result {
@@ -171,7 +171,7 @@ impl<'a> Bindings<'a> {
                 }
                 Some(values) => match (function.evaluate)(&values) {
                     Ok(Results::One(value)) => Ok(Domain::only(value)),
-                    Ok(Results::None) => Err(without_value(function, span)),
+                    Ok(Results::None) => refuse(without_value(function, span)),
                     // A failure refuses the transaction; that is not for a lint to judge.
                     Ok(Results::Many(_)) | Err(_) => Ok(Domain::Anything),
                 },
@@ -200,7 +200,9 @@ impl<'a> Bindings<'a> {
             return Ok(());
         }
         let mut parts = Vec::new();
-        arguments.iter().for_each(|argument| joined(argument, &mut parts));
+        for argument in arguments {
+            joined(argument, &mut parts);
+        }
         let mut both: Option<Value> = None;
         for part in parts {
             let domain = self.domain(part, span)?;
@@ -209,7 +211,7 @@ impl<'a> Bindings<'a> {
                 None => Some(value.clone()),
                 Some(other) => match (function.evaluate)(&[other, value.clone()]) {
                     Ok(Results::One(value)) => Some(value),
-                    Ok(Results::None) => return Err(without_value(function, span)),
+                    Ok(Results::None) => return refuse(without_value(function, span)),
                     _ => return Ok(()),
                 },
             };
@@ -233,7 +235,7 @@ impl<'a> Bindings<'a> {
             Some((">=", arguments)) => self.compare(&arguments[1], &arguments[0], false, span)?,
             _ => {}
         }
-        if first_round && self.is_idle(condition) {
+        if first_round && is_idle(condition) {
             self.idle.push(span);
         }
         if let Expr::Variable(variable) = condition {
@@ -241,21 +243,9 @@ impl<'a> Bindings<'a> {
         }
         if self.domain(condition, span)?.single() == Some(&Value::Bool(false)) {
             let reason = "this condition is always false".to_owned();
-            return Err(contradiction(span, reason, "correct the condition, or remove the rule"));
+            return refuse(contradiction(span, reason, "correct the condition, or remove the rule"));
         }
         Ok(())
-    }
-
-    /// Whether a condition holds whatever its variables are: `true`, or `x == x`.
-    fn is_idle(&self, condition: &Expr) -> bool {
-        match condition {
-            Expr::Constant(value) => *value == Value::Bool(true),
-            Expr::Call { function, arguments } => match (&*function.name, arguments.as_slice()) {
-                ("==" | "<=" | ">=", [Expr::Variable(a), Expr::Variable(b)]) => a == b,
-                _ => false,
-            },
-            _ => false,
-        }
     }
 
     fn equal(&mut self, a: &Expr, b: &Expr, span: Span) -> Checked<()> {
@@ -271,7 +261,7 @@ impl<'a> Bindings<'a> {
         let (a, b) = (self.domain(a, span)?, self.domain(b, span)?);
         if a.and(&b).is_empty() {
             let reason = format!("one side is {}, the other {}", a.describe(), b.describe());
-            return Err(contradiction(span, reason, "correct the condition, or remove the rule"));
+            return refuse(contradiction(span, reason, "correct the condition, or remove the rule"));
         }
         Ok(())
     }
@@ -280,7 +270,7 @@ impl<'a> Bindings<'a> {
         if let (Expr::Variable(a), Expr::Variable(b)) = (a, b)
             && self.root(*a) == self.root(*b)
         {
-            return Err(self.never_differs(*a, *b, span));
+            return refuse(self.never_differs(*a, *b, span));
         }
         for (one, other) in [(a, b), (b, a)] {
             if let Expr::Variable(variable) = one
@@ -298,7 +288,7 @@ impl<'a> Bindings<'a> {
         if let (Expr::Variable(a), Expr::Variable(b)) = (a, b) {
             let (low, high) = (self.root(*a), self.root(*b));
             if strict && low == high {
-                return Err(self.never_differs(*a, *b, span));
+                return refuse(self.never_differs(*a, *b, span));
             }
             if strict {
                 self.less.push((low, high));
@@ -306,7 +296,7 @@ impl<'a> Bindings<'a> {
             if self.less.contains(&(high, low)) {
                 let (a, b) = (self.name(*a), self.name(*b));
                 let reason = format!("{a} would have to be both less than {b} and greater");
-                return Err(contradiction(span, reason, CONFLICT_HELP));
+                return refuse(contradiction(span, reason, CONFLICT_HELP));
             }
         }
         let step = i64::from(strict);
@@ -337,7 +327,7 @@ impl<'a> Bindings<'a> {
         }
     }
 
-    fn never_differs(&self, a: VariableId, b: VariableId, span: Span) -> Box<Contradiction> {
+    fn never_differs(&self, a: VariableId, b: VariableId, span: Span) -> Contradiction {
         let reason = if a == b {
             format!("{} is compared with itself", self.name(a))
         } else {
@@ -377,7 +367,7 @@ impl<'a> Bindings<'a> {
         let root = self.root(variable) as usize;
         let known = self.domains[root].and(domain);
         if known.is_empty() {
-            return Err(self.conflict(variable, root, domain, span));
+            return refuse(self.conflict(variable, root, domain, span));
         }
         if known != self.domains[root] {
             self.domains[root] = known;
@@ -400,7 +390,7 @@ impl<'a> Bindings<'a> {
             for (variable, root) in [(a, root), (b, other)] {
                 found.labels.extend(self.origin(variable, root, span));
             }
-            return Err(found);
+            return refuse(found);
         }
         self.domains[root] = known;
         let sources = std::mem::take(&mut self.sources[other]);
@@ -410,7 +400,7 @@ impl<'a> Bindings<'a> {
         Ok(())
     }
 
-    fn conflict(&self, variable: VariableId, root: usize, wanted: &Domain, span: Span) -> Box<Contradiction> {
+    fn conflict(&self, variable: VariableId, root: usize, wanted: &Domain, span: Span) -> Contradiction {
         let (name, known) = (self.name(variable), self.domains[root].describe());
         let reason = if wanted.is_empty() {
             format!("{name} is {known}, which is just what is excluded here")
@@ -431,11 +421,27 @@ impl<'a> Bindings<'a> {
     }
 }
 
-fn contradiction(span: Span, reason: String, help: &'static str) -> Box<Contradiction> {
-    Box::new(Contradiction { span, reason, labels: Vec::new(), help })
+/// Whether a condition holds whatever its variables are: `true`, or `x == x`.
+fn is_idle(condition: &Expr) -> bool {
+    match condition {
+        Expr::Constant(value) => *value == Value::Bool(true),
+        Expr::Call { function, arguments } => match (&*function.name, arguments.as_slice()) {
+            ("==" | "<=" | ">=", [Expr::Variable(a), Expr::Variable(b)]) => a == b,
+            _ => false,
+        },
+        _ => false,
+    }
 }
 
-fn without_value(function: &Function, span: Span) -> Box<Contradiction> {
+fn refuse<T>(why: Contradiction) -> Checked<T> {
+    Err(Box::new(why))
+}
+
+fn contradiction(span: Span, reason: String, help: &'static str) -> Contradiction {
+    Contradiction { span, reason, labels: Vec::new(), help }
+}
+
+fn without_value(function: &Function, span: Span) -> Contradiction {
     if function.name == "&" {
         let help = "match fields that one packet can have, or make a rule for each kind of packet";
         return contradiction(span, "no packet satisfies both matches of this `&`".to_owned(), help);
@@ -448,7 +454,9 @@ fn without_value(function: &Function, span: Span) -> Box<Contradiction> {
 pub(super) fn joined<'e>(expr: &'e Expr, into: &mut Vec<&'e Expr>) {
     match expr {
         Expr::Call { function, arguments } if function.name == "&" => {
-            arguments.iter().for_each(|argument| joined(argument, into));
+            for argument in arguments {
+                joined(argument, into);
+            }
         }
         _ => into.push(expr),
     }

@@ -26,6 +26,9 @@ const MOST_NODES: usize = 2000;
 /// A value in one of the rows' derivations.
 pub(super) type Node = usize;
 
+/// Arguments of two applications, side by side.
+type Pairs = Vec<(Node, Node)>;
+
 /// A function applied to nodes.
 struct Application {
     /// Functions are told apart by where they are.
@@ -164,7 +167,9 @@ impl<'w, 'a> Chase<'w, 'a> {
             Expr::Call { function, arguments } if function.name == "&" => {
                 // A chain is one application, so that its parts can be compared wherever they stand.
                 let mut parts = Vec::new();
-                arguments.iter().for_each(|argument| joined(argument, &mut parts));
+                for argument in arguments {
+                    joined(argument, &mut parts);
+                }
                 let nodes = parts.into_iter().map(|part| self.expr(part, variables)).collect();
                 self.apply(Some(function.clone()), nodes)
             }
@@ -325,13 +330,13 @@ impl<'w, 'a> Chase<'w, 'a> {
     }
 
     /// The arguments of two applications side by side; none if they are not as many.
-    fn pairs(&self, a: usize, b: usize) -> Vec<(Node, Node)> {
+    fn pairs(&self, a: usize, b: usize) -> Pairs {
         let (a, b) = (&self.applications[a].arguments, &self.applications[b].arguments);
         if a.len() == b.len() { a.iter().copied().zip(b.iter().copied()).collect() } else { Vec::new() }
     }
 
     /// For two joined matches the functions that have a part in both, with their arguments in the two.
-    fn common_parts(&self, a: usize, b: usize) -> Vec<(Arc<Function>, Vec<(Node, Node)>)> {
+    fn common_parts(&self, a: usize, b: usize) -> Vec<(Arc<Function>, Pairs)> {
         let parts = |of: usize| -> Vec<usize> {
             let roots: Vec<Node> =
                 self.applications[of].arguments.iter().map(|&node| self.root(node)).collect();

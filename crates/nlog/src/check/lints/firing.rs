@@ -103,7 +103,7 @@ fn never_fires(whole: &WholeProgram<'_>, number: usize, why: Contradiction, repo
     for (span, label) in why.labels.into_iter().take(MOST_LABELS) {
         report = report.label(span, label);
     }
-    if whole.rules_of[table].len() == 1 && whole.readers[table].first().is_some() {
+    if whole.rules_of[table].len() == 1 && !whole.readers[table].is_empty() {
         report = report.label(
             checked.source.head.name.span,
             format!("no other rule fills `{name}`, so that it stays empty"),

@@ -65,17 +65,14 @@ impl Search<'_, '_, '_> {
             let rule = &self.whole.rules[number].rule;
             let key = constants(rule, self.key).filter(|_| rule.body.is_empty());
             let mut earlier = others.clone();
-            match key {
-                Some(key) => {
-                    // Facts are told apart by their keys alone.
-                    earlier.extend(facts.get(&key).copied());
-                    facts.entry(key).or_insert(number);
-                    all_facts.push(number);
-                }
-                None => {
-                    earlier.extend(&all_facts);
-                    others.push(number);
-                }
+            if let Some(key) = key {
+                // Facts are told apart by their keys alone.
+                earlier.extend(facts.get(&key).copied());
+                facts.entry(key).or_insert(number);
+                all_facts.push(number);
+            } else {
+                earlier.extend(&all_facts);
+                others.push(number);
             }
             pairs += earlier.len();
             if pairs > MOST_PAIRS {
