@@ -263,6 +263,20 @@ fn only_what_changed_is_checked_again() {
     assert_eq!(reused(&format!("{TABLES}const limit = 1;"), RULES), 3, "a constant that no rule names");
 }
 
+/// A rule that calls a function depends on what that uses, though it does not name it.
+#[test]
+fn functions_carry_what_they_use() {
+    let declared = "const n = 1; function f(x: int) -> int = g(x) + n; function g(x: int) -> int = x;";
+    let rules = "input table a(x: int);\noutput table c(x: int);\nc(f(x)) :- a(x);\n";
+    let mut workspace = Workspace::from_texts([("rules.nlog", rules), ("functions.nlog", declared)]);
+    assert!(workspace.compilation().program.is_some());
+    for changed in [declared.replace("n = 1", "n = 2"), declared.replace("= x;", "= x + 1;")] {
+        workspace.set_text("functions.nlog", changed.as_str()).unwrap();
+        assert!(workspace.compilation().program.is_some());
+        assert_eq!(workspace.reused_rules(), 0, "{changed}");
+    }
+}
+
 #[test]
 fn what_was_undone_is_as_it_was() {
     let mut workspace = Workspace::from_texts([("rules.nlog", RULES), ("tables.nlog", TABLES)]);

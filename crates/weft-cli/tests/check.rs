@@ -452,7 +452,9 @@ fn what_an_author_would_learn_in_the_field_is_a_warning() {
     rules("o(x) :- b(x), «constant-condition:x == x»;");
     rules("table «unfilled-table:t»(x: int);\no(x) :- t(x);");
     rules("output table k(x: int, y: string) key(x);\n«key-clash:k(x, y)» :- a(x, y);");
-    rules("output table s(y: string, n: int);\ns(y, «sum-of-distinct:sum(x)») :- a(x, y), a(x, _z), a(_w, _z), b(_w);");
+    rules(
+        "output table s(y: string, n: int);\ns(y, «sum-of-distinct:sum(x)») :- a(x, y), a(x, _z), a(_w, _z), b(_w);",
+    );
     // Nothing is said about such things while there are errors: they could follow.
     rules("table t(x: int);\no(x) :- t(x);\no(«type-mismatch:\"one\"»);");
 }

@@ -642,7 +642,7 @@ fn declared_types_take_part_in_rules() {
         &program,
         "{\"insert\":{\"i\":[[[\"a\",1,\"geneve\"],[],null],[[\"a\",1,\"geneve\"],[],\"vxlan\"]]}}\n",
     );
-    assert!(outcome.has_status(1).stdout.contains(r#""code":"key-conflict""#), "{}", outcome.stdout);
+    assert!(outcome.has_status(1).stdout.contains(r#""code":"duplicate-key""#), "{}", outcome.stdout);
 }
 
 /// What functions of the program refuse and lack is what their bodies would.
