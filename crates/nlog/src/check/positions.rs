@@ -52,7 +52,9 @@ pub(super) fn index(files: &[&ast::File], declarations: &Declarations<'_>, notes
     for constant in files.iter().flat_map(|file| &file.constants) {
         walk.constants.entry(&constant.name.name).or_insert(constant.name.span);
     }
-    files.iter().for_each(|file| walk.file(file));
+    for file in files {
+        walk.file(file);
+    }
     Index::new(walk.symbols)
 }
 
@@ -294,7 +296,9 @@ impl<'a> Walk<'a> {
         for step in &test.steps {
             match &step.kind {
                 TestStepKind::Transaction(changes) | TestStepKind::Delta(changes) => {
-                    changes.iter().for_each(|change| self.row(&change.row));
+                    for change in changes {
+                        self.row(&change.row);
+                    }
                 }
                 TestStepKind::Holds(row) | TestStepKind::Lacks(row) => self.row(row),
                 TestStepKind::Exactly(rows) => rows.iter().for_each(|row| self.row(row)),
@@ -321,7 +325,9 @@ impl<'a> Walk<'a> {
             ExprKind::Record(name, fields) => {
                 self.type_name(name);
                 if let Some(Type::Record(record)) = self.declarations.types.of_word(&name.name) {
-                    fields.iter().for_each(|(field, _)| self.field(field, &record));
+                    for (field, _) in fields {
+                        self.field(field, &record);
+                    }
                 }
             }
             ExprKind::Field(_, field) => {
