@@ -10,7 +10,7 @@
 //! assert!(workspace.compilation().program.is_some());
 //! workspace.set_text("rules.nlog", "b(y) :- a(x);")?;
 //! let mistake = &workspace.compilation().diagnostics[0];
-//! assert_eq!(mistake.to_string(), "rules.nlog:1:3: error[unbound-variable]: the variable `y` gets no value in the body");
+//! assert_eq!(mistake.to_string(), "rules.nlog:1:3: error[unbound-variable]: nothing gives the variable `y` a value");
 //! workspace.set_text("rules.nlog", "b(x) :- a(x);")?;
 //! assert!(workspace.compilation().program.is_some());
 //! # Ok::<(), nlog::LoadError>(())

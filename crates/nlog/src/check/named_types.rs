@@ -309,7 +309,7 @@ impl<'a> NamedTypes<'a> {
             }
         };
         let report = Report::new(Code::UnknownType, name.span, format!("unknown type `{}`", name.name), help);
-        reports.push_unknown(&name.name, report);
+        reports.push(report);
     }
 }
 
