@@ -1,6 +1,7 @@
 //! The rules that the controller runs, and how its tables fit theirs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,37 +9,78 @@ use include_dir::{Dir, include_dir};
 use network::Rows;
 use nlog::diagnostic::{Style, to_text};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, RuleId, Schema, Table, TableId, Transaction, Type};
+use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type};
 use tracing::warn;
 
 /// The rules that the program carries with it.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 
+/// What a column of the controller's holds.
+#[derive(Debug)]
+enum Holds {
+    /// Values of this type.
+    Values(Type),
+    /// One of these texts: rules declare a string, or an enumeration that has them all.
+    OneOf(&'static [&'static str]),
+}
+
+impl Holds {
+    /// Whether a column of this type can hold it.
+    fn fits(&self, ty: &Type) -> bool {
+        match (self, ty) {
+            (Holds::Values(own), ty) => own == ty,
+            (Holds::OneOf(_), Type::String) => true,
+            (Holds::OneOf(texts), Type::Enum(of)) => {
+                texts.iter().all(|text| of.members.iter().any(|member| member == text))
+            }
+            (Holds::OneOf(_), _) => false,
+        }
+    }
+}
+
+impl fmt::Display for Holds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Holds::Values(ty) => write!(f, "{ty}"),
+            Holds::OneOf(texts) => write!(f, "string, or an enum of {}", texts.join(", ")),
+        }
+    }
+}
+
+const INT: Holds = Holds::Values(Type::Int);
+const STRING: Holds = Holds::Values(Type::String);
+const MAC: Holds = Holds::Values(Type::Mac);
+const IP: Holds = Holds::Values(Type::Ip);
+const MATCH: Holds = Holds::Values(Type::Match);
+const ACTIONS: Holds = Holds::Values(Type::Actions);
+const ENCAP: Holds = Holds::OneOf(&["geneve", "vxlan", "gre", "stt"]);
+const ROLE: Holds = Holds::OneOf(&["hypervisor", "gateway", "service_node"]);
+
 /// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
-const INPUTS: &[(&str, &[Type])] = &[
-    ("datapath_label", &[Type::String, Type::Int]),
-    ("logical_switch", &[Type::String, Type::String]),
-    ("logical_switch_port", &[Type::String, Type::String]),
-    ("port_ip", &[Type::String, Type::Ip, Type::Mac]),
-    ("port_label", &[Type::String, Type::Int]),
-    ("port_mac", &[Type::String, Type::Mac]),
-    ("port_security", &[Type::String]),
-    ("transport_node", &[Type::String, Type::String, Type::Ip]),
-    ("transport_node_encap", &[Type::String, Type::Int, Type::String]),
-    ("tunnel_port", &[Type::String, Type::String, Type::Int]),
-    ("vif", &[Type::String, Type::String, Type::Int, Type::String, Type::Int]),
+const INPUTS: &[(&str, &[Holds])] = &[
+    ("datapath_label", &[STRING, INT]),
+    ("logical_switch", &[STRING, STRING]),
+    ("logical_switch_port", &[STRING, STRING]),
+    ("port_ip", &[STRING, IP, MAC]),
+    ("port_label", &[STRING, INT]),
+    ("port_mac", &[STRING, MAC]),
+    ("port_security", &[STRING]),
+    ("transport_node", &[STRING, ROLE, IP]),
+    ("transport_node_encap", &[STRING, INT, ENCAP]),
+    ("tunnel_port", &[STRING, STRING, INT]),
+    ("vif", &[STRING, STRING, INT, STRING, INT]),
 ];
 
 /// The output tables that go to switches (`rules/interface/driver.nlog`).
-const FLOWS: (&str, &[Type]) = ("of_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]);
-const TUNNELS: (&str, &[Type]) = ("ovsdb_tunnel", &[Type::String, Type::String, Type::String, Type::String]);
+const FLOWS: (&str, &[Holds]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
+const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; where rules have them, a flow can be told by the logical rule that made it.
-const UNIVERSAL: &[(&str, &[Type])] = &[
-    ("logical_port_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]),
-    ("logical_flow", &[Type::String, Type::Int, Type::Int, Type::Match, Type::Actions]),
-    ("logical_delivery", &[Type::String, Type::Int, Type::Int, Type::Match, Type::String]),
+const UNIVERSAL: &[(&str, &[Holds])] = &[
+    ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
+    ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
+    ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
 ];
 
 /// A program and where the controller's tables are in it.
@@ -208,24 +250,24 @@ fn built_in() -> Vec<(String, String)> {
     texts
 }
 
-fn find(schema: &Schema, name: &str, role: Role, types: &[Type]) -> Result<Option<TableId>, RulesError> {
+fn find(schema: &Schema, name: &str, role: Role, ours: &[Holds]) -> Result<Option<TableId>, RulesError> {
     let Some(id) = schema.find(name) else { return Ok(None) };
     let table = schema.table(id);
-    if table.role == role && table.columns.iter().map(|column| &column.ty).eq(types) {
+    let columns = || table.columns.iter().map(|column| &column.ty);
+    let fit = table.columns.len() == ours.len() && ours.iter().zip(columns()).all(|(own, ty)| own.fits(ty));
+    if table.role == role && fit {
         return Ok(Some(id));
     }
-    let list = |types: &mut dyn Iterator<Item = &Type>| {
-        types.map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
     let role_name = |role| match role {
         Role::Input => "input",
         Role::Internal | Role::Hidden => "internal",
         Role::Output => "output",
     };
-    let shown = |table: &Table| list(&mut table.columns.iter().map(|column| &column.ty));
+    let declared: Vec<String> = columns().map(ToString::to_string).collect();
+    let ours: Vec<String> = ours.iter().map(ToString::to_string).collect();
     Err(RulesError::Columns {
         name: name.to_owned(),
-        declared: format!("{} ({})", role_name(table.role), shown(table)),
-        ours: format!("{} ({})", role_name(role), list(&mut types.iter())),
+        declared: format!("{} ({})", role_name(table.role), declared.join(", ")),
+        ours: format!("{} ({})", role_name(role), ours.join(", ")),
     })
 }
