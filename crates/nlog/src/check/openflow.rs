@@ -92,7 +92,9 @@ impl Resolver<'_, '_> {
             (Err(error), value) => {
                 let at = if error.at == Where::Name { term.name.span } else { term.span };
                 self.report_literal(&error, at);
-                value.iter().for_each(|value| self.taint(value));
+                if let Some(value) = value {
+                    self.taint(value);
+                }
                 part.form = Form::Faulty;
             }
             (Ok(Some(wanted)), Some(value)) => {
@@ -136,7 +138,9 @@ impl Resolver<'_, '_> {
                     _ => error.remedy.clone(),
                 };
                 self.report_literal(&TemplateError { remedy, ..error }, name.span);
-                arguments.iter().for_each(|argument| self.taint(&argument.value));
+                for argument in arguments {
+                    self.taint(&argument.value);
+                }
                 return Part::faulty(expr.span);
             }
         };
@@ -211,7 +215,7 @@ impl Resolver<'_, '_> {
         let node = self.expr(value);
         match &node.kind {
             NodeKind::Text(text) if wanted.kinds.contains(&Kind::Text) => {
-                part.form = Form::Text(text.clone())
+                part.form = Form::Text(text.clone());
             }
             _ => {
                 self.demand(&node, wanted.kinds, taker);
