@@ -1,0 +1,8 @@
+//! Any bytes as a program: an answer, whose diagnostics can be shown.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    weft_fuzz::check(&String::from_utf8_lossy(bytes));
+});
