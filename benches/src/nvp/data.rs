@@ -48,7 +48,7 @@ fn value(column: &Column, random: &mut Random) -> Value {
         Class::Vlan => Value::from(1 + random.below(4094)),
         Class::Port => Value::from(1 + random.below(200)),
         Class::Service => Value::from(*random.pick(&[22, 53, 80, 443, 8080])),
-        Class::Number => Value::from(random.below(40)),
+        Class::Number | Class::Step => Value::from(random.below(40)),
         Class::Flag => Value::from(random.percent(85)),
         Class::Choice(words) => Value::from(if random.percent(60) { words[0] } else { random.pick(words) }),
         Class::Mac => Value::from(format!("02:00:00:00:{:02x}:{:02x}", random.below(256), random.below(256))),

@@ -161,14 +161,12 @@ impl Draft {
             ),
             _ => {
                 let limit = if random.percent(60) {
-                    let numbers: Vec<&str> = LIMITS
-                        .iter()
-                        .filter(|(_, value, _)| value.starts_with(|c: char| c.is_ascii_digit()))
-                        .map(|(name, ..)| *name)
-                        .collect();
+                    let small = |value: &str| value.parse::<u16>().is_ok_and(|value| value <= 100);
+                    let numbers = LIMITS.iter().filter(|(_, value, _)| small(value));
+                    let numbers: Vec<&str> = numbers.map(|(name, ..)| *name).collect();
                     (*random.pick(&numbers)).to_owned()
                 } else {
-                    (5 + random.below(400)).to_string()
+                    (20 + random.below(28)).to_string()
                 };
                 (format!("{name} < {limit}"), format!("{name} >= {limit}"))
             }

@@ -190,8 +190,8 @@ impl Generator {
             let stage = STAGES[number % STAGES.len()].to_lowercase();
             let name = self.name(prefix, &[KINDS[scope].name, &stage]);
             let mut columns = vec![column_of(scope)];
-            columns.push(Column { name: "table_id".into(), kind: named("rank"), detail: 0 });
-            columns.push(Column { name: "priority".into(), kind: named("rank"), detail: 0 });
+            columns.push(Column { name: "table_id".into(), kind: named("level"), detail: 0 });
+            columns.push(Column { name: "priority".into(), kind: named("level"), detail: 0 });
             columns.push(Column { name: "expr".into(), kind: named("expr"), detail: u32::MAX });
             columns.push(Column { name: "actions".into(), kind: named("actions"), detail: u32::MAX });
             let file = if logical { universal } else { driver };
@@ -405,6 +405,11 @@ impl Generator {
 
     fn rule(&mut self, table: usize, file: usize, terms: Vec<Term>, body: Draft) {
         let depth = body.reads().iter().map(|at| self.program.tables[*at].depth).max().unwrap_or(0) + 1;
+        let sure = body.reads().iter().all(|at| self.program.tables[*at].keyed);
+        let alone = self.program.rules.iter().all(|rule| rule.table != table);
+        let filled = &mut self.program.tables[table];
+        // Of outputs only keys that follow from others are declared.
+        filled.keyed &= filled.role != Role::Output || (sure && alone);
         let head = terms.into_iter().map(|(text, _)| text).collect();
         self.program.tables[table].depth = self.program.tables[table].depth.max(depth);
         self.program.rules.push(Rule { table, file, head, body });
@@ -503,7 +508,7 @@ impl Generator {
         let (mut terms, key) = self.head(&first, &variables, &mut draft);
         let by_hash = draft.entities()[0];
         let (yes, no) = draft.either_or(&mut self.random).unwrap_or_else(|| draft.by_hash(by_hash));
-        let number = Column { name: "case_number".into(), kind: named("rank"), detail: 0 };
+        let number = Column { name: "case_number".into(), kind: named("level"), detail: 0 };
         terms.push(("0".into(), number));
         distinct_names(&mut terms);
         let table = self.add(file, role, &terms, key, &first);
@@ -527,7 +532,7 @@ impl Generator {
         let kind = draft.variables[entity].kind;
         let mut first = self.program.tables[at].clone();
         first.rows = count * OF_EACH;
-        let level = Column { name: "level".into(), kind: named("rank"), detail: 0 };
+        let level = Column { name: "level".into(), kind: named("level"), detail: 0 };
         let terms = vec![term(entity, &mut draft), ("0".into(), level.clone())];
         let table = self.add(file, role, &terms, Some(2), &first);
         // Not to be read by its own rules.
@@ -572,7 +577,7 @@ impl Generator {
             );
             let column = Column { name: "actions".into(), kind: named("actions"), detail: length };
             let actions = self.bind(actions, column, &mut draft);
-            let rank = |name: &str| Column { name: name.into(), kind: named("rank"), detail: 0 };
+            let rank = |name: &str| Column { name: name.into(), kind: named("level"), detail: 0 };
             // A priority of its own for each rule of the table, so that no two of them clash.
             let priority = 10 * (1 + self.entries[table]) + self.random.below(10);
             self.entries[table] += 1;

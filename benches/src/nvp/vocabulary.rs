@@ -15,6 +15,8 @@ pub(super) enum Class {
     Service,
     /// Any integer.
     Number,
+    /// An integer that rules write as a constant: to compare it would be to know the answer.
+    Step,
     Flag,
     /// One of a few words.
     Choice(&'static [&'static str]),
@@ -42,7 +44,7 @@ impl Kind {
     pub(super) fn ty(&self) -> &'static str {
         match self.class {
             Class::Entity | Class::Choice(_) | Class::Text => "string",
-            Class::Label | Class::Vlan | Class::Port | Class::Service | Class::Number => "int",
+            Class::Label | Class::Vlan | Class::Port | Class::Service | Class::Number | Class::Step => "int",
             Class::Flag => "bool",
             Class::Mac => "mac",
             Class::Ip => "ip",
@@ -64,7 +66,7 @@ pub(super) const ENTITIES: usize = 14;
 /// The names of each entity in the transaction are numbered below this.
 pub(super) const OF_EACH: usize = 3;
 
-pub(super) const KINDS: [Kind; 36] = [
+pub(super) const KINDS: [Kind; 37] = [
     kind("lport", Class::Entity, "logical port"),
     kind("ldp", Class::Entity, "logical datapath"),
     kind("hv", Class::Entity, "hypervisor"),
@@ -90,6 +92,7 @@ pub(super) const KINDS: [Kind; 36] = [
     kind("weight", Class::Number, "share of the load"),
     kind("since", Class::Number, "number of the transaction in which it appeared"),
     kind("total", Class::Number, "number of rows it was made of"),
+    kind("level", Class::Step, "case or stage that it is"),
     kind("up", Class::Flag, "whether its heartbeats arrive"),
     kind("enabled", Class::Flag, "whether its owner wants it"),
     kind("mac", Class::Mac, "Ethernet address"),
