@@ -101,6 +101,19 @@ pub enum ErrorCode {
 }
 
 impl ErrorCode {
+    /// Every code.
+    pub const ALL: [ErrorCode; 9] = [
+        ErrorCode::BadJson,
+        ErrorCode::UnknownTable,
+        ErrorCode::NotAnInput,
+        ErrorCode::Arity,
+        ErrorCode::TypeMismatch,
+        ErrorCode::DuplicateKey,
+        ErrorCode::KeyConflict,
+        ErrorCode::Overflow,
+        ErrorCode::Range,
+    ];
+
     /// The code's name in output.
     pub fn name(self) -> &'static str {
         match self {

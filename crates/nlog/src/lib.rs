@@ -41,6 +41,8 @@
 //! - Where `e.field` stands, something must tell the type of `e`; it can be anything in the rule, before or after.
 //! - In a function's body a parameter counts before a constant of the same name. The program's functions have names that
 //!   no built-in function, aggregate or table has.
+//! - Tests stand in files named `*.test.nlog`, which a folder's program leaves out. Their rows are values: no variables.
+//!   Facts hold before a test's first transaction.
 //! - Expressions nest [`MAX_NESTING`](syntax::MAX_NESTING) deep, operators of one chain included.
 //!
 //! # Left out on purpose
@@ -56,7 +58,7 @@ pub mod source;
 pub mod syntax;
 pub mod workspace;
 
-pub use check::{Compilation, compile, compile_indexed};
+pub use check::{ATOM, Compilation, compile, compile_indexed, compile_with_atom};
 pub use diagnostic::{Diagnostic, Severity};
 pub use format::format;
 pub use program::Program;

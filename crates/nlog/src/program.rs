@@ -3,11 +3,15 @@
 //! Names are resolved, types known, sugar gone: named constants are values, operators are functions, an expression
 //! among an atom's terms has become a variable and a condition. What a rule means is written at [`Rule`].
 
+mod test;
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use nlog_data::{Function, RuleId, Schema, TableId, Type, Value};
+
+pub use test::{ExpectedRow, Pattern, Test, TestStep, TestStepKind};
 
 /// A checked program.
 #[derive(Debug, Clone)]
@@ -18,6 +22,8 @@ pub struct Program {
     pub rules: Vec<Rule>,
     /// The tables in an order in which every rule's body tables come before its head.
     pub order: Vec<TableId>,
+    /// Its unit tests, in order of file and place.
+    pub tests: Vec<Test>,
 }
 
 impl Program {

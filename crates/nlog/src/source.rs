@@ -111,8 +111,8 @@ impl SourceFile {
 }
 
 impl Sources {
-    /// Reads the files, those of folders (all named `*.nlog`, at any depth), and whatever they import. Each file
-    /// is read once, by whatever names it is reached.
+    /// Reads the files, those of folders (all named `*.nlog` but not `*.test.nlog`, at any depth), and whatever they
+    /// import. Each file is read once, by whatever names it is reached.
     pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
         Loader::default().load(paths).map(|loaded| loaded.sources)
     }
@@ -158,6 +158,15 @@ impl Sources {
     /// For each import of the file of this number the file that it names, if it is there.
     pub(crate) fn imports(&self, number: usize) -> &[Option<u32>] {
         &self.imports[number]
+    }
+
+    /// The files that imports name and that are not there.
+    pub fn missing_imports(&self) -> impl Iterator<Item = PathBuf> {
+        self.files.iter().zip(&self.imports).flat_map(|(file, found)| {
+            let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
+            let imports = file.ast.imports.iter().zip(found).filter(|(_, found)| found.is_none());
+            imports.map(|(import, _)| normal(&folder.join(&import.path)))
+        })
     }
 
     pub(crate) fn place(&self, span: Span) -> Place {
@@ -258,7 +267,7 @@ impl<'e> Loader<'e> {
             let metadata = fs::metadata(&path).map_err(|error| io_error(&path, error))?;
             if metadata.is_dir() {
                 self.folder(&path, seen)?;
-            } else if path.extension().is_some_and(|extension| extension == "nlog") {
+            } else if path.extension().is_some_and(|extension| extension == "nlog") && !is_test_file(&path) {
                 self.found += 1;
                 self.file(&path, &path).map_err(|error| io_error(&path, error))?;
             }
@@ -313,6 +322,11 @@ impl<'e> Loader<'e> {
         }
         Ok(())
     }
+}
+
+/// Whether the file's name is one of files with tests: `NAME.test.nlog`. A folder's program leaves them out.
+pub fn is_test_file(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".test.nlog"))
 }
 
 fn io_error(path: &Path, error: io::Error) -> LoadError {

@@ -96,7 +96,7 @@ impl Builder {
             .map(|((head, terms, body), number)| build_rule(&schema, number, head, terms, body))
             .collect();
         let order = order(&schema, &rules);
-        Arc::new(Program { schema, rules, order })
+        Arc::new(Program { schema, rules, order, tests: Vec::new() })
     }
 
     pub(crate) fn run(self) -> Run {

@@ -14,7 +14,7 @@ use crate::source::Sources;
 use crate::syntax::ast::{self, ExprKind};
 
 /// There are no variables in a constant, and no place for several results.
-struct Nowhere;
+pub(super) struct Nowhere;
 
 impl Hoist for Nowhere {
     fn hoist(&mut self, _: Type, _: &Arc<nlog_data::Function>, _: Vec<Expr>) -> Option<VariableId> {

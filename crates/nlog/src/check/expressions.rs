@@ -15,7 +15,11 @@ impl Resolver<'_, '_> {
         let (kind, ty) = match &expr.kind {
             ExprKind::Name(name) => return self.name(name, span),
             ExprKind::Wildcard => {
-                let help = "give the value a name and use that in both places";
+                let help = if self.in_test {
+                    "write its value; a column may be left open in `expect` and `expect no` alone"
+                } else {
+                    "give the value a name and use that in both places"
+                };
                 self.report(Code::UnboundVariable, span, "`_` has no value here", help);
                 return self.faulty(span);
             }
@@ -112,6 +116,15 @@ impl Resolver<'_, '_> {
         }
         let ident = Ident { name: name.to_owned(), span };
         let names = self.scope.declarations.constants.keys().copied();
+        if self.in_test {
+            let help = match self.scope.nearest(name, names) {
+                Some(near) => format!("did you mean the constant `{near}`?"),
+                None => format!("write its value, or define a constant: const {name} = …;"),
+            };
+            let message = format!("`{name}` has no value: a test's rows have no variables");
+            self.report(Code::UnboundVariable, span, message, help);
+            return self.faulty(span);
+        }
         if self.in_function {
             let parameters = self.variables.iter().map(|parameter| parameter.name.as_str());
             let help = match self.scope.nearest(name, parameters.chain(names)) {

@@ -4,12 +4,14 @@
 //! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables), `expressions`,
 //! `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types` (unification) and
 //! `calls` (which function is meant); `binding`
-//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `lints`;
+//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `tests`;
+//! `lints`;
 //! `recursion` with `cycles`; `defaults` (rows that give way); `memo` (what is known from the last time); `complaints`
 //! (what is said about mistakes) with `suggest` (names near a mistaken one).
 
 mod aggregate;
 mod allowances;
+mod atom;
 mod binding;
 mod calls;
 mod complaints;
@@ -35,6 +37,7 @@ mod recursion;
 mod resolve;
 mod sequence;
 mod suggest;
+mod tests;
 mod types;
 
 use std::collections::HashMap;
@@ -44,9 +47,10 @@ use nlog_data::{Column, Role, Schema, Table, TableId, Type};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
-use crate::program::{Program, Rule};
+use crate::program::{Program, Rule, Test};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
+pub use atom::{ATOM, compile_with_atom};
 use declarations::{Declarations, Usage};
 use defaults::Checked;
 pub(crate) use memo::Memo;
@@ -109,6 +113,7 @@ pub(crate) fn compile_with(
     if let Some(recall) = recall {
         recall.end();
     }
+    let tests = tests::check(&files, &mut scope);
     recursion::recursion(&declarations, &dependencies, sources, &mut reports);
     defaults::check(&files, &declarations, &mut reports);
     lints::unused_tables(&declarations, &usage, &mut reports);
@@ -124,7 +129,7 @@ pub(crate) fn compile_with(
     let program = if reports.has_errors() {
         None
     } else {
-        Some(Arc::new(assemble(&declarations, rules, &dependencies)))
+        Some(Arc::new(assemble(&declarations, rules, tests, &dependencies)))
     };
     Compilation { program, diagnostics: reports.finish(sources) }
 }
@@ -219,6 +224,7 @@ fn unite_duplicates(rules: &mut Vec<CheckedRule<'_>>, sources: &Sources, reports
 fn assemble(
     declarations: &Declarations<'_>,
     rules: Vec<CheckedRule<'_>>,
+    tests: Vec<Test>,
     dependencies: &[Dependency],
 ) -> Program {
     let tables = declarations.tables.iter().map(|table| Table {
@@ -253,5 +259,8 @@ fn assemble(
     let rules = rules.collect();
     let defaults::Parts { tables, mut rules, order } = defaults::compile(tables.collect(), rules, &order);
     rules.sort_by(|a, b| a.fingerprint.cmp(&b.fingerprint).then_with(|| a.text.cmp(&b.text)));
-    Program { schema: Arc::new(Schema::new(tables)), rules, order }
+    let schema = Schema::new(tables);
+    let number = |old: TableId| schema.find(&declarations.tables[old.0 as usize].name.name).unwrap_or(old);
+    let tests = tests.into_iter().map(|test| tests::renumbered(test, &number)).collect();
+    Program { schema: Arc::new(schema), rules, order, tests }
 }

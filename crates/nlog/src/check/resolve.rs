@@ -147,6 +147,8 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) variables_allowed: bool,
     /// Whether a function is defined.
     pub(super) in_function: bool,
+    /// Whether it is a row of a test, where there are none either.
+    pub(super) in_test: bool,
 }
 
 impl<'a, 's> Resolver<'a, 's> {
@@ -161,6 +163,11 @@ impl<'a, 's> Resolver<'a, 's> {
     pub(super) fn of_function(scope: &'s mut Scope<'a>, name: &str) -> Self {
         let subject = format!("the function `{name}`");
         Resolver { variables_allowed: false, in_function: true, ..Resolver::new(scope, subject) }
+    }
+
+    pub(super) fn of_test(scope: &'s mut Scope<'a>, name: &str) -> Self {
+        let resolver = Resolver::new(scope, format!("the test {name:?}"));
+        Resolver { variables_allowed: false, in_test: true, ..resolver }
     }
 
     fn new(scope: &'s mut Scope<'a>, subject: String) -> Self {
@@ -180,6 +187,7 @@ impl<'a, 's> Resolver<'a, 's> {
             ambiguous: Vec::new(),
             variables_allowed: true,
             in_function: false,
+            in_test: false,
         }
     }
 
@@ -310,7 +318,7 @@ impl<'a, 's> Resolver<'a, 's> {
         Some(ItemIr::Table(table, terms))
     }
 
-    fn expect_column(&mut self, term: &Term, value: &Expr, column: &Column<'_>, table: &str) {
+    pub(super) fn expect_column(&mut self, term: &Term, value: &Expr, column: &Column<'_>, table: &str) {
         let Some(ty) = &column.ty else {
             self.excused = true;
             return;

@@ -151,4 +151,16 @@ codes! {
     "unknown-constant" UnknownConstant Error,
     /// A record or a match names a field that there is not.
     "unknown-field" UnknownField Error,
+    /// Two tests of a file have one name.
+    "duplicate-test" DuplicateTest Error,
+    /// A test expects what only a transaction brings, and there is none before.
+    "early-expectation" EarlyExpectation Error,
+    /// A test stands in a file that is not named `*.test.nlog`.
+    "misplaced-test" MisplacedTest Error,
+    /// A test, or a list of expected rows, that expects nothing.
+    "no-expectation" NoExpectation Warning,
+    /// A test's transaction changes a table that rules fill.
+    "not-an-input" NotAnInput Error,
+    /// A test expects an error that there is not.
+    "unknown-error" UnknownError Error,
 }

@@ -1,0 +1,28 @@
+//! A row that is asked for beside a program.
+
+use super::{Compilation, compile};
+use crate::program::{Pattern, TestStepKind};
+use crate::source::{SourceFile, Sources};
+
+/// The name of the text that [`compile_with_atom`] reads, in diagnostics.
+pub const ATOM: &str = "ATOM";
+
+/// Checks the sources together with a row as it may follow `expect` in a test: `location("p1", _)`.
+///
+/// Mistakes in the row stand in a file of the name [`ATOM`]. There is a pattern if there is a program, and if the text is
+/// a row and nothing else.
+pub fn compile_with_atom(sources: &Sources, atom: &str) -> (Sources, Compilation, Option<Pattern>) {
+    let mut sources = sources.clone();
+    let number = sources.files().len() as u32;
+    // On a line of its own, so that its columns are those of the text.
+    let text = format!("test \"\" {{ expect\n{};\n}}", atom.trim().trim_end_matches(';'));
+    sources.add(SourceFile::new(number, ATOM, text.into_bytes()));
+    let compilation = compile(&sources);
+    let tests = compilation.program.iter().flat_map(|program| &program.tests);
+    let mut steps = tests.filter(|test| *test.place.file == *ATOM).flat_map(|test| &test.steps);
+    let pattern = match (steps.next().map(|step| &step.kind), steps.next()) {
+        (Some(TestStepKind::Holds(pattern)), None) => Some(pattern.clone()),
+        _ => None,
+    };
+    (sources, compilation, pattern)
+}

@@ -1,0 +1,85 @@
+//! Unit tests of rules, as the front end hands them to whoever runs them.
+
+use std::sync::Arc;
+
+use nlog_data::{ErrorCode, Row, TableId, Transaction, Value};
+
+use super::Place;
+
+/// `test "name" { … }`: transactions and what is expected after each, in an evaluator of its own.
+///
+/// The program's facts hold from the start. A transaction that is refused changes nothing, and is a failure unless an
+/// expectation of its error follows before the next transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Test {
+    /// Its name, unique in its file.
+    pub name: Arc<str>,
+    /// Where it stands.
+    pub place: Place,
+    /// What it does, in order.
+    pub steps: Vec<TestStep>,
+}
+
+/// A step of a test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestStep {
+    /// Where it stands.
+    pub place: Place,
+    /// What it is.
+    pub kind: TestStepKind,
+}
+
+/// The kinds of steps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TestStepKind {
+    /// Changes of input tables, which every evaluator makes whole or not at all.
+    Transaction(Transaction),
+    /// A row like this is there.
+    Holds(Pattern),
+    /// No row like this is there.
+    Lacks(Pattern),
+    /// Each of the tables holds these rows and no others.
+    Exactly(Vec<ExpectedRow>),
+    /// The last transaction changed each of the tables in this way and no other.
+    Delta {
+        /// Rows that were not there before it.
+        insert: Vec<ExpectedRow>,
+        /// Rows that were there before it and are not now.
+        delete: Vec<ExpectedRow>,
+    },
+    /// The last transaction was refused with this error.
+    Error(ErrorCode),
+}
+
+/// Rows of a table, by the values of some of their columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pattern {
+    /// The table.
+    pub table: TableId,
+    /// For each column its value, or none if any will do.
+    pub columns: Vec<Option<Value>>,
+}
+
+impl Pattern {
+    /// Whether the row is one of them.
+    pub fn admits(&self, row: &[Value]) -> bool {
+        let mut columns = self.columns.iter().zip(row);
+        columns.all(|(wanted, value)| wanted.as_ref().is_none_or(|wanted| wanted == value))
+    }
+
+    /// This row alone.
+    pub fn of_row(table: TableId, row: &[Value]) -> Self {
+        Pattern { table, columns: row.iter().cloned().map(Some).collect() }
+    }
+}
+
+/// A whole row that a test names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedRow {
+    /// Its table.
+    pub table: TableId,
+    /// Its values.
+    pub row: Row,
+    /// Where it stands.
+    pub place: Place,
+}
