@@ -21,12 +21,12 @@ pub(crate) struct Binding<'a> {
 }
 
 /// An atom, with its rows by the values that are known when it is reached.
-struct Atom<'a> {
-    table: TableId,
+pub(crate) struct Atom<'a> {
+    pub(crate) table: TableId,
     /// What is known: constants, and variables of earlier atoms.
     known: Vec<&'a Term>,
     /// Columns that bind a variable.
-    binds: Vec<(usize, VariableId)>,
+    pub(crate) binds: Vec<(usize, VariableId)>,
     /// Rows by the values of the known columns.
     rows: HashMap<Vec<Value>, Vec<&'a Row>>,
 }
@@ -51,8 +51,27 @@ pub(crate) fn for_each_binding<'a>(
     join(&atoms, &others, &mut binding, each);
 }
 
+impl<'a> Atom<'a> {
+    /// The rows that agree with what is known.
+    pub(crate) fn matching(&self, values: &Values) -> &[&'a Row] {
+        let key: Option<Vec<Value>> = (self.known.iter())
+            .map(|term| match term {
+                Term::Constant(value) => Some(value.clone()),
+                Term::Variable(variable) => values[variable.0 as usize].clone(),
+                Term::Any => None,
+            })
+            .collect();
+        key.and_then(|key| self.rows.get(&key)).map_or(&[][..], Vec::as_slice)
+    }
+}
+
 /// Sorts an atom's rows by what is known, leaving out those in which a variable would have two values.
-fn index<'a>(table: TableId, terms: &'a [Term], bound: &mut [bool], contents: &'a Contents) -> Atom<'a> {
+pub(crate) fn index<'a>(
+    table: TableId,
+    terms: &'a [Term],
+    bound: &mut [bool],
+    contents: &'a Contents,
+) -> Atom<'a> {
     let mut known = Vec::new();
     let mut known_columns = Vec::new();
     let mut binds: Vec<(usize, VariableId)> = Vec::new();
@@ -96,15 +115,7 @@ fn join<'a>(
     let Some((atom, atoms)) = atoms.split_first() else {
         return check(others, binding, each);
     };
-    let key: Option<Vec<Value>> = (atom.known.iter())
-        .map(|term| match term {
-            Term::Constant(value) => Some(value.clone()),
-            Term::Variable(variable) => binding.values[variable.0 as usize].clone(),
-            Term::Any => None,
-        })
-        .collect();
-    let rows = key.and_then(|key| atom.rows.get(&key)).map_or(&[][..], Vec::as_slice);
-    for row in rows {
+    for row in atom.matching(&binding.values) {
         for (column, variable) in &atom.binds {
             binding.values[variable.0 as usize] = Some(row[*column].clone());
         }

@@ -36,13 +36,17 @@
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
 //! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `join` (bodies to bindings), `expression`,
-//! `aggregate`. Left out on purpose: any speed beyond an index on the columns that earlier atoms bind.
+//! `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`. Left out on purpose: any speed beyond an index on the columns that earlier atoms bind.
 #![forbid(unsafe_code)]
 
 mod aggregate;
 mod expression;
+mod hidden;
 mod join;
 mod reference;
 mod rule;
+mod text;
+mod why_not;
 
 pub use reference::{Derivation, Reference};
+pub use why_not::{Obstacle, ObstacleKind, WhyNot, nearest};

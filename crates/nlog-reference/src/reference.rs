@@ -9,6 +9,7 @@ use nlog_data::{
     Table, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 
+use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::Contents;
 use crate::rule;
 
@@ -49,12 +50,48 @@ impl Reference {
         Reference { attribution: true, ..self }
     }
 
-    /// How the rules derive a row that is there: nothing for rows of inputs and rows that are not there.
+    /// The program that is run.
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// The rows of a table, ascending.
+    pub fn rows(&self, table: TableId) -> impl Iterator<Item = &Row> {
+        self.contents.get(table.0 as usize).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// Whether the row is there.
+    pub fn holds(&self, table: TableId, row: &Row) -> bool {
+        self.contents.get(table.0 as usize).is_some_and(|rows| rows.contains_key(row))
+    }
+
+    /// The rows of all tables.
+    pub(crate) fn tables(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// The row, or if its table is hidden the rows that a default has it from.
+    pub(crate) fn visible(&self, table: TableId, row: Row) -> Vec<(TableId, Row)> {
+        match hidden_part(self.program.schema.table(table)) {
+            None => vec![(table, row)],
+            Some((_, HiddenPart::Level)) => Vec::new(),
+            Some((_, HiddenPart::Other)) => {
+                let ways = self.derivations(table, &row);
+                ways.into_iter().next().and_then(|way| way.bodies.into_iter().next()).unwrap_or_default()
+            }
+        }
+    }
+
+    /// How the rules derive a row that is there: nothing for rows of inputs and rows that are not there. Instead of
+    /// rows of hidden tables stand those that they are from.
     pub fn derivations(&self, table: TableId, row: &Row) -> Vec<Derivation> {
-        let ways = self
-            .program
-            .rules_of(table)
-            .map(|(id, rule)| Derivation { rule: id, bodies: rule::bodies(rule, &self.contents, row) });
+        let visible = |body: Vec<(TableId, Row)>| {
+            body.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect()
+        };
+        let ways = self.program.rules_of(table).map(|(id, rule)| {
+            let bodies = rule::bodies(rule, &self.contents, row);
+            Derivation { rule: id, bodies: bodies.into_iter().map(visible).collect() }
+        });
         ways.filter(|way| !way.bodies.is_empty()).collect()
     }
 

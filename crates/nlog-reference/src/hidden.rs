@@ -1,0 +1,22 @@
+//! What the tables are that the compiler makes of a default: see the module `defaults` of `nlog`'s checker.
+
+use nlog_data::{Role, Table};
+
+/// A table that stands for a part of a default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HiddenPart {
+    /// Whether an ordinary rule has a key: the last column is 1 if one has.
+    Level,
+    /// What a default gives as far as nothing overrides it.
+    Other,
+}
+
+/// Of a hidden table the name of the one that it is made for, and what it is.
+pub(crate) fn hidden_part(table: &Table) -> Option<(&str, HiddenPart)> {
+    if table.role != Role::Hidden {
+        return None;
+    }
+    // Names in the source have no dots.
+    let (of, part) = table.name.split_once('.')?;
+    Some((of, if part == "level" { HiddenPart::Level } else { HiddenPart::Other }))
+}

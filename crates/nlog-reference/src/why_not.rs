@@ -1,0 +1,561 @@
+//! Why a row is not there: how far each rule gets that could derive it.
+//!
+//! The values that the row is known to have are put into the rule's head first, and bind variables. Then the body is
+//! gone through in the order that a person would take: always the atom of which most is known, and every condition as
+//! soon as its variables have values. What finds nothing after all that went well before is the [`Obstacle`].
+
+use std::collections::BTreeSet;
+
+use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Place, Rule, Term, VariableId};
+use nlog_data::{Row, RuleId, Schema, TableId, Value};
+
+use crate::expression::{Outcome, Values, call, evaluate};
+use crate::hidden::{HiddenPart, hidden_part};
+use crate::join::{Atom, Contents, index};
+use crate::rule;
+use crate::text;
+use crate::Reference;
+
+/// Rows that a failed atom is shown with.
+const NEAREST: usize = 3;
+
+/// Why no rule derives a row like the one asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhyNot {
+    /// What was asked for.
+    pub pattern: Pattern,
+    /// The rows of its table that are most like it.
+    pub nearest: Vec<Row>,
+    /// How many rows the table has.
+    pub rows: usize,
+    /// For each rule of the table that could derive it, what stands against that: those that get furthest first.
+    pub obstacles: Vec<Obstacle>,
+    /// Rules of the table that derive other rows alone: a column of their head is another constant.
+    pub unfit: Vec<RuleId>,
+}
+
+/// What keeps a rule from deriving the row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Obstacle {
+    /// The rule.
+    pub rule: RuleId,
+    /// How many atoms and conditions went well before.
+    pub passed: usize,
+    /// How many atoms and conditions the rule has, and columns of the head to compute.
+    pub steps: usize,
+    /// The rows of the atoms that were found before.
+    pub found: Vec<(TableId, Row)>,
+    /// The variables that had values, by name.
+    pub variables: Vec<(String, Value)>,
+    /// How many other ways of binding variables came as far and no further.
+    pub others: usize,
+    /// What it is.
+    pub kind: ObstacleKind,
+}
+
+/// The kinds of obstacles.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ObstacleKind {
+    /// An atom finds no row.
+    NoRow {
+        /// The atom's terms: values where they are known, names of variables otherwise.
+        terms: Vec<String>,
+        /// Where it stands.
+        place: Place,
+        /// Why there is no such row. Of an input table it has no rules.
+        why_not: Box<WhyNot>,
+    },
+    /// A condition is false.
+    False {
+        /// The condition.
+        condition: String,
+        /// What its variables are.
+        values: Vec<(String, Value)>,
+    },
+    /// A function has no result, or none that a variable already has.
+    NoResult {
+        /// The call, and what it should give.
+        call: String,
+        /// What its variables are.
+        values: Vec<(String, Value)>,
+        /// What it gives instead.
+        found: Option<Value>,
+    },
+    /// The head has another value in a column.
+    Head {
+        /// The column.
+        column: usize,
+        /// What it has.
+        found: Value,
+    },
+    /// An aggregate of the group has another value.
+    Aggregate {
+        /// The rows that the rule derives for this group.
+        derived: Vec<Row>,
+    },
+    /// The rule is a default, and an ordinary rule derives a row with this key.
+    Overridden {
+        /// That row.
+        by: Row,
+    },
+    /// Nothing: the rule derives such a row.
+    None,
+}
+
+impl Reference {
+    /// Why there is no row like this; see [`WhyNot`]. Of a row that is there it says nothing worth knowing.
+    pub fn why_not(&self, pattern: &Pattern) -> WhyNot {
+        let (program, contents) = (self.program(), self.tables());
+        let (mut obstacles, mut unfit) = (Vec::new(), Vec::new());
+        for (id, rule) in program.rules_of(pattern.table) {
+            let contradicts = |(term, wanted): (&HeadTerm, &Option<Value>)| match (term, wanted) {
+                (HeadTerm::Value(Expr::Constant(value)), Some(wanted)) => value != wanted,
+                _ => false,
+            };
+            if rule.terms.iter().zip(&pattern.columns).any(contradicts) {
+                unfit.push(id);
+            } else {
+                obstacles.push(self.obstacle(id, rule, pattern));
+            }
+        }
+        // Fractions by cross-multiplication, largest first.
+        obstacles.sort_by(|a, b| (b.passed * a.steps.max(1)).cmp(&(a.passed * b.steps.max(1))));
+        let rows = &contents[pattern.table.0 as usize];
+        let nearest = nearest(rows.keys(), pattern, program.schema.table(pattern.table).key.as_deref());
+        WhyNot { pattern: pattern.clone(), nearest, rows: rows.len(), obstacles, unfit }
+    }
+
+    fn obstacle(&self, id: RuleId, rule: &Rule, pattern: &Pattern) -> Obstacle {
+        let contents = self.tables();
+        let mut search = Search::new(rule, pattern, contents, &self.program().schema);
+        let mut binding = search.start();
+        search.run(0, &mut binding);
+        let steps = search.steps.len();
+        let Some(dead_end) = search.dead_end.take().filter(|_| !search.succeeded) else {
+            return self.group_obstacle(id, rule, pattern, steps);
+        };
+        let kind = match (&dead_end.finding, search.steps.get(dead_end.at)) {
+            (Finding::Nothing, Some(Step::Atom { item, .. })) => {
+                self.missing_atom(rule, item, &dead_end.values)
+            }
+            (Finding::False, Some(Step::Other(BodyItem::Filter(condition)))) => ObstacleKind::False {
+                condition: text::expression(condition, rule),
+                values: text::values(condition, rule, &dead_end.values),
+            },
+            (Finding::Other(column, found), _) => {
+                ObstacleKind::Head { column: *column, found: found.clone() }
+            }
+            (finding, Some(Step::Other(item))) => {
+                let found = if let Finding::Gives(value) = finding { Some(value.clone()) } else { None };
+                no_result(item, rule, &dead_end.values, found)
+            }
+            (_, Some(Step::Head { expr, .. })) => ObstacleKind::NoResult {
+                call: text::expression(expr, rule),
+                values: text::values(expr, rule, &dead_end.values),
+                found: None,
+            },
+            _ => ObstacleKind::None,
+        };
+        let obstacle = Obstacle {
+            rule: id,
+            passed: dead_end.at,
+            steps,
+            found: dead_end.rows,
+            variables: text::named(rule, &dead_end.values),
+            others: dead_end.count - 1,
+            kind,
+        };
+        self.without_hidden(obstacle)
+    }
+
+    /// Says of what a default is compiled to what its author wrote.
+    fn without_hidden(&self, mut obstacle: Obstacle) -> Obstacle {
+        let found = std::mem::take(&mut obstacle.found);
+        obstacle.found = found.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect();
+        let ObstacleKind::NoRow { why_not, .. } = &mut obstacle.kind else { return obstacle };
+        let pattern = why_not.pattern.clone();
+        match hidden_part(self.program().schema.table(pattern.table)) {
+            None => obstacle,
+            Some((table, HiddenPart::Level)) => {
+                // It holds the key and whether an ordinary rule has it; the atom wants one that none has.
+                let schema = &self.program().schema;
+                let Some(table) = schema.find(table) else { return obstacle };
+                let key: Option<Vec<Value>> = pattern.columns.into_iter().rev().skip(1).rev().collect();
+                let mut rows = self.tables()[table.0 as usize].keys();
+                let by = rows.find(|row| key.is_some() && schema.table(table).key_of(row) == key).cloned();
+                match by {
+                    Some(by) => Obstacle { kind: ObstacleKind::Overridden { by }, ..obstacle },
+                    None => obstacle,
+                }
+            }
+            // The one rule for the candidates is the default's body.
+            Some((_, HiddenPart::Other)) => match why_not.obstacles.pop() {
+                Some(inner) => Obstacle { rule: obstacle.rule, ..inner },
+                None => obstacle,
+            },
+        }
+    }
+
+    /// Bindings of the body there are. If the rule has aggregates, theirs is another value.
+    fn group_obstacle(&self, id: RuleId, rule: &Rule, pattern: &Pattern, steps: usize) -> Obstacle {
+        let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
+        let group = Pattern {
+            table: pattern.table,
+            columns: (pattern.columns.iter().zip(&rule.terms))
+                .map(|(wanted, term)| wanted.clone().filter(|_| matches!(term, HeadTerm::Value(_))))
+                .collect(),
+        };
+        let derived = if aggregates { rule::derive(rule, self.tables()).rows } else { BTreeSet::new() };
+        let derived: Vec<Row> = derived.into_iter().filter(|row| group.admits(row)).collect();
+        let kind = if derived.is_empty() || derived.iter().any(|row| pattern.admits(row)) {
+            ObstacleKind::None
+        } else {
+            ObstacleKind::Aggregate { derived }
+        };
+        Obstacle { rule: id, passed: steps, steps, found: vec![], variables: vec![], others: 0, kind }
+    }
+
+    fn missing_atom(&self, rule: &Rule, item: &BodyItem, values: &Values) -> ObstacleKind {
+        let BodyItem::Atom { table, terms, place } = item else { return ObstacleKind::None };
+        let columns = terms.iter().map(|term| match term {
+            Term::Constant(value) => Some(value.clone()),
+            Term::Variable(variable) => values[variable.0 as usize].clone(),
+            Term::Any => None,
+        });
+        let pattern = Pattern { table: *table, columns: columns.collect() };
+        let terms = terms.iter().zip(&pattern.columns).map(|(term, value)| match (value, term) {
+            (Some(value), _) => value.to_string(),
+            (None, Term::Variable(variable)) => rule.variables[variable.0 as usize].name.clone(),
+            (None, _) => "_".to_owned(),
+        });
+        // There is no recursion in a program, so this ends.
+        let why_not = Box::new(self.why_not(&pattern));
+        ObstacleKind::NoRow { terms: terms.collect(), place: place.clone(), why_not }
+    }
+}
+
+fn no_result(item: &BodyItem, rule: &Rule, values: &Values, found: Option<Value>) -> ObstacleKind {
+    match item {
+        BodyItem::Let { variable, expr } => ObstacleKind::NoResult {
+            call: format!("{} = {}", rule.variables[variable.0 as usize].name, text::expression(expr, rule)),
+            values: text::values(expr, rule, values),
+            found,
+        },
+        BodyItem::Filter(condition) => ObstacleKind::NoResult {
+            call: text::expression(condition, rule),
+            values: text::values(condition, rule, values),
+            found,
+        },
+        BodyItem::Generate { function, arguments, .. } => {
+            let call = Expr::Call { function: function.clone(), arguments: arguments.clone() };
+            ObstacleKind::NoResult {
+                call: text::expression(&call, rule),
+                values: text::values(&call, rule, values),
+                found,
+            }
+        }
+        BodyItem::Atom { .. } => ObstacleKind::None,
+    }
+}
+
+/// The rows most like the pattern: those with its key first, then by how many of its values they have.
+pub fn nearest<'r>(
+    rows: impl Iterator<Item = &'r Row>,
+    pattern: &Pattern,
+    key: Option<&[usize]>,
+) -> Vec<Row> {
+    let likeness = |row: &Row| {
+        let same = |column: &usize| {
+            pattern.columns[*column].as_ref().is_some_and(|wanted| row.get(*column) == Some(wanted))
+        };
+        let whole_key = key.is_some_and(|key| key.iter().all(same));
+        (whole_key, (0..pattern.columns.len()).filter(same).count())
+    };
+    let mut rows: Vec<_> = rows.map(|row| (likeness(row), row)).collect();
+    rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
+    let best = rows.first().map(|(likeness, _)| *likeness);
+    // Beside one that shares much those that share little are no help.
+    let near = rows.iter().take_while(|(likeness, _)| Some(*likeness) == best);
+    near.take(NEAREST).map(|(_, row)| (*row).clone()).collect()
+}
+
+/// A part of a rule, in the order of the search.
+enum Step<'a> {
+    Atom { atom: Atom<'a>, item: &'a BodyItem },
+    Other(&'a BodyItem),
+    /// A column of the head that is computed, and what it should be.
+    Head { column: usize, expr: &'a Expr, wanted: &'a Value },
+}
+
+/// What a step gave instead of going well.
+enum Finding {
+    /// No row, or no result.
+    Nothing,
+    /// A condition that is false.
+    False,
+    /// Another value than the variable has.
+    Gives(Value),
+    /// Another value in a column of the head.
+    Other(usize, Value),
+}
+
+/// Where the search got furthest.
+struct DeadEnd {
+    at: usize,
+    values: Values,
+    rows: Vec<(TableId, Row)>,
+    /// How many bindings ended here.
+    count: usize,
+    finding: Finding,
+}
+
+/// Values of variables, and the rows that they come from.
+struct Binding<'a> {
+    values: Values,
+    rows: Vec<(TableId, &'a Row)>,
+}
+
+struct Search<'a> {
+    steps: Vec<Step<'a>>,
+    /// What the head says of variables.
+    given: Values,
+    /// A variable that stands in two columns of the head of which different values are wanted.
+    torn: Option<(usize, Value)>,
+    dead_end: Option<DeadEnd>,
+    succeeded: bool,
+}
+
+impl<'a> Search<'a> {
+    fn new(rule: &'a Rule, pattern: &'a Pattern, contents: &'a Contents, schema: &Schema) -> Self {
+        let mut given: Values = vec![None; rule.variables.len()];
+        let mut torn = None;
+        let mut computed = Vec::new();
+        for (column, (term, wanted)) in rule.terms.iter().zip(&pattern.columns).enumerate() {
+            let (HeadTerm::Value(expr), Some(wanted)) = (term, wanted) else { continue };
+            match expr {
+                Expr::Variable(variable) => match &mut given[variable.0 as usize] {
+                    Some(other) if other != wanted => torn = Some((column, other.clone())),
+                    slot => *slot = Some(wanted.clone()),
+                },
+                Expr::Constant(_) => {}
+                _ => computed.push(Step::Head { column, expr, wanted }),
+            }
+        }
+        let steps = order(rule, &given, computed, contents, schema);
+        Search { steps, given, torn, dead_end: None, succeeded: false }
+    }
+
+    fn start(&mut self) -> Binding<'a> {
+        Binding { values: self.given.clone(), rows: Vec::new() }
+    }
+
+    /// Goes on from a step, with what is bound before it.
+    fn run(&mut self, at: usize, binding: &mut Binding<'a>) {
+        if let Some((column, value)) = self.torn.take() {
+            return self.stop(0, binding, Finding::Other(column, value));
+        }
+        if self.succeeded {
+            return;
+        }
+        match self.steps.get(at) {
+            None => self.succeeded = true,
+            Some(Step::Atom { .. }) => self.atom(at, binding),
+            Some(Step::Other(item)) => self.other(at, item, binding),
+            Some(Step::Head { column, expr, wanted }) => {
+                let (column, wanted) = (*column, *wanted);
+                match evaluate(expr, &binding.values, &mut Vec::new()) {
+                    Outcome::Value(value) if value != *wanted => {
+                        self.stop(at, binding, Finding::Other(column, value));
+                    }
+                    Outcome::Nothing => self.stop(at, binding, Finding::Nothing),
+                    _ => self.run(at + 1, binding),
+                }
+            }
+        }
+    }
+
+    fn atom(&mut self, at: usize, binding: &mut Binding<'a>) {
+        let Some(Step::Atom { atom, .. }) = self.steps.get(at) else { return };
+        let rows: Vec<&'a Row> = atom.matching(&binding.values).to_vec();
+        let (table, binds) = (atom.table, atom.binds.clone());
+        if rows.is_empty() {
+            return self.stop(at, binding, Finding::Nothing);
+        }
+        for row in rows {
+            for (column, variable) in &binds {
+                binding.values[variable.0 as usize] = Some(row[*column].clone());
+            }
+            binding.rows.push((table, row));
+            self.run(at + 1, binding);
+            binding.rows.pop();
+        }
+        for (_, variable) in &binds {
+            binding.values[variable.0 as usize] = None;
+        }
+    }
+
+    fn other(&mut self, at: usize, item: &'a BodyItem, binding: &mut Binding<'a>) {
+        match item {
+            BodyItem::Atom { .. } => self.run(at + 1, binding),
+            BodyItem::Filter(condition) => match evaluate(condition, &binding.values, &mut Vec::new()) {
+                Outcome::Value(Value::Bool(true)) | Outcome::Undetermined => self.run(at + 1, binding),
+                Outcome::Value(_) => self.stop(at, binding, Finding::False),
+                Outcome::Nothing => self.stop(at, binding, Finding::Nothing),
+            },
+            BodyItem::Let { variable, expr } => {
+                match evaluate(expr, &binding.values, &mut Vec::new()) {
+                    Outcome::Value(value) => self.results(at, &[Some(*variable)], vec![vec![value]], binding),
+                    // A failure would have refused the transaction, unless something later rejects the binding.
+                    Outcome::Undetermined => self.run(at + 1, binding),
+                    Outcome::Nothing => self.stop(at, binding, Finding::Nothing),
+                }
+            }
+            BodyItem::Generate { function, arguments, results } => {
+                match call(function, arguments, &binding.values, &mut Vec::new()) {
+                    Outcome::Value(tuples) => self.results(at, results, tuples, binding),
+                    Outcome::Undetermined => self.run(at + 1, binding),
+                    Outcome::Nothing => self.stop(at, binding, Finding::Nothing),
+                }
+            }
+        }
+    }
+
+    /// Goes on with each tuple of results that agrees with what is known.
+    fn results(
+        &mut self,
+        at: usize,
+        variables: &[Option<VariableId>],
+        tuples: Vec<Vec<Value>>,
+        binding: &mut Binding<'a>,
+    ) {
+        let before: Vec<Option<Value>> =
+            variables.iter().map(|v| v.and_then(|v| binding.values[v.0 as usize].clone())).collect();
+        let mut instead = None;
+        let mut fits = false;
+        for tuple in tuples {
+            let clash = before.iter().zip(&tuple).find(|(known, value)| known.as_ref().is_some_and(|k| k != *value));
+            if let Some((_, value)) = clash {
+                instead.get_or_insert(value.clone());
+                continue;
+            }
+            fits = true;
+            for (variable, value) in variables.iter().zip(tuple) {
+                if let Some(variable) = variable {
+                    binding.values[variable.0 as usize] = Some(value);
+                }
+            }
+            self.run(at + 1, binding);
+        }
+        for (variable, value) in variables.iter().zip(before) {
+            if let Some(variable) = variable {
+                binding.values[variable.0 as usize] = value;
+            }
+        }
+        if !fits {
+            self.stop(at, binding, instead.map_or(Finding::Nothing, Finding::Gives));
+        }
+    }
+
+    fn stop(&mut self, at: usize, binding: &Binding<'a>, finding: Finding) {
+        match &mut self.dead_end {
+            Some(dead_end) if dead_end.at > at => {}
+            Some(dead_end) if dead_end.at == at => dead_end.count += 1,
+            dead_end => {
+                let rows = binding.rows.iter().map(|(table, row)| (*table, (*row).clone()));
+                *dead_end = Some(DeadEnd {
+                    at,
+                    values: binding.values.clone(),
+                    rows: rows.collect(),
+                    count: 1,
+                    finding,
+                });
+            }
+        }
+    }
+}
+
+/// The order of the search.
+fn order<'a>(
+    rule: &'a Rule,
+    given: &Values,
+    mut computed: Vec<Step<'a>>,
+    contents: &'a Contents,
+    schema: &Schema,
+) -> Vec<Step<'a>> {
+    let mut bound: Vec<bool> = given.iter().map(Option::is_some).collect();
+    let (mut atoms, mut others): (Vec<&BodyItem>, Vec<&BodyItem>) =
+        rule.body.iter().partition(|item| matches!(item, BodyItem::Atom { .. }));
+    let mut steps = Vec::new();
+    loop {
+        ready(&mut others, &mut computed, &mut bound, &mut steps);
+        let known = |item: &&BodyItem| {
+            let BodyItem::Atom { table, terms, .. } = item else { return (false, 0, 0) };
+            let known = terms.iter().filter(|term| is_known(term, &bound)).count();
+            let open = terms.iter().filter(|term| **term != Term::Any).count() - known;
+            // Whether a default has a row at all comes before whether it is overridden.
+            let is_level = matches!(hidden_part(schema.table(*table)), Some((_, HiddenPart::Level)));
+            (!is_level, known, usize::MAX - open)
+        };
+        // Of equals the first.
+        let next = (0..atoms.len()).rev().max_by_key(|at| known(&atoms[*at]));
+        let Some(next) = next else { break };
+        let item = atoms.remove(next);
+        if let BodyItem::Atom { table, terms, .. } = item {
+            let atom = index(*table, terms, &mut bound, contents);
+            steps.push(Step::Atom { atom, item });
+        }
+    }
+    // Nothing is left: every variable is bound by then.
+    steps.extend(others.into_iter().map(Step::Other));
+    steps.append(&mut computed);
+    steps
+}
+
+/// Moves what can be decided by now.
+fn ready<'a>(
+    others: &mut Vec<&'a BodyItem>,
+    computed: &mut Vec<Step<'a>>,
+    bound: &mut [bool],
+    steps: &mut Vec<Step<'a>>,
+) {
+    let is_bound = |expr: &Expr, bound: &[bool]| {
+        let mut variables = BTreeSet::new();
+        expr.variables(&mut variables);
+        variables.iter().all(|variable| bound[variable.0 as usize])
+    };
+    others.retain(|item| {
+        let decided = match item {
+            BodyItem::Filter(condition) => is_bound(condition, bound),
+            BodyItem::Let { variable, expr } => {
+                let decided = is_bound(expr, bound);
+                bound[variable.0 as usize] |= decided;
+                decided
+            }
+            BodyItem::Generate { arguments, results, .. } => {
+                let decided = arguments.iter().all(|argument| is_bound(argument, bound));
+                for variable in results.iter().flatten() {
+                    bound[variable.0 as usize] |= decided;
+                }
+                decided
+            }
+            BodyItem::Atom { .. } => false,
+        };
+        if decided {
+            steps.push(Step::Other(item));
+        }
+        !decided
+    });
+    let (now, later) = std::mem::take(computed)
+        .into_iter()
+        .partition(|step| matches!(step, Step::Head { expr, .. } if is_bound(expr, bound)));
+    steps.extend::<Vec<_>>(now);
+    *computed = later;
+}
+
+fn is_known(term: &Term, bound: &[bool]) -> bool {
+    match term {
+        Term::Constant(_) => true,
+        Term::Variable(variable) => bound[variable.0 as usize],
+        Term::Any => false,
+    }
+}
