@@ -8,6 +8,7 @@ use std::sync::Arc;
 use include_dir::{Dir, include_dir};
 use network::Rows;
 use nlog::diagnostic::{Style, to_text};
+use nlog::source::is_test_file;
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type};
 use tracing::warn;
@@ -240,7 +241,9 @@ fn built_in() -> Vec<(String, String)> {
     let mut folders = vec![&BUILT_IN];
     while let Some(folder) = folders.pop() {
         folders.extend(folder.dirs());
-        let files = folder.files().filter(|file| file.path().extension().is_some_and(|end| end == "nlog"));
+        let files = folder.files().filter(|file| {
+            file.path().extension().is_some_and(|end| end == "nlog") && !is_test_file(file.path())
+        });
         texts.extend(files.map(|file| {
             let text = String::from_utf8_lossy(file.contents()).into_owned();
             (format!("rules/{}", file.path().display()), text)

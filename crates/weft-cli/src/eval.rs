@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -67,7 +67,7 @@ impl Eval {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let program = compile(&self.programs)?;
         let tables = self.chosen_tables(&program.schema)?;
-        let input = self.open_input()?;
+        let input = open_input(&self.input)?;
         if self.engine == Engine::Fused {
             say("note: --engine fused is not built yet; composed gives the same results");
         }
@@ -81,31 +81,14 @@ impl Eval {
             Box::new(dataflow.map_err(|error| Failure::Outside(error.to_string()))?)
         };
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-        let mut run = Run::new(self.input_name(), program);
-        run.lines(input, evaluator.as_mut(), (!self.final_contents).then_some(&mut out))?;
+        let mut run = Run::new(&self.input, program);
+        run.lines(input, evaluator.as_mut(), (!self.final_contents).then_some(&mut out), &mut |_, _| {})?;
         if self.final_contents {
             run.state_facts(evaluator.as_mut())?;
             write_contents(evaluator.as_mut(), &tables, &mut out)?;
         }
         out.flush().map_err(Failure::output)?;
         run.finish()
-    }
-
-    /// What people know the input as.
-    fn input_name(&self) -> String {
-        if self.input.as_os_str() == "-" {
-            return "standard input".to_owned();
-        }
-        self.input.display().to_string()
-    }
-
-    fn open_input(&self) -> Result<Box<dyn BufRead>, Failure> {
-        if self.input.as_os_str() == "-" {
-            return Ok(Box::new(io::stdin().lock()));
-        }
-        let file = File::open(&self.input)
-            .map_err(|error| Failure::outside(format!("cannot read {}", self.input_name()), error))?;
-        Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
     }
 
     fn chosen_tables(&self, schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {
@@ -137,8 +120,23 @@ impl Eval {
     }
 }
 
+/// What people know the input as.
+fn input_name(input: &Path) -> String {
+    if input.as_os_str() == "-" { "standard input".to_owned() } else { input.display().to_string() }
+}
+
+/// The file, or standard input for `-`.
+pub(crate) fn open_input(input: &Path) -> Result<Box<dyn BufRead>, Failure> {
+    if input.as_os_str() == "-" {
+        return Ok(Box::new(io::stdin().lock()));
+    }
+    let file = File::open(input)
+        .map_err(|error| Failure::outside(format!("cannot read {}", input_name(input)), error))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
+}
+
 /// What a run has come to.
-struct Run {
+pub(crate) struct Run {
     input: String,
     program: Arc<Program>,
     last_number: u64,
@@ -149,9 +147,9 @@ struct Run {
 }
 
 impl Run {
-    fn new(input: String, program: Arc<Program>) -> Self {
+    pub(crate) fn new(input: &Path, program: Arc<Program>) -> Self {
         Run {
-            input,
+            input: input_name(input),
             program,
             last_number: 0,
             accepted: 0,
@@ -161,12 +159,14 @@ impl Run {
         }
     }
 
-    /// Takes each line through the evaluator, and prints a line for it.
-    fn lines(
+    /// Takes each line through the evaluator, and prints a line for it. Accepted ones are given to `each`, with their
+    /// number and delta.
+    pub(crate) fn lines(
         &mut self,
         mut input: Box<dyn BufRead>,
         evaluator: &mut dyn Evaluator,
         mut out: Option<&mut impl Write>,
+        each: &mut dyn FnMut(u64, &Delta),
     ) -> Result<(), Failure> {
         let schema = self.program.schema.clone();
         let (mut line, mut number, mut text) = (Vec::new(), 0, Vec::new());
@@ -182,7 +182,7 @@ impl Run {
                 continue;
             }
             text.clear();
-            self.line(line, number, &schema, evaluator, &mut text)?;
+            self.line(line, number, &schema, evaluator, &mut text, each)?;
             if let Some(out) = out.as_mut() {
                 out.write_all(&text).map_err(Failure::output)?;
                 // Whoever feeds us line by line waits for the answer.
@@ -198,6 +198,7 @@ impl Run {
         schema: &Schema,
         evaluator: &mut dyn Evaluator,
         text: &mut Vec<u8>,
+        each: &mut dyn FnMut(u64, &Delta),
     ) -> Result<(), Failure> {
         let parsed = parse_line(line, number, schema);
         let txn = match &parsed {
@@ -213,7 +214,10 @@ impl Run {
             }
         };
         match result {
-            Ok(delta) => write_delta_line(text, txn, &delta, schema),
+            Ok(delta) => {
+                each(txn, &delta);
+                write_delta_line(text, txn, &delta, schema);
+            }
             Err(CommitError::Refused(error)) => {
                 self.refused += 1;
                 say(format_args!("{}", self.complaint(number, txn, &error)));
@@ -266,7 +270,7 @@ impl Run {
     }
 
     /// Says what people should know, and whether all went well.
-    fn finish(self) -> Result<(), Failure> {
+    pub(crate) fn finish(self) -> Result<(), Failure> {
         let mut redundant = Vec::new();
         if self.redundant_inserts > 0 {
             let were = if self.redundant_inserts == 1 { "row was" } else { "rows were" };

@@ -10,11 +10,14 @@ mod daemon;
 mod demo;
 mod eval;
 mod exit;
+mod explain;
 mod flows;
 mod fmt;
 mod lab;
 mod program;
+mod test;
 mod wait;
+mod why;
 
 use std::process::ExitCode;
 
@@ -34,8 +37,14 @@ enum Command {
     Check(check::Check),
     /// Lay rules out in the one canonical way
     Fmt(fmt::Fmt),
+    /// Run the unit tests that stand beside rules
+    Test(test::Test),
     /// Run transactions through rules and print what changes
     Eval(eval::Eval),
+    /// Why is this row there: its derivation, down to input rows and the transactions that put them there
+    Explain(explain::Explain),
+    /// Why is this row not there: for each rule, the first atom that finds nothing
+    WhyNot(explain::WhyNotCommand),
     /// Run the controller
     Controller(daemon::Controller),
     /// Create or update network objects from a YAML or JSON file, all or none
@@ -57,7 +66,10 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
+        Command::Test(test) => test.run(),
         Command::Eval(eval) => eval.run(),
+        Command::Explain(explain) => explain.run(),
+        Command::WhyNot(why_not) => why_not.run(),
         Command::Controller(controller) => controller.run(),
         Command::Apply(apply) => apply.run(),
         Command::Get(get) => get.run(),

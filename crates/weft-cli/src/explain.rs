@@ -1,0 +1,310 @@
+//! `weft explain` and `weft why-not`: why a row is there after some transactions, or why not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use nlog::Program;
+use nlog::diagnostic::Severity;
+use nlog::program::{Pattern, Place};
+use nlog_data::json::to_json;
+use nlog_data::{Delta, Evaluator, Role, Row, TableId, Tables, Transaction};
+use nlog_dataflow::{Dataflow, Options};
+use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
+use serde_json::{Value as Json, json};
+
+use crate::eval::{Run, open_input};
+use crate::exit::Failure;
+use crate::program::{load, show};
+use crate::why;
+
+/// What both commands take.
+#[derive(Args)]
+struct Question {
+    /// An `.nlog` file, or a folder of them
+    #[arg(value_name = "PROGRAM")]
+    program: PathBuf,
+    /// Transactions as JSON Lines; `-` reads standard input
+    #[arg(short, long, value_name = "TXNS")]
+    input: PathBuf,
+    /// A row as it stands in a rule; `_` and `..` leave columns open: 'location("p1", _)'
+    #[arg(value_name = "ATOM")]
+    atom: String,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `weft explain`.
+#[derive(Args)]
+#[command(after_help = "Of a row that several rules derive, the first by fingerprint is shown; of bindings, the first.\n\
+                        The exit status is 1 if no such row is there: `weft why-not` says why.")]
+pub(crate) struct Explain {
+    #[command(flatten)]
+    question: Question,
+    /// How many rows are explained, if several are like the one asked for
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    rows: usize,
+}
+
+/// Arguments of `weft why-not`.
+#[derive(Args)]
+#[command(after_help = "For each rule, the atoms are gone through in the order in which most is known of them.\n\
+                        The exit status is 1 if such a row is there: `weft explain` says why.")]
+pub(crate) struct WhyNotCommand {
+    #[command(flatten)]
+    question: Question,
+}
+
+impl Explain {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Case { state, origins, pattern, refused } = self.question.case()?;
+        let rows = matching(&state, &pattern);
+        if rows.is_empty() {
+            let asked = why::pattern(state.program(), &pattern);
+            return Err(Failure::Rejected(format!("no row is like {asked}; `weft why-not` says why")));
+        }
+        let mut explainer = Explainer { state: &state, origins: &origins, told: BTreeSet::new() };
+        let trees: Vec<Tree> = rows.iter().take(self.rows).map(|row| explainer.tree(pattern.table, row)).collect();
+        let mut out = std::io::stdout().lock();
+        if self.question.json {
+            let rows_json: Vec<Json> = trees.iter().map(|tree| tree.json(state.program())).collect();
+            let object = json!({"rows": rows_json, "more": rows.len() - trees.len()});
+            writeln!(out, "{object}").map_err(Failure::output)?;
+        } else {
+            let mut lines = Vec::new();
+            trees.iter().for_each(|tree| tree.text(state.program(), "", &mut lines));
+            if rows.len() > trees.len() {
+                lines.push(format!("and {} more rows like it; --rows shows more", rows.len() - trees.len()));
+            }
+            writeln!(out, "{}", lines.join("\n")).map_err(Failure::output)?;
+        }
+        refused
+    }
+}
+
+impl WhyNotCommand {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let Case { state, pattern, refused, .. } = self.question.case()?;
+        let program = state.program();
+        if let Some(row) = matching(&state, &pattern).first() {
+            let row = why::atom(program, pattern.table, row);
+            return Err(Failure::Rejected(format!("{row} is there; `weft explain` says why")));
+        }
+        let answer = state.why_not(&pattern);
+        let mut out = std::io::stdout().lock();
+        let text = if self.question.json {
+            why_not_json(program, &answer).to_string()
+        } else {
+            why::why_not(program, &answer).join("\n")
+        };
+        writeln!(out, "{text}").map_err(Failure::output)?;
+        refused
+    }
+}
+
+/// A state, and a question about it.
+struct Case {
+    state: Reference,
+    /// For each row of an input table the transaction that put it there.
+    origins: BTreeMap<(TableId, Row), u64>,
+    pattern: Pattern,
+    /// Whether some transactions were refused, which is said already.
+    refused: Result<(), Failure>,
+}
+
+impl Question {
+    /// Runs the transactions in the dataflow, and puts what the input tables hold then into the reference evaluator, which can explain:
+    /// the way there may be long, and only the dataflow is fast.
+    fn case(&self) -> Result<Case, Failure> {
+        let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
+        let options = Options { workers: 1, observe: Tables::All, attribute: false };
+        let mut dataflow =
+            Dataflow::new(program.clone(), options).map_err(|error| Failure::Outside(error.to_string()))?;
+        let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
+        let mut run = Run::new(&self.input, program.clone());
+        let nowhere: Option<&mut Vec<u8>> = None;
+        run.lines(open_input(&self.input)?, &mut dataflow, nowhere, &mut |txn, delta: &Delta| {
+            for (&table, changes) in &delta.tables {
+                if program.schema.table(table).role == Role::Input {
+                    changes.delete.iter().for_each(|row| drop(origins.remove(&(table, row.clone()))));
+                    origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
+                }
+            }
+        })?;
+        let mut inputs = Transaction::default();
+        for (table, row) in origins.keys() {
+            inputs.insert.entry(*table).or_default().push(row.clone());
+        }
+        let mut state = Reference::new(program, Tables::All);
+        state.commit(&inputs).map_err(|error| Failure::Rejected(format!("the program's facts: {error}")))?;
+        Ok(Case { state, origins, pattern, refused: run.finish() })
+    }
+}
+
+/// The program, and the row that is asked for.
+fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
+    let sources = load(&[program.to_owned()])?;
+    let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
+    let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+    show(errors, &sources);
+    let program = compilation.program.ok_or(Failure::Reported)?;
+    let pattern = pattern.ok_or_else(|| Failure::Usage(format!("{atom:?} is no row: write one like location(\"p1\", _)")))?;
+    Ok((program, pattern))
+}
+
+fn matching(state: &Reference, pattern: &Pattern) -> Vec<Row> {
+    state.rows(pattern.table).filter(|row| pattern.admits(row)).cloned().collect()
+}
+
+/// A row and what it comes from.
+struct Tree {
+    table: TableId,
+    row: Row,
+    reason: Reason,
+}
+
+enum Reason {
+    /// It is in an input table since this transaction.
+    Transaction(Option<u64>),
+    /// A rule derives it.
+    Rule { place: Place, from: Vec<Tree>, other_ways: usize },
+    /// It is explained before.
+    Told,
+}
+
+struct Explainer<'a> {
+    state: &'a Reference,
+    origins: &'a BTreeMap<(TableId, Row), u64>,
+    told: BTreeSet<(TableId, Row)>,
+}
+
+impl Explainer<'_> {
+    /// There is no recursion in a program, so this ends.
+    fn tree(&mut self, table: TableId, row: &Row) -> Tree {
+        let program = self.state.program();
+        let name = (table, row.clone());
+        let reason = if program.schema.table(table).role == Role::Input {
+            Reason::Transaction(self.origins.get(&name).copied())
+        } else if !self.told.insert(name) {
+            Reason::Told
+        } else {
+            let ways = self.state.derivations(table, row);
+            let count: usize = ways.iter().map(|way| way.bodies.len()).sum();
+            match ways.into_iter().next() {
+                Some(way) => Reason::Rule {
+                    place: program.rule(way.rule).place.clone(),
+                    from: way.bodies.first().map_or_else(Vec::new, |body| {
+                        body.iter().map(|(table, row)| self.tree(*table, row)).collect()
+                    }),
+                    other_ways: count - 1,
+                },
+                None => Reason::Told,
+            }
+        };
+        Tree { table, row: row.clone(), reason }
+    }
+}
+
+impl Tree {
+    fn text(&self, program: &Program, indent: &str, lines: &mut Vec<String>) {
+        let row = why::atom(program, self.table, &self.row);
+        match &self.reason {
+            Reason::Transaction(Some(txn)) => lines.push(format!("{indent}{row}  transaction {txn}")),
+            Reason::Transaction(None) => lines.push(format!("{indent}{row}")),
+            Reason::Told => lines.push(format!("{indent}{row}  as above")),
+            Reason::Rule { place, from, other_ways } => {
+                let others = match other_ways {
+                    0 => String::new(),
+                    1 => ", and one other way".to_owned(),
+                    others => format!(", and {others} other ways"),
+                };
+                lines.push(format!("{indent}{row}  {place}{others}"));
+                let deeper = format!("{indent}    ");
+                from.iter().for_each(|tree| tree.text(program, &deeper, lines));
+            }
+        }
+    }
+
+    fn json(&self, program: &Program) -> Json {
+        let mut object = row_json(program, self.table, &self.row);
+        match &self.reason {
+            Reason::Transaction(txn) => object["txn"] = json!(txn),
+            Reason::Told => object["told"] = json!(true),
+            Reason::Rule { place, from, other_ways } => {
+                object["rule"] = place_json(place);
+                object["from"] = from.iter().map(|tree| tree.json(program)).collect();
+                object["other_ways"] = json!(other_ways);
+            }
+        }
+        object
+    }
+}
+
+fn row_json(program: &Program, table: TableId, row: &Row) -> Json {
+    json!({"table": program.schema.table(table).name, "row": row.iter().map(to_json).collect::<Vec<_>>()})
+}
+
+fn place_json(place: &Place) -> Json {
+    json!({"file": *place.file, "line": place.line, "column": place.column})
+}
+
+fn why_not_json(program: &Program, answer: &WhyNot) -> Json {
+    let table = answer.pattern.table;
+    let wanted: Vec<Option<Json>> =
+        answer.pattern.columns.iter().map(|value| value.as_ref().map(to_json)).collect();
+    let nearest: Vec<Json> = answer.nearest.iter().map(|row| row.iter().map(to_json).collect()).collect();
+    let obstacles: Vec<Json> =
+        answer.obstacles.iter().map(|obstacle| obstacle_json(program, answer, obstacle)).collect();
+    let unfit: Vec<Json> = answer.unfit.iter().map(|rule| place_json(&program.rule(*rule).place)).collect();
+    json!({
+        "table": program.schema.table(table).name,
+        "row": wanted,
+        "rows": answer.rows,
+        "nearest": nearest,
+        "rules": obstacles,
+        "other_rules": unfit,
+    })
+}
+
+fn obstacle_json(program: &Program, answer: &WhyNot, obstacle: &Obstacle) -> Json {
+    let named = |values: &[(String, nlog_data::Value)]| -> Json {
+        Json::Object(values.iter().map(|(name, value)| (name.clone(), to_json(value))).collect())
+    };
+    let found: Vec<Json> = obstacle.found.iter().map(|(table, row)| row_json(program, *table, row)).collect();
+    let what = match &obstacle.kind {
+        ObstacleKind::NoRow { place, why_not, .. } => {
+            json!({"kind": "no-row", "atom": place_json(place), "why_not": why_not_json(program, why_not)})
+        }
+        ObstacleKind::False { condition, values } => {
+            json!({"kind": "false", "condition": condition, "values": named(values)})
+        }
+        ObstacleKind::NoResult { call, values, found } => {
+            let found = found.as_ref().map(to_json);
+            json!({"kind": "no-result", "call": call, "values": named(values), "found": found})
+        }
+        ObstacleKind::Head { column, found } => {
+            let column = &program.schema.table(answer.pattern.table).columns[*column].name;
+            json!({"kind": "head", "column": column, "found": to_json(found)})
+        }
+        ObstacleKind::Aggregate { derived } => {
+            let derived: Vec<Json> = derived.iter().map(|row| row.iter().map(to_json).collect()).collect();
+            json!({"kind": "aggregate", "derived": derived})
+        }
+        ObstacleKind::Overridden { by } => {
+            json!({"kind": "overridden", "by": by.iter().map(to_json).collect::<Vec<_>>()})
+        }
+        ObstacleKind::None => json!({"kind": "none"}),
+    };
+    json!({
+        "rule": place_json(&program.rule(obstacle.rule).place),
+        "found": found,
+        "variables": named(&obstacle.variables),
+        "others": obstacle.others,
+        "obstacle": what,
+    })
+}

@@ -1,0 +1,205 @@
+//! `weft test`: the unit tests that stand beside rules.
+//!
+//! In reading order: `files` (which there are), `run` (one test), `compare` (rows expected and rows found), `report`
+//! (what is said), `watch` (again after every change).
+
+mod compare;
+mod files;
+mod report;
+mod run;
+mod watch;
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use clap::Args;
+use nlog::diagnostic::{Diagnostic, Severity, to_json};
+use nlog::source::Sources;
+use nlog::{Compilation, Program};
+
+use crate::exit::Failure;
+use crate::program::{load, show};
+use report::Tally;
+use run::Outcome;
+
+/// What `--help` ends with.
+const EXAMPLE: &str = r#"Tests stand in files named NAME.test.nlog, each of which is a program of itself and what it imports:
+  import "route.nlog";
+  test "a machine is reached by way of its host" {
+      given { machine("web", "hv1"); host_address("hv1", "172.16.0.1"); }
+      expect route("web", "172.16.0.1");
+      change { delete machine("web", "hv1"); insert machine("web", "hv2"); }
+      expect no route("web", ..);
+  }
+Steps: given {rows} and change {insert row; delete row;} are transactions; expect row, expect no row, expect exactly
+{rows}, expect delta {insert row; delete row;} and expect error "key-conflict" say what comes of them. Any column may be
+`_` after expect and expect no. The program's facts hold from the start. Every test runs in an engine of its own.
+The exit status is 0 if all tests pass, 1 if one fails, a program is rejected or there is no test."#;
+
+/// Arguments of `weft test`.
+#[derive(Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct Test {
+    /// `*.test.nlog` files, or folders, of which all such files at any depth are meant
+    #[arg(default_value = ".", value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Only tests whose names contain this text
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// Run again whatever depends on a file whenever it changes, until interrupted
+    #[arg(long)]
+    watch: bool,
+    /// One JSON object a line on standard output, for each test
+    #[arg(long)]
+    json: bool,
+}
+
+impl Test {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        if self.watch {
+            return watch::run(&self);
+        }
+        let found = files::find(&self.paths)?;
+        let suites: Vec<Suite> = found.files.iter().map(|file| Suite::load(file)).collect::<Result<_, _>>()?;
+        let tally = self.run_suites(&suites)?;
+        if tally.tests == 0 && tally.rejected == 0 {
+            return Err(Failure::Rejected(self.no_tests(&found, &suites)));
+        }
+        report::summary(&tally);
+        if tally.failed + tally.rejected > 0 { Err(Failure::Reported) } else { Ok(()) }
+    }
+
+    /// Runs the tests of these files, and reports them.
+    fn run_suites(&self, suites: &[Suite]) -> Result<Tally, Failure> {
+        let mut tally = Tally::default();
+        let mut reports = Vec::new();
+        for (suite, outcomes) in suites.iter().zip(run_all(suites, self.filter.as_deref())) {
+            self.diagnose(suite)?;
+            let tests = suite.chosen(None).len();
+            tally = tally + Tally::of_file(suite.program.is_some(), tests, &outcomes);
+            if self.json {
+                print_json(&outcomes)?;
+            } else {
+                report::list(suite.name(), &outcomes);
+                reports.extend(outcomes.into_iter().filter(|outcome| !outcome.failures.is_empty()));
+            }
+        }
+        report::failures(&reports);
+        Ok(tally)
+    }
+
+    /// Says what is wrong with a file or what it imports. Of warnings only the file's own count here.
+    fn diagnose(&self, suite: &Suite) -> Result<(), Failure> {
+        let own = |diagnostic: &&Diagnostic| {
+            diagnostic.severity == Severity::Error || *diagnostic.file == *suite.name()
+        };
+        let diagnostics = suite.diagnostics.iter().filter(own);
+        if self.json {
+            let mut out = std::io::stdout().lock();
+            for diagnostic in diagnostics {
+                writeln!(out, "{}", to_json(diagnostic)).map_err(Failure::output)?;
+            }
+        } else {
+            show(diagnostics, &suite.sources);
+        }
+        Ok(())
+    }
+
+    /// Why nothing was run, and what to do.
+    fn no_tests(&self, found: &files::Found, suites: &[Suite]) -> String {
+        let tests: usize = suites.iter().filter_map(|suite| suite.program.as_ref()).map(|p| p.tests.len()).sum();
+        let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        match &self.filter {
+            Some(filter) if tests > 0 => {
+                format!("no test's name contains {filter:?}; there are {tests} tests, which `weft test` lists")
+            }
+            _ if found.files.is_empty() => format!(
+                "no file named *.test.nlog in {}; `weft test --help` shows one",
+                paths.join(", ")
+            ),
+            _ => "the files have no tests; `weft test --help` shows one".to_owned(),
+        }
+    }
+}
+
+/// A file of tests, read and checked.
+struct Suite {
+    path: PathBuf,
+    sources: Sources,
+    program: Option<Arc<Program>>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Suite {
+    fn load(path: &Path) -> Result<Suite, Failure> {
+        let sources = load(&[path.to_owned()])?;
+        let Compilation { program, diagnostics } = nlog::compile(&sources);
+        Ok(Suite { path: path.to_owned(), sources, program, diagnostics })
+    }
+
+    /// The file's name in diagnostics.
+    fn name(&self) -> &str {
+        self.sources.files().first().map_or("", |file| &file.name)
+    }
+
+    /// The files that it is made of, and those that imports name in vain.
+    fn inputs(&self) -> BTreeSet<PathBuf> {
+        let files = self.sources.files().iter().map(|file| PathBuf::from(&*file.name));
+        files.chain(self.sources.missing_imports()).chain([self.path.clone()]).collect()
+    }
+
+    /// The numbers of the tests that are to be run: the file's own, not those of files with tests that it imports.
+    fn chosen(&self, filter: Option<&str>) -> Vec<usize> {
+        let tests = self.program.iter().flat_map(|program| program.tests.iter().enumerate());
+        let chosen = tests.filter(|(_, test)| {
+            *test.place.file == *self.name() && filter.is_none_or(|filter| test.name.contains(filter))
+        });
+        chosen.map(|(number, _)| number).collect()
+    }
+}
+
+/// Runs tests side by side, as many as there are processors; what comes of each stands in the order of files and tests.
+fn run_all(suites: &[Suite], filter: Option<&str>) -> Vec<Vec<Outcome>> {
+    let mut jobs = Vec::new();
+    for (suite, at) in suites.iter().zip(0..) {
+        let program = suite.program.iter().cycle();
+        jobs.extend(suite.chosen(filter).into_iter().zip(program).map(|(test, program)| (at, program, test)));
+    }
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((suite, program, test)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((*suite, *test, run::run(program, &program.tests[*test])));
+        }
+        done
+    };
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len());
+    let mut done: Vec<(usize, usize, Outcome)> = thread::scope(|scope| {
+        let threads: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = work();
+        for thread in threads {
+            done.append(&mut thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        done
+    });
+    done.sort_by_key(|(suite, test, _)| (*suite, *test));
+    let mut outcomes: Vec<Vec<Outcome>> = suites.iter().map(|_| Vec::new()).collect();
+    for (suite, _, outcome) in done {
+        outcomes[suite].push(outcome);
+    }
+    outcomes
+}
+
+fn print_json(outcomes: &[Outcome]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    for outcome in outcomes {
+        writeln!(out, "{}", report::to_json(outcome)).map_err(Failure::output)?;
+    }
+    Ok(())
+}

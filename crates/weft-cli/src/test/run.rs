@@ -1,0 +1,331 @@
+//! One test, in an engine of its own.
+//!
+//! It runs in the dataflow, which is what users run, and beside it in the reference evaluator, which can say why a row
+//! is there or not. Both always agree; should they not, that is the failure: every rule author's tests are tests of the
+//! engine too. A test's tables are small, so that this costs about a millisecond, most of it to start the dataflow.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nlog::Program;
+use nlog::program::{ExpectedRow, Pattern, Place, Test, TestStep, TestStepKind};
+use nlog_data::{
+    CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
+};
+use nlog_dataflow::{Dataflow, Options};
+use nlog_reference::{Reference, nearest};
+
+use super::compare::{Comparison, SHOWN};
+use crate::why;
+
+/// How many rows of a failed expectation are explained.
+const EXPLAINED: usize = 3;
+
+/// What came of a test.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) name: Arc<str>,
+    pub(super) place: Place,
+    pub(super) elapsed: Duration,
+    /// None if it passed.
+    pub(super) failures: Vec<Failure>,
+}
+
+/// What did not come as expected.
+#[derive(Debug)]
+pub(super) struct Failure {
+    /// The expectation, or the transaction.
+    pub(super) place: Place,
+    pub(super) message: String,
+    pub(super) comparison: Option<Comparison>,
+    /// Questions, each with its answer.
+    pub(super) reasons: Vec<(String, Vec<String>)>,
+}
+
+impl Failure {
+    fn new(place: &Place, message: impl Into<String>) -> Self {
+        Failure { place: place.clone(), message: message.into(), comparison: None, reasons: Vec::new() }
+    }
+}
+
+/// Runs a test to its end, or to a transaction that is refused and should not be.
+pub(super) fn run(program: &Arc<Program>, test: &Test) -> Outcome {
+    let start = Instant::now();
+    let mut failures = Vec::new();
+    match Stage::new(program, &test.place) {
+        Err(failure) => failures.push(failure),
+        Ok(mut stage) => {
+            for (at, step) in test.steps.iter().enumerate() {
+                if let Err(failure) = stage.step(step, &test.steps[at + 1..], &mut failures) {
+                    failures.push(failure);
+                    break;
+                }
+            }
+        }
+    }
+    Outcome { name: test.name.clone(), place: test.place.clone(), elapsed: start.elapsed(), failures }
+}
+
+/// The evaluators, and what the last transaction came to.
+struct Stage<'a> {
+    program: &'a Arc<Program>,
+    dataflow: Dataflow,
+    reference: Reference,
+    last: Result<Delta, TransactionError>,
+}
+
+impl<'a> Stage<'a> {
+    /// Starts with the program's facts.
+    fn new(program: &'a Arc<Program>, place: &Place) -> Result<Self, Failure> {
+        let options = Options { workers: 1, observe: Tables::All, attribute: false };
+        let dataflow = Dataflow::new(program.clone(), options)
+            .map_err(|error| Failure::new(place, format!("the engine does not start: {error}")))?;
+        let reference = Reference::new(program.clone(), Tables::All);
+        let mut stage = Stage { program, dataflow, reference, last: Ok(Delta::default()) };
+        stage.commit(&Transaction::default(), place)?;
+        match &stage.last {
+            Ok(_) => Ok(stage),
+            Err(error) => Err(Failure::new(place, format!("the program's facts are refused: {}", stage.refusal(error)))),
+        }
+    }
+
+    fn commit(&mut self, transaction: &Transaction, place: &Place) -> Result<(), Failure> {
+        let dataflow = self.dataflow.commit(transaction);
+        let reference = self.reference.commit(transaction);
+        if dataflow != reference {
+            let message = "the engine and the reference evaluator disagree about this transaction: a bug of Weft, \
+                           not of the rules";
+            let mut failure = Failure::new(place, message);
+            failure.reasons.push(("the engine".to_owned(), vec![format!("{dataflow:?}")]));
+            failure.reasons.push(("the reference".to_owned(), vec![format!("{reference:?}")]));
+            return Err(failure);
+        }
+        self.last = match dataflow {
+            Ok(committed) => Ok(committed.delta),
+            Err(CommitError::Refused(error)) => Err(error),
+            Err(error @ CommitError::Engine(_)) => return Err(Failure::new(place, error.to_string())),
+        };
+        Ok(())
+    }
+
+    /// Takes one step. An error ends the test: what follows would only follow from it.
+    fn step(&mut self, step: &TestStep, rest: &[TestStep], failures: &mut Vec<Failure>) -> Result<(), Failure> {
+        let place = &step.place;
+        match &step.kind {
+            TestStepKind::Transaction(transaction) => {
+                self.commit(transaction, place)?;
+                let before_the_next =
+                    rest.iter().take_while(|step| !matches!(step.kind, TestStepKind::Transaction(_)));
+                let refusal_expected =
+                    before_the_next.into_iter().any(|step| matches!(step.kind, TestStepKind::Error(_)));
+                if let Err(error) = self.last.as_ref().map_err(|error| self.refusal(error))
+                    && !refusal_expected
+                {
+                    return Err(Failure::new(place, format!("the transaction is refused: {error}")));
+                }
+            }
+            TestStepKind::Holds(pattern) => failures.extend(self.holds(pattern, place)?),
+            TestStepKind::Lacks(pattern) => failures.extend(self.lacks(pattern, place)?),
+            TestStepKind::Exactly(rows) => self.exactly(rows, place, failures)?,
+            TestStepKind::Delta { insert, delete } => self.delta(insert, delete, place, failures),
+            TestStepKind::Error(code) => failures.extend(self.error(*code, place)),
+        }
+        Ok(())
+    }
+
+    /// The error with the rule that it comes from.
+    fn refusal(&self, error: &TransactionError) -> String {
+        let rule = error.rule.map(|rule| format!(" (the rule at {})", self.program.rule(rule).place));
+        format!("{error}{}", rule.unwrap_or_default())
+    }
+
+    fn contents(&mut self, table: TableId, place: &Place) -> Result<Vec<Row>, Failure> {
+        self.dataflow.contents(table).map_err(|error| Failure::new(place, error.to_string()))
+    }
+
+    fn holds(&mut self, pattern: &Pattern, place: &Place) -> Result<Option<Failure>, Failure> {
+        let rows = self.contents(pattern.table, place)?;
+        if rows.iter().any(|row| pattern.admits(row)) {
+            return Ok(None);
+        }
+        let table = self.program.schema.table(pattern.table);
+        let like = nearest(rows.iter(), pattern, table.key.as_deref());
+        let empty = if rows.is_empty() { ", which is empty" } else { "" };
+        let mut failure = Failure::new(place, format!("no such row in {}{empty}", table.name));
+        let mut comparison = Comparison::of(table);
+        comparison.pattern(pattern, "there is", &like);
+        failure.comparison = Some(comparison);
+        failure.reasons.push(self.why_not(pattern));
+        Ok(Some(failure))
+    }
+
+    fn lacks(&mut self, pattern: &Pattern, place: &Place) -> Result<Option<Failure>, Failure> {
+        let rows = self.contents(pattern.table, place)?;
+        let surplus: Vec<&Row> = rows.iter().filter(|row| pattern.admits(row)).collect();
+        if surplus.is_empty() {
+            return Ok(None);
+        }
+        let table = self.program.schema.table(pattern.table);
+        let message = match surplus.len() {
+            1 => format!("such a row is in {}", table.name),
+            count => format!("{count} such rows are in {}", table.name),
+        };
+        let mut failure = Failure::new(place, message);
+        let mut comparison = Comparison::of(table);
+        surplus.iter().take(SHOWN).for_each(|row| comparison.row("there is", row));
+        failure.comparison = Some(comparison);
+        for row in surplus.into_iter().take(EXPLAINED) {
+            failure.reasons.push(self.why(pattern.table, row));
+        }
+        Ok(Some(failure))
+    }
+
+    fn exactly(
+        &mut self,
+        expected: &[ExpectedRow],
+        place: &Place,
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Failure> {
+        for (id, expected) in by_table(expected) {
+            let rows: BTreeSet<Row> = self.contents(id, place)?.into_iter().collect();
+            let missing: Vec<Row> = expected.keys().filter(|row| !rows.contains(**row)).map(|row| (*row).clone()).collect();
+            let surplus: Vec<Row> = rows.iter().filter(|row| !expected.contains_key(row)).cloned().collect();
+            if missing.is_empty() && surplus.is_empty() {
+                continue;
+            }
+            let table = self.program.schema.table(id);
+            let message = format!("{} does not hold exactly these rows: {}", table.name, counts(missing.len(), surplus.len()));
+            // The place of what is missing tells more than that of the list.
+            let place = missing.first().and_then(|row| expected.get(row)).copied().unwrap_or(place);
+            let mut failure = Failure::new(place, message);
+            let mut comparison = Comparison::of(table);
+            comparison.rows(["expected", "there is"], &missing, &surplus, table);
+            failure.comparison = Some(comparison);
+            for row in missing.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why_not(&Pattern::of_row(id, row)));
+            }
+            for row in surplus.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why(id, row));
+            }
+            failures.push(failure);
+        }
+        Ok(())
+    }
+
+    fn delta(
+        &self,
+        insert: &[ExpectedRow],
+        delete: &[ExpectedRow],
+        place: &Place,
+        failures: &mut Vec<Failure>,
+    ) {
+        let delta = match &self.last {
+            Ok(delta) => delta,
+            Err(error) => {
+                let message = format!("the transaction changed nothing, for it was refused: {}", self.refusal(error));
+                return failures.push(Failure::new(place, message));
+            }
+        };
+        let (insert, delete) = (by_table(insert), by_table(delete));
+        let tables: BTreeSet<TableId> = insert.keys().chain(delete.keys()).copied().collect();
+        let (none, unchanged) = (BTreeMap::new(), TableDelta::default());
+        for id in tables {
+            let table = self.program.schema.table(id);
+            let changes = delta.tables.get(&id).unwrap_or(&unchanged);
+            let (wanted_in, wanted_out) = (insert.get(&id).unwrap_or(&none), delete.get(&id).unwrap_or(&none));
+            let [missing_in, surplus_in] = differences(wanted_in, &changes.insert);
+            let [missing_out, surplus_out] = differences(wanted_out, &changes.delete);
+            let missing = missing_in.len() + missing_out.len();
+            let surplus = surplus_in.len() + surplus_out.len();
+            if missing + surplus == 0 {
+                continue;
+            }
+            let message = format!("{} did not change exactly so: {}", table.name, counts(missing, surplus));
+            let row_place = missing_in.first().and_then(|row| wanted_in.get(row));
+            let row_place = row_place.or(missing_out.first().and_then(|row| wanted_out.get(row)));
+            let mut failure = Failure::new(row_place.copied().unwrap_or(place), message);
+            let mut comparison = Comparison::of(table);
+            comparison.rows(["expected insert", "inserted"], &missing_in, &surplus_in, table);
+            comparison.rows(["expected delete", "deleted"], &missing_out, &surplus_out, table);
+            failure.comparison = Some(comparison);
+            for row in missing_in.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why_no_insert(id, row));
+            }
+            for row in surplus_in.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why(id, row));
+            }
+            for row in missing_out.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why_no_delete(id, row));
+            }
+            for row in surplus_out.iter().take(EXPLAINED) {
+                failure.reasons.push(self.why_not(&Pattern::of_row(id, row)));
+            }
+            failures.push(failure);
+        }
+    }
+
+    fn error(&self, code: ErrorCode, place: &Place) -> Option<Failure> {
+        match &self.last {
+            Err(error) if error.code == code => None,
+            Err(error) => Some(Failure::new(place, format!("the transaction is refused for another reason: {}", self.refusal(error)))),
+            Ok(_) => Some(Failure::new(place, format!("the transaction is accepted, and not refused with {}", code.name()))),
+        }
+    }
+
+    fn is_there(&self, table: TableId, row: &Row) -> bool {
+        self.reference.holds(table, row)
+    }
+
+    fn why(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
+        let question = format!("why {}", why::atom(self.program, table, row));
+        (question, why::why(&self.reference, table, row))
+    }
+
+    fn why_not(&self, pattern: &Pattern) -> (String, Vec<String>) {
+        let question = format!("why no {}", why::pattern(self.program, pattern));
+        (question, why::why_not(self.program, &self.reference.why_not(pattern)))
+    }
+
+    fn why_no_insert(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
+        if self.is_there(table, row) {
+            let question = format!("why no insert of {}", why::atom(self.program, table, row));
+            return (question, vec!["it was there before the transaction".to_owned()]);
+        }
+        self.why_not(&Pattern::of_row(table, row))
+    }
+
+    fn why_no_delete(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
+        if !self.is_there(table, row) {
+            let question = format!("why no delete of {}", why::atom(self.program, table, row));
+            return (question, vec!["it was not there before the transaction".to_owned()]);
+        }
+        self.why(table, row)
+    }
+}
+
+/// Expected rows, with their places.
+type Expected<'a> = BTreeMap<&'a Row, &'a Place>;
+
+fn by_table(rows: &[ExpectedRow]) -> BTreeMap<TableId, Expected<'_>> {
+    let mut tables: BTreeMap<TableId, Expected<'_>> = BTreeMap::new();
+    for expected in rows {
+        tables.entry(expected.table).or_default().insert(&expected.row, &expected.place);
+    }
+    tables
+}
+
+/// Rows expected that are not found, and rows found that are not expected.
+fn differences(expected: &Expected<'_>, found: &[Row]) -> [Vec<Row>; 2] {
+    let missing = expected.keys().filter(|row| !found.contains(row)).map(|row| (*row).clone());
+    let surplus = found.iter().filter(|row| !expected.contains_key(row)).cloned();
+    [missing.collect(), surplus.collect()]
+}
+
+fn counts(missing: usize, surplus: usize) -> String {
+    match (missing, surplus) {
+        (missing, 0) => format!("{missing} missing"),
+        (0, surplus) => format!("{surplus} too many"),
+        (missing, surplus) => format!("{missing} missing, {surplus} too many"),
+    }
+}

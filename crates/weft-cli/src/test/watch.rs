@@ -1,0 +1,174 @@
+//! Running tests again when files change.
+//!
+//! Files are looked at twenty times a second instead of being reported by the kernel: there are dozens of them, a look
+//! costs microseconds each, and it works alike on every file system, for editors that replace files and those that write
+//! them in place, for files and folders that come and go. (inotify says nothing of changes made on the other side of a
+//! network or container mount, loses its watch when a file is replaced, and needs one for each folder.)
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::report::{self, Tally};
+use super::{Suite, Test, files};
+use crate::exit::{Failure, say};
+
+/// How often files are looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long nothing must change before what has changed is read: programs write files in pieces.
+const QUIET: Duration = Duration::from_millis(15);
+
+/// What tells one state of a file or folder from another; `None` if it is not there.
+type Stamp = Option<(u64, i64, i64, u64)>;
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = fs::metadata(path).ok()?;
+    // The time of change, unlike that of modification, cannot be set back by whoever unpacks or copies files.
+    Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len()))
+}
+
+/// Runs all tests, and then those that depend on what changes, until the process is interrupted.
+pub(super) fn run(test: &Test) -> Result<(), Failure> {
+    // A path that is wrong from the start is a mistake; one that vanishes later may come back.
+    files::find(&test.paths)?;
+    let mut watch = Watch::default();
+    let mut changed: BTreeSet<PathBuf> = test.paths.iter().cloned().collect();
+    loop {
+        let start = Instant::now();
+        let runs = watch.update(test, &changed)?;
+        if !runs.is_empty() {
+            watch.run(test, &runs, start)?;
+        }
+        changed = watch.wait();
+        let names: Vec<String> = changed.iter().map(|path| path.display().to_string()).collect();
+        say(format_args!("\n--- changed: {}", names.join(", ")));
+    }
+}
+
+/// A file of tests, and what is known of it.
+struct Watched {
+    /// `None` if it could not be read.
+    suite: Option<Suite>,
+    /// The files that it was made of, and those that it lacked.
+    inputs: BTreeSet<PathBuf>,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Watch {
+    files: BTreeMap<PathBuf, Watched>,
+    /// As they were before they were read last.
+    stamps: BTreeMap<PathBuf, Stamp>,
+}
+
+impl Watch {
+    /// Finds out which files of tests there are, and reads those that depend on what changed; these are the result.
+    fn update(&mut self, test: &Test, changed: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Failure> {
+        for path in changed {
+            self.stamps.insert(path.clone(), stamp(path));
+        }
+        let found = self.find(test)?;
+        self.files.retain(|path, _| {
+            let stays = found.files.contains(path);
+            if !stays {
+                say(format_args!("{} is gone", path.display()));
+            }
+            stays
+        });
+        let depends = |path: &PathBuf| {
+            self.files.get(path).is_none_or(|watched| !watched.inputs.is_disjoint(changed))
+        };
+        let runs: BTreeSet<PathBuf> = found.files.iter().filter(|path| depends(path)).cloned().collect();
+        for path in &runs {
+            self.read(path);
+        }
+        // What nothing depends on any more is not looked at any more.
+        let inputs: BTreeSet<&PathBuf> = self.files.values().flat_map(|watched| &watched.inputs).collect();
+        self.stamps.retain(|path, _| {
+            inputs.contains(path) || found.folders.contains(path) || test.paths.contains(path)
+        });
+        Ok(runs)
+    }
+
+    /// Looks through folders in states of which the stamps are known.
+    fn find(&mut self, test: &Test) -> Result<files::Found, Failure> {
+        loop {
+            let there: Vec<PathBuf> = test.paths.iter().filter(|path| path.exists()).cloned().collect();
+            let found = files::find(&there)?;
+            let known = self.stamps.len();
+            for folder in &found.folders {
+                self.stamps.entry(folder.clone()).or_insert_with(|| stamp(folder));
+            }
+            if self.stamps.len() == known {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Reads a file of tests and its imports, in states of which the stamps are known.
+    fn read(&mut self, path: &Path) {
+        let before = self.files.remove(path).map(|watched| watched.inputs);
+        let mut inputs: BTreeSet<PathBuf> = before.into_iter().flatten().chain([path.to_owned()]).collect();
+        loop {
+            for input in &inputs {
+                self.stamps.entry(input.clone()).or_insert_with(|| stamp(input));
+            }
+            let suite = match Suite::load(path) {
+                Ok(suite) => suite,
+                Err(failure) => {
+                    let _status = failure.report();
+                    let tally = Tally { files: 1, rejected: 1, ..Tally::default() };
+                    self.files.insert(path.to_owned(), Watched { suite: None, inputs, tally });
+                    return;
+                }
+            };
+            inputs = suite.inputs();
+            if inputs.iter().all(|input| self.stamps.contains_key(input)) {
+                let watched = Watched { suite: Some(suite), inputs, tally: Tally::default() };
+                self.files.insert(path.to_owned(), watched);
+                return;
+            }
+        }
+    }
+
+    /// Runs the tests of these files and reports them.
+    fn run(&mut self, test: &Test, runs: &BTreeSet<PathBuf>, start: Instant) -> Result<(), Failure> {
+        let mut all = Tally::default();
+        for path in runs {
+            let Some(watched) = self.files.get_mut(path) else { continue };
+            if let Some(suite) = &watched.suite {
+                watched.tally = test.run_suites(std::slice::from_ref(suite))?;
+            }
+            all = all + watched.tally;
+        }
+        report::summary(&all);
+        let elsewhere = self.files.iter().filter(|(path, _)| !runs.contains(*path));
+        let elsewhere = elsewhere.fold(Tally::default(), |sum, (_, watched)| sum + watched.tally);
+        if elsewhere.failed + elsewhere.rejected > 0 {
+            let Tally { failed, rejected, .. } = elsewhere;
+            say(format_args!("unchanged elsewhere: {failed} FAILED, {rejected} files with mistakes"));
+        }
+        let milliseconds = start.elapsed().as_millis();
+        say(format_args!("after {milliseconds} ms; watching {} files and folders", self.stamps.len()));
+        Ok(())
+    }
+
+    /// Waits until something has changed and nothing changes any more; gives what has changed.
+    fn wait(&self) -> BTreeSet<PathBuf> {
+        let mut changed = BTreeMap::new();
+        loop {
+            thread::sleep(if changed.is_empty() { INTERVAL } else { QUIET });
+            let now = (self.stamps.iter()).map(|(path, before)| (path, before, stamp(path)));
+            let now: BTreeMap<PathBuf, Stamp> =
+                now.filter(|(_, before, now)| *before != now).map(|(path, _, now)| (path.clone(), now)).collect();
+            if !now.is_empty() && now == changed {
+                return now.into_keys().collect();
+            }
+            changed = now;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Why rows are there, and why not, in words.
+
+use nlog::Program;
+use nlog_data::{Role, Row, TableId, Value};
+use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
+
+/// How many rules a question is answered with.
+const RULES: usize = 5;
+
+/// `table(value, …)`
+pub(crate) fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
+    let values: Vec<String> = row.iter().map(ToString::to_string).collect();
+    call(program, table, &values)
+}
+
+/// `table(value, …)`, where `None` is `_`.
+pub(crate) fn pattern(program: &Program, pattern: &nlog::program::Pattern) -> String {
+    let value = |value: &Option<Value>| value.as_ref().map_or("_".to_owned(), ToString::to_string);
+    call(program, pattern.table, &pattern.columns.iter().map(value).collect::<Vec<_>>())
+}
+
+fn call(program: &Program, table: TableId, terms: &[String]) -> String {
+    format!("{}({})", program.schema.table(table).name, terms.join(", "))
+}
+
+/// Why a row is there: the rules that derive it, each with the rows that it does so from.
+pub(crate) fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
+    let program = reference.program();
+    if program.schema.table(table).role == Role::Input {
+        return vec!["a transaction put it there".to_owned()];
+    }
+    let mut lines = Vec::new();
+    for derivation in reference.derivations(table, row).iter().take(RULES) {
+        let place = &program.rule(derivation.rule).place;
+        let Some(body) = derivation.bodies.first() else { continue };
+        if body.is_empty() {
+            lines.push(format!("{place} says so, whatever the inputs"));
+            continue;
+        }
+        lines.push(format!("{place} derives it from"));
+        lines.extend(body.iter().map(|(table, row)| format!("    {}", atom(program, *table, row))));
+        if derivation.bodies.len() > 1 {
+            lines.push(format!("  and from {} more like these", derivation.bodies.len() - 1));
+        }
+    }
+    lines
+}
+
+/// Why no row is like this.
+pub(crate) fn why_not(program: &Program, answer: &WhyNot) -> Vec<String> {
+    let mut lines = Vec::new();
+    rules(program, answer, RULES, "", &mut lines);
+    lines
+}
+
+fn rules(program: &Program, answer: &WhyNot, most: usize, indent: &str, lines: &mut Vec<String>) {
+    let table = program.schema.table(answer.pattern.table);
+    if answer.obstacles.is_empty() {
+        lines.push(match (table.role, answer.unfit.len()) {
+            (Role::Input, _) => format!("{indent}{} is an input table: no transaction put it there", table.name),
+            (_, 0) => format!("{indent}no rule fills {}", table.name),
+            (_, unfit) => format!(
+                "{indent}{} of {} other constants in the columns asked for",
+                if unfit == 1 { "the only rule".to_owned() } else { format!("all {unfit} rules") },
+                if unfit == 1 { format!("{} has", table.name) } else { format!("{} have", table.name) },
+            ),
+        });
+        return;
+    }
+    for obstacle in answer.obstacles.iter().take(most) {
+        one(program, answer, obstacle, indent, lines);
+    }
+    if let Some(more @ 1..) = answer.obstacles.len().checked_sub(most) {
+        lines.push(format!("{indent}{} get no further", other_rules(more)));
+    }
+}
+
+fn other_rules(count: usize) -> String {
+    if count == 1 { "another rule".to_owned() } else { format!("{count} other rules") }
+}
+
+/// What one rule finds, and what not.
+fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, lines: &mut Vec<String>) {
+    let place = &program.rule(obstacle.rule).place;
+    lines.push(format!("{indent}{place}"));
+    let found = obstacle.found.iter().map(|(table, row)| format!("{indent}    finds {}", atom(program, *table, row)));
+    lines.extend(found);
+    let but = if obstacle.found.is_empty() { "" } else { "but " };
+    match &obstacle.kind {
+        ObstacleKind::NoRow { terms, place, why_not } => {
+            let missing = call(program, why_not.pattern.table, terms);
+            lines.push(format!("{indent}    {but}finds no {missing} ({}:{})", place.line, place.column));
+            let nested = format!("{indent}        ");
+            if why_not.rows == 0 {
+                lines.push(format!("{nested}{} is empty", program.schema.table(why_not.pattern.table).name));
+            }
+            let near = why_not.nearest.iter();
+            lines.extend(near.map(|row| format!("{nested}there is {}", atom(program, why_not.pattern.table, row))));
+            if program.schema.table(why_not.pattern.table).role != Role::Input {
+                rules(program, why_not, 1, &nested, lines);
+            }
+        }
+        ObstacleKind::False { condition, values } => {
+            lines.push(format!("{indent}    {but}wants {condition}{}", values_text(values)));
+        }
+        ObstacleKind::NoResult { call, values, found: None } => {
+            lines.push(format!("{indent}    {but}gets no value of {call}{}", values_text(values)));
+        }
+        ObstacleKind::NoResult { call, values, found: Some(found) } => {
+            lines.push(format!("{indent}    {but}wants {call}, which is {found}{}", values_text(values)));
+        }
+        ObstacleKind::Head { column, found } => {
+            let name = &program.schema.table(answer.pattern.table).columns[*column].name;
+            lines.push(format!("{indent}    {but}gives {name} = {found}"));
+        }
+        ObstacleKind::Aggregate { derived } => {
+            let rows = derived.iter().take(RULES);
+            lines.extend(rows.map(|row| format!("{indent}    gives {}", atom(program, answer.pattern.table, row))));
+        }
+        ObstacleKind::Overridden { by } => {
+            let by = atom(program, answer.pattern.table, by);
+            lines.push(format!("{indent}    {but}is a default, overridden by {by}"));
+        }
+        ObstacleKind::None => lines.push(format!("{indent}    derives it")),
+    }
+    if obstacle.others > 0 {
+        let ways = if obstacle.others == 1 { "way" } else { "ways" };
+        lines.push(format!("{indent}    (so end {} other {ways} of binding its variables)", obstacle.others));
+    }
+}
+
+fn values_text(values: &[(String, Value)]) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
+    let values: Vec<String> = values.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    format!(", where {}", values.join(", "))
+}
