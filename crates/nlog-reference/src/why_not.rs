@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use nlog::program::{BodyItem, Expr, HeadTerm, Pattern, Place, Rule, Term, VariableId};
 use nlog_data::{Row, RuleId, Schema, TableId, Value};
 
+use crate::Reference;
 use crate::expression::{Outcome, Values, call, evaluate};
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::{Atom, Contents, index};
 use crate::rule;
 use crate::text;
-use crate::Reference;
 
 /// Rows that a failed atom is shown with.
 const NEAREST: usize = 3;
@@ -281,10 +281,17 @@ pub fn nearest<'r>(
 
 /// A part of a rule, in the order of the search.
 enum Step<'a> {
-    Atom { atom: Atom<'a>, item: &'a BodyItem },
+    Atom {
+        atom: Atom<'a>,
+        item: &'a BodyItem,
+    },
     Other(&'a BodyItem),
     /// A column of the head that is computed, and what it should be.
-    Head { column: usize, expr: &'a Expr, wanted: &'a Value },
+    Head {
+        column: usize,
+        expr: &'a Expr,
+        wanted: &'a Value,
+    },
 }
 
 /// What a step gave instead of going well.
@@ -433,7 +440,8 @@ impl<'a> Search<'a> {
         let mut instead = None;
         let mut fits = false;
         for tuple in tuples {
-            let clash = before.iter().zip(&tuple).find(|(known, value)| known.as_ref().is_some_and(|k| k != *value));
+            let clash =
+                before.iter().zip(&tuple).find(|(known, value)| known.as_ref().is_some_and(|k| k != *value));
             if let Some((_, value)) = clash {
                 instead.get_or_insert(value.clone());
                 continue;

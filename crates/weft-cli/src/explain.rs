@@ -39,8 +39,10 @@ struct Question {
 
 /// Arguments of `weft explain`.
 #[derive(Args)]
-#[command(after_help = "Of a row that several rules derive, the first by fingerprint is shown; of bindings, the first.\n\
-                        The exit status is 1 if no such row is there: `weft why-not` says why.")]
+#[command(
+    after_help = "Of a row that several rules derive, the first by fingerprint is shown; of bindings, the first.\n\
+                        The exit status is 1 if no such row is there: `weft why-not` says why."
+)]
 pub(crate) struct Explain {
     #[command(flatten)]
     question: Question,
@@ -51,8 +53,10 @@ pub(crate) struct Explain {
 
 /// Arguments of `weft why-not`.
 #[derive(Args)]
-#[command(after_help = "For each rule, the atoms are gone through in the order in which most is known of them.\n\
-                        The exit status is 1 if such a row is there: `weft explain` says why.")]
+#[command(
+    after_help = "For each rule, the atoms are gone through in the order in which most is known of them.\n\
+                        The exit status is 1 if such a row is there: `weft explain` says why."
+)]
 pub(crate) struct WhyNotCommand {
     #[command(flatten)]
     question: Question,
@@ -68,7 +72,8 @@ impl Explain {
             return Err(Failure::Rejected(format!("no row is like {asked}; `weft why-not` says why")));
         }
         let mut explainer = Explainer { state: &state, origins: &origins, told: BTreeSet::new() };
-        let trees: Vec<Tree> = rows.iter().take(self.rows).map(|row| explainer.tree(pattern.table, row)).collect();
+        let trees: Vec<Tree> =
+            rows.iter().take(self.rows).map(|row| explainer.tree(pattern.table, row)).collect();
         let mut out = std::io::stdout().lock();
         if self.question.json {
             let rows_json: Vec<Json> = trees.iter().map(|tree| tree.json(state.program())).collect();
@@ -153,7 +158,8 @@ fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Patter
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, &sources);
     let program = compilation.program.ok_or(Failure::Reported)?;
-    let pattern = pattern.ok_or_else(|| Failure::Usage(format!("{atom:?} is no row: write one like location(\"p1\", _)")))?;
+    let pattern = pattern
+        .ok_or_else(|| Failure::Usage(format!("{atom:?} is no row: write one like location(\"p1\", _)")))?;
     Ok((program, pattern))
 }
 
@@ -172,7 +178,7 @@ enum Reason {
     /// It is in an input table since this transaction.
     Transaction(Option<u64>),
     /// A rule derives it.
-    Rule { place: Place, from: Vec<Tree>, other_ways: usize },
+    Rule { place: Place, from: Vec<Tree>, more_rows: usize, other_ways: usize },
     /// It is explained before.
     Told,
 }
@@ -194,16 +200,15 @@ impl Explainer<'_> {
             Reason::Told
         } else {
             let ways = self.state.derivations(table, row);
-            let count: usize = ways.iter().map(|way| way.bodies.len()).sum();
-            match ways.into_iter().next() {
-                Some(way) => Reason::Rule {
-                    place: program.rule(way.rule).place.clone(),
-                    from: way.bodies.first().map_or_else(Vec::new, |body| {
-                        body.iter().map(|(table, row)| self.tree(*table, row)).collect()
-                    }),
-                    other_ways: count - 1,
-                },
+            let mut bodies = ways.iter().map(|way| (way.rule, why::Body::of(program, way)));
+            match bodies.next() {
                 None => Reason::Told,
+                Some((rule, body)) => Reason::Rule {
+                    place: program.rule(rule).place.clone(),
+                    from: body.rows.iter().map(|(table, row)| self.tree(*table, row)).collect(),
+                    more_rows: body.more_rows,
+                    other_ways: bodies.map(|(_, other)| other.other_ways + 1).sum::<usize>() + body.other_ways,
+                },
             }
         };
         Tree { table, row: row.clone(), reason }
@@ -217,7 +222,7 @@ impl Tree {
             Reason::Transaction(Some(txn)) => lines.push(format!("{indent}{row}  transaction {txn}")),
             Reason::Transaction(None) => lines.push(format!("{indent}{row}")),
             Reason::Told => lines.push(format!("{indent}{row}  as above")),
-            Reason::Rule { place, from, other_ways } => {
+            Reason::Rule { place, from, more_rows, other_ways } => {
                 let others = match other_ways {
                     0 => String::new(),
                     1 => ", and one other way".to_owned(),
@@ -226,6 +231,9 @@ impl Tree {
                 lines.push(format!("{indent}{row}  {place}{others}"));
                 let deeper = format!("{indent}    ");
                 from.iter().for_each(|tree| tree.text(program, &deeper, lines));
+                if *more_rows > 0 {
+                    lines.push(format!("{deeper}and {more_rows} more rows"));
+                }
             }
         }
     }
@@ -235,7 +243,8 @@ impl Tree {
         match &self.reason {
             Reason::Transaction(txn) => object["txn"] = json!(txn),
             Reason::Told => object["told"] = json!(true),
-            Reason::Rule { place, from, other_ways } => {
+            Reason::Rule { place, from, more_rows, other_ways } => {
+                object["more_rows"] = json!(more_rows);
                 object["rule"] = place_json(place);
                 object["from"] = from.iter().map(|tree| tree.json(program)).collect();
                 object["other_ways"] = json!(other_ways);

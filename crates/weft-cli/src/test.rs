@@ -66,7 +66,8 @@ impl Test {
             return watch::run(&self);
         }
         let found = files::find(&self.paths)?;
-        let suites: Vec<Suite> = found.files.iter().map(|file| Suite::load(file)).collect::<Result<_, _>>()?;
+        let suites: Vec<Suite> =
+            found.files.iter().map(|file| Suite::load(file)).collect::<Result<_, _>>()?;
         let tally = self.run_suites(&suites)?;
         if tally.tests == 0 && tally.rejected == 0 {
             return Err(Failure::Rejected(self.no_tests(&found, &suites)));
@@ -113,16 +114,18 @@ impl Test {
 
     /// Why nothing was run, and what to do.
     fn no_tests(&self, found: &files::Found, suites: &[Suite]) -> String {
-        let tests: usize = suites.iter().filter_map(|suite| suite.program.as_ref()).map(|p| p.tests.len()).sum();
+        let tests: usize =
+            suites.iter().filter_map(|suite| suite.program.as_ref()).map(|p| p.tests.len()).sum();
         let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
         match &self.filter {
             Some(filter) if tests > 0 => {
-                format!("no test's name contains {filter:?}; there are {tests} tests, which `weft test` lists")
+                format!(
+                    "no test's name contains {filter:?}; there are {tests} tests, which `weft test` lists"
+                )
             }
-            _ if found.files.is_empty() => format!(
-                "no file named *.test.nlog in {}; `weft test --help` shows one",
-                paths.join(", ")
-            ),
+            _ if found.files.is_empty() => {
+                format!("no file named *.test.nlog in {}; `weft test --help` shows one", paths.join(", "))
+            }
             _ => "the files have no tests; `weft test --help` shows one".to_owned(),
         }
     }

@@ -1,11 +1,17 @@
 //! Why rows are there, and why not, in words.
 
+use std::collections::BTreeSet;
+
 use nlog::Program;
+use nlog::program::HeadTerm;
 use nlog_data::{Role, Row, TableId, Value};
-use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
+use nlog_reference::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
 
 /// How many rules a question is answered with.
 const RULES: usize = 5;
+
+/// How many rows of a group are shown.
+const GROUP: usize = 20;
 
 /// `table(value, …)`
 pub(crate) fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
@@ -32,18 +38,52 @@ pub(crate) fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<Strin
     let mut lines = Vec::new();
     for derivation in reference.derivations(table, row).iter().take(RULES) {
         let place = &program.rule(derivation.rule).place;
-        let Some(body) = derivation.bodies.first() else { continue };
-        if body.is_empty() {
+        let body = Body::of(program, derivation);
+        if body.rows.is_empty() {
             lines.push(format!("{place} says so, whatever the inputs"));
             continue;
         }
         lines.push(format!("{place} derives it from"));
-        lines.extend(body.iter().map(|(table, row)| format!("    {}", atom(program, *table, row))));
-        if derivation.bodies.len() > 1 {
-            lines.push(format!("  and from {} more like these", derivation.bodies.len() - 1));
+        lines.extend(body.rows.iter().map(|(table, row)| format!("    {}", atom(program, *table, row))));
+        if body.more_rows > 0 {
+            lines.push(format!("    and {} more rows", body.more_rows));
+        }
+        if body.other_ways > 0 {
+            lines.push(format!("  and in {} other ways", body.other_ways));
         }
     }
     lines
+}
+
+/// The rows that a rule derives a row from.
+pub(crate) struct Body {
+    /// Of a rule with aggregates those of the whole group, of any other those of one binding.
+    pub(crate) rows: Vec<(TableId, Row)>,
+    /// How many of a group are left out.
+    pub(crate) more_rows: usize,
+    /// How many other bindings derive the same row.
+    pub(crate) other_ways: usize,
+}
+
+impl Body {
+    pub(crate) fn of(program: &Program, derivation: &Derivation) -> Body {
+        let terms = &program.rule(derivation.rule).terms;
+        let bodies = &derivation.bodies;
+        if !terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. })) {
+            let rows = bodies.first().cloned().unwrap_or_default();
+            return Body { rows, more_rows: 0, other_ways: bodies.len().saturating_sub(1) };
+        }
+        let mut rows = Vec::new();
+        let mut seen = BTreeSet::new();
+        for row in bodies.iter().flatten() {
+            if seen.insert(row) {
+                rows.push(row.clone());
+            }
+        }
+        let more_rows = rows.len().saturating_sub(GROUP);
+        rows.truncate(GROUP);
+        Body { rows, more_rows, other_ways: 0 }
+    }
 }
 
 /// Why no row is like this.
@@ -57,7 +97,9 @@ fn rules(program: &Program, answer: &WhyNot, most: usize, indent: &str, lines: &
     let table = program.schema.table(answer.pattern.table);
     if answer.obstacles.is_empty() {
         lines.push(match (table.role, answer.unfit.len()) {
-            (Role::Input, _) => format!("{indent}{} is an input table: no transaction put it there", table.name),
+            (Role::Input, _) => {
+                format!("{indent}{} is an input table: no transaction put it there", table.name)
+            }
             (_, 0) => format!("{indent}no rule fills {}", table.name),
             (_, unfit) => format!(
                 "{indent}{} of {} other constants in the columns asked for",
@@ -83,7 +125,8 @@ fn other_rules(count: usize) -> String {
 fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, lines: &mut Vec<String>) {
     let place = &program.rule(obstacle.rule).place;
     lines.push(format!("{indent}{place}"));
-    let found = obstacle.found.iter().map(|(table, row)| format!("{indent}    finds {}", atom(program, *table, row)));
+    let found =
+        obstacle.found.iter().map(|(table, row)| format!("{indent}    finds {}", atom(program, *table, row)));
     lines.extend(found);
     let but = if obstacle.found.is_empty() { "" } else { "but " };
     match &obstacle.kind {
@@ -95,7 +138,9 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
                 lines.push(format!("{nested}{} is empty", program.schema.table(why_not.pattern.table).name));
             }
             let near = why_not.nearest.iter();
-            lines.extend(near.map(|row| format!("{nested}there is {}", atom(program, why_not.pattern.table, row))));
+            lines.extend(
+                near.map(|row| format!("{nested}there is {}", atom(program, why_not.pattern.table, row))),
+            );
             if program.schema.table(why_not.pattern.table).role != Role::Input {
                 rules(program, why_not, 1, &nested, lines);
             }
@@ -115,7 +160,9 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
         }
         ObstacleKind::Aggregate { derived } => {
             let rows = derived.iter().take(RULES);
-            lines.extend(rows.map(|row| format!("{indent}    gives {}", atom(program, answer.pattern.table, row))));
+            lines.extend(
+                rows.map(|row| format!("{indent}    gives {}", atom(program, answer.pattern.table, row))),
+            );
         }
         ObstacleKind::Overridden { by } => {
             let by = atom(program, answer.pattern.table, by);

@@ -41,7 +41,11 @@ fn counts(port: &str, count: u32) -> String {
 
 #[test]
 fn the_rules_pass_their_tests() {
-    let weft = Command::new(env!("CARGO_BIN_EXE_weft")).args(["test", "rules"]).current_dir(root()).output().unwrap();
+    let weft = Command::new(env!("CARGO_BIN_EXE_weft"))
+        .args(["test", "rules"])
+        .current_dir(root())
+        .output()
+        .unwrap();
     let said = String::from_utf8(weft.stderr).unwrap();
     assert_eq!(weft.status.code(), Some(0), "{said}");
     assert!(said.contains(" files: all ok") && !said.contains("warning"), "{said}");
@@ -108,9 +112,15 @@ fn json_has_an_object_for_each_test() {
     assert_eq!(tests[0]["failures"], serde_json::json!([]));
     assert!(tests[0]["milliseconds"].as_f64().unwrap() > 0.0);
     let failed = &tests[1];
-    assert_eq!((&failed["ok"], &failed["file"], &failed["line"]), (&false.into(), &"peers.test.nlog".into(), &9.into()));
+    assert_eq!(
+        (&failed["ok"], &failed["file"], &failed["line"]),
+        (&false.into(), &"peers.test.nlog".into(), &9.into())
+    );
     let failure = &failed["failures"][0];
-    assert_eq!((&failure["line"], &failure["column"], &failure["table"]), (&11.into(), &5.into(), &"peer".into()));
+    assert_eq!(
+        (&failure["line"], &failure["column"], &failure["table"]),
+        (&11.into(), &5.into(), &"peer".into())
+    );
     assert_eq!(failure["rows"][0], serde_json::json!({"what": "expected", "row": ["hv1", "hv2", "geneve"]}));
     assert_eq!(failure["rows"][1], serde_json::json!({"what": "there is", "row": ["hv1", "hv2", "vxlan"]}));
     assert_eq!(failure["reasons"][0]["question"], "why no peer(\"hv1\", \"hv2\", \"geneve\")");
@@ -120,7 +130,11 @@ fn json_has_an_object_for_each_test() {
 fn a_filter_chooses_tests() {
     let folder = folder();
     let passing = folder.weft(&["test", "--filter", "passes"]);
-    assert!(passing.has_status(0).stderr.ends_with("\n1 test in 1 file: all ok, 12 left out\n"), "{}", passing.stderr);
+    assert!(
+        passing.has_status(0).stderr.ends_with("\n1 test in 1 file: all ok, 12 left out\n"),
+        "{}",
+        passing.stderr
+    );
     let none = folder.weft(&["test", "--filter", "no test is called so"]);
     assert!(none.has_status(1).stderr.contains("there are 13 tests"), "{}", none.stderr);
 }
@@ -165,7 +179,10 @@ fn a_faulty_program_is_reported_and_the_others_run() {
         .write("peers.nlog", PEERS)
         .write("a.test.nlog", counts("a", 1))
         .write("b.test.nlog", "import \"peers.nlog\";\ntest \"b\" { expect prots(..); }\n")
-        .write("c.test.nlog", "import \"peers.nlog\";\ntable idle(x: int);\ntest \"c\" { expect no ports(..); }\n");
+        .write(
+            "c.test.nlog",
+            "import \"peers.nlog\";\ntable idle(x: int);\ntest \"c\" { expect no ports(..); }\n",
+        );
     let outcome = folder.weft(&["test"]);
     let said = &outcome.has_status(1).stderr;
     assert!(said.contains("error[unknown-table]") && said.contains("b.test.nlog:2:19"), "{said}");
@@ -208,7 +225,8 @@ impl Watch {
         let (end, mut said) = (Instant::now() + DEADLINE, String::new());
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line `{wanted}` in\n{said}"));
+            let line =
+                self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("no line `{wanted}` in\n{said}"));
             said += &line;
             said.push('\n');
             if line.starts_with(wanted) {
@@ -228,13 +246,19 @@ impl Drop for Watch {
 #[test]
 fn watching_runs_what_depends_on_a_change() {
     let folder = Folder::new();
-    folder.write("peers.nlog", PEERS).write("a.test.nlog", counts("a", 1)).write("b.test.nlog", counts("b", 1));
+    folder
+        .write("peers.nlog", PEERS)
+        .write("a.test.nlog", counts("a", 1))
+        .write("b.test.nlog", counts("b", 1));
     let watch = Watch::start(&folder, &[]);
     assert!(watch.until("after ").contains("2 tests in 2 files: all ok"));
 
     folder.write("b.test.nlog", counts("b", 2));
     let said = watch.until("after ");
-    assert!(said.contains("--- changed: b.test.nlog\n") && said.contains("1 test in 1 file: 0 ok, 1 FAILED"), "{said}");
+    assert!(
+        said.contains("--- changed: b.test.nlog\n") && said.contains("1 test in 1 file: 0 ok, 1 FAILED"),
+        "{said}"
+    );
     assert!(!said.contains("a.test.nlog"), "{said}");
 
     folder.write("peers.nlog", PEERS.replace("ports(host, count(port))", "ports(host, count(port)"));

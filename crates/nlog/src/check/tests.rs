@@ -11,7 +11,7 @@ use super::declarations::quoted;
 use super::resolve::{Node, Resolver, Scope, Term};
 use super::suggest;
 use crate::diagnostic::{Code, Report};
-use crate::program::{Expr, ExpectedRow, Pattern, Test, TestStep, TestStepKind};
+use crate::program::{ExpectedRow, Expr, Pattern, Test, TestStep, TestStepKind};
 use crate::source::is_test_file;
 use crate::syntax::ast::{self, Call, Change, ExprKind, Ident, Span};
 
@@ -25,7 +25,8 @@ pub(super) fn check(files: &[&ast::File], scope: &mut Scope<'_>) -> Vec<Test> {
             let place = scope.sources.place(name.span);
             if *place.file != *ATOM && !is_test_file(Path::new(&*place.file)) {
                 let message = format!("the test {:?} stands in a file of rules", name.name);
-                let help = "move it to a file named `NAME.test.nlog` that imports this one; `weft test` runs those";
+                let help =
+                    "move it to a file named `NAME.test.nlog` that imports this one; `weft test` runs those";
                 scope.reports.push(Report::new(Code::MisplacedTest, name.span, message, help));
             }
             if let Some(&earlier) = first.get(name.name.as_str()) {
@@ -57,13 +58,16 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
             }
             _ => expectations += 1,
         }
-        steps.push(check_step(test, step, scope).map(|kind| TestStep {
-            place: scope.sources.place(step.span),
-            kind,
-        }));
+        steps.push(
+            check_step(test, step, scope)
+                .map(|kind| TestStep { place: scope.sources.place(step.span), kind }),
+        );
     }
     if expectations == 0 {
-        let message = format!("the test {:?} expects nothing: it fails only if a transaction is refused", test.name.name);
+        let message = format!(
+            "the test {:?} expects nothing: it fails only if a transaction is refused",
+            test.name.name
+        );
         let help = "say what should come of it: expect TABLE(…);";
         scope.reports.push(Report::new(Code::NoExpectation, test.name.span, message, help));
     }
@@ -76,7 +80,9 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
 
 fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> Option<TestStepKind> {
     Some(match &step.kind {
-        ast::TestStepKind::Transaction(changes) => TestStepKind::Transaction(transaction(test, changes, scope)?),
+        ast::TestStepKind::Transaction(changes) => {
+            TestStepKind::Transaction(transaction(test, changes, scope)?)
+        }
         ast::TestStepKind::Holds(call) => TestStepKind::Holds(pattern(test, call, scope)?),
         ast::TestStepKind::Lacks(call) => TestStepKind::Lacks(pattern(test, call, scope)?),
         ast::TestStepKind::Exactly(rows) => {
@@ -86,8 +92,10 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
         }
         ast::TestStepKind::Delta(changes) => {
             names_a_table(changes.len(), step.span, "change", scope);
-            let rows: Vec<_> =
-                changes.iter().map(|change| Some((change.insert, whole_row(test, &change.row, scope)?))).collect();
+            let rows: Vec<_> = changes
+                .iter()
+                .map(|change| Some((change.insert, whole_row(test, &change.row, scope)?)))
+                .collect();
             let rows: Vec<(bool, ExpectedRow)> = rows.into_iter().collect::<Option<_>>()?;
             let (insert, delete): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(insert, _)| *insert);
             let rows = |side: Vec<(bool, ExpectedRow)>| side.into_iter().map(|(_, row)| row).collect();
@@ -113,7 +121,8 @@ fn transaction(test: &ast::Test, changes: &[Change], scope: &mut Scope<'_>) -> O
         let name = &change.row.name;
         let declared = scope.declarations.table(&name.name).map(|table| &scope.declarations.tables[table]);
         if let Some(declared) = declared.filter(|declared| declared.role != Role::Input) {
-            let message = format!("`{}` is filled by rules; a transaction changes input tables alone", name.name);
+            let message =
+                format!("`{}` is filled by rules; a transaction changes input tables alone", name.name);
             let inputs = scope.declarations.tables.iter().filter(|table| table.role == Role::Input);
             let help = match inputs.map(|table| table.name.name.as_str()).take(8).collect::<Vec<_>>() {
                 names if names.is_empty() => "declare it as `input table`".to_owned(),
@@ -229,10 +238,13 @@ pub(super) fn renumbered(mut test: Test, number: &impl Fn(TableId) -> TableId) -
         match &mut step.kind {
             TestStepKind::Transaction(transaction) => {
                 for side in [&mut transaction.insert, &mut transaction.delete] {
-                    *side = std::mem::take(side).into_iter().map(|(table, rows)| (number(table), rows)).collect();
+                    *side =
+                        std::mem::take(side).into_iter().map(|(table, rows)| (number(table), rows)).collect();
                 }
             }
-            TestStepKind::Holds(pattern) | TestStepKind::Lacks(pattern) => pattern.table = number(pattern.table),
+            TestStepKind::Holds(pattern) | TestStepKind::Lacks(pattern) => {
+                pattern.table = number(pattern.table)
+            }
             TestStepKind::Exactly(rows) => rows.iter_mut().for_each(|row| row.table = number(row.table)),
             TestStepKind::Delta { insert, delete } => {
                 insert.iter_mut().chain(delete).for_each(|row| row.table = number(row.table));

@@ -48,7 +48,13 @@ impl Comparison {
     }
 
     /// Adds rows that were expected and rows that are there instead, those that are like each other together.
-    pub(super) fn rows(&mut self, labels: [&'static str; 2], missing: &[Row], surplus: &[Row], table: &Table) {
+    pub(super) fn rows(
+        &mut self,
+        labels: [&'static str; 2],
+        missing: &[Row],
+        surplus: &[Row],
+        table: &Table,
+    ) {
         let mut surplus: Vec<&Row> = surplus.iter().collect();
         for row in missing.iter().take(SHOWN) {
             self.row(labels[0], row);
@@ -65,7 +71,8 @@ impl Comparison {
 
     /// A line of names, one for each row, and marks below what differs.
     pub(super) fn text(&self) -> Vec<String> {
-        let shown: Vec<Vec<String>> = self.lines.iter().map(|line| line.cells.iter().map(text).collect()).collect();
+        let shown: Vec<Vec<String>> =
+            self.lines.iter().map(|line| line.cells.iter().map(text).collect()).collect();
         let width = |column: usize| {
             let cells = shown.iter().map(|cells| cells[column].chars().count());
             cells.chain([self.columns[column].chars().count()]).max().unwrap_or(0)

@@ -30,7 +30,8 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Found, Failure> {
             add(path, &mut found, &mut seen);
         } else {
             let path = path.display();
-            let message = format!("{path} is no file of tests: those are named NAME.test.nlog and import the rules");
+            let message =
+                format!("{path} is no file of tests: those are named NAME.test.nlog and import the rules");
             return Err(Failure::Usage(message));
         }
     }

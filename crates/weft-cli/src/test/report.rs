@@ -97,7 +97,11 @@ pub(super) fn summary(tally: &Tally) {
     let Tally { files, rejected, tests, failed, left_out } = *tally;
     let plural = |count: usize| if count == 1 { "" } else { "s" };
     let mut text = format!("\n{tests} test{} in {files} file{}", plural(tests), plural(files));
-    text += &if failed == 0 { ": all ok".to_owned() } else { format!(": {} ok, {failed} FAILED", tests - failed) };
+    text += &if failed == 0 {
+        ": all ok".to_owned()
+    } else {
+        format!(": {} ok, {failed} FAILED", tests - failed)
+    };
     if tests == 0 {
         text = format!("\nno test was run in {files} file{}", plural(files));
     }
@@ -126,7 +130,8 @@ pub(super) fn to_json(outcome: &Outcome) -> String {
 }
 
 fn failure_json(failure: &Failure) -> serde_json::Value {
-    let reasons = failure.reasons.iter().map(|(question, answer)| json!({"question": question, "answer": answer}));
+    let reasons =
+        failure.reasons.iter().map(|(question, answer)| json!({"question": question, "answer": answer}));
     json!({
         "file": *failure.place.file,
         "line": failure.place.line,
@@ -141,6 +146,7 @@ fn failure_json(failure: &Failure) -> serde_json::Value {
 
 fn rows_json(comparison: &Comparison) -> Vec<serde_json::Value> {
     let cell = |cell: &Option<Value>| cell.as_ref().map(value_to_json);
-    let row = |line: &Line| json!({"what": line.label, "row": line.cells.iter().map(cell).collect::<Vec<_>>()});
+    let row =
+        |line: &Line| json!({"what": line.label, "row": line.cells.iter().map(cell).collect::<Vec<_>>()});
     comparison.lines.iter().map(row).collect()
 }

@@ -86,7 +86,9 @@ impl<'a> Stage<'a> {
         stage.commit(&Transaction::default(), place)?;
         match &stage.last {
             Ok(_) => Ok(stage),
-            Err(error) => Err(Failure::new(place, format!("the program's facts are refused: {}", stage.refusal(error)))),
+            Err(error) => {
+                Err(Failure::new(place, format!("the program's facts are refused: {}", stage.refusal(error))))
+            }
         }
     }
 
@@ -110,7 +112,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Takes one step. An error ends the test: what follows would only follow from it.
-    fn step(&mut self, step: &TestStep, rest: &[TestStep], failures: &mut Vec<Failure>) -> Result<(), Failure> {
+    fn step(
+        &mut self,
+        step: &TestStep,
+        rest: &[TestStep],
+        failures: &mut Vec<Failure>,
+    ) -> Result<(), Failure> {
         let place = &step.place;
         match &step.kind {
             TestStepKind::Transaction(transaction) => {
@@ -189,13 +196,18 @@ impl<'a> Stage<'a> {
     ) -> Result<(), Failure> {
         for (id, expected) in by_table(expected) {
             let rows: BTreeSet<Row> = self.contents(id, place)?.into_iter().collect();
-            let missing: Vec<Row> = expected.keys().filter(|row| !rows.contains(**row)).map(|row| (*row).clone()).collect();
+            let missing: Vec<Row> =
+                expected.keys().filter(|row| !rows.contains(**row)).map(|row| (*row).clone()).collect();
             let surplus: Vec<Row> = rows.iter().filter(|row| !expected.contains_key(row)).cloned().collect();
             if missing.is_empty() && surplus.is_empty() {
                 continue;
             }
             let table = self.program.schema.table(id);
-            let message = format!("{} does not hold exactly these rows: {}", table.name, counts(missing.len(), surplus.len()));
+            let message = format!(
+                "{} does not hold exactly these rows: {}",
+                table.name,
+                counts(missing.len(), surplus.len())
+            );
             // The place of what is missing tells more than that of the list.
             let place = missing.first().and_then(|row| expected.get(row)).copied().unwrap_or(place);
             let mut failure = Failure::new(place, message);
@@ -223,7 +235,8 @@ impl<'a> Stage<'a> {
         let delta = match &self.last {
             Ok(delta) => delta,
             Err(error) => {
-                let message = format!("the transaction changed nothing, for it was refused: {}", self.refusal(error));
+                let message =
+                    format!("the transaction changed nothing, for it was refused: {}", self.refusal(error));
                 return failures.push(Failure::new(place, message));
             }
         };
@@ -233,7 +246,8 @@ impl<'a> Stage<'a> {
         for id in tables {
             let table = self.program.schema.table(id);
             let changes = delta.tables.get(&id).unwrap_or(&unchanged);
-            let (wanted_in, wanted_out) = (insert.get(&id).unwrap_or(&none), delete.get(&id).unwrap_or(&none));
+            let (wanted_in, wanted_out) =
+                (insert.get(&id).unwrap_or(&none), delete.get(&id).unwrap_or(&none));
             let [missing_in, surplus_in] = differences(wanted_in, &changes.insert);
             let [missing_out, surplus_out] = differences(wanted_out, &changes.delete);
             let missing = missing_in.len() + missing_out.len();
@@ -268,8 +282,14 @@ impl<'a> Stage<'a> {
     fn error(&self, code: ErrorCode, place: &Place) -> Option<Failure> {
         match &self.last {
             Err(error) if error.code == code => None,
-            Err(error) => Some(Failure::new(place, format!("the transaction is refused for another reason: {}", self.refusal(error)))),
-            Ok(_) => Some(Failure::new(place, format!("the transaction is accepted, and not refused with {}", code.name()))),
+            Err(error) => Some(Failure::new(
+                place,
+                format!("the transaction is refused for another reason: {}", self.refusal(error)),
+            )),
+            Ok(_) => Some(Failure::new(
+                place,
+                format!("the transaction is accepted, and not refused with {}", code.name()),
+            )),
         }
     }
 

@@ -79,9 +79,8 @@ impl Watch {
             }
             stays
         });
-        let depends = |path: &PathBuf| {
-            self.files.get(path).is_none_or(|watched| !watched.inputs.is_disjoint(changed))
-        };
+        let depends =
+            |path: &PathBuf| self.files.get(path).is_none_or(|watched| !watched.inputs.is_disjoint(changed));
         let runs: BTreeSet<PathBuf> = found.files.iter().filter(|path| depends(path)).cloned().collect();
         for path in &runs {
             self.read(path);
@@ -163,8 +162,10 @@ impl Watch {
         loop {
             thread::sleep(if changed.is_empty() { INTERVAL } else { QUIET });
             let now = (self.stamps.iter()).map(|(path, before)| (path, before, stamp(path)));
-            let now: BTreeMap<PathBuf, Stamp> =
-                now.filter(|(_, before, now)| *before != now).map(|(path, _, now)| (path.clone(), now)).collect();
+            let now: BTreeMap<PathBuf, Stamp> = now
+                .filter(|(_, before, now)| *before != now)
+                .map(|(path, _, now)| (path.clone(), now))
+                .collect();
             if !now.is_empty() && now == changed {
                 return now.into_keys().collect();
             }
