@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::build::{B, Builder, Run, T};
-use nlog::program::Aggregate;
-use nlog_data::{Delta, Evaluator, Role, Row, TableId, Tables, Value};
+use nlog::program::{Aggregate, Pattern};
+use nlog_data::{Delta, Evaluator, Role, Row, RuleId, TableId, Tables, Value};
+use nlog_reference::ObstacleKind;
 use proptest::prelude::*;
 
 const VARIABLES: [&str; 4] = ["w", "x", "y", "z"];
@@ -354,6 +355,37 @@ proptest! {
             for (id, table) in schema.iter() {
                 let rows: BTreeSet<_> = run.rows(&table.name).into_iter().collect();
                 prop_assert_eq!(read.get(&id).cloned().unwrap_or_default(), rows);
+            }
+        }
+    }
+
+    #[test]
+    fn a_rule_has_an_obstacle_if_it_derives_no_such_row(
+        rules in prop::collection::vec(any_rule(), 1..6),
+        changes in prop::collection::vec(any_change(), 1..4),
+    ) {
+        let mut run = builder(rules.iter(), false).run_with(Tables::All);
+        for change in &changes {
+            // Whether it is refused does not matter here.
+            let _said = run.commit(&line(change));
+        }
+        let run = run.0;
+        let values: Vec<Option<Value>> = [None].into_iter().chain((-1..4).map(|n| Some(Value::Int(n)))).collect();
+        for name in DERIVED {
+            let Some(table) = run.schema().find(name) else { continue };
+            for (a, b) in values.iter().flat_map(|a| values.iter().map(move |b| (a, b))) {
+                let pattern = Pattern { table, columns: vec![a.clone(), b.clone()] };
+                let like = run.rows(table).filter(|row| pattern.admits(row));
+                let deriving: BTreeSet<RuleId> =
+                    like.flat_map(|row| run.derivations(table, row)).map(|way| way.rule).collect();
+                let answer = run.why_not(&pattern);
+                for obstacle in &answer.obstacles {
+                    let derives = deriving.contains(&obstacle.rule);
+                    prop_assert_eq!(obstacle.kind == ObstacleKind::None, derives, "{:?}: {:?}", pattern, obstacle);
+                }
+                prop_assert!(answer.unfit.iter().all(|rule| !deriving.contains(rule)));
+                let known = answer.obstacles.len() + answer.unfit.len();
+                prop_assert_eq!(known, run.program().rules_of(table).count());
             }
         }
     }
