@@ -207,7 +207,8 @@ impl Explainer<'_> {
                     place: program.rule(rule).place.clone(),
                     from: body.rows.iter().map(|(table, row)| self.tree(*table, row)).collect(),
                     more_rows: body.more_rows,
-                    other_ways: bodies.map(|(_, other)| other.other_ways + 1).sum::<usize>() + body.other_ways,
+                    other_ways: bodies.map(|(_, other)| other.other_ways + 1).sum::<usize>()
+                        + body.other_ways,
                 },
             }
         };

@@ -59,7 +59,19 @@ fn an_engine_that_is_not_built_is_said_to_be_so() {
 #[test]
 fn every_command_has_help() {
     let folder = folder();
-    let commands = ["check", "test", "explain", "why-not", "eval", "controller", "apply", "get", "delete", "lab", "demo"];
+    let commands = [
+        "check",
+        "test",
+        "explain",
+        "why-not",
+        "eval",
+        "controller",
+        "apply",
+        "get",
+        "delete",
+        "lab",
+        "demo",
+    ];
     let front = folder.weft(&["--help"]);
     for command in commands {
         assert!(front.stdout.contains(&format!("  {command} ")), "{}", front.stdout);

@@ -17,7 +17,10 @@ const TXNS: &str = r#"{"insert":{"on":[["p1","blue","hv1"],["p2","blue","hv9"]],
 
 fn folder() -> Folder {
     let folder = Folder::new();
-    folder.write("peers.nlog", PEERS).write("txns.jsonl", TXNS).write("accepted.jsonl", TXNS.replace("\"p1\",\"red\"", "\"p3\",\"red\""));
+    folder
+        .write("peers.nlog", PEERS)
+        .write("txns.jsonl", TXNS)
+        .write("accepted.jsonl", TXNS.replace("\"p1\",\"red\"", "\"p3\",\"red\""));
     folder
 }
 
@@ -46,19 +49,30 @@ fn what_is_told_is_not_told_again_and_other_ways_are_counted() {
     let wanted = "ports(\"hv1\", 2)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n    on(\"p3\", \"red\", \"hv1\")  transaction 2\nand 1 more rows like it; --rows shows more\n";
     assert_eq!(all.has_status(0).stdout, wanted);
     let flows = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "flow(\"hv1\", _)"]);
-    assert!(flows.stdout.starts_with("flow(\"hv1\", match\"in_port=102\")  peers.nlog:26:1\n    ports("), "{}", flows.stdout);
+    assert!(
+        flows.stdout.starts_with("flow(\"hv1\", match\"in_port=102\")  peers.nlog:26:1\n    ports("),
+        "{}",
+        flows.stdout
+    );
 }
 
 #[test]
 fn a_refused_transaction_is_said_and_leaves_nothing() {
     let outcome = folder().weft(&["explain", "peers.nlog", "-i", "txns.jsonl", "ports(\"hv1\", _)"]);
-    assert_eq!(outcome.has_status(1).stdout, "ports(\"hv1\", 1)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n");
-    assert!(outcome.stderr.contains("error[duplicate-key]") && outcome.stderr.contains("1 transaction was refused"));
+    assert_eq!(
+        outcome.has_status(1).stdout,
+        "ports(\"hv1\", 1)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n"
+    );
+    assert!(
+        outcome.stderr.contains("error[duplicate-key]")
+            && outcome.stderr.contains("1 transaction was refused")
+    );
 }
 
 #[test]
 fn why_not_names_the_atom_that_finds_nothing() {
-    let outcome = folder().weft(&["why-not", "peers.nlog", "-i", "accepted.jsonl", "peer(\"hv1\", \"hv3\", _)"]);
+    let outcome =
+        folder().weft(&["why-not", "peers.nlog", "-i", "accepted.jsonl", "peer(\"hv1\", \"hv3\", _)"]);
     let wanted = r#"peers.nlog:15:1
     finds present("hv1", "blue")
     but finds no present("hv3", "blue") (17:5)
@@ -80,7 +94,11 @@ fn a_default_that_is_overridden_says_by_what() {
     assert!(said.contains("is a default, overridden by chatter(\"hv2\", 0)"), "{said}");
     assert!(!said.contains("chatter."), "hidden tables are the compiler's own: {said}");
     let why = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "chatter(\"hv1\", _)"]);
-    assert!(why.has_status(0).stdout.starts_with("chatter(\"hv1\", 2)  peers.nlog:29:1\n    ports(\"hv1\", 2)"), "{}", why.stdout);
+    assert!(
+        why.has_status(0).stdout.starts_with("chatter(\"hv1\", 2)  peers.nlog:31:1\n    ports(\"hv1\", 2)"),
+        "{}",
+        why.stdout
+    );
 }
 
 #[test]
@@ -103,7 +121,11 @@ fn both_answer_as_json() {
 #[test]
 fn the_wrong_question_gets_the_other_command() {
     let there = folder().weft(&["why-not", "peers.nlog", "-i", "accepted.jsonl", "ports(\"hv1\", 2)"]);
-    assert!(there.has_status(1).stderr.contains("ports(\"hv1\", 2) is there; `weft explain` says why"), "{}", there.stderr);
+    assert!(
+        there.has_status(1).stderr.contains("ports(\"hv1\", 2) is there; `weft explain` says why"),
+        "{}",
+        there.stderr
+    );
     let absent = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "ports(\"hv3\", _)"]);
     assert!(absent.has_status(1).stderr.contains("`weft why-not` says why"), "{}", absent.stderr);
 }

@@ -69,7 +69,7 @@ fn the_tour_shows_what_a_test_says() {
     let output = Command::new(env!("CARGO_BIN_EXE_weft")).arg("test").arg(folder.path()).output().unwrap();
     let said =
         String::from_utf8(output.stderr).unwrap().replace(&folder.path().display().to_string(), "/tmp/tour");
-    let command = "    $ cp -r examples /tmp/tour; sed -i 's/machine(vm, network,/machine(vm, _,/' /tmp/tour/tour.nlog; weft test /tmp/tour\n";
+    let command = "    $ mkdir /tmp/tour; cp examples/tour.* /tmp/tour; sed -i 's/machine(vm, network,/machine(vm, _,/' /tmp/tour/tour.nlog; weft test /tmp/tour\n";
     let shown: String = said.lines().map(indent).collect();
     assert!(readme.contains(&format!("{command}{shown}\n")), "not as shown:\n{shown}");
 }

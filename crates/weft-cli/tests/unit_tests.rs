@@ -114,12 +114,12 @@ fn json_has_an_object_for_each_test() {
     let failed = &tests[1];
     assert_eq!(
         (&failed["ok"], &failed["file"], &failed["line"]),
-        (&false.into(), &"peers.test.nlog".into(), &9.into())
+        (&false.into(), &"peers.test.nlog".into(), &17.into())
     );
     let failure = &failed["failures"][0];
     assert_eq!(
         (&failure["line"], &failure["column"], &failure["table"]),
-        (&11.into(), &5.into(), &"peer".into())
+        (&24.into(), &5.into(), &"peer".into())
     );
     assert_eq!(failure["rows"][0], serde_json::json!({"what": "expected", "row": ["hv1", "hv2", "geneve"]}));
     assert_eq!(failure["rows"][1], serde_json::json!({"what": "there is", "row": ["hv1", "hv2", "vxlan"]}));
