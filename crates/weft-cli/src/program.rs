@@ -12,10 +12,15 @@ use crate::exit::{Failure, say};
 
 /// Reads the files of a program.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
-    Sources::load(paths).map_err(|error| match error {
+    Sources::load(paths).map_err(load_failure)
+}
+
+/// Why a program could not be read, as a failure of the command.
+pub(crate) fn load_failure(error: LoadError) -> Failure {
+    match error {
         LoadError::Empty { .. } => Failure::Rejected(error.to_string()),
         LoadError::Io { .. } | LoadError::Import { .. } => Failure::Outside(error.to_string()),
-    })
+    }
 }
 
 /// Reads and compiles a program that is to be run. Its errors go to standard error; warnings are for `weft check`.

@@ -20,10 +20,10 @@ use std::thread;
 use clap::Args;
 use nlog::diagnostic::{Diagnostic, Severity, to_json};
 use nlog::source::Sources;
-use nlog::{Compilation, Program};
+use nlog::{Compilation, Program, Workspace};
 
 use crate::exit::Failure;
-use crate::program::{load, show};
+use crate::program::{load_failure, show};
 use report::Tally;
 use run::Outcome;
 
@@ -83,7 +83,7 @@ impl Test {
         for (suite, outcomes) in suites.iter().zip(run_all(suites, self.filter.as_deref())) {
             self.diagnose(suite)?;
             let tests = suite.chosen(None).len();
-            tally = tally + Tally::of_file(suite.program.is_some(), tests, &outcomes);
+            tally = tally + Tally::of_file(suite.program().is_some(), tests, &outcomes);
             if self.json {
                 print_json(&outcomes)?;
             } else {
@@ -100,14 +100,14 @@ impl Test {
         let own = |diagnostic: &&Diagnostic| {
             diagnostic.severity == Severity::Error || *diagnostic.file == *suite.name()
         };
-        let diagnostics = suite.diagnostics.iter().filter(own);
+        let diagnostics = suite.compilation.diagnostics.iter().filter(own);
         if self.json {
             let mut out = std::io::stdout().lock();
             for diagnostic in diagnostics {
                 writeln!(out, "{}", to_json(diagnostic)).map_err(Failure::output)?;
             }
         } else {
-            show(diagnostics, &suite.sources);
+            show(diagnostics, suite.sources());
         }
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Test {
     /// Why nothing was run, and what to do.
     fn no_tests(&self, found: &files::Found, suites: &[Suite]) -> String {
         let tests: usize =
-            suites.iter().filter_map(|suite| suite.program.as_ref()).map(|p| p.tests.len()).sum();
+            suites.iter().filter_map(|suite| suite.program()).map(|p| p.tests.len()).sum();
         let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
         match &self.filter {
             Some(filter) if tests > 0 => {
@@ -134,32 +134,46 @@ impl Test {
 /// A file of tests, read and checked.
 struct Suite {
     path: PathBuf,
-    sources: Sources,
-    program: Option<Arc<Program>>,
-    diagnostics: Vec<Diagnostic>,
+    workspace: Workspace,
+    compilation: Arc<Compilation>,
 }
 
 impl Suite {
     fn load(path: &Path) -> Result<Suite, Failure> {
-        let sources = load(&[path.to_owned()])?;
-        let Compilation { program, diagnostics } = nlog::compile(&sources);
-        Ok(Suite { path: path.to_owned(), sources, program, diagnostics })
+        let mut workspace = Workspace::open(&[path]).map_err(load_failure)?;
+        let compilation = workspace.compilation();
+        Ok(Suite { path: path.to_owned(), workspace, compilation })
+    }
+
+    /// Reads again what changed.
+    fn reload(&mut self) -> Result<(), Failure> {
+        self.workspace.reload().map_err(load_failure)?;
+        self.compilation = self.workspace.compilation();
+        Ok(())
+    }
+
+    fn sources(&self) -> &Sources {
+        self.workspace.sources()
+    }
+
+    fn program(&self) -> Option<&Arc<Program>> {
+        self.compilation.program.as_ref()
     }
 
     /// The file's name in diagnostics.
     fn name(&self) -> &str {
-        self.sources.files().first().map_or("", |file| &file.name)
+        self.sources().files().first().map_or("", |file| &file.name)
     }
 
     /// The files that it is made of, and those that imports name in vain.
     fn inputs(&self) -> BTreeSet<PathBuf> {
-        let files = self.sources.files().iter().map(|file| PathBuf::from(&*file.name));
-        files.chain(self.sources.missing_imports()).chain([self.path.clone()]).collect()
+        let files = self.sources().files().iter().map(|file| PathBuf::from(&*file.name));
+        files.chain(self.sources().missing_imports()).chain([self.path.clone()]).collect()
     }
 
     /// The numbers of the tests that are to be run: the file's own, not those of files with tests that it imports.
     fn chosen(&self, filter: Option<&str>) -> Vec<usize> {
-        let tests = self.program.iter().flat_map(|program| program.tests.iter().enumerate());
+        let tests = self.program().into_iter().flat_map(|program| program.tests.iter().enumerate());
         let chosen = tests.filter(|(_, test)| {
             *test.place.file == *self.name() && filter.is_none_or(|filter| test.name.contains(filter))
         });
@@ -171,7 +185,7 @@ impl Suite {
 fn run_all(suites: &[Suite], filter: Option<&str>) -> Vec<Vec<Outcome>> {
     let mut jobs = Vec::new();
     for (suite, at) in suites.iter().zip(0..) {
-        let program = suite.program.iter().cycle();
+        let program = suite.program().into_iter().cycle();
         jobs.extend(suite.chosen(filter).into_iter().zip(program).map(|(test, program)| (at, program, test)));
     }
     let next = AtomicUsize::new(0);

@@ -171,8 +171,11 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
         ObstacleKind::None => lines.push(format!("{indent}    derives it")),
     }
     if obstacle.others > 0 {
-        let ways = if obstacle.others == 1 { "way" } else { "ways" };
-        lines.push(format!("{indent}    (so end {} other {ways} of binding its variables)", obstacle.others));
+        let others = match obstacle.others {
+            1 => "so ends one other way".to_owned(),
+            others => format!("so end {others} other ways"),
+        };
+        lines.push(format!("{indent}    ({others} of binding its variables)"));
     }
 }
 

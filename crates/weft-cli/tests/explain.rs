@@ -82,7 +82,7 @@ fn why_not_names_the_atom_that_finds_nothing() {
             finds no on(_, "blue", "hv3") (12:22)
                 there is on("p1", "blue", "hv1")
                 there is on("p2", "blue", "hv2")
-    (so ends 1 other way of binding its variables)
+    (so ends one other way of binding its variables)
 "#;
     assert_eq!(outcome.has_status(0).stdout, wanted);
 }

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::{Folder, Outcome};
+use support::Folder;
 
 /// How long anything may take before it counts as hanging.
 const DEADLINE: Duration = Duration::from_mins(2);

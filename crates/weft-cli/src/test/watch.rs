@@ -110,25 +110,30 @@ impl Watch {
 
     /// Reads a file of tests and its imports, in states of which the stamps are known.
     fn read(&mut self, path: &Path) {
-        let before = self.files.remove(path).map(|watched| watched.inputs);
-        let mut inputs: BTreeSet<PathBuf> = before.into_iter().flatten().chain([path.to_owned()]).collect();
+        let before = self.files.remove(path);
+        let (mut suite, mut inputs) = before.map(|before| (before.suite, before.inputs)).unwrap_or_default();
+        inputs.insert(path.to_owned());
         loop {
             for input in &inputs {
                 self.stamps.entry(input.clone()).or_insert_with(|| stamp(input));
             }
-            let suite = match Suite::load(path) {
-                Ok(suite) => suite,
+            let read = match suite.take() {
+                Some(mut known) => known.reload().map(|()| known),
+                None => Suite::load(path),
+            };
+            let tally = match read {
+                Ok(read) => {
+                    inputs = read.inputs();
+                    suite = Some(read);
+                    Tally::default()
+                }
                 Err(failure) => {
                     let _status = failure.report();
-                    let tally = Tally { files: 1, rejected: 1, ..Tally::default() };
-                    self.files.insert(path.to_owned(), Watched { suite: None, inputs, tally });
-                    return;
+                    Tally { files: 1, rejected: 1, ..Tally::default() }
                 }
             };
-            inputs = suite.inputs();
             if inputs.iter().all(|input| self.stamps.contains_key(input)) {
-                let watched = Watched { suite: Some(suite), inputs, tally: Tally::default() };
-                self.files.insert(path.to_owned(), watched);
+                self.files.insert(path.to_owned(), Watched { suite, inputs, tally });
                 return;
             }
         }
