@@ -81,7 +81,9 @@ impl Explain {
             writeln!(out, "{object}").map_err(Failure::output)?;
         } else {
             let mut lines = Vec::new();
-            trees.iter().for_each(|tree| tree.text(state.program(), "", &mut lines));
+            for tree in &trees {
+                tree.text(state.program(), "", &mut lines);
+            }
             if rows.len() > trees.len() {
                 lines.push(format!("and {} more rows like it; --rows shows more", rows.len() - trees.len()));
             }
@@ -136,7 +138,9 @@ impl Question {
         run.lines(open_input(&self.input)?, &mut dataflow, nowhere, &mut |txn, delta: &Delta| {
             for (&table, changes) in &delta.tables {
                 if program.schema.table(table).role == Role::Input {
-                    changes.delete.iter().for_each(|row| drop(origins.remove(&(table, row.clone()))));
+                    for row in &changes.delete {
+                        origins.remove(&(table, row.clone()));
+                    }
                     origins.extend(changes.insert.iter().map(|row| ((table, row.clone()), txn)));
                 }
             }
@@ -231,7 +235,9 @@ impl Tree {
                 };
                 lines.push(format!("{indent}{row}  {place}{others}"));
                 let deeper = format!("{indent}    ");
-                from.iter().for_each(|tree| tree.text(program, &deeper, lines));
+                for tree in from {
+                    tree.text(program, &deeper, lines);
+                }
                 if *more_rows > 0 {
                     lines.push(format!("{deeper}and {more_rows} more rows"));
                 }

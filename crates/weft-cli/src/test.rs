@@ -114,8 +114,7 @@ impl Test {
 
     /// Why nothing was run, and what to do.
     fn no_tests(&self, found: &files::Found, suites: &[Suite]) -> String {
-        let tests: usize =
-            suites.iter().filter_map(|suite| suite.program()).map(|p| p.tests.len()).sum();
+        let tests: usize = suites.iter().filter_map(|suite| suite.program()).map(|p| p.tests.len()).sum();
         let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
         match &self.filter {
             Some(filter) if tests > 0 => {

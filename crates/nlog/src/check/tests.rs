@@ -243,7 +243,7 @@ pub(super) fn renumbered(mut test: Test, number: &impl Fn(TableId) -> TableId) -
                 }
             }
             TestStepKind::Holds(pattern) | TestStepKind::Lacks(pattern) => {
-                pattern.table = number(pattern.table)
+                pattern.table = number(pattern.table);
             }
             TestStepKind::Exactly(rows) => rows.iter_mut().for_each(|row| row.table = number(row.table)),
             TestStepKind::Delta { insert, delete } => {

@@ -71,8 +71,11 @@ impl Comparison {
 
     /// A line of names, one for each row, and marks below what differs.
     pub(super) fn text(&self) -> Vec<String> {
-        let shown: Vec<Vec<String>> =
-            self.lines.iter().map(|line| line.cells.iter().map(text).collect()).collect();
+        let shown: Vec<Vec<String>> = self
+            .lines
+            .iter()
+            .map(|line| line.cells.iter().map(|cell| text(cell.as_ref())).collect())
+            .collect();
         let width = |column: usize| {
             let cells = shown.iter().map(|cells| cells[column].chars().count());
             cells.chain([self.columns[column].chars().count()]).max().unwrap_or(0)
@@ -105,8 +108,8 @@ fn cells(row: &Row) -> Vec<Option<Value>> {
     row.iter().cloned().map(Some).collect()
 }
 
-fn text(cell: &Option<Value>) -> String {
-    cell.as_ref().map_or("_".to_owned(), ToString::to_string)
+fn text(cell: Option<&Value>) -> String {
+    cell.map_or("_".to_owned(), ToString::to_string)
 }
 
 /// How like rows are that are about the same thing, the table's key or half of the columns: what shares more columns is

@@ -139,7 +139,7 @@ fn failure_json(failure: &Failure) -> serde_json::Value {
         "message": failure.message,
         "table": failure.comparison.as_ref().map(|comparison| &comparison.table),
         "columns": failure.comparison.as_ref().map(|comparison| &comparison.columns),
-        "rows": failure.comparison.as_ref().map(rows_json),
+        "rows": failure.comparison.as_deref().map(rows_json),
         "reasons": reasons.collect::<Vec<_>>(),
     })
 }

@@ -38,7 +38,7 @@ pub(super) struct Failure {
     /// The expectation, or the transaction.
     pub(super) place: Place,
     pub(super) message: String,
-    pub(super) comparison: Option<Comparison>,
+    pub(super) comparison: Option<Box<Comparison>>,
     /// Questions, each with its answer.
     pub(super) reasons: Vec<(String, Vec<String>)>,
 }
@@ -162,7 +162,7 @@ impl<'a> Stage<'a> {
         let mut failure = Failure::new(place, format!("no such row in {}{empty}", table.name));
         let mut comparison = Comparison::of(table);
         comparison.pattern(pattern, "there is", &like);
-        failure.comparison = Some(comparison);
+        failure.comparison = Some(comparison.into());
         failure.reasons.push(self.why_not(pattern));
         Ok(Some(failure))
     }
@@ -181,7 +181,7 @@ impl<'a> Stage<'a> {
         let mut failure = Failure::new(place, message);
         let mut comparison = Comparison::of(table);
         surplus.iter().take(SHOWN).for_each(|row| comparison.row("there is", row));
-        failure.comparison = Some(comparison);
+        failure.comparison = Some(comparison.into());
         for row in surplus.into_iter().take(EXPLAINED) {
             failure.reasons.push(self.why(pattern.table, row));
         }
@@ -213,7 +213,7 @@ impl<'a> Stage<'a> {
             let mut failure = Failure::new(place, message);
             let mut comparison = Comparison::of(table);
             comparison.rows(["expected", "there is"], &missing, &surplus, table);
-            failure.comparison = Some(comparison);
+            failure.comparison = Some(comparison.into());
             for row in missing.iter().take(EXPLAINED) {
                 failure.reasons.push(self.why_not(&Pattern::of_row(id, row)));
             }
@@ -262,7 +262,7 @@ impl<'a> Stage<'a> {
             let mut comparison = Comparison::of(table);
             comparison.rows(["expected insert", "inserted"], &missing_in, &surplus_in, table);
             comparison.rows(["expected delete", "deleted"], &missing_out, &surplus_out, table);
-            failure.comparison = Some(comparison);
+            failure.comparison = Some(comparison.into());
             for row in missing_in.iter().take(EXPLAINED) {
                 failure.reasons.push(self.why_no_insert(id, row));
             }
