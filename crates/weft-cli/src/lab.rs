@@ -18,7 +18,7 @@ pub(crate) struct Lab {
     #[command(subcommand)]
     command: Command,
     /// The lab's name
-    #[arg(long = "lab", global = true, default_value = "weft", value_name = "NAME")]
+    #[arg(long = "lab", global = true, default_value = "weft", value_name = "NAME", env = "WEFT_LAB")]
     name: String,
     /// Print JSON
     #[arg(long, global = true)]

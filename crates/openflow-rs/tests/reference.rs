@@ -1,0 +1,229 @@
+//! The page of fields and actions in the book is what the tables say, and says all of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use openflow_rs::Field;
+use openflow_rs::literal::{Accepts, ActionInfo, Context, FieldName, Kind, Parameter, field_names};
+
+/// What the page begins with.
+const HEAD: &str = r"# OpenFlow in nlog
+
+Generated from the tables of fields and actions of `openflow-rs`; its tests hold them against Open vSwitch, and every example here is compiled.
+
+The [language reference](language.md#openflow-literals) says what the literals mean. In short:
+
+```nlog file=openflow.nlog
+input table vm(port: int, label: int, mac: mac, ip: ip) key(port);
+output table example(match: match, actions: actions);
+
+example(match{in_port: port, eth_dst: mac, reg5[0..15]: 0x10/0x10}, actions[set(reg15, label), resubmit(32)]) :-
+    vm(port, label, mac, _);
+
+example(match{tcp, ip_src: ip, tcp_dst: 80}, actions[dec_ttl, output(port)]) :- vm(port, _, _, ip);
+```
+
+## Words of a match
+
+These stand without a value and say what kind of packet it is. Fields of a protocol need its word beside them:
+
+";
+
+const FIELDS: &str = r"
+
+## Fields
+
+What a field takes: `int`, `mac`, `ip`, `net` (addresses that begin so), and `text`, a string constant of flags as `ovs-ofctl` writes them (`+trk+est-rel`; for
+`ip_frag` its words). *Masked*: `value/mask` is taken, and bits of the field: `reg0[0..15]`. *Written*: `set` and the like can write it.
+`ip_src`, `ip_dst`, `tun_src`, `tun_dst`, `ct_nw_src` and `ct_nw_dst` take addresses of both versions and need no word: the address says which.
+`tp_src`, `tp_dst` and `nw_…` names mean the field of the protocol that stands beside them.
+
+| names | bits | takes | masked | written | needs |
+|---|---|---|---|---|---|
+";
+
+const ACTIONS: &str = r"
+## Actions
+
+Parameters stand in the order shown, or with their names: `ct(commit, zone: 5)`. Those in *name: …* form always have their name. `?` may be left out, `…` may be
+given several times. In the examples, what Open vSwitch prints for the action stands in the comment.
+
+";
+
+fn kind(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Int => "int",
+        Kind::Mac => "mac",
+        Kind::Ip => "ip",
+        Kind::Net => "net",
+        Kind::Text => "text",
+    }
+}
+
+/// A name's row without the name: what all fields of a run of registers share.
+fn row_of(name: &FieldName) -> Option<String> {
+    let (field, wanted) = (name.field?, name.wanted.as_ref()?);
+    let info = field.info();
+    let takes: Vec<&str> = wanted.kinds.iter().map(|&found| kind(found)).collect();
+    let yes = |holds: bool| if holds { "yes" } else { "" };
+    let needs = info.prerequisite.to_string();
+    let needs = if needs == "nothing" { String::new() } else { needs };
+    Some(format!(
+        "{} | {} | {} | {} | {needs}",
+        info.bits,
+        takes.join(", "),
+        yes(wanted.masked),
+        yes(info.writable)
+    ))
+}
+
+/// `reg` of `reg12`, and 12.
+fn numbered(name: &str) -> Option<(&str, u32)> {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if !stem.ends_with("reg") {
+        return None;
+    }
+    Some((stem, name[stem.len()..].parse().ok()?))
+}
+
+fn fields(page: &mut String) {
+    let names: Vec<FieldName> = field_names().collect();
+    let words: Vec<String> =
+        names.iter().filter(|name| name.field.is_none()).map(|name| format!("`{}`", name.name)).collect();
+    page.push_str(&words.join(" "));
+    page.push_str(FIELDS);
+    let mut by_field: BTreeMap<Field, Vec<&FieldName>> = BTreeMap::new();
+    for name in &names {
+        if let Some(field) = name.field {
+            by_field.entry(field).or_default().push(name);
+        }
+    }
+    let mut shown: Vec<(String, String)> = Vec::new();
+    for field in Field::all() {
+        let Some(names) = by_field.get(&field) else { continue };
+        let mut rows: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for name in names {
+            rows.entry(row_of(name).unwrap_or_default()).or_default().push(name.name);
+        }
+        for (row, names) in rows {
+            // Registers in a row are one line.
+            if let ([name], Some((last, last_row))) = (&names[..], shown.last_mut())
+                && *last_row == row
+                && let (Some((stem, number)), first) =
+                    (numbered(name), last.split(" … ").next().unwrap_or(""))
+                && numbered(first.trim_matches('`')).is_some_and(|(known, _)| known == stem)
+                && number > 0
+            {
+                *last = format!("{first} … `{name}`");
+                continue;
+            }
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            shown.push((names.join(" "), row));
+        }
+    }
+    for (names, row) in shown {
+        let _ = writeln!(page, "| {names} | {row} |");
+    }
+}
+
+fn place(context: Context) -> &'static str {
+    match context {
+        Context::Flow => "a flow",
+        Context::Clone => "`clone`",
+        Context::ActionSet => "`write_actions`",
+        Context::Ct => "`ct`",
+        Context::Exec => "`exec`",
+        Context::Learn => "`learn`",
+    }
+}
+
+fn takes(parameter: &Parameter) -> String {
+    match parameter.accepts {
+        Accepts::Number { max, masked, .. } => {
+            format!("a number up to {max}{}", if masked { ", perhaps `/mask`" } else { "" })
+        }
+        Accepts::Port => "a port's number".into(),
+        Accepts::Address => "an address".into(),
+        Accepts::ValueOf { field, masked } => {
+            format!("a value for `{field}`{}", if masked { ", perhaps `/mask`" } else { "" })
+        }
+        Accepts::Field { written: true } => "a field to write, or bits of one".into(),
+        Accepts::Field { written: false } => "a field to read, or bits of one".into(),
+        Accepts::Flag => "the word alone".into(),
+        Accepts::Actions(_) => "actions".into(),
+        Accepts::Text { what } => format!("text: {what}"),
+    }
+}
+
+fn signature(action: &ActionInfo) -> String {
+    let parameter = |parameter: &Parameter| {
+        let colon =
+            if parameter.positional || matches!(parameter.accepts, Accepts::Flag | Accepts::Actions(_)) {
+                ""
+            } else {
+                ": …"
+            };
+        let optional = if parameter.required { "" } else { "?" };
+        let repeated = if parameter.repeated { "…" } else { "" };
+        format!("{}{colon}{optional}{repeated}", parameter.name)
+    };
+    if action.parameters.is_empty() {
+        return action.name.to_owned();
+    }
+    let parameters: Vec<String> = action.parameters.iter().map(parameter).collect();
+    format!("{}({})", action.name, parameters.join(", "))
+}
+
+fn actions(page: &mut String) {
+    let mut last = "";
+    for action in ActionInfo::all() {
+        // One name may have an entry for each place that it stands in.
+        if action.name != last {
+            let _ = writeln!(page, "### {}\n", action.name);
+        }
+        last = action.name;
+        let places: Vec<&str> = action.contexts.iter().map(|&context| place(context)).collect();
+        let _ = writeln!(page, "`{}`, in {}\n\n{}\n", signature(action), places.join(", "), action.doc);
+        for parameter in action.parameters {
+            let _ = writeln!(page, "- `{}`: {}. {}", parameter.name, takes(parameter), parameter.doc);
+        }
+        if !action.parameters.is_empty() {
+            page.push('\n');
+        }
+        if action.examples.is_empty() {
+            continue;
+        }
+        page.push_str("```nlog fragment\n");
+        for (written, printed) in action.examples {
+            let _ = writeln!(page, "example(match{{}}, actions[{written}]);   # {printed}");
+        }
+        page.push_str("```\n\n");
+    }
+}
+
+/// Set `UPDATE_EXPECT=1` to write the page anew.
+#[test]
+fn the_page_of_fields_and_actions_is_up_to_date() {
+    let mut page = HEAD.to_owned();
+    fields(&mut page);
+    page.push_str(ACTIONS);
+    actions(&mut page);
+    let page = format!("{}\n", page.trim_end());
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openflow.md");
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(&path, &page).expect("docs/reference/openflow.md");
+    }
+    let found = std::fs::read_to_string(&path).expect("docs/reference/openflow.md");
+    let differs = found.lines().zip(page.lines()).position(|(found, wanted)| found != wanted);
+    assert!(
+        found == page,
+        "docs/reference/openflow.md differs from the tables of fields and actions{}; \
+         UPDATE_EXPECT=1 cargo test -p openflow-rs --test reference writes it anew",
+        differs.map_or(String::new(), |line| format!(" in line {}", line + 1)),
+    );
+    // What the tables have and no line shows would be a hole in this test.
+    for name in field_names().filter(|name| numbered(name.name).is_none()) {
+        assert!(page.contains(&format!("`{}`", name.name)), "{} is not on the page", name.name);
+    }
+}
