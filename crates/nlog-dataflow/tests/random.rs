@@ -14,19 +14,33 @@ use nlog_dataflow::{Dataflow, Options};
 use support::generate::Case;
 use support::{Random, Runs, seeds};
 
-/// What became of a case's transactions.
+/// What became of cases and their transactions.
 #[derive(Debug, Default)]
 struct Tally {
+    compiled: u64,
     accepted: usize,
     changed: usize,
     refused: usize,
+    features: BTreeMap<&'static str, usize>,
+    mistakes: Vec<String>,
 }
 
 /// Runs a case everywhere; what was different, if anything was.
 fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
-    let Some(program) = case.compile() else { return Ok(()) };
+    let Some(program) = case.compile() else {
+        tally.mistakes.extend(case.mistakes());
+        return Ok(());
+    };
+    tally.compiled += 1;
+    for feature in case.features() {
+        *tally.features.entry(feature).or_default() += 1;
+    }
     let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
-    let mut runs = Runs::with(&program, &tables, &[1, 2, 4], seed.is_multiple_of(2));
+    let attribute = seed.is_multiple_of(2);
+    let mut runs = Runs::with(&program, &tables, &[1, 2, 4], attribute);
+    let mut random = Random::new(seed);
+    let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
+    runs.add("in another order", other, attribute);
     for step in 0..case.steps() {
         let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
         let line = runs.commit(&transaction);
@@ -56,21 +70,28 @@ fn dataflow_and_reference_agree() {
     let mut tally = Tally::default();
     let seeds = seeds(250);
     let cases = seeds.end - seeds.start;
-    let mut compiled = 0;
     for seed in seeds {
         let case = Case::random(seed);
-        compiled += u64::from(case.compile().is_some());
         if difference(&case, seed, &mut tally).is_err() {
             fail(case, seed, &|case| difference(case, seed, &mut Tally::default()));
         }
     }
-    println!("{compiled} of {cases} programs compile; transactions: {tally:?}");
+    let Tally { compiled, accepted, changed, refused, ref features, ref mistakes } = tally;
+    for mistake in mistakes.iter().take(20) {
+        println!("{mistake}");
+    }
+    println!("{compiled} of {cases} programs compile; of them have {features:?}");
+    println!("{accepted} transactions accepted ({changed} changed what is reported), {refused} refused");
     if cases >= 100 {
         assert!(compiled * 10 >= cases * 8, "the generator writes programs that mostly compile");
+        assert_eq!(features.len(), FEATURES, "every part of the language is tried: {features:?}");
         assert!(tally.changed * 10 > tally.refused, "histories are not mostly errors: {tally:?}");
         assert!(tally.refused * 20 > tally.accepted, "errors are tried as well: {tally:?}");
     }
 }
+
+/// How many parts of the language [`Case::features`] knows.
+const FEATURES: usize = 10;
 
 /// All rows of all derived tables.
 fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Row>> {

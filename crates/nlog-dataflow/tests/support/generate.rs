@@ -1,39 +1,41 @@
 //! Random programs and histories, as text and rows, so that a failing case can be read, cut down and kept.
 
+mod domain;
+mod writer;
+
 use std::fmt;
 use std::sync::Arc;
 
-use nlog::Program;
-use nlog_data::{Role, Row, Transaction, Value};
+use nlog::{Program, Sources};
+use nlog_data::{Role, Row, Transaction, Type};
 
 use super::Random;
+use domain::value;
+use writer::{Vocabulary, Writer};
 
 /// A program and what happens to it.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
+    /// Types, constants and functions.
+    words: Vec<String>,
     declarations: Vec<Declaration>,
     rules: Vec<Rule>,
     history: Vec<Vec<Change>>,
 }
 
 #[derive(Debug, Clone)]
-struct Declaration {
+pub(crate) struct Declaration {
     name: String,
     role: Role,
     columns: Vec<Type>,
+    /// What the program calls the columns' types.
+    types: Vec<String>,
     key: Option<Vec<usize>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Type {
-    Int,
-    String,
-    IntSet,
-    IntList,
-}
-
 #[derive(Debug, Clone)]
-struct Rule {
+pub(crate) struct Rule {
+    default: bool,
     head: String,
     body: Vec<String>,
 }
@@ -47,35 +49,47 @@ struct Change {
     row: Row,
 }
 
-impl Type {
-    fn name(self) -> &'static str {
-        match self {
-            Type::Int => "int",
-            Type::String => "string",
-            Type::IntSet => "set<int>",
-            Type::IntList => "list<int>",
-        }
+impl fmt::Display for Declaration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = match self.role {
+            Role::Input => "input ",
+            Role::Internal | Role::Hidden => "",
+            Role::Output => "output ",
+        };
+        let columns: Vec<String> =
+            self.types.iter().enumerate().map(|(at, ty)| format!("c{at}: {ty}")).collect();
+        let key: Option<Vec<String>> =
+            self.key.as_ref().map(|key| key.iter().map(|column| format!("c{column}")).collect());
+        let key = key.map_or(String::new(), |key| format!(" key({})", key.join(", ")));
+        write!(f, "{role}table {}({}){key};", self.name, columns.join(", "))
     }
 }
 
-const TEXTS: [&str; 4] = ["a", "b", "1", ""];
-/// Mostly small, some at the limits of what fits into a symbol, some at those of 64 bits.
-const INTEGERS: [i64; 12] = [0, 0, 1, 1, 2, 2, 3, 3, -1, 1 << 30, i64::MAX, i64::MIN];
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let default = if self.default { "default " } else { "" };
+        let body =
+            if self.body.is_empty() { String::new() } else { format!(" :- {}", self.body.join(", ")) };
+        write!(f, "{default}{}{body};", self.head)
+    }
+}
 
 impl Case {
     pub(crate) fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let mut case = Case { declarations: Vec::new(), rules: Vec::new(), history: Vec::new() };
+        let (known, words) = Vocabulary::random(&mut random);
+        let mut case = Case { words, declarations: Vec::new(), rules: Vec::new(), history: Vec::new() };
         let inputs = 1 + random.below(4);
         for number in 0..inputs {
             let wide = random.chance(8);
             let columns = if wide { 8 + random.below(3) } else { 1 + random.below(3) };
-            let types =
-                (0..columns).map(|_| if random.chance(70) { Type::Int } else { Type::String }).collect();
-            case.declare(&mut random, format!("i{number}"), Role::Input, types, 40);
+            let columns = (0..columns).map(|_| known.types.column(&mut random)).collect();
+            let key = random.chance(40);
+            let table = declaration(&mut random, &known, format!("i{number}"), Role::Input, columns, key);
+            case.declarations.push(table);
         }
         for number in 0..=random.below(5) {
-            case.derive(&mut random, number);
+            case.derive(&mut random, &known, number);
         }
         for _ in 0..4 + random.below(12) {
             let changes = (0..random.below(7)).map(|_| case.change(&mut random)).collect();
@@ -84,75 +98,93 @@ impl Case {
         case
     }
 
-    fn declare(&mut self, random: &mut Random, name: String, role: Role, columns: Vec<Type>, keyed: u64) {
-        let key = random.chance(keyed).then(|| {
-            let mut key: Vec<usize> = (0..columns.len()).filter(|_| random.chance(50)).collect();
-            if key.is_empty() {
-                key.push(random.below(columns.len() as u64) as usize);
-            }
-            key
-        });
-        self.declarations.push(Declaration { name, role, columns, key });
-    }
-
     /// A derived table and its rules.
-    fn derive(&mut self, random: &mut Random, number: u64) {
+    fn derive(&mut self, random: &mut Random, known: &Vocabulary, number: u64) {
         let role = if random.chance(50) { Role::Output } else { Role::Internal };
         let columns = if random.chance(10) { 5 + random.below(6) } else { 1 + random.below(3) };
-        let types: Vec<Type> = (0..columns)
-            .map(|_| match random.below(20) {
-                0..12 => Type::Int,
-                12..18 => Type::String,
-                18 => Type::IntSet,
-                _ => Type::IntList,
-            })
-            .collect();
-        let rules = if random.chance(60) { 1 } else { 2 + random.below(2) };
-        let readable = self.declarations.len();
-        let name = format!("d{number}");
-        for _ in 0..rules {
-            let rule = Writer::new(random, &self.declarations[..readable]).rule(&name, &types);
-            self.rules.push(rule);
+        let columns = (0..columns).map(|_| known.types.column(random)).collect();
+        let defaults = random.chance(30);
+        let key = defaults || random.chance(20);
+        let table = declaration(random, known, format!("d{number}"), role, columns, key);
+        let rules = if defaults {
+            2 + random.below(2)
+        } else if random.chance(60) {
+            1
+        } else {
+            2 + random.below(2)
+        };
+        let plain = table.key.clone().filter(|_| defaults).unwrap_or_default();
+        for number in 0..rules {
+            let rule = Writer::new(random, known).rule(&table, &self.declarations, &plain);
+            // Mostly one of each kind, since rows that share a key refuse the transaction.
+            let default = defaults && (number == 0 || (number > 1 && random.chance(50)));
+            self.rules.push(Rule { default, ..rule });
         }
-        self.declare(random, name, role, types, 25);
+        self.declarations.push(table);
     }
 
     fn change(&self, random: &mut Random) -> Change {
         let inputs: Vec<&Declaration> =
             self.declarations.iter().filter(|declaration| declaration.role == Role::Input).collect();
         let table = *random.pick(&inputs);
-        let row = table
-            .columns
-            .iter()
-            .map(|ty| match ty {
-                Type::String => Value::String((*random.pick(&TEXTS)).into()),
-                _ => Value::Int(*random.pick(&INTEGERS)),
-            })
-            .collect();
+        let row = table.columns.iter().map(|ty| value(random, ty)).collect();
         Change { table: table.name.clone(), insert: random.chance(70), replace: random.chance(60), row }
     }
 
     /// The program's text.
     pub(crate) fn text(&self) -> String {
-        let mut text = String::new();
-        for Declaration { name, role, columns, key } in &self.declarations {
-            let role = match role {
-                Role::Input => "input ",
-                Role::Internal | Role::Hidden => "",
-                Role::Output => "output ",
-            };
-            let columns: Vec<String> =
-                columns.iter().enumerate().map(|(at, ty)| format!("c{at}: {}", ty.name())).collect();
-            let key: Option<Vec<String>> =
-                key.as_ref().map(|key| key.iter().map(|column| format!("c{column}")).collect());
-            let key = key.map_or(String::new(), |key| format!(" key({})", key.join(", ")));
-            text += &format!("{role}table {name}({}){key};\n", columns.join(", "));
+        self.statements().map(|statement| statement + "\n").collect()
+    }
+
+    fn statements(&self) -> impl Iterator<Item = String> + '_ {
+        let declarations = self.declarations.iter().map(ToString::to_string);
+        let rules = self.rules.iter().map(ToString::to_string);
+        self.words.iter().cloned().chain(declarations).chain(rules)
+    }
+
+    /// The same program in another order of rules and atoms, in several files.
+    pub(crate) fn compile_in_another_order(&self, random: &mut Random) -> Option<Arc<Program>> {
+        let mut other = self.clone();
+        for rule in &mut other.rules {
+            random.shuffle(&mut rule.body);
         }
-        for Rule { head, body } in &self.rules {
-            let body = if body.is_empty() { String::new() } else { format!(" :- {}", body.join(", ")) };
-            text += &format!("{head}{body};\n");
+        let mut statements: Vec<String> = other.statements().collect();
+        random.shuffle(&mut statements);
+        let mut files = vec![String::new(); 1 + random.below(3) as usize];
+        for statement in statements {
+            let file = random.below(files.len() as u64) as usize;
+            files[file] += &(statement + "\n");
         }
-        text
+        let named = files.into_iter().zip(["z", "a", "m"]).map(|(text, name)| (format!("{name}.nlog"), text));
+        nlog::compile(&Sources::from_texts(named.collect::<Vec<_>>())).program
+    }
+
+    /// What is wrong with the program, if it does not compile.
+    pub(crate) fn mistakes(&self) -> Vec<String> {
+        let sources = Sources::from_texts([("case.nlog", self.text())]);
+        let diagnostics = nlog::compile(&sources).diagnostics.into_iter();
+        let errors = diagnostics.filter(|diagnostic| diagnostic.severity == nlog::Severity::Error);
+        let text = self.text();
+        let line = |line: u32| text.lines().nth(line as usize - 1).unwrap_or_default();
+        errors.map(|error| format!("{error}\n    {}", line(error.line))).collect()
+    }
+
+    /// Which of the language's parts are in the program, for a tally.
+    pub(crate) fn features(&self) -> Vec<&'static str> {
+        let text = self.text();
+        let features = [
+            ("default ", "defaults"),
+            ("= enum", "enumerations"),
+            ("= record", "records"),
+            ("opt<", "optional values"),
+            ("function ", "functions"),
+            ("match{", "match literals"),
+            ("actions[", "actions literals"),
+            ("(c0:", "named terms"),
+            ("const ", "constants"),
+            ("= int;", "aliases"),
+        ];
+        features.into_iter().filter(|(sign, _)| text.contains(sign)).map(|(_, name)| name).collect()
     }
 
     /// The program, if it compiles: cut-down ones may not.
@@ -205,10 +237,18 @@ impl Case {
                 });
             }
         }
+        for at in 0..self.words.len() {
+            add(&|case| {
+                case.words.remove(at);
+            });
+        }
         for at in 0..self.rules.len() {
             add(&|case| {
                 case.rules.remove(at);
             });
+            if self.rules[at].default {
+                add(&|case| case.rules[at].default = false);
+            }
             for item in 0..self.rules[at].body.len() {
                 add(&|case| {
                     case.rules[at].body.remove(item);
@@ -219,7 +259,9 @@ impl Case {
             add(&|case| {
                 case.declarations.remove(at);
             });
-            add(&|case| case.declarations[at].key = None);
+            if self.declarations[at].key.is_some() {
+                add(&|case| case.declarations[at].key = None);
+            }
         }
         for at in 0..self.history.len() {
             for change in 0..self.history[at].len() {
@@ -245,6 +287,25 @@ impl Case {
     }
 }
 
+fn declaration(
+    random: &mut Random,
+    known: &Vocabulary,
+    name: String,
+    role: Role,
+    columns: Vec<Type>,
+    keyed: bool,
+) -> Declaration {
+    let key = keyed.then(|| {
+        let mut key: Vec<usize> = (0..columns.len()).filter(|_| random.chance(50)).collect();
+        if key.is_empty() {
+            key.push(random.below(columns.len() as u64) as usize);
+        }
+        key
+    });
+    let types = columns.iter().map(|ty| known.types.name(random, ty)).collect();
+    Declaration { name, role, columns, types, key }
+}
+
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text())?;
@@ -257,196 +318,5 @@ impl fmt::Display for Case {
             }
         }
         Ok(())
-    }
-}
-
-/// Writes a rule.
-struct Writer<'a> {
-    random: &'a mut Random,
-    tables: &'a [Declaration],
-    bound: Vec<(String, Type)>,
-    /// How many names were made up.
-    names: usize,
-}
-
-impl<'a> Writer<'a> {
-    fn new(random: &'a mut Random, tables: &'a [Declaration]) -> Self {
-        Writer { random, tables, bound: Vec::new(), names: 0 }
-    }
-
-    fn rule(mut self, head: &str, columns: &[Type]) -> Rule {
-        let mut body = Vec::new();
-        let atoms = [0, 1, 1, 1, 2, 2, 2, 3, 3, 4][self.random.below(10) as usize];
-        for _ in 0..atoms {
-            body.push(self.atom());
-        }
-        for _ in 0..[0, 0, 1, 1, 2, 3][self.random.below(6) as usize] {
-            body.push(self.item());
-        }
-        // The order of a body means nothing: let it say nothing.
-        for at in (1..body.len()).rev() {
-            let other = self.random.below(at as u64 + 1) as usize;
-            body.swap(at, other);
-        }
-        let aggregates = !self.bound.is_empty() && self.random.chance(25);
-        let terms: Vec<String> = columns.iter().map(|ty| self.head_term(*ty, aggregates)).collect();
-        Rule { head: format!("{head}({})", terms.join(", ")), body }
-    }
-
-    fn atom(&mut self) -> String {
-        let table = self.random.pick(self.tables).clone();
-        let mut terms = Vec::new();
-        // Expressions over variables of other atoms, not of this one, which would be a mere filter.
-        let others = self.bound.clone();
-        for ty in &table.columns {
-            let term = match self.random.below(100) {
-                0..12 => "_".to_owned(),
-                12..20 => self.constant(*ty).unwrap_or_else(|| "_".to_owned()),
-                20..30 if *ty == Type::Int => self.integer_over(&others),
-                30..70 => match self.variable(*ty) {
-                    Some(variable) => variable,
-                    None => self.fresh(*ty),
-                },
-                _ => self.fresh(*ty),
-            };
-            terms.push(term);
-        }
-        format!("{}({})", table.name, terms.join(", "))
-    }
-
-    fn item(&mut self) -> String {
-        match self.random.below(12) {
-            0..3 => {
-                let left = self.integer();
-                let name = self.fresh(Type::Int);
-                format!("{name} = {left}")
-            }
-            3 => match self.variable(Type::String) {
-                Some(text) => {
-                    let name = self.fresh(Type::Int);
-                    format!("{name} = parse_int({text})")
-                }
-                None => "1 == 1".to_owned(),
-            },
-            4 => {
-                let (a, b) = (self.text(), self.text());
-                let name = self.fresh(Type::String);
-                format!("{name} = {a} ++ {b}")
-            }
-            5 => match self.variable(Type::IntSet) {
-                Some(set) => {
-                    let name = self.fresh(Type::Int);
-                    format!("element({set}, {name})")
-                }
-                None => "0 <= 1".to_owned(),
-            },
-            6 => match self.variable(Type::IntList) {
-                Some(list) => {
-                    let (rank, name) = (self.fresh(Type::Int), self.fresh(Type::Int));
-                    format!("element_at({list}, {rank}, {name})")
-                }
-                None => "2 > 1".to_owned(),
-            },
-            7 => {
-                let (a, b) = (self.text(), self.text());
-                format!("{a} {} {b}", self.random.pick(&["!=", "<=", "=="]))
-            }
-            _ => {
-                let (a, b) = (self.integer(), self.integer());
-                format!("{a} {} {b}", self.random.pick(&["==", "!=", "<", "<=", ">", "==", "=="]))
-            }
-        }
-    }
-
-    fn head_term(&mut self, ty: Type, aggregates: bool) -> String {
-        if aggregates && self.random.chance(60) {
-            let any = self.bound.clone();
-            let (other, _) = self.random.pick(&any).clone();
-            let integer = self.integer();
-            return match ty {
-                Type::Int => match self.random.below(7) {
-                    0 => "count()".to_owned(),
-                    1 => format!("count({other})"),
-                    2 => format!("min({integer})"),
-                    3 => format!("max({integer})"),
-                    4 => format!("sum({integer})"),
-                    5 => format!("sum({integer}, {other})"),
-                    _ => format!("arg_{}({other}, {integer})", self.random.pick(&["min", "max"])),
-                },
-                Type::String => match self.variable(Type::String) {
-                    Some(text) => format!("arg_{}({other}, {text})", self.random.pick(&["min", "max"])),
-                    None => "\"\"".to_owned(),
-                },
-                Type::IntSet => format!("set({integer})"),
-                Type::IntList => format!("list({integer})"),
-            };
-        }
-        match ty {
-            Type::Int if self.random.chance(25) => self.integer(),
-            Type::String if self.random.chance(15) => self.text() + " ++ " + &self.text(),
-            _ => match (self.variable(ty), ty) {
-                (Some(variable), _) => variable,
-                (None, Type::Int) => self.integer(),
-                (None, Type::String) => self.text(),
-                (None, Type::IntSet) => format!("set({})", self.integer()),
-                (None, Type::IntList) => format!("list({})", self.integer()),
-            },
-        }
-    }
-
-    fn fresh(&mut self, ty: Type) -> String {
-        self.names += 1;
-        let name = format!("v{}", self.names);
-        self.bound.push((name.clone(), ty));
-        name
-    }
-
-    fn variable(&mut self, ty: Type) -> Option<String> {
-        let fit: Vec<String> =
-            self.bound.iter().filter(|(_, of)| *of == ty).map(|(name, _)| name.clone()).collect();
-        (!fit.is_empty()).then(|| self.random.pick(&fit).clone())
-    }
-
-    fn constant(&mut self, ty: Type) -> Option<String> {
-        match ty {
-            Type::Int => Some(self.random.pick(&INTEGERS[..9]).to_string()),
-            Type::String => Some(format!("{:?}", self.random.pick(&TEXTS))),
-            Type::IntSet | Type::IntList => None,
-        }
-    }
-
-    fn integer(&mut self) -> String {
-        let bound = self.bound.clone();
-        self.integer_over(&bound)
-    }
-
-    fn integer_over(&mut self, bound: &[(String, Type)]) -> String {
-        let fit: Vec<&String> =
-            bound.iter().filter(|(_, ty)| *ty == Type::Int).map(|(name, _)| name).collect();
-        let operand = |random: &mut Random| {
-            if fit.is_empty() || random.chance(15) {
-                random.pick(&INTEGERS[..9]).to_string()
-            } else {
-                (*random.pick(&fit)).clone()
-            }
-        };
-        let (a, b) = (operand(self.random), operand(self.random));
-        match self.random.below(12) {
-            0..4 => a,
-            4..6 => format!("{a} + {b}"),
-            6 => format!("({a} - {b})"),
-            7 => format!("({a} / {b})"),
-            8 => format!("({a} * {b})"),
-            9 => format!("({a} ^ {b})"),
-            10 => format!("(if {a} < {b} then {b} - {a} else {b})"),
-            _ => format!("max_of({a}, {b})"),
-        }
-    }
-
-    fn text(&mut self) -> String {
-        match self.variable(Type::String) {
-            Some(variable) if self.random.chance(80) => variable,
-            _ => format!("{:?}", self.random.pick(&TEXTS)),
-        }
     }
 }

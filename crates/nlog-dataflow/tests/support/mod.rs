@@ -33,6 +33,12 @@ impl Random {
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len() as u64) as usize]
     }
+
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
 }
 
 /// The seeds to run: so many from 1 on; with `NLOG_CASES=n` n of them; with `NLOG_SEED=s` s alone.
@@ -93,6 +99,13 @@ impl Runs {
             txn: 0,
             tables: tables.clone(),
         }
+    }
+
+    /// One more evaluator, of a program that means the same.
+    pub(crate) fn add(&mut self, name: &str, program: Arc<Program>, attribute: bool) {
+        let options = Options { workers: 1, observe: self.tables.clone(), attribute };
+        self.evaluators.push(Box::new(Dataflow::new(program, options).expect("it starts")));
+        self.names.push(name.to_owned());
     }
 
     /// Runs a transaction everywhere; the reference's line.

@@ -28,18 +28,18 @@ pub(crate) struct Declared {
 impl Declared {
     pub(crate) fn random(random: &mut Random) -> Self {
         let mut declared = Declared::default();
-        for number in 0..random.below(3) {
+        for number in 0..random.below(up_to()) {
             let members = ["a", "b", "c", "1"][..2 + random.below(3) as usize].iter();
             let members = members.map(|member| (*member).to_owned()).collect();
             let enumeration = Enumeration { name: format!("e{number}"), members };
             declared.enumerations.push(Type::Enum(Arc::new(enumeration)));
         }
-        for number in 0..random.below(3) {
+        for number in 0..random.below(up_to()) {
             let fields = (0..=random.below(3)).map(|at| (format!("f{at}"), declared.column(random)));
             let record = Record { name: format!("r{number}"), fields: fields.collect() };
             declared.records.push(Type::Record(Arc::new(record)));
         }
-        declared.aliases = (0..random.below(2)).map(|number| format!("a{number}")).collect();
+        declared.aliases = (0..random.below(up_to().min(2))).map(|number| format!("a{number}")).collect();
         declared
     }
 
@@ -157,4 +157,9 @@ pub(crate) fn written(random: &mut Random, ty: &Type) -> String {
         }
         _ => value(random, ty).to_string(),
     }
+}
+
+pub(crate) fn up_to() -> u64 {
+    let sources = nlog::Sources::from_texts([("t.nlog", "type e = enum {a}; output table t(x: e); t(\"a\");")]);
+    if nlog::compile(&sources).program.is_some() { 3 } else { 1 }
 }

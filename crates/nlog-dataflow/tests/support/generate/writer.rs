@@ -35,7 +35,7 @@ impl Vocabulary {
             statements.push(format!("const {name}: {ty} = {};", written(random, &ty)));
             known.constants.push((name, ty));
         }
-        for number in 0..random.below(3) {
+        for number in 0..random.below(super::domain::up_to()) {
             let parameters: Vec<(String, Type)> =
                 (0..random.below(3)).map(|at| (format!("p{at}"), known.types.column(random))).collect();
             let result = known.types.column(random);
@@ -137,13 +137,14 @@ impl<'a> Writer<'a> {
                 let ty = self.known.types.column(self.random);
                 let value = self.expression(&ty, 2);
                 // The type has to be known where the variable is defined.
-                let value = if needs_type(&value) { self.constant(&Type::Int) } else { value };
-                let ty = if value.parse::<i64>().is_ok() { Type::Int } else { ty };
+                let (ty, value) =
+                    if needs_type(&value) { (Type::Int, self.integer()) } else { (ty, value) };
                 let name = self.fresh(&ty);
                 format!("{name} = {value}")
             }
             5..7 => self.several(),
-            7..9 => self.condition(1),
+            // In brackets, or a function would be an atom with its result.
+            7..9 => format!("({})", self.condition(1)),
             _ => {
                 let (a, b) = (self.integer(), self.integer());
                 format!("{a} {} {b}", self.random.pick(&["==", "!=", "<", "<=", ">", "==", "=="]))
@@ -157,7 +158,7 @@ impl<'a> Writer<'a> {
             .filter(|function| function.name.starts_with(|c: char| c.is_ascii_alphabetic()))
             .filter(|function| function.multiplicity != Multiplicity::One && !function.variadic)
             .collect();
-        let function = Arc::clone(self.random.pick(&functions));
+        let function = Arc::clone(self.random.pick::<&Arc<Function>>(&functions));
         let mut types = HashMap::new();
         let parameters: Vec<Type> =
             function.parameters.iter().map(|parameter| self.instance(&parameter.shape, &mut types)).collect();
@@ -365,11 +366,11 @@ impl<'a> Writer<'a> {
         if functions.is_empty() {
             return self.operand(ty);
         }
-        let mut function = Arc::clone(self.random.pick(&functions));
+        let mut function = Arc::clone(self.random.pick::<&Arc<Function>>(&functions));
         for _ in 0..2 {
             // Histories of refusals tell little.
             if function.may_fail {
-                function = Arc::clone(self.random.pick(&functions));
+                function = Arc::clone(self.random.pick::<&Arc<Function>>(&functions));
             }
         }
         let mut types = HashMap::new();
