@@ -1,4 +1,4 @@
-//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask bench`.
+//! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`.
 //!
 //! Each prepares the machine itself ([`setup`]) and then runs what the workspace holds; nothing here knows how Weft
 //! works but what the lab needs, so that it builds in seconds.
@@ -33,6 +33,12 @@ enum Task {
         /// Passed on to `cargo test`, such as `-p nlog` or a test's name
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// The nightly size of what is random: programs and histories in dataflow and reference, in a release build
+    Soak {
+        /// How many programs with their histories
+        #[arg(long, default_value_t = 10_000)]
+        cases: u64,
     },
     /// Speed and memory, ours and the baselines side by side, in a release build
     Bench {
@@ -82,6 +88,10 @@ fn run(task: Task) -> Result<()> {
                 without_open_vswitch(why);
             }
             result
+        }
+        Task::Soak { cases } => {
+            let soak = ["test", "--release", "--package", "nlog-dataflow", "--test", "random"];
+            cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some(("NLOG_CASES", &cases.to_string())))
         }
         Task::Bench { arguments } => {
             setup::open_vswitch()?;

@@ -68,8 +68,7 @@ impl fmt::Display for Declaration {
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default = if self.default { "default " } else { "" };
-        let body =
-            if self.body.is_empty() { String::new() } else { format!(" :- {}", self.body.join(", ")) };
+        let body = if self.body.is_empty() { String::new() } else { format!(" :- {}", self.body.join(", ")) };
         write!(f, "{default}{}{body};", self.head)
     }
 }

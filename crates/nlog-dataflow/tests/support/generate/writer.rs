@@ -35,7 +35,7 @@ impl Vocabulary {
             statements.push(format!("const {name}: {ty} = {};", written(random, &ty)));
             known.constants.push((name, ty));
         }
-        for number in 0..random.below(super::domain::up_to()) {
+        for number in 0..random.below(3) {
             let parameters: Vec<(String, Type)> =
                 (0..random.below(3)).map(|at| (format!("p{at}"), known.types.column(random))).collect();
             let result = known.types.column(random);
@@ -137,8 +137,7 @@ impl<'a> Writer<'a> {
                 let ty = self.known.types.column(self.random);
                 let value = self.expression(&ty, 2);
                 // The type has to be known where the variable is defined.
-                let (ty, value) =
-                    if needs_type(&value) { (Type::Int, self.integer()) } else { (ty, value) };
+                let (ty, value) = if needs_type(&value) { (Type::Int, self.integer()) } else { (ty, value) };
                 let name = self.fresh(&ty);
                 format!("{name} = {value}")
             }
@@ -208,7 +207,8 @@ impl<'a> Writer<'a> {
                 },
             };
         }
-        if self.random.chance(70)
+        let of_flows = matches!(ty, Type::Match | Type::Actions);
+        if self.random.chance(if of_flows { 20 } else { 70 })
             && let Some(variable) = self.variable(ty)
         {
             return variable;
@@ -231,10 +231,8 @@ impl<'a> Writer<'a> {
 
     /// A constant, by its name or written out.
     fn constant(&mut self, ty: &Type) -> String {
-        let named: Vec<String> = (self.known.constants.iter())
-            .filter(|(_, of)| of == ty)
-            .map(|(name, _)| name.clone())
-            .collect();
+        let named: Vec<String> =
+            (self.known.constants.iter()).filter(|(_, of)| of == ty).map(|(name, _)| name.clone()).collect();
         if !named.is_empty() && self.random.chance(50) {
             return self.random.pick(&named).clone();
         }
@@ -253,7 +251,8 @@ impl<'a> Writer<'a> {
 
     /// An expression of a type that is known where it stands.
     pub(crate) fn expression(&mut self, ty: &Type, depth: usize) -> String {
-        if depth == 0 || self.random.chance(40) {
+        let of_flows = matches!(ty, Type::Match | Type::Actions);
+        if depth == 0 || self.random.chance(if of_flows { 10 } else { 40 }) {
             return self.operand(ty);
         }
         match self.random.below(20) {
@@ -375,6 +374,9 @@ impl<'a> Writer<'a> {
         }
         let mut types = HashMap::new();
         unify(&function.results[0].shape, ty, &mut types);
+        if types.values().any(|ty| matches!(ty, Type::Opt(_))) {
+            return self.operand(ty);
+        }
         let arguments: Vec<String> = (function.parameters.iter())
             .map(|parameter| {
                 let ty = self.instance(&parameter.shape, &mut types);
@@ -407,7 +409,9 @@ impl<'a> Writer<'a> {
             Shape::Any(number) => {
                 let ty = types.get(number).cloned();
                 ty.unwrap_or_else(|| {
-                    let of_bound: Vec<Type> = self.bound.iter().map(|(_, ty)| ty.clone()).collect();
+                    // An optional value of an optional one is no type.
+                    let of_bound = self.bound.iter().map(|(_, ty)| ty.clone());
+                    let of_bound: Vec<Type> = of_bound.filter(|ty| !matches!(ty, Type::Opt(_))).collect();
                     let ty =
                         if of_bound.is_empty() { Type::Int } else { self.random.pick(&of_bound).clone() };
                     types.insert(*number, ty.clone());
