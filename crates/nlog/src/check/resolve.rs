@@ -312,13 +312,13 @@ impl<'a, 's> Resolver<'a, 's> {
                 continue;
             };
             let term = self.term(&argument.value, true);
-            self.expect_column(&term, &argument.value, column, &declared.name.name);
+            self.expect_column(&term, column, &declared.name.name);
             terms.push(term);
         }
         Some(ItemIr::Table(table, terms))
     }
 
-    pub(super) fn expect_column(&mut self, term: &Term, value: &Expr, column: &Column<'_>, table: &str) {
+    pub(super) fn expect_column(&mut self, term: &Term, column: &Column<'_>, table: &str) {
         let Some(ty) = &column.ty else {
             self.excused = true;
             return;
@@ -333,7 +333,6 @@ impl<'a, 's> Resolver<'a, 's> {
                 self.expect(&node, wanted, &what, Some(column.type_span));
             }
             Term::Node(node) => {
-                debug_assert_eq!(node.span, value.span);
                 self.expect(node, wanted, &what, Some(column.type_span));
             }
         }

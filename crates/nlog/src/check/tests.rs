@@ -197,7 +197,7 @@ impl Resolver<'_, '_> {
             };
             let node = self.expr(&argument.value);
             let term = Term::Node(node);
-            self.expect_column(&term, &argument.value, column, &call.name.name);
+            self.expect_column(&term, column, &call.name.name);
             terms.push(Some(term));
         }
         self.settle_calls();
