@@ -207,3 +207,26 @@ fn tables_come_before_what_reads_them() {
     assert!(place("e") < place("z") && place("z") < place("y") && place("y") < place("out"));
     assert_eq!(program.order.len(), program.schema.len());
 }
+
+#[test]
+fn rules_of_a_table_with_defaults_keep_their_fingerprints() {
+    let ordinary = "k(a, 1) :- e(a, _);";
+    let alone = program(&format!("output table k(a: int, b: int) key(a); {ordinary}"));
+    let defaults = "default k(b, 0) :- e(_, b); default k(7, 0);";
+    let both = program(&format!("output table k(a: int, b: int) key(a); {ordinary} {defaults}"));
+    let k = both.schema.find("k").unwrap();
+    let rules: Vec<(&str, u64)> = both.rules_of(k).map(|(_, rule)| (&*rule.text, rule.fingerprint)).collect();
+    let mut texts: Vec<&str> = rules.iter().map(|(text, _)| *text).collect();
+    texts.sort_unstable();
+    assert_eq!(texts, ["default k(7, 0);", "default k(b, 0) :- e(_, b);", ordinary]);
+    // What an ordinary rule is known by does not change when defaults come.
+    let of_ordinary = alone.rules.iter().find(|rule| *rule.text == *ordinary).unwrap().fingerprint;
+    assert!(rules.contains(&(ordinary, of_ordinary)));
+    // The tables made for it stand beside it in the order of names, and nobody finds them.
+    let hidden = both.schema.iter().filter(|(_, table)| table.role == nlog_data::Role::Hidden);
+    for (id, table) in hidden {
+        assert_eq!((both.schema.shown(id), both.schema.find(&table.name)), (k, None));
+    }
+    assert_eq!(both.schema.len(), alone.schema.len() + 4);
+    assert_eq!(both.order.len(), both.schema.len());
+}
