@@ -608,7 +608,7 @@ fn values_of_other_types_than_the_declared_are_mismatches() {
         ("endpoint", r#"["a",1,"gre"]"#),
         ("endpoint", r#"{"host":"a","port":1,"encap":"vxlan"}"#),
         ("endpoint", "null"),
-        ("link", r#"[null,null]"#),
+        ("link", r"[null,null]"),
         ("set<endpoint>", r#"[["a",1,"gre"]]"#),
     ] {
         let program = format!("{DECLARED} input table i(x: {ty}); output table o(x: {ty}); o(x) :- i(x);");
