@@ -97,7 +97,7 @@ fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let before = &error.as_bytes()[..at];
-        let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let line = before.split(|byte| *byte == b'\n').count();
         let byte = error.as_bytes()[at];
         say(format_args!(
             "error[syntax]: {name}:{line}: the file is not UTF-8: byte {byte:#04x} on this line"
