@@ -218,7 +218,9 @@ impl Story {
         let commands = commands(block)?;
         let mut failures = Vec::new();
         for (at, command) in commands.iter().enumerate() {
-            let outcome = shell.run(&command.text)?;
+            let outcome = shell.run(&command.text);
+            let outcome =
+                outcome.map_err(|error| format!("`{}`: {error}{}", command.text, logs(&self.folder)))?;
             let place = block.line + 1 + command.prints_at;
             if !matches(command.prints, &outcome.lines) {
                 if self.bless {
@@ -242,6 +244,21 @@ impl Story {
         }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     }
+}
+
+/// The ends of the logs in a folder: what a command waits for in vain may be told there.
+fn logs(folder: &Path) -> String {
+    let mut text = String::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let log = fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let end = lines[lines.len().saturating_sub(30)..].join("\n");
+            text += &format!("\nthe end of {}:\n{end}", path.display());
+        }
+    }
+    text
 }
 
 /// A command of a block and the lines that it should print.
