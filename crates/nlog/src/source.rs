@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,6 +108,13 @@ impl SourceFile {
     /// Line and column of a byte, both from 1, the column in Unicode scalar values. A byte order mark has no width.
     pub fn position(&self, offset: u32) -> (u32, u32) {
         self.lines.position(&self.text, offset as usize)
+    }
+
+    /// The bytes of the lines that the span touches, without the last line break (LF or CR LF).
+    pub(crate) fn lines_around(&self, span: Span) -> Range<usize> {
+        let lines = self.lines.around(self.text.len(), span.start..span.end);
+        let carriage_return = self.text.as_bytes()[lines.clone()].ends_with(b"\r");
+        lines.start..lines.end - usize::from(carriage_return)
     }
 }
 
@@ -371,6 +379,18 @@ impl LineIndex {
             characters.push(count);
         }
         LineIndex { starts, characters }
+    }
+
+    /// The bytes of the lines that the bytes are in, without the last line feed.
+    fn around(&self, length: usize, bytes: Range<u32>) -> Range<usize> {
+        let line_of = |at: u32| self.starts.partition_point(|&start| start <= at);
+        let start = match line_of(bytes.start) {
+            // A byte order mark belongs to the first line.
+            0 | 1 => 0,
+            line => self.starts[line - 1] as usize,
+        };
+        let end = self.starts.get(line_of(bytes.end).max(1)).map_or(length, |&next| next as usize - 1);
+        start..end
     }
 
     fn position(&self, text: &str, offset: usize) -> (u32, u32) {

@@ -73,9 +73,12 @@ impl Resolver<'_, '_> {
         let template = match template(literal, &terms) {
             Ok(template) => template,
             Err(errors) => {
-                // What a literal lacks may be in the part that is at fault.
-                let follows =
-                    |error: &TemplateError| literal.faulty && error.problem == Problem::Prerequisite;
+                // What a literal lacks may be in the part that is at fault, and types were compared already.
+                let follows = |error: &TemplateError| match error.problem {
+                    Problem::Prerequisite => literal.faulty,
+                    Problem::Type => self.failed,
+                    _ => false,
+                };
                 let errors = errors.into_iter().filter(|error| !follows(error));
                 let errors: Vec<(TemplateError, Span)> = errors
                     .map(|error| (error.clone(), place(literal, &error).unwrap_or(node.span)))

@@ -313,7 +313,6 @@ impl Part {
     }
 }
 
-/// How an argument looks before it has a meaning.
 /// The values in actions: what is neither the name of an action nor that of a field.
 pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
     let mut values = Vec::new();
@@ -333,6 +332,7 @@ pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
     values
 }
 
+/// How an argument looks before it has a meaning.
 pub(super) fn shape(expr: &Expr) -> Shape<'_> {
     match &expr.kind {
         ExprKind::Name(name) => Shape::Name(name),

@@ -25,6 +25,9 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("u64", "int"),
 ];
 
+/// Names longer than this are compared with no other: that takes time by the square of the length.
+const LONGEST: usize = 100;
+
 /// The nearest of the names, if it is near enough to be a slip; of several the first.
 pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&'a str> = names.into_iter().collect();
@@ -35,6 +38,9 @@ pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) 
     let known = synonym.and_then(|own| names.iter().find(|candidate| **candidate == own));
     if let Some(found) = same_case.or(known) {
         return Some(found);
+    }
+    if name.len() > LONGEST {
+        return None;
     }
     let limit = (name.chars().count() / 3).clamp(1, 3);
     let mut best: Option<(usize, &str)> = None;
@@ -90,6 +96,12 @@ mod tests {
         assert_eq!(nearest("boolean", ["bool", "int"]), Some("bool"));
         assert_eq!(nearest("Integer", ["bool", "int"]), Some("int"));
         assert_eq!(nearest("boolean", ["log_port"]), None, "where no type is wanted");
+    }
+
+    #[test]
+    fn enormous_names_take_no_time() {
+        let (a, b) = ("a".repeat(1_000_000), "b".repeat(1_000_000));
+        assert_eq!(nearest(&a, [b.as_str()]), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 
 use super::{Diagnostic, Severity};
-use crate::source::{SourceFile, Sources};
+use crate::source::Sources;
 use crate::syntax::ast::Span;
 
 /// Whether to use colour.
@@ -77,7 +77,7 @@ fn windows<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Vec<Window<'a>>
     let mut windows: Vec<Window<'a>> = Vec::new();
     for mark in std::iter::once(primary).chain(context) {
         let span = mark.0;
-        let lines = lines_around(sources.file(span.file), span);
+        let lines = sources.file(span.file).lines_around(span);
         let near = windows.iter_mut().find(|window| {
             let start = window.lines.start.min(lines.start);
             let end = window.lines.end.max(lines.end);
@@ -92,14 +92,4 @@ fn windows<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Vec<Window<'a>>
         }
     }
     windows
-}
-
-/// The bytes of the lines that the span touches, without the last line break (LF or CR LF).
-fn lines_around(file: &SourceFile, span: Span) -> Range<usize> {
-    let text = file.text.as_bytes();
-    let start = text[..span.start as usize].iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let end = text[span.end as usize..].iter().position(|&byte| byte == b'\n');
-    let end = end.map_or(text.len(), |at| span.end as usize + at);
-    let carriage_return = text[start..end].ends_with(b"\r");
-    start..end - usize::from(carriage_return)
 }

@@ -36,7 +36,8 @@ pub enum Wants {
     Text,
 }
 
-const ANY: &[Kind] = &[Kind::Int, Kind::Mac, Kind::Ip];
+/// What a value can be of which nobody knows what it is for.
+const ANY: &[Kind] = &[Kind::Int, Kind::Mac, Kind::Ip, Kind::Net, Kind::Text];
 const INT: &[Kind] = &[Kind::Int];
 const IP: &[Kind] = &[Kind::Ip];
 
@@ -245,7 +246,7 @@ impl Call {
                         return Err(TemplateError::new(Problem::Argument, message, remedy));
                     }
                 };
-                let of = field::subfield(field::field(name)?, bits)?;
+                let of = field::subfield(field::action_field(name)?, bits)?;
                 if written {
                     self.check_writable(of.field())?;
                 }

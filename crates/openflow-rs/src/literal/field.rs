@@ -77,12 +77,31 @@ pub(super) fn match_name(name: &str) -> Result<Name, TemplateError> {
 }
 
 /// The field of this name.
-pub(super) fn field(name: &str) -> Result<Field, TemplateError> {
-    Field::from_name(name).ok_or_else(|| {
-        let names = field_names().map(|known| known.name);
-        let remedy = remedy(name, names, "ovs-fields(7) lists the names of fields");
-        TemplateError::new(Problem::UnknownField, format!("`{name}` is no field"), remedy).name()
+fn field(name: &str) -> Result<Field, TemplateError> {
+    Field::from_name(name).ok_or_else(|| unknown(name, field_names()))
+}
+
+/// The field of this name, for an action: it has no protocol that could tell which field a shared name means.
+pub(super) fn action_field(name: &str) -> Result<Field, TemplateError> {
+    let own = |known: &FieldName| known.field.is_some() && Field::from_name(known.name).is_some();
+    Field::from_name(name).ok_or_else(|| match (name, match_name(name)) {
+        ("dl_vlan", _) => only_in_matches(name, "write vlan_vid: 4096 + the id"),
+        ("dl_vlan_pcp", _) => only_in_matches(name, "write vlan_pcp"),
+        ("tp_src", _) => only_in_matches(name, "write tcp_src, udp_src or sctp_src"),
+        ("tp_dst", _) => only_in_matches(name, "write tcp_dst, udp_dst or sctp_dst"),
+        (_, Ok(_)) => only_in_matches(name, "ovs-fields(7) lists the names of fields"),
+        (_, Err(_)) => unknown(name, field_names().filter(own)),
     })
+}
+
+fn only_in_matches(name: &str, remedy: &str) -> TemplateError {
+    TemplateError::new(Problem::UnknownField, format!("`{name}` means something in a match alone"), remedy)
+        .name()
+}
+
+fn unknown(name: &str, known: impl Iterator<Item = FieldName>) -> TemplateError {
+    let remedy = remedy(name, known.map(|known| known.name), "ovs-fields(7) lists the names of fields");
+    TemplateError::new(Problem::UnknownField, format!("`{name}` is no field"), remedy).name()
 }
 
 /// Every name that a match takes, the words included.
@@ -110,7 +129,8 @@ pub(super) fn subfield(field: Field, bits: Option<(u16, u16)>) -> Result<Subfiel
     let width = field.bits();
     let count = last.checked_sub(first).and_then(|n| n.checked_add(1));
     count.and_then(|count| Subfield::new(field, first, count).ok()).ok_or_else(|| {
-        let message = format!("{field} has no bits {first}..{last}");
+        let which = if first == last { format!("bit {first}") } else { format!("bits {first}..{last}") };
+        let message = format!("{field} has no {which}");
         TemplateError::new(
             Problem::Range,
             message,
@@ -208,7 +228,7 @@ pub(super) fn bits_of(to: Subfield, value: Value) -> Option<(Subfield, u128, Opt
         }
     };
     let max = if whole { to.field().max_value() } else { u128::MAX >> (128 - to.bits()) };
-    (bits <= max).then_some((to, bits, mask))
+    (bits & !max == 0).then_some((to, bits, mask))
 }
 
 /// "300 does not fit `nw_ttl`, which has 8 bits", without the quotes of code.
@@ -217,7 +237,13 @@ pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
     let bits = if width == 1 { "bit" } else { "bits" };
     match value {
         Value::Int(n) if n >= 0 && (n as u128) < 1 << width.min(64) && to == Subfield::whole(field) => {
-            format!("{value} does not fit {name}: the greatest value is {}", field.max_value())
+            format!("{value} does not fit {name}, whose bits are those of {:#x}", field.max_value())
+        }
+        Value::Ip(IpAddr::V4(_)) | Value::Net(IpAddr::V4(_), _) if width == 128 => {
+            format!("{value} is an IPv4 address, and {name} takes IPv6")
+        }
+        Value::Ip(IpAddr::V6(_)) | Value::Net(IpAddr::V6(_), _) if width == 32 => {
+            format!("{value} is an IPv6 address, and {name} takes IPv4")
         }
         _ => format!("{value} does not fit {name}, which has {width} {bits}"),
     }

@@ -18,7 +18,8 @@ fn distance(a: &str, b: &str) -> usize {
 /// The name that `given` was probably meant to be.
 pub(super) fn nearest<'a>(given: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let most = (given.len() / 3).max(1);
-    let ranked = known.map(|name| (distance(given, name), name)).filter(|(edits, _)| *edits <= most);
+    let lower = given.to_ascii_lowercase();
+    let ranked = known.map(|name| (distance(&lower, name), name)).filter(|(edits, _)| *edits <= most);
     ranked.min().map(|(_, name)| name)
 }
 
@@ -37,6 +38,7 @@ fn close_names_are_found_and_far_ones_are_not() {
     assert_eq!(nearest("resubmitt", known()), Some("resubmit"));
     assert_eq!(nearest("ouput", known()), Some("output"));
     assert_eq!(nearest("sett", known()), Some("set"));
+    assert_eq!(nearest("RESUBMIT", known()), Some("resubmit"));
     assert_eq!(nearest("frobnicate", known()), None);
     assert_eq!(distance("kitten", "sitting"), 3);
 }

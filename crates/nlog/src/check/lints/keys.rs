@@ -184,6 +184,10 @@ impl Search<'_, '_, '_> {
                  sure of it: # weft: allow(key-clash): how"
             }
             (false, true) => "remove one of the facts, or correct its key",
+            (false, false) if rules[number].source.default.is_some() => {
+                "give the key different constants, or let an ordinary rule override one of the defaults; if the data \
+                 make sure of it: # weft: allow(key-clash): how"
+            }
             (false, false) => {
                 "give the key different constants, or make one of the rules a `default` that gives way; if the \
                  data make sure of it: # weft: allow(key-clash): how"
