@@ -236,10 +236,14 @@ impl Resolver<'_, '_> {
     fn none_fits(&mut self, number: usize) {
         let site = &self.sites[number];
         let (name, span) = (site.name.clone(), site.span);
-        let result = site.terms.last().copied();
-        let arguments = site.terms.len() - 1;
+        let functions = self.scope.declarations.functions(&name.name);
+        // Of an atom that is a condition, all terms are arguments.
+        let meant = Candidate::of_atom(functions, site.terms.len());
+        let arguments = meant.iter().map(|candidate| candidate.arguments).min();
+        let arguments = arguments.unwrap_or(site.terms.len() - 1);
         let known: Vec<String> =
             site.terms.iter().take(arguments).map(|&term| self.types.show(term)).collect();
+        let result = site.terms.get(arguments).copied();
         let message = format!("no `{}` takes {}", name.name, known.join(" and "));
         let message = match result.filter(|&result| !self.types.is_free(result)) {
             Some(result) => format!("{message} and gives {}", self.types.show(result)),

@@ -195,7 +195,7 @@ impl Resolver<'_, '_> {
             self.failed = true;
         } else if !self.failed {
             let text = self.quote(span);
-            let help = "use it where a type is known: a column, or a function's argument";
+            let help = "use it where a type is known: a column, a function's argument, or a constant declared with its type";
             self.report(Code::AmbiguousType, span, format!("nothing tells of which type {text} is"), help);
         }
     }
