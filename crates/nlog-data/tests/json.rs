@@ -110,6 +110,7 @@ fn schema() -> Schema {
         table("b", Role::Input, &[("ips", Type::set(Type::Ip)), ("net", Type::Net)]),
         table("m", Role::Input, &[("mac", Type::Mac), ("match", Type::Match), ("actions", Type::Actions)]),
         table("out", Role::Output, &[("x", Type::Int)]),
+        table("on", Role::Input, &[]),
     ])
 }
 
@@ -333,6 +334,11 @@ fn faults_name_table_row_and_column() {
         r#"{"insert":{"a":[[1,"x"],[1]]}}"#,
         ErrorCode::Arity,
         "table a: row 2 of insert has 1 value, the table has 2 columns: n, s",
+    );
+    refused(
+        r#"{"insert":{"on":[[],[true]]}}"#,
+        ErrorCode::Arity,
+        "table on: row 2 of insert has 1 value, the table has no columns",
     );
     refused(
         r#"{"delete":{"a":[["x",1,2]]}}"#,

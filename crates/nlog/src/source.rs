@@ -319,7 +319,7 @@ impl<'e> Loader<'e> {
                 let before = self.sources.files.len();
                 let found = match self.file(&path, &normal(&path)) {
                     Ok(number) => Some(number),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                    Err(error) if is_no_file(error.kind()) => None,
                     Err(error) => {
                         return Err(LoadError::Import { place: self.sources.place(span), path, error });
                     }
@@ -335,6 +335,12 @@ impl<'e> Loader<'e> {
 /// Whether the file's name is one of files with tests: `NAME.test.nlog`. A folder's program leaves them out.
 pub fn is_test_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".test.nlog"))
+}
+
+/// Whether an error says that the program names no file; others are about the system.
+fn is_no_file(kind: io::ErrorKind) -> bool {
+    use io::ErrorKind as K;
+    matches!(kind, K::NotFound | K::IsADirectory | K::NotADirectory | K::InvalidInput | K::InvalidFilename)
 }
 
 fn io_error(path: &Path, error: io::Error) -> LoadError {

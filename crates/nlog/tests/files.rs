@@ -69,8 +69,8 @@ fn what_cannot_be_read_is_no_diagnostic() {
         matches!(Sources::load(std::slice::from_ref(&missing)), Err(LoadError::Io { path, .. }) if path == missing)
     );
     assert!(matches!(Sources::load(&[root.path()]), Err(LoadError::Empty { .. })));
-    write(root.path(), "main.nlog", "\nimport \"lib\";");
-    fs::create_dir(root.path().join("lib")).unwrap();
+    write(root.path(), "main.nlog", "\nimport \"loop.nlog\";");
+    std::os::unix::fs::symlink("loop.nlog", root.path().join("loop.nlog")).unwrap();
     let error = Sources::load(&[root.path().join("main.nlog")]).unwrap_err();
     assert!(
         matches!(&error, LoadError::Import { place, .. } if (place.line, place.column) == (2, 8)),
@@ -85,6 +85,19 @@ fn an_import_of_nothing_has_its_place() {
     let sources = Sources::load(&[root.path().join("main.nlog")]).unwrap();
     let name = root.path().join("main.nlog").display().to_string();
     assert_eq!(codes(&sources), [format!("{name}:2:10 missing-import")]);
+}
+
+#[test]
+fn an_import_that_can_be_no_file_is_a_mistake_of_the_program() {
+    let root = tempfile::tempdir().unwrap();
+    let long = "x".repeat(5000);
+    for path in ["", ".", "b.nlog/c.nlog", "nul\\u{0}.nlog", long.as_str()] {
+        write(root.path(), "a.nlog", format!("import \"{path}\";\n"));
+        write(root.path(), "b.nlog", "");
+        let sources = Sources::load(&[root.path()]).unwrap();
+        let name = root.path().join("a.nlog").display().to_string();
+        assert_eq!(codes(&sources), [format!("{name}:1:8 missing-import")], "{path:?}");
+    }
 }
 
 #[test]

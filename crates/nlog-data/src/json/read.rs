@@ -258,13 +258,13 @@ impl RowFault {
         match self {
             RowFault::Arity(count) => {
                 let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                let message = format!(
-                    "{place} has {count} {}, the table has {} {}: {}",
-                    if count == 1 { "value" } else { "values" },
-                    names.len(),
-                    if names.len() == 1 { "column" } else { "columns" },
-                    names.join(", ")
-                );
+                let columns = match names.as_slice() {
+                    [] => "no columns".to_owned(),
+                    [name] => format!("1 column: {name}"),
+                    names => format!("{} columns: {}", names.len(), names.join(", ")),
+                };
+                let values = if count == 1 { "value" } else { "values" };
+                let message = format!("{place} has {count} {values}, the table has {columns}");
                 TransactionError::new(ErrorCode::Arity, message)
             }
             RowFault::Mismatch(column, mismatch) => {

@@ -258,6 +258,10 @@ impl<'text> Parser<'text> {
             return Err(Abandoned);
         };
         let (text, range) = (self.text_of(token), token.start as usize..token.end as usize);
+        if let Some((range, help)) = self.foreign(text, range.clone()) {
+            self.error(range.clone(), format!("`{}` is no operator", &self.text[range]), help);
+            return Err(Abandoned);
+        }
         let end = self.previous_end();
         let next_line = self.in_item() && self.text[end..range.start].contains('\n');
         match misspelt(token.kind, text) {
@@ -271,6 +275,27 @@ impl<'text> Parser<'text> {
             }
         }
         Err(Abandoned)
+    }
+
+    /// What stands for something else in other languages, around the next token: where, and what to write here.
+    fn foreign(&self, text: &str, range: Range<usize>) -> Option<(Range<usize>, &'static str)> {
+        let joined = |other: &str| self.text[range.end..].starts_with(other);
+        let after = |other: &str| self.text[..range.start].ends_with(other);
+        let (start, end) = (range.start, range.end);
+        Some(match text {
+            "and" => (range, "conditions of a body are joined by `,`"),
+            "or" => (range, "write a rule for each alternative: a table holds what any of its rules derives"),
+            "in" => {
+                (range, "`contains(set, x)` tests whether x is there, `element(set, x)` goes through all")
+            }
+            ":" if joined("=") => {
+                (start..end + 1, "a head is followed by `:-`; a variable gets its value by `=`")
+            }
+            "<" if joined("-") => (start..end + 1, "a head is followed by `:-`"),
+            ">" if after("<") => (start - 1..end, "what differs is compared by `!=`"),
+            "=" if after("==") => (start - 2..end, "what is equal is compared by `==`"),
+            _ => return None,
+        })
     }
 
     /// Whether the declaration at hand has a token already.

@@ -180,6 +180,11 @@ fn default_rule(p: &mut Parser<'_>) -> Parsed {
 /// `head :- item, …;` or `head;`
 fn rule(p: &mut Parser<'_>) -> Parsed {
     let help = "a rule looks like this: head(x) :- first(x, y), second(y);";
+    if p.word(0) == Some("default") && p.kind(1) == K::TableKw {
+        p.bump();
+        let help = "`default` stands before a rule, as in default head(key, 0) :- body(key); its table is declared apart";
+        return p.unexpected_here("a rule's head", help);
+    }
     if matches!(p.current(), K::NotKw | K::Bang) {
         p.node(K::Negation, |p| {
             p.bump();

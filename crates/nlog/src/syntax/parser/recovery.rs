@@ -6,8 +6,10 @@ use crate::syntax::SyntaxKind;
 impl Parser<'_> {
     /// Takes what is left of a declaration with a mistake.
     pub(super) fn skip_declaration(&mut self, kind: SyntaxKind) {
-        // After `input` or `output` alone the `table` is this declaration's own.
-        let own_table = kind == SyntaxKind::Table && self.at == self.item_start + 1;
+        // After `input` or `output` alone the `table` is this declaration's own, and after `default` on its line too.
+        let own_line = self.token(0).is_some_and(|token| self.indent(token).is_none());
+        let own_table = self.at == self.item_start + 1
+            && (kind == SyntaxKind::Table || kind == SyntaxKind::Rule && own_line);
         while self.current() != SyntaxKind::Eof {
             let own = own_table && self.current() == SyntaxKind::TableKw;
             if !own && self.at_evident_start() {
