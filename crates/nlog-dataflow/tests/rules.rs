@@ -12,8 +12,8 @@ use support::{Random, Runs, seeds};
 fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
     Some(match (ty, column) {
-        (Type::String, "role") => Value::String("hypervisor".into()),
-        (Type::String, "encap") => Value::String(["geneve", "vxlan", "gre"][number as usize].into()),
+        (Type::Enum(of), "role") => Value::from(of.members.first()?.clone()),
+        (Type::Enum(of), _) => Value::from(of.members.get(number as usize)?.clone()),
         (Type::String, "tunnel") => {
             Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
         }
