@@ -263,7 +263,7 @@ fn constants_that_do_not_fit() {
     );
     matches(
         "arp, arp_spa: ip\"fe80::1\"",
-        &["Range [1, 0]: fe80::1 does not fit arp_spa, which has 32 bits; give a value that fits"],
+        &["Range [1, 0]: fe80::1 is an IPv6 address, and arp_spa takes IPv4; give a value that fits"],
     );
 }
 
@@ -415,7 +415,7 @@ fn values_that_do_not_fit_are_told_with_their_place() {
             "set(reg0, 0x11/0x10)",
             "[0] `set`: 0x11/0x10 does not set a part of reg0: the value must lie inside a mask that is not zero",
         ),
-        ("set(arp_spa, ip\"fe80::1\")", "[0, 1] fe80::1 does not fit arp_spa, which has 32 bits"),
+        ("set(arp_spa, ip\"fe80::1\")", "[0, 1] fe80::1 is an IPv6 address, and arp_spa takes IPv4"),
         (
             "output(1), output(65280)",
             "[1, 0] 65280 is no port: ports are 0 to 65279, or a reserved one such as 65534 (LOCAL)",
