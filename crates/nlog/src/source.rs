@@ -445,6 +445,23 @@ mod tests {
     }
 
     #[test]
+    fn lines_around_a_span_end_before_the_last_line_break() {
+        let text = "\u{feff}ab\r\n\nc\nlast";
+        let file = SourceFile::new(0, "a", text.as_bytes().to_vec());
+        for start in 0..=text.len() {
+            for end in start..=text.len() {
+                let from = text.as_bytes()[..start].iter().rposition(|&byte| byte == b'\n');
+                let to = text.as_bytes()[end..].iter().position(|&byte| byte == b'\n');
+                let from = from.map_or(0, |at| at + 1);
+                let to = to.map_or(text.len(), |at| end + at);
+                let to = if text.as_bytes()[from..to].ends_with(b"\r") { to - 1 } else { to };
+                let span = Span { file: 0, start: start as u32, end: end as u32 };
+                assert_eq!(file.lines_around(span), from..to, "{start}..{end}");
+            }
+        }
+    }
+
+    #[test]
     fn names_lose_detours() {
         assert_eq!(normal(Path::new("a/./b/../c.nlog")), Path::new("a/c.nlog"));
         assert_eq!(normal(Path::new("../../c.nlog")), Path::new("../../c.nlog"));
