@@ -3,12 +3,13 @@
 use nlog_data::function::Results;
 use nlog_data::{Failure, Value};
 
+use super::size;
 use crate::program::Expr;
 
 /// The value of an expression whose variables are the arguments, by number; none if a function in it has none.
 ///
 /// What is said of failures at [`Rule`](crate::program::Rule) holds here: if an argument of a call has no value, the
-/// call has none, whatever else failed; otherwise it fails with the least of its arguments' failures.
+/// call has none, whatever else failed; otherwise it fails with the least of its arguments' failures. What would be too large fails.
 pub(super) fn evaluate(expr: &Expr, arguments: &[Value]) -> Result<Option<Value>, Failure> {
     match expr {
         Expr::Variable(variable) => Ok(arguments.get(variable.0 as usize).cloned()),
@@ -32,11 +33,14 @@ pub(super) fn evaluate(expr: &Expr, arguments: &[Value]) -> Result<Option<Value>
             }
             match failure {
                 Some(failure) => Err(failure),
-                None => match (function.evaluate)(&values)? {
-                    Results::One(value) => Ok(Some(value)),
-                    // The checker lets no function with many results be an expression.
-                    Results::None | Results::Many(_) => Ok(None),
-                },
+                None => {
+                    size::check(function, &values)?;
+                    match (function.evaluate)(&values)? {
+                        Results::One(value) => Ok(Some(value)),
+                        // The checker lets no function with many results be an expression.
+                        Results::None | Results::Many(_) => Ok(None),
+                    }
+                }
             }
         }
     }

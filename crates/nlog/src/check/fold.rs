@@ -8,7 +8,7 @@ use nlog_data::{FailureCode, Type, Value, function};
 use super::complaints::literal_help;
 use super::named_types::members;
 use super::resolve::{Node, NodeKind, Resolver};
-use super::sequence;
+use super::{sequence, size};
 use crate::diagnostic::Code;
 use crate::program::{Expr, VariableId};
 use crate::syntax::ast::Span;
@@ -172,6 +172,13 @@ impl Resolver<'_, '_> {
         }
         if self.failed && !admits(function, &values) {
             // The mismatch is reported; what the function would say to it only follows.
+            return None;
+        }
+        // A list or set weighs what is written of it.
+        let written = matches!(&*function.name, "[]" | "{}");
+        if let (false, Err(failure)) = (written, size::check(function, &values)) {
+            let help = "let an input table hold what is so large";
+            self.report(Code::TooLarge, span, failure.message.to_string(), help);
             return None;
         }
         match (function.evaluate)(&values) {

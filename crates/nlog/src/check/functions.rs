@@ -302,7 +302,7 @@ impl Kind {
             Expr::Variable(_) | Expr::Constant(_) => {}
             Expr::Call { function, arguments } => {
                 self.may_lack |= function.multiplicity != Multiplicity::One;
-                self.may_fail |= function.may_fail;
+                self.may_fail |= function.may_fail || super::size::grows(function);
                 for argument in arguments {
                     self.add(argument);
                 }

@@ -4,7 +4,8 @@
 //! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables), `expressions`,
 //! `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types` (unification) and
 //! `calls` (which function is meant); `binding`
-//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence`; `tests`;
+//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence` and `size` (what is
+//! too large); `tests`;
 //! `lints`;
 //! `recursion` with `cycles`; `defaults` (rows that give way); `memo` (what is known from the last time); `complaints`
 //! (what is said about mistakes) with `suggest` (names near a mistaken one).
@@ -36,6 +37,7 @@ mod records;
 mod recursion;
 mod resolve;
 mod sequence;
+mod size;
 mod suggest;
 mod tests;
 mod types;

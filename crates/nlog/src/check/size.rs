@@ -1,0 +1,37 @@
+//! How large values may get while a program is checked, or within one of its functions: a few lines that double a text
+//! can ask for more than there is memory.
+
+use nlog_data::function::Function;
+use nlog_data::{Failure, Value};
+
+/// The most that a function's arguments may weigh together, in bytes of text and in elements.
+const HEAVIEST: usize = 1 << 18;
+/// The same for `replace`, whose result can weigh the product of its arguments.
+const HEAVIEST_TO_REPLACE: usize = 1 << 14;
+
+/// Refuses arguments of which a function could make too much.
+pub(super) fn check(function: &Function, arguments: &[Value]) -> Result<(), Failure> {
+    let most = if function.name == "replace" { HEAVIEST_TO_REPLACE } else { HEAVIEST };
+    let weight: usize = arguments.iter().map(weight).sum();
+    if weight <= most {
+        return Ok(());
+    }
+    Err(Failure::range(format!("`{}` is given more than {most} characters or elements here", function.name)))
+}
+
+/// Whether the function's result can be larger than each of its arguments.
+pub(super) fn grows(function: &Function) -> bool {
+    matches!(&*function.name, "++" | "replace" | "join")
+}
+
+fn weight(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Match(matched) => matched.text().len(),
+        Value::Actions(actions) => actions.text().len(),
+        Value::Set(values) | Value::List(values) | Value::Record(values) => {
+            values.len() + values.iter().map(weight).sum::<usize>()
+        }
+        _ => 1,
+    }
+}
