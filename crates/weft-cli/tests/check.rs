@@ -149,7 +149,7 @@ fn a_right_program_is_passed_in_silence() {
 fn syntax() {
     rules("o(x) :- a(x «syntax:_»);\no(x) :- b(x);");
     rules("o(x) :- b(x)«syntax:»\no(x) :- a(x, _);");
-    rules("o(x) «syntax:<»- b(x);");
+    rules("o(x) «syntax:<-» b(x);");
     rules("o(«syntax:\"abc»\n);\no(1);");
     rules("o(1) :- «syntax:;»");
     rules("o(x) :- b(x) «syntax:&&» a(x, _);");

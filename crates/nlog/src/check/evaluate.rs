@@ -31,16 +31,14 @@ pub(super) fn evaluate(expr: &Expr, arguments: &[Value]) -> Result<Option<Value>
                     }
                 }
             }
-            match failure {
-                Some(failure) => Err(failure),
-                None => {
-                    size::check(function, &values)?;
-                    match (function.evaluate)(&values)? {
-                        Results::One(value) => Ok(Some(value)),
-                        // The checker lets no function with many results be an expression.
-                        Results::None | Results::Many(_) => Ok(None),
-                    }
-                }
+            if let Some(failure) = failure {
+                return Err(failure);
+            }
+            size::check(function, &values)?;
+            match (function.evaluate)(&values)? {
+                Results::One(value) => Ok(Some(value)),
+                // The checker lets no function with many results be an expression.
+                Results::None | Results::Many(_) => Ok(None),
             }
         }
     }
