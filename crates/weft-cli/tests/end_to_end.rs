@@ -141,7 +141,7 @@ fn broken_rules(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
 
 #[test]
 fn a_wrong_tunnel_label_is_noticed() {
-    let rules = broken_rules(&[("physical/edge.nlog", "match_tun_id(label)", "match_tun_id(label + 1000)")]);
+    let rules = broken_rules(&[("physical/edge.nlog", "match{tun_id: label}", "match{tun_id: label + 1000}")]);
     let Some(testbed) = testbed("label", &["geneve"], Some(rules.path())) else { return };
     bring_up(&testbed);
     let Departures { missing, leaks } = departures(&testbed);
@@ -181,8 +181,8 @@ fn one_datapath_for_all_tenants_is_noticed() {
 
 #[test]
 fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
-    let passage = "match_metadata(datapath) & match_eth_dst(mac)";
-    let rules = broken_rules(&[("logical/switching.nlog", passage, "match_eth_dst(mac)")]);
+    let passage = "match{metadata: datapath, eth_dst: mac}";
+    let rules = broken_rules(&[("logical/switching.nlog", passage, "match{eth_dst: mac}")]);
     let Some(testbed) = testbed("match", &["geneve"], Some(rules.path())) else { return };
     // One tenant alone works: nothing is there to be told apart.
     let (acme, umbra) = NETWORK.split_once("kind: switch\nid: umbra").unwrap();
