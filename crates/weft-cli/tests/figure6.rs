@@ -50,7 +50,9 @@ load(hv, sum(weight, lport)) :- log_port_presence(lport, hv), weight(lport, weig
 
 #[test]
 fn the_example_holds_the_rules_verbatim() {
-    assert!(FIGURE6.contains(VERBATIM));
+    // Word for word; where lines end is the formatter's.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words(FIGURE6).contains(&words(VERBATIM)));
     let folder = Folder::new();
     folder.write("figure6.nlog", FIGURE6);
     let outcome = folder.weft(&["check", "figure6.nlog"]);
