@@ -246,10 +246,7 @@ fn each_line_is_answered_before_the_next_one_comes() {
 #[test]
 fn an_interrupt_ends_a_run_that_waits() {
     let folder = folder();
-    // A shell starts what it runs in the background with interrupts ignored, and that is inherited.
-    let mut command = Command::new("env");
-    command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_weft"), "eval", "-i", "-", "--workers", "2"]);
-    command.arg(folder.path("p.nlog"));
+    let mut command = folder.interruptible(&["eval", "p.nlog", "-i", "-", "--workers", "2"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     writeln!(stdin, "{{}}").unwrap();

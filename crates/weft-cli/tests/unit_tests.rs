@@ -211,7 +211,7 @@ struct Watch {
 
 impl Watch {
     fn start(folder: &Folder, arguments: &[&str]) -> Self {
-        let mut command = folder.command(&[&["test", "--watch"], arguments].concat());
+        let mut command = folder.interruptible(&[&["test", "--watch"], arguments].concat());
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let (send, lines) = mpsc::channel();

@@ -61,6 +61,15 @@ impl Folder {
         command
     }
 
+    /// The same, which an interrupt ends: a shell starts what it runs in the background with interrupts ignored, and
+    /// that is inherited.
+    pub(crate) fn interruptible(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_weft")]).args(arguments);
+        command.current_dir(self.folder.path()).env_remove("WEFT_CONTROLLER");
+        command
+    }
+
     pub(crate) fn weft(&self, arguments: &[&str]) -> Outcome {
         self.weft_reading("", arguments)
     }
