@@ -45,6 +45,7 @@ mod display;
 mod head;
 pub mod plan;
 mod planner;
+pub mod query;
 mod rule;
 
 pub use plan::{

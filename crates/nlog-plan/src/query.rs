@@ -1,0 +1,227 @@
+//! What a query plan is made of: relations, indexes, and for each rule a pipeline from each of its atoms.
+//!
+//! A rule is a conjunction. Its bindings change when the rows of one of its atoms change, so the plan has one
+//! [`Pipeline`] for each atom: it begins with changed rows of that atom and *probes* indexes of the other atoms, one
+//! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of McSherry and others, CIDR
+//! 2013, calls the pieces updates and traces). Nothing between the atoms has to be kept, and each pipeline has an order
+//! of its own. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
+//!
+//! An engine that joins two arrangements at a time reads the same plan: it runs the pipeline `whole` and arranges what
+//! arrives at each probe.
+
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{Function, RuleId, TableId, Value};
+
+use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
+
+/// The plan of a program.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The program.
+    pub program: Arc<Program>,
+    /// The program's tables, by their numbers, then stages that the planner made.
+    pub relations: Vec<Relation>,
+    /// Everything that pipelines probe. Equal ones of different rules are one.
+    pub indexes: Vec<Index>,
+    /// The rules that are needed: by number, those of stages after them.
+    pub rules: Vec<RulePlan>,
+}
+
+/// The number of a relation in its plan: that of its table, or of a stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RelationId(pub u32);
+
+/// The number of an index in its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(pub u32);
+
+/// A table, or rows that several atoms of a rule come to and that are worth keeping.
+#[derive(Debug, Clone)]
+pub struct Relation {
+    /// The table's name; of a stage one that says which rule it is part of.
+    pub name: String,
+    /// The table that it is, unless it is a stage.
+    pub table: Option<TableId>,
+    /// What its columns are called.
+    pub columns: Vec<String>,
+    /// Whether anything needs it.
+    pub needed: bool,
+    /// Whether its changes are asked for.
+    pub wanted: bool,
+    /// How the rows that rules derive become a set.
+    pub keep: Keep,
+    /// 0 for inputs; else one more than the highest level that its rules read. Rules of one level do not read each
+    /// other's heads.
+    pub level: u32,
+    /// How many rows it is thought to have.
+    pub rows: f64,
+}
+
+/// Rows of a relation by some of their columns.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Index {
+    /// Whose rows.
+    pub relation: RelationId,
+    /// What rows have to fit; others are not in it.
+    pub select: Vec<Selection>,
+    /// The columns to find rows by, in the order of the key's parts. None: everything is under the empty key.
+    pub key: Vec<usize>,
+    /// The columns that rows are found for, ascending. Equal ones count.
+    pub value: Vec<usize>,
+    /// How many rows are thought to be found under a key.
+    pub fan_out: f64,
+}
+
+/// How a rule is evaluated.
+#[derive(Debug, Clone)]
+pub struct RulePlan {
+    /// The rule; a stage's is the one that it was made for.
+    pub rule: RuleId,
+    /// What it fills.
+    pub head: RelationId,
+    /// All bindings that satisfy the body, and the rows that they become.
+    pub body: Joins,
+    /// What becomes of what the pipelines end with.
+    pub output: Output,
+    /// Bindings that fail where `body` could not follow them: each that arrives ([`End::Failure`]) is a failure.
+    pub failures: Vec<Joins>,
+}
+
+/// A conjunction.
+#[derive(Debug, Clone)]
+pub struct Joins {
+    /// The relation of each atom, in the order of the rule's body.
+    pub atoms: Vec<RelationId>,
+    /// One for each atom, beginning with it. A fact has one, which begins with nothing.
+    pub pipelines: Vec<Pipeline>,
+    /// The pipeline that is cheapest for all rows together.
+    pub whole: usize,
+}
+
+/// From changed rows of one atom to bindings of all.
+#[derive(Debug, Clone)]
+pub struct Pipeline {
+    /// Where bindings begin.
+    pub start: Start,
+    /// What happens to each, in order.
+    pub steps: Vec<Step>,
+    /// What becomes of it.
+    pub end: End,
+    /// Whether a binding can carry a failure: in a slot, or remembered when the slot was dropped or a filter failed.
+    pub may_fail: bool,
+}
+
+/// Where a pipeline's bindings begin.
+#[derive(Debug, Clone)]
+pub enum Start {
+    /// One binding without slots, once.
+    Once,
+    /// A row of the pipeline's atom.
+    Row {
+        /// The atom, by its place among [`Joins::atoms`].
+        atom: usize,
+        /// What rows have to fit.
+        select: Vec<Selection>,
+        /// The columns that become the first slots.
+        columns: Vec<usize>,
+        /// What the slots hold, for people.
+        names: Vec<String>,
+    },
+}
+
+/// Something done to each binding.
+#[derive(Debug, Clone)]
+pub enum Step {
+    /// Computes the next slot. No value: the binding is dropped. A failure becomes the slot's value.
+    Let {
+        /// What.
+        scalar: Scalar,
+        /// What the slot holds, for people.
+        name: String,
+    },
+    /// Computes the next slot for a key to probe by. No value or a failure: the binding is dropped.
+    Key {
+        /// What.
+        scalar: Scalar,
+        /// What the slot holds, for people.
+        name: String,
+    },
+    /// Keeps bindings for which the condition holds or fails; its failure is remembered.
+    Filter(Scalar),
+    /// Keeps bindings for which the condition holds; those for which it fails are followed by
+    /// [`RulePlan::failures`].
+    Must(Scalar),
+    /// Keeps bindings for which the expression fails; its failure is remembered.
+    Failed(Scalar),
+    /// Once for each tuple of results, fills a slot for each result that is wanted.
+    Generate {
+        /// The function.
+        function: Arc<Function>,
+        /// What it is applied to.
+        arguments: Vec<Scalar>,
+        /// For each result column whether it becomes a slot.
+        wanted: Vec<bool>,
+        /// What the slots hold, for people.
+        names: Vec<String>,
+    },
+    /// Once for each row of an index that is found: the slots that are kept, then the row's values.
+    Probe(Probe),
+}
+
+/// A lookup of bindings in an index.
+#[derive(Debug, Clone)]
+pub struct Probe {
+    /// The atom whose rows are found, by its place among [`Joins::atoms`]. In a transaction, atoms before the
+    /// pipeline's own are read as they become, those after it as they were.
+    pub atom: usize,
+    /// Where they are found.
+    pub index: IndexId,
+    /// The slots to find rows by, one for each key column. None of them can hold a failure.
+    pub key: Vec<Slot>,
+    /// The slots that are kept, in this order; they become the first slots. Failures in dropped ones are remembered.
+    pub keep: Vec<Slot>,
+    /// Which of the index's values are taken, by their place among [`Index::value`]; they become the next slots.
+    pub take: Vec<usize>,
+    /// What all slots hold after it, for people.
+    pub names: Vec<String>,
+    /// How many bindings there are thought to be after it, for each row that the pipeline begins with.
+    pub bindings: f64,
+}
+
+/// What becomes of a binding at its pipeline's end.
+#[derive(Debug, Clone)]
+pub enum End {
+    /// A row of the head: an expression for each column.
+    Row(Vec<Scalar>),
+    /// A tuple of a group.
+    Group {
+        /// What tuples of one group agree on.
+        group: Vec<Scalar>,
+        /// The other slots that the head uses.
+        tuple: Vec<Slot>,
+        /// Expressions that may fail among the aggregates' arguments: each failure counts.
+        check: Vec<Scalar>,
+    },
+    /// A failure.
+    Failure,
+}
+
+/// What becomes of what a rule's pipelines end with.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// Each is a row.
+    Rows,
+    /// A row for each group.
+    Groups {
+        /// How many columns a group has.
+        group: usize,
+        /// How many columns a tuple has. Group and tuple together make the distinct tuples of the group.
+        tuple: usize,
+        /// What is computed, over slots that are first the group's columns, then the tuple's.
+        aggregates: Vec<AggregatePlan>,
+        /// Where each column of the head comes from.
+        columns: Vec<GroupColumn>,
+    },
+}
