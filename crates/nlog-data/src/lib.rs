@@ -5,7 +5,8 @@
 //!
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
 //! (tables), [`function`] (the one table of functions and operators), [`transaction`] (what goes in and what comes
-//! out), [`json`] (both as JSON Lines), [`inputs`] (the contents of input tables, and which transactions they accept).
+//! out), [`columns`] (both by columns, for large ones), [`json`] (both as JSON Lines), [`inputs`] (the contents of
+//! input tables, and which transactions they accept).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
@@ -30,6 +31,7 @@
 //! Left out on purpose: rules (crate `nlog`), how rows are stored in an engine (crate `nlog-dataflow`), any I/O.
 #![forbid(unsafe_code)]
 
+pub mod columns;
 pub mod function;
 pub mod inputs;
 pub mod json;
@@ -39,6 +41,7 @@ pub mod transaction;
 pub mod types;
 pub mod value;
 
+pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
 pub use function::{Failure, FailureCode, Function, Results};
 pub use inputs::{Changes, Inputs};
 pub use schema::{Column, Role, Schema, Table, TableId};

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::json::quote_row;
-use crate::{Failure, FailureCode, Role, Schema, TableId, Value};
+use crate::{
+    ColumnTransaction, Columns, CommittedColumns, Failure, FailureCode, Role, Schema, TableId, Value,
+};
 
 /// One tuple: a value for each column.
 pub type Row = Vec<Value>;
@@ -248,4 +250,17 @@ pub trait Evaluator {
 
     /// The rows of a table now, ascending. Tables that were not asked for at construction may be absent.
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError>;
+
+    /// [`Evaluator::commit`] for large transactions and deltas. An evaluator that does not work by columns makes rows
+    /// of them.
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        let committed = self.commit(&transaction.to_rows())?;
+        CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
+    }
+
+    /// [`Evaluator::contents`] by columns, in the [ascending form](Columns::into_ascending).
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        let rows = Columns::from_rows(&self.contents(table)?);
+        rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
+    }
 }
