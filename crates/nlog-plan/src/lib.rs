@@ -40,15 +40,26 @@
 #![forbid(unsafe_code)]
 
 mod analysis;
+mod body;
 mod dependency;
 mod display;
+mod draft;
+mod estimate;
 mod head;
+mod indexes;
+mod joins;
+mod lower;
+mod order;
 pub mod plan;
 mod planner;
+mod program;
 pub mod query;
 mod rule;
+mod statistics;
 
 pub use plan::{
     AggregatePlan, Arrangement, ArrangementId, Chain, GroupColumn, Keep, NARROW, Operand, Output, Plan,
     RulePlan, Scalar, Selection, Slot, Source, Step, TablePlan,
 };
+pub use program::Settings;
+pub use statistics::{Statistics, TableStatistics};

@@ -2,7 +2,7 @@
 //!
 //! A rule is a conjunction. Its bindings change when the rows of one of its atoms change, so the plan has one
 //! [`Pipeline`] for each atom: it begins with changed rows of that atom and *probes* indexes of the other atoms, one
-//! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of McSherry and others, CIDR
+//! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of `McSherry` and others, CIDR
 //! 2013, calls the pieces updates and traces). Nothing between the atoms has to be kept, and each pipeline has an order
 //! of its own. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
 //!
@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog_data::{Function, RuleId, TableId, Value};
+use nlog_data::{Function, RuleId, TableId};
 
 use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
 
@@ -190,7 +190,7 @@ pub struct Probe {
     pub bindings: f64,
 }
 
-/// What becomes of a binding at its pipeline's end.
+/// What becomes of a binding at its pipeline's end. Failures in its slots count, read or not, and so do remembered ones.
 #[derive(Debug, Clone)]
 pub enum End {
     /// A row of the head: an expression for each column.

@@ -1,0 +1,256 @@
+//! A rule in the planner's own terms: atoms over relations, items, head.
+
+use std::sync::Arc;
+
+use nlog::program::{BodyItem, Expr, HeadTerm, Rule, Term, VariableId};
+use nlog_data::{Function, Schema};
+
+use crate::analysis::{equations, may_be_none, may_fail, variables_of};
+use crate::dependency::{Dependency, Knowledge, Variables};
+use crate::plan::{Operand, Selection};
+use crate::query::RelationId;
+
+/// A conjunction and what is made of its bindings.
+#[derive(Debug, Clone)]
+pub(crate) struct Body {
+    pub(crate) atoms: Vec<Atom>,
+    pub(crate) items: Vec<Item>,
+    /// One term for each column of the head.
+    pub(crate) terms: Vec<HeadTerm>,
+    /// What the variables are called.
+    pub(crate) names: Vec<String>,
+    /// The variables of the head.
+    pub(crate) head: Variables,
+    /// Those that are columns of the head as they are, so that rows that agree agree on them.
+    pub(crate) plain: Variables,
+    /// Variables whose value can be a failure.
+    pub(crate) failing: Variables,
+}
+
+/// An atom.
+#[derive(Debug, Clone)]
+pub(crate) struct Atom {
+    pub(crate) relation: RelationId,
+    /// What a row has to fit by itself.
+    pub(crate) select: Vec<Selection>,
+    /// The variables, each with the first column that it stands in, by column.
+    pub(crate) columns: Vec<(usize, VariableId)>,
+    /// The variables as a set.
+    pub(crate) variables: Variables,
+    /// The variables that determine the row, by its declared key or as a whole; `None` if `_` stands among them.
+    pub(crate) row: Option<Variables>,
+    /// The variables of its declared key, if it has one and each column of it is a variable or a constant.
+    pub(crate) key: Option<Variables>,
+}
+
+/// Anything but an atom.
+#[derive(Debug, Clone)]
+pub(crate) struct Item {
+    pub(crate) what: What,
+    /// The variables that it uses.
+    pub(crate) uses: Variables,
+    /// Whether it can fail by itself.
+    pub(crate) may_fail: bool,
+}
+
+/// What an [`Item`] does.
+#[derive(Debug, Clone)]
+pub(crate) enum What {
+    Let { variable: VariableId, expr: Expr },
+    Generate { function: Arc<Function>, arguments: Vec<Expr>, results: Vec<Option<VariableId>> },
+    Filter(Expr),
+}
+
+impl Body {
+    pub(crate) fn new(rule: &Rule, schema: &Schema) -> Self {
+        let mut atoms = Vec::new();
+        let mut items = Vec::new();
+        for item in &rule.body {
+            match item {
+                BodyItem::Atom { table, terms, .. } => {
+                    let key = schema.table(*table).key.as_deref();
+                    atoms.push(Atom::new(RelationId(table.0), terms, key));
+                }
+                BodyItem::Let { variable, expr } => {
+                    items.push(Item::new(What::Let { variable: *variable, expr: expr.clone() }));
+                }
+                BodyItem::Generate { function, arguments, results } => {
+                    items.push(Item::new(What::Generate {
+                        function: function.clone(),
+                        arguments: arguments.clone(),
+                        results: results.clone(),
+                    }));
+                }
+                BodyItem::Filter(expr) => items.push(Item::new(What::Filter(expr.clone()))),
+            }
+        }
+        let names = rule.variables.iter().map(|variable| variable.name.clone()).collect();
+        Body::of(atoms, items, rule.terms.clone(), names)
+    }
+
+    pub(crate) fn of(atoms: Vec<Atom>, items: Vec<Item>, terms: Vec<HeadTerm>, names: Vec<String>) -> Self {
+        let mut head = Variables::new();
+        let mut plain = Variables::new();
+        for term in &terms {
+            match term {
+                HeadTerm::Value(expr) => {
+                    expr.variables(&mut head);
+                    if let Expr::Variable(variable) = expr {
+                        plain.insert(*variable);
+                    }
+                }
+                HeadTerm::Aggregate { arguments, .. } => {
+                    for expr in arguments {
+                        expr.variables(&mut head);
+                    }
+                }
+            }
+        }
+        let mut failing = Variables::new();
+        loop {
+            let before = failing.len();
+            for item in &items {
+                if item.may_fail || !item.uses.is_disjoint(&failing) {
+                    failing.extend(item.binds());
+                }
+            }
+            if failing.len() == before {
+                break;
+            }
+        }
+        Body { atoms, items, terms, names, head, plain, failing }
+    }
+
+    /// What keys and items say about the bindings of some of the body's atoms.
+    pub(crate) fn knowledge(&self, atoms: impl IntoIterator<Item = usize>) -> Knowledge {
+        let mut knowledge = Knowledge::default();
+        for atom in atoms {
+            let atom = &self.atoms[atom];
+            knowledge.rows.push(atom.row.clone());
+            if let Some(row) = &atom.row {
+                knowledge.dependencies.push(Dependency { from: row.clone(), to: atom.variables.clone() });
+            }
+        }
+        for item in &self.items {
+            match &item.what {
+                What::Let { variable, .. } => {
+                    let to = [*variable].into();
+                    knowledge.dependencies.push(Dependency { from: item.uses.clone(), to });
+                }
+                What::Filter(expr) => {
+                    for (variable, other) in equations(expr) {
+                        let to = [variable].into();
+                        knowledge.dependencies.push(Dependency { from: variables_of(other), to });
+                    }
+                }
+                What::Generate { .. } => {}
+            }
+        }
+        knowledge
+    }
+
+    /// Whether no row of the head can come from two bindings.
+    pub(crate) fn is_unique(&self) -> bool {
+        let generates = self.items.iter().any(|item| matches!(item.what, What::Generate { .. }));
+        !generates && self.knowledge(0..self.atoms.len()).is_unique(&self.plain)
+    }
+
+    /// Whether the head has aggregates.
+    pub(crate) fn is_grouped(&self) -> bool {
+        self.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }))
+    }
+
+    /// The expressions of the head, arguments of aggregates among them.
+    pub(crate) fn head_expressions(&self) -> impl Iterator<Item = &Expr> {
+        self.terms.iter().flat_map(|term| match term {
+            HeadTerm::Value(expr) => std::slice::from_ref(expr),
+            HeadTerm::Aggregate { arguments, .. } => arguments.as_slice(),
+        })
+    }
+
+    /// What a variable is called.
+    pub(crate) fn name(&self, variable: VariableId) -> String {
+        self.names.get(variable.0 as usize).cloned().unwrap_or_default()
+    }
+}
+
+impl Item {
+    pub(crate) fn new(what: What) -> Self {
+        let (uses, may_fail) = match &what {
+            What::Let { expr, .. } | What::Filter(expr) => (variables_of(expr), may_fail(expr)),
+            What::Generate { function, arguments, .. } => (
+                arguments.iter().flat_map(variables_of).collect(),
+                function.may_fail || arguments.iter().any(may_fail),
+            ),
+        };
+        Item { what, uses, may_fail }
+    }
+
+    /// The variables to which it gives values.
+    pub(crate) fn binds(&self) -> Vec<VariableId> {
+        match &self.what {
+            What::Let { variable, .. } => vec![*variable],
+            What::Generate { results, .. } => results.iter().flatten().copied().collect(),
+            What::Filter(_) => Vec::new(),
+        }
+    }
+
+    /// Whether it neither drops bindings nor fails: then it only matters to who reads its value.
+    pub(crate) fn is_harmless(&self) -> bool {
+        match &self.what {
+            What::Let { expr, .. } => !self.may_fail && !may_be_none(expr),
+            What::Filter(_) | What::Generate { .. } => false,
+        }
+    }
+}
+
+impl Atom {
+    /// An atom of a relation with this declared key.
+    pub(crate) fn new(relation: RelationId, terms: &[Term], key: Option<&[usize]>) -> Self {
+        let mut atom = Atom {
+            relation,
+            select: Vec::new(),
+            columns: Vec::new(),
+            variables: Variables::new(),
+            row: None,
+            key: None,
+        };
+        for (column, term) in terms.iter().enumerate() {
+            match term {
+                Term::Any => {}
+                Term::Constant(value) => {
+                    atom.select.push(Selection { column, equals: Operand::Constant(value.clone()) });
+                }
+                Term::Variable(variable) => {
+                    if let Some((first, _)) = atom.columns.iter().find(|(_, known)| known == variable) {
+                        atom.select.push(Selection { column, equals: Operand::Column(*first) });
+                    } else {
+                        atom.columns.push((column, *variable));
+                        atom.variables.insert(*variable);
+                    }
+                }
+            }
+        }
+        let bound_by = |columns: &mut dyn Iterator<Item = usize>| -> Option<Variables> {
+            let mut variables = Variables::new();
+            for column in columns {
+                match &terms[column] {
+                    Term::Any => return None,
+                    Term::Constant(_) => {}
+                    Term::Variable(variable) => {
+                        variables.insert(*variable);
+                    }
+                }
+            }
+            Some(variables)
+        };
+        atom.key = key.and_then(|key| bound_by(&mut key.iter().copied()));
+        atom.row = atom.key.clone().or_else(|| bound_by(&mut (0..terms.len())));
+        atom
+    }
+
+    /// Whether a row is found at most once by these variables.
+    pub(crate) fn is_lookup(&self, bound: &Variables) -> bool {
+        self.key.as_ref().is_some_and(|key| key.is_subset(bound))
+    }
+}

@@ -1,0 +1,71 @@
+//! The indexes of a plan: equal ones are one, and those that are contained in others go.
+
+use crate::body::Atom;
+use crate::query::{Index, IndexId, Step};
+
+/// The indexes so far.
+#[derive(Debug, Default)]
+pub(crate) struct Indexes {
+    pub(crate) all: Vec<Index>,
+}
+
+impl Indexes {
+    /// The index of an atom's rows by some of its columns for others.
+    pub(crate) fn find(&mut self, atom: &Atom, key: Vec<usize>, value: Vec<usize>, fan_out: f64) -> IndexId {
+        let index = Index { relation: atom.relation, select: atom.select.clone(), key, value, fan_out };
+        let same = |known: &Index| known.is_alike(&index) && known.value == index.value;
+        let at = self.all.iter().position(same).unwrap_or_else(|| {
+            self.all.push(index);
+            self.all.len() - 1
+        });
+        IndexId(at as u32)
+    }
+
+    /// Leaves out indexes whose rows another one has with more columns. Gives for each the one that is left in its
+    /// place, and where its values are found there.
+    pub(crate) fn merge(self) -> (Vec<Index>, Vec<(IndexId, Vec<usize>)>) {
+        let contains = |one: &Index, other: &Index| {
+            one.is_alike(other) && other.value.iter().all(|column| one.value.contains(column))
+        };
+        let mut place_of: Vec<usize> = (0..self.all.len()).collect();
+        for (at, index) in self.all.iter().enumerate() {
+            let candidates = self.all.iter().enumerate().filter(|(_, other)| contains(other, index));
+            let widest =
+                candidates.max_by_key(|(other, index)| (index.value.len(), std::cmp::Reverse(*other)));
+            place_of[at] = widest.map_or(at, |(widest, _)| widest);
+        }
+        let mut left = Vec::new();
+        let mut number_of = vec![None; self.all.len()];
+        for (at, index) in self.all.iter().enumerate().filter(|(at, _)| place_of[*at] == *at) {
+            number_of[at] = Some(IndexId(left.len() as u32));
+            left.push(index.clone());
+        }
+        let places = self.all.iter().zip(&place_of).map(|(index, at)| {
+            let value = &self.all[*at].value;
+            let take = |column: &usize| value.iter().position(|other| other == column).unwrap_or_default();
+            (number_of[*at].unwrap_or(IndexId(0)), index.value.iter().map(take).collect())
+        });
+        let places = places.collect();
+        (left, places)
+    }
+}
+
+impl Index {
+    /// Whether it has the same rows by the same columns.
+    fn is_alike(&self, other: &Index) -> bool {
+        self.relation == other.relation && self.select == other.select && self.key == other.key
+    }
+}
+
+/// Makes a pipeline probe the indexes that are left.
+pub(crate) fn settle(steps: &mut [Step], places: &[(IndexId, Vec<usize>)]) {
+    for step in steps {
+        if let Step::Probe(probe) = step {
+            let (index, columns) = &places[probe.index.0 as usize];
+            probe.index = *index;
+            for take in &mut probe.take {
+                *take = columns[*take];
+            }
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! From a pipeline over variables to one over slots.
+
+use std::collections::BTreeSet;
+
+use nlog::program::{Aggregate, Expr, HeadTerm, VariableId};
+
+use crate::analysis::{may_be_none, may_fail, variables_of};
+use crate::body::{Body, What};
+use crate::dependency::Variables;
+use crate::draft::{Aim, Draft, Op};
+use crate::indexes::Indexes;
+use crate::plan::{AggregatePlan, GroupColumn, Scalar, Slot};
+use crate::query::{End, Output, Pipeline, Probe, Start, Step};
+
+/// What the slots of a binding hold.
+#[derive(Debug, Default)]
+struct Slots {
+    variables: Vec<Option<VariableId>>,
+    names: Vec<String>,
+}
+
+/// How many bindings there are thought to be after each probe of a pipeline, and how many rows under a probe's key.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Expected {
+    pub(crate) bindings: Vec<f64>,
+    pub(crate) fan_out: Vec<f64>,
+}
+
+/// Lowers pipelines of a body.
+pub(crate) struct Lowering<'a> {
+    pub(crate) body: &'a Body,
+    pub(crate) aim: Aim,
+    /// Items whose failures other pipelines do not see, so that this one leaves them to [`Aim::Failure`] too.
+    pub(crate) followed: &'a BTreeSet<usize>,
+}
+
+impl Lowering<'_> {
+    /// The pipeline over slots.
+    pub(crate) fn pipeline(&self, draft: &Draft, expected: &Expected, indexes: &mut Indexes) -> Pipeline {
+        let live = draft.live(self.body, self.aim);
+        let at_first = &live[draft.ops.len()];
+        let mut slots = Slots::default();
+        let start = match draft.order.first() {
+            None => Start::Once,
+            Some(&atom) => {
+                let wanted = self.body.atoms[atom].columns.iter().filter(|(_, v)| at_first.contains(v));
+                let mut columns = Vec::new();
+                for (column, variable) in wanted {
+                    columns.push(*column);
+                    slots.push(Some(*variable), self.body.name(*variable));
+                }
+                let names = slots.names.clone();
+                Start::Row { atom, select: self.body.atoms[atom].select.clone(), columns, names }
+            }
+        };
+        let mut steps = Vec::with_capacity(draft.ops.len());
+        let mut probes = 0;
+        for (op, live) in draft.ops.iter().zip(&live) {
+            steps.push(match op {
+                Op::Item(at) => self.item(*at, live, &mut slots),
+                Op::Key { variable, expr, .. } => {
+                    let scalar = slots.scalar(expr);
+                    let name = self.body.name(*variable);
+                    slots.push(Some(*variable), name.clone());
+                    Step::Key { scalar, name }
+                }
+                Op::Probe { atom, key } => {
+                    let bindings = expected.bindings.get(probes).copied().unwrap_or(1.0);
+                    let fan_out = expected.fan_out.get(probes).copied().unwrap_or(1.0);
+                    probes += 1;
+                    Step::Probe(self.probe(*atom, key, live, (bindings, fan_out), &mut slots, indexes))
+                }
+                Op::Head(expr) => {
+                    let scalar = slots.scalar(expr);
+                    let name = "(head)".to_owned();
+                    slots.push(None, name.clone());
+                    Step::Let { scalar, name }
+                }
+            });
+        }
+        let end = if self.aim == Aim::Main { self.end(&slots) } else { End::Failure };
+        Pipeline { start, steps, end, may_fail: self.may_fail(draft) }
+    }
+
+    /// Whether a binding of the pipeline can carry a failure before its head is made.
+    fn may_fail(&self, draft: &Draft) -> bool {
+        self.aim != Aim::Main
+            || draft.ops.iter().any(|op| match op {
+                Op::Item(at) => self.body.items[*at].may_fail && !self.followed.contains(at),
+                Op::Key { .. } | Op::Probe { .. } | Op::Head(_) => false,
+            })
+    }
+
+    fn item(&self, at: usize, live: &Variables, slots: &mut Slots) -> Step {
+        match &self.body.items[at].what {
+            What::Let { variable, expr } => {
+                let scalar = slots.scalar(expr);
+                let name = self.body.name(*variable);
+                slots.push(Some(*variable), name.clone());
+                Step::Let { scalar, name }
+            }
+            What::Filter(expr) => {
+                let scalar = slots.scalar(expr);
+                match self.aim {
+                    Aim::Failure(item) if item == at => Step::Failed(scalar),
+                    Aim::Main if self.followed.contains(&at) => Step::Must(scalar),
+                    _ => Step::Filter(scalar),
+                }
+            }
+            What::Generate { function, arguments, results } => {
+                let arguments = arguments.iter().map(|argument| slots.scalar(argument)).collect();
+                let mut wanted = Vec::with_capacity(results.len());
+                let mut names = Vec::new();
+                for result in results {
+                    let variable = result.filter(|result| live.contains(result));
+                    wanted.push(variable.is_some());
+                    if let Some(variable) = variable {
+                        names.push(self.body.name(variable));
+                        slots.push(Some(variable), self.body.name(variable));
+                    }
+                }
+                Step::Generate { function: function.clone(), arguments, wanted, names }
+            }
+        }
+    }
+
+    fn probe(
+        &self,
+        at: usize,
+        key: &[(usize, VariableId)],
+        live: &Variables,
+        (bindings, fan_out): (f64, f64),
+        slots: &mut Slots,
+        indexes: &mut Indexes,
+    ) -> Probe {
+        let atom = &self.body.atoms[at];
+        let is_key = |variable: &VariableId| key.iter().any(|(_, known)| known == variable);
+        let found: Vec<(usize, VariableId)> =
+            atom.columns.iter().filter(|(_, v)| live.contains(v) && !is_key(v)).copied().collect();
+        let value: Vec<usize> = found.iter().map(|(column, _)| *column).collect();
+        let columns = key.iter().map(|(column, _)| *column).collect();
+        let index = indexes.find(atom, columns, value, fan_out);
+        let key_slots = key.iter().map(|(_, variable)| slots.of(*variable)).collect();
+        let keep = slots.keep(live);
+        let mut after = Slots::default();
+        for slot in &keep {
+            after.push(slots.variables[*slot], slots.names[*slot].clone());
+        }
+        for (_, variable) in &found {
+            after.push(Some(*variable), self.body.name(*variable));
+        }
+        *slots = after;
+        let take = (0..found.len()).collect();
+        Probe { atom: at, index, key: key_slots, keep, take, names: slots.names.clone(), bindings }
+    }
+
+    fn end(&self, slots: &Slots) -> End {
+        let Some(groups) = Groups::new(self.body) else {
+            return End::Row(self.body.head_expressions().map(|expr| slots.scalar(expr)).collect());
+        };
+        let arguments = self.body.terms.iter().flat_map(|term| match term {
+            HeadTerm::Value(_) => &[],
+            HeadTerm::Aggregate { arguments, .. } => arguments.as_slice(),
+        });
+        End::Group {
+            group: groups.group.iter().map(|expr| slots.scalar(expr)).collect(),
+            tuple: groups.tuple.iter().map(|variable| slots.of(*variable)).collect(),
+            check: arguments
+                .filter(|expr| may_fail(expr) || may_be_none(expr))
+                .map(|expr| slots.scalar(expr))
+                .collect(),
+        }
+    }
+}
+
+/// What becomes of what the pipelines of a body end with.
+pub(crate) fn output(body: &Body) -> Output {
+    let Some(groups) = Groups::new(body) else { return Output::Rows };
+    let mut over = Slots::default();
+    for expr in &groups.group {
+        let variable = if let Expr::Variable(variable) = expr { Some(*variable) } else { None };
+        over.push(variable, String::new());
+    }
+    for variable in &groups.tuple {
+        over.push(Some(*variable), String::new());
+    }
+    let mut aggregates = Vec::new();
+    let mut columns = Vec::new();
+    let mut group = 0;
+    for term in &body.terms {
+        match term {
+            HeadTerm::Value(_) => {
+                columns.push(GroupColumn::Group(group));
+                group += 1;
+            }
+            HeadTerm::Aggregate { aggregate, arguments } => {
+                columns.push(GroupColumn::Aggregate(aggregates.len()));
+                let arguments = arguments.iter().take(counted(*aggregate));
+                let arguments = arguments.map(|expr| over.scalar(expr)).collect();
+                aggregates.push(AggregatePlan { aggregate: *aggregate, arguments });
+            }
+        }
+    }
+    Output::Groups { group, tuple: groups.tuple.len(), aggregates, columns }
+}
+
+/// What a head with aggregates groups by, and of what.
+struct Groups<'a> {
+    group: Vec<&'a Expr>,
+    /// The variables of the head that no column of the group is.
+    tuple: Vec<VariableId>,
+}
+
+impl<'a> Groups<'a> {
+    fn new(body: &'a Body) -> Option<Self> {
+        if !body.is_grouped() {
+            return None;
+        }
+        let group = body.terms.iter().filter_map(|term| match term {
+            HeadTerm::Value(expr) => Some(expr),
+            HeadTerm::Aggregate { .. } => None,
+        });
+        let tuple = body.head_expressions().flat_map(variables_of).collect::<Variables>();
+        let tuple = tuple.difference(&body.plain).copied().collect();
+        Some(Groups { group: group.collect(), tuple })
+    }
+}
+
+/// How many of an aggregate's arguments are more than names of variables.
+fn counted(aggregate: Aggregate) -> usize {
+    use Aggregate::{ArgMax, ArgMin, Count, List, Max, Min, Set, Sum};
+    match aggregate {
+        Count => 0,
+        Min | Max | Sum | Set | List => 1,
+        ArgMin | ArgMax => 2,
+    }
+}
+
+impl Slots {
+    fn push(&mut self, variable: Option<VariableId>, name: String) {
+        self.variables.push(variable);
+        self.names.push(name);
+    }
+
+    /// The slot of a bound variable.
+    fn of(&self, variable: VariableId) -> Slot {
+        let slot = self.variables.iter().position(|slot| *slot == Some(variable));
+        slot.expect("drafts read bound variables only")
+    }
+
+    /// The slots whose variables are wanted.
+    fn keep(&self, live: &Variables) -> Vec<Slot> {
+        let wanted = |slot: &Slot| self.variables[*slot].is_some_and(|variable| live.contains(&variable));
+        (0..self.variables.len()).filter(wanted).collect()
+    }
+
+    /// The expression over the slots.
+    fn scalar(&self, expr: &Expr) -> Scalar {
+        match expr {
+            Expr::Variable(variable) => Scalar::Slot(self.of(*variable)),
+            Expr::Constant(value) => Scalar::Constant(value.clone()),
+            Expr::Call { function, arguments } => Scalar::Call {
+                function: function.clone(),
+                arguments: arguments.iter().map(|argument| self.scalar(argument)).collect(),
+            },
+            Expr::If { condition, then, otherwise } => Scalar::If {
+                condition: Box::new(self.scalar(condition)),
+                then: Box::new(self.scalar(then)),
+                otherwise: Box::new(self.scalar(otherwise)),
+            },
+        }
+    }
+}
