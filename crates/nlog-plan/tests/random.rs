@@ -1,0 +1,109 @@
+//! Random programs: every pipeline of a rule comes to the same rows and failures, and all rules together to what the
+//! reference evaluator says.
+//!
+//! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed. A case that fails is cut down first.
+
+/// What the tests of the dataflow generate their programs with.
+#[path = "../../nlog-dataflow/tests/support"]
+#[allow(dead_code, reason = "part of it is for engines")]
+mod programs {
+    pub(crate) mod generate;
+    pub(crate) use super::support::random::Random;
+}
+mod support {
+    pub(crate) mod interpreter;
+    pub(crate) mod random;
+}
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{CommitError, Evaluator, Inputs, Role, TableId, Tables};
+use nlog_plan::Settings;
+use nlog_plan::query::Plan;
+use nlog_reference::Reference;
+use programs::generate::Case;
+use support::interpreter::evaluate;
+use support::random::seeds;
+
+#[derive(Debug, Default)]
+struct Tally {
+    compiled: u64,
+    accepted: u64,
+    refused: u64,
+    followed: u64,
+}
+
+fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let Some(program) = case.compile() else { return Ok(()) };
+    tally.compiled += 1;
+    let is_wanted =
+        |role: Role| if seed.is_multiple_of(3) { role == Role::Output } else { role != Role::Input };
+    let wanted: BTreeSet<TableId> =
+        program.schema.iter().filter(|(_, table)| is_wanted(table.role)).map(|(id, _)| id).collect();
+    let plan = Plan::new(Arc::clone(&program), &wanted, &Settings::default());
+    tally.followed += plan.rules.iter().map(|rule| rule.failures.len() as u64).sum::<u64>();
+    let mut reference = Reference::new(Arc::clone(&program), Tables::All);
+    let mut inputs = Inputs::new(program.schema.clone());
+    for step in 0..case.steps() {
+        let of = |table| reference.rows(table).cloned().collect();
+        let transaction = case.transaction(step, &program, &mut { of });
+        let mut tried = inputs.clone();
+        let applied = tried.apply(&transaction);
+        let said = reference.commit(&transaction);
+        if applied.is_err() {
+            continue;
+        }
+        let contents =
+            evaluate(&plan, &rows(&program, &tried)).map_err(|why| format!("step {step}: {why}"))?;
+        match (said, contents.errors.first()) {
+            (Ok(_), None) => {
+                tally.accepted += 1;
+                inputs = tried;
+                for table in &wanted {
+                    let known: BTreeSet<_> = reference.rows(*table).cloned().collect();
+                    let planned = &contents.relations[table.0 as usize];
+                    if known != *planned {
+                        let name = &program.schema.table(*table).name;
+                        return Err(format!("step {step}: {name} is {known:?}, planned {planned:?}"));
+                    }
+                }
+            }
+            (Err(CommitError::Refused(known)), Some(planned)) => {
+                tally.refused += 1;
+                let planned = planned.to_transaction_error(&program.schema);
+                if known != planned {
+                    return Err(format!("step {step}: the error is {known:?}, planned {planned:?}"));
+                }
+            }
+            (known, planned) => return Err(format!("step {step}: {known:?}, but planned {planned:?}")),
+        }
+    }
+    Ok(())
+}
+
+fn rows(program: &Program, inputs: &Inputs) -> BTreeMap<TableId, Vec<nlog_data::Row>> {
+    let tables = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
+    tables.map(|(id, _)| (id, inputs.contents(id))).collect()
+}
+
+#[test]
+fn plans_mean_what_rules_mean() {
+    let mut tally = Tally::default();
+    let seeds = seeds(150);
+    let cases = seeds.end - seeds.start;
+    for seed in seeds {
+        let case = Case::random(seed);
+        if difference(&case, seed, &mut tally).is_err() {
+            let what = |case: &Case| difference(case, seed, &mut Tally::default());
+            let case = case.shrink(&|case| what(case).is_err());
+            panic!("seed {seed}:\n{case}\n{}", what(&case).err().unwrap_or_default());
+        }
+    }
+    println!("{tally:?}");
+    if cases >= 100 {
+        assert!(tally.compiled * 10 >= cases * 8, "most programs compile");
+        assert!(tally.accepted > cases && tally.refused > cases / 4, "both are tried: {tally:?}");
+    }
+}
