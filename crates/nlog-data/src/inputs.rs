@@ -194,8 +194,9 @@ fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage.
-fn check_form<'a>(
+/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage: that the table
+/// is an input and rows have its columns.
+pub fn check_form<'a>(
     schema: &Schema,
     id: TableId,
     rows: impl Iterator<Item = &'a Row>,
@@ -222,7 +223,8 @@ fn check_form<'a>(
     }
 }
 
-fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
+/// The refusal of a row whose key another one has.
+pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
     let message = format!(
         "table {}: row {} has the {} of row {}, which is not deleted",
         table.name,

@@ -88,6 +88,32 @@ impl Expression {
             }
         }
     }
+
+    /// Forgets the results that calls remember.
+    pub(crate) fn forget(&mut self) {
+        match self {
+            Expression::Slot(_) | Expression::Constant(_) => {}
+            Expression::Compare(sides, _) => sides.iter_mut().for_each(Expression::forget),
+            Expression::Call(call) => {
+                if let Some(memo) = &mut call.memo {
+                    memo.clear();
+                }
+                call.arguments.iter_mut().for_each(Expression::forget);
+            }
+            Expression::If(branches) => branches.iter_mut().for_each(Expression::forget),
+        }
+    }
+
+    /// Every constant in it.
+    pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
+        match self {
+            Expression::Slot(_) => {}
+            Expression::Constant(symbol) => each(*symbol),
+            Expression::Compare(sides, _) => sides.iter().for_each(|side| side.constants(each)),
+            Expression::Call(call) => call.arguments.iter().for_each(|argument| argument.constants(each)),
+            Expression::If(branches) => branches.iter().for_each(|branch| branch.constants(each)),
+        }
+    }
 }
 
 /// What an expression is of which some arguments are no values: nothing if one is nothing, else the least failure.
@@ -97,7 +123,7 @@ fn combine(one: Symbol, other: Symbol, symbols: &Symbols) -> Symbol {
 }
 
 /// Evaluates arguments; an error is what the whole expression is without looking at the function.
-fn evaluate_all(
+pub(crate) fn evaluate_all(
     arguments: &mut [Expression],
     frame: &[Symbol],
     symbols: &Symbols,

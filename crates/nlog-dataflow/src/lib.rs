@@ -38,11 +38,13 @@
 mod aggregate;
 pub mod dataflow;
 mod expression;
+mod fused;
 mod graph;
 mod head;
 mod layout;
 mod output;
 mod row;
+mod steps;
 mod symbol;
 mod trouble;
 mod worker;

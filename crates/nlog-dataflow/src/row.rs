@@ -90,6 +90,10 @@ row! {
     /// A row of up to eight columns.
     Wide, 8
 }
+row! {
+    /// A row without columns: what stands under a key that is a whole row.
+    Empty, 0
+}
 
 /// Mixes words into one, as multiplicative hashing does.
 #[inline]

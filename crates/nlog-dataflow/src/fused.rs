@@ -1,0 +1,7 @@
+mod delta;
+mod groups;
+mod index;
+mod inputs;
+mod pipeline;
+mod relation;
+mod trace;

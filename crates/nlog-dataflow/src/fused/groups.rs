@@ -1,0 +1,220 @@
+//! Aggregates: the tuples of every group, and what becomes of a group when they change.
+
+use nlog_plan::query::Output;
+use nlog_plan::{GroupColumn, NARROW};
+
+use super::delta::{Delta, Diff, TooMany};
+use super::index::{AnyTrace, count};
+use super::trace::{Trace, Update, View};
+use crate::aggregate::compute;
+use crate::expression::Expression;
+use crate::row::Row;
+use crate::symbol::{NONE, Symbol, Symbols, is_failure};
+use nlog::program::Aggregate;
+
+/// The groups of a rule.
+pub(crate) struct Groups {
+    group: usize,
+    tuple: usize,
+    aggregates: Vec<(Aggregate, Vec<Expression>)>,
+    columns: Vec<GroupColumn>,
+    pub(crate) trace: AnyTrace,
+}
+
+impl Groups {
+    /// Of a rule with aggregates; none of others.
+    pub(crate) fn new(output: &Output, symbols: &Symbols) -> Option<Self> {
+        let Output::Groups { group, tuple, aggregates, columns } = output else { return None };
+        let expressions = |plan: &nlog_plan::AggregatePlan| {
+            plan.arguments.iter().map(|argument| Expression::new(argument, symbols)).collect()
+        };
+        Some(Groups {
+            group: *group,
+            tuple: *tuple,
+            aggregates: aggregates.iter().map(|plan| (plan.aggregate, expressions(plan))).collect(),
+            columns: columns.clone(),
+            trace: if (*group).max(*tuple) <= NARROW {
+                AnyTrace::new(*group, *tuple)
+            } else {
+                AnyTrace::new(NARROW + 1, NARROW + 1)
+            },
+        })
+    }
+
+    /// How many columns group and tuple have together.
+    pub(crate) fn width(&self) -> usize {
+        self.group + self.tuple
+    }
+
+    /// Takes changes of tuples, each group before its tuple, consolidated; gives rows of the head.
+    pub(crate) fn settle(
+        &mut self,
+        changes: &Delta,
+        symbols: &Symbols,
+        out: &mut Delta,
+        suffix: &[Symbol],
+        failures: &mut Vec<(Symbol, Diff)>,
+    ) -> Result<(), TooMany> {
+        let mut computing = Computing {
+            group: self.group,
+            tuple: self.tuple,
+            aggregates: &mut self.aggregates,
+            columns: &self.columns,
+            symbols,
+            frame: Vec::new(),
+            values: Vec::new(),
+        };
+        match &mut self.trace {
+            AnyTrace::Narrow(trace) => computing.settle(trace, changes, out, suffix, failures),
+            AnyTrace::Wide(trace) => computing.settle(trace, changes, out, suffix, failures),
+        }
+    }
+
+    /// The rows of all groups.
+    pub(crate) fn rows(&mut self, view: View, symbols: &Symbols, out: &mut Delta) {
+        let mut computing = Computing {
+            group: self.group,
+            tuple: self.tuple,
+            aggregates: &mut self.aggregates,
+            columns: &self.columns,
+            symbols,
+            frame: Vec::new(),
+            values: Vec::new(),
+        };
+        match &self.trace {
+            AnyTrace::Narrow(trace) => computing.all(trace, view, out),
+            AnyTrace::Wide(trace) => computing.all(trace, view, out),
+        }
+    }
+
+    pub(crate) fn forget(&mut self) {
+        self.aggregates.iter_mut().flat_map(|(_, arguments)| arguments).for_each(Expression::forget);
+    }
+
+    /// Every symbol in its tuples and expressions.
+    pub(crate) fn symbols(&self, symbols: &Symbols, each: &mut impl FnMut(Symbol)) {
+        for argument in self.aggregates.iter().flat_map(|(_, arguments)| arguments) {
+            argument.constants(each);
+        }
+        let mut words = Vec::new();
+        match &self.trace {
+            AnyTrace::Narrow(trace) => trace.for_each_update(|group, tuple| {
+                words.clear();
+                group.unpack(self.group, symbols, &mut words);
+                tuple.unpack(self.tuple, symbols, &mut words);
+                words.iter().copied().for_each(&mut *each);
+            }),
+            AnyTrace::Wide(trace) => trace.for_each_update(|group, tuple| {
+                words.clear();
+                group.unpack(self.group, symbols, &mut words);
+                tuple.unpack(self.tuple, symbols, &mut words);
+                words.iter().copied().for_each(&mut *each);
+            }),
+        }
+    }
+}
+
+/// Groups being computed.
+struct Computing<'a> {
+    group: usize,
+    tuple: usize,
+    aggregates: &'a mut [(Aggregate, Vec<Expression>)],
+    columns: &'a [GroupColumn],
+    symbols: &'a Symbols,
+    /// The group's columns, then a tuple's.
+    frame: Vec<Symbol>,
+    /// The aggregates' values.
+    values: Vec<Symbol>,
+}
+
+impl Computing<'_> {
+    fn settle<P: Row>(
+        &mut self,
+        trace: &mut Trace<P, P>,
+        changes: &Delta,
+        out: &mut Delta,
+        suffix: &[Symbol],
+        failures: &mut Vec<(Symbol, Diff)>,
+    ) -> Result<(), TooMany> {
+        let mut updates: Vec<Update<P, P>> = Vec::with_capacity(changes.len());
+        for (words, diff) in changes.rows() {
+            let key = P::pack(words[..self.group].iter().copied(), self.symbols);
+            let value = P::pack(words[self.group..].iter().copied(), self.symbols);
+            updates.push(((key, value), 0, count(diff)?));
+        }
+        updates.sort_unstable();
+        let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
+        groups.dedup();
+        trace.stage(updates);
+        let (before, after) = (trace.batches(View::Before), trace.batches(View::After));
+        let (mut before, mut after) = (before.probe(), after.probe());
+        for group in &groups {
+            for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
+                let tuples: Vec<&P> =
+                    found.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| tuple).collect();
+                match self.aggregate(group, &tuples) {
+                    Ok(true) => self.emit(out, suffix, diff),
+                    Ok(false) => {}
+                    Err(failure) if diff > 0 => failures.push((failure, 1)),
+                    Err(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn all<P: Row>(&mut self, trace: &Trace<P, P>, view: View, out: &mut Delta) {
+        let mut pairs = Vec::new();
+        trace.for_each(view, |group, tuple, count| {
+            if count > 0 {
+                pairs.push((*group, *tuple));
+            }
+        });
+        pairs.sort_unstable();
+        for of_group in pairs.chunk_by(|a, b| a.0 == b.0) {
+            let tuples: Vec<&P> = of_group.iter().map(|(_, tuple)| tuple).collect();
+            if self.aggregate(&of_group[0].0, &tuples) == Ok(true) {
+                self.emit(out, &[], 1);
+            }
+        }
+    }
+
+    /// Computes a group's values, if it has tuples; of several failures any.
+    fn aggregate<P: Row>(&mut self, group: &P, tuples: &[&P]) -> Result<bool, Symbol> {
+        if tuples.is_empty() {
+            return Ok(false);
+        }
+        self.frame.clear();
+        group.unpack(self.group, self.symbols, &mut self.frame);
+        self.values.clear();
+        let mut failed: Option<Symbol> = None;
+        for (aggregate, arguments) in &mut *self.aggregates {
+            let mut of_tuples = Vec::with_capacity(tuples.len());
+            for tuple in tuples {
+                self.frame.truncate(self.group);
+                tuple.unpack(self.tuple, self.symbols, &mut self.frame);
+                let words =
+                    arguments.iter_mut().map(|argument| argument.evaluate(&self.frame, self.symbols));
+                of_tuples.push(words.collect::<Vec<Symbol>>());
+            }
+            debug_assert!(of_tuples.iter().flatten().all(|word| *word != NONE && !is_failure(*word)));
+            match compute(*aggregate, &of_tuples, self.symbols) {
+                Ok(value) => self.values.push(self.symbols.intern(&value)),
+                Err(failure) => {
+                    let failure = self.symbols.fail(failure);
+                    failed = Some(failed.map_or(failure, |least| self.symbols.least_failure(least, failure)));
+                }
+            }
+        }
+        self.frame.truncate(self.group);
+        failed.map_or(Ok(true), Err)
+    }
+
+    fn emit(&self, out: &mut Delta, suffix: &[Symbol], diff: Diff) {
+        let columns = self.columns.iter().map(|column| match column {
+            GroupColumn::Group(at) => self.frame[*at],
+            GroupColumn::Aggregate(at) => self.values[*at],
+        });
+        out.push_words(columns.chain(suffix.iter().copied()), diff);
+    }
+}

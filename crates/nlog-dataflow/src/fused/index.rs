@@ -1,0 +1,161 @@
+//! Traces of either width, and the indexes of a plan.
+
+use nlog_plan::query::{Index as IndexPlan, RelationId};
+use nlog_plan::{NARROW, Operand, Selection};
+
+use super::delta::{Delta, Diff, TooMany};
+use super::trace::{Count, Trace, Update, View};
+use crate::row::{Narrow, Row, Wide};
+use crate::symbol::{Symbol, Symbols};
+
+/// A trace whose keys and values are of one width.
+pub(crate) enum AnyTrace {
+    Narrow(Trace<Narrow, Narrow>),
+    Wide(Trace<Wide, Wide>),
+}
+
+/// Does the same with a trace of either width.
+macro_rules! each_width {
+    ($any:expr, $trace:ident => $what:expr) => {
+        match $any {
+            $crate::fused::index::AnyTrace::Narrow($trace) => $what,
+            $crate::fused::index::AnyTrace::Wide($trace) => $what,
+        }
+    };
+}
+pub(crate) use each_width;
+
+impl AnyTrace {
+    /// For keys and values of so many columns.
+    pub(crate) fn new(key: usize, value: usize) -> Self {
+        if key.max(value) <= NARROW { AnyTrace::Narrow(Trace::new()) } else { AnyTrace::Wide(Trace::new()) }
+    }
+
+    pub(crate) fn is_empty(&self, view: View) -> bool {
+        each_width!(self, trace => trace.is_empty(view))
+    }
+
+    pub(crate) fn is_touched(&self) -> bool {
+        each_width!(self, trace => trace.is_touched())
+    }
+
+    pub(crate) fn publish(&mut self) {
+        each_width!(self, trace => trace.publish());
+    }
+
+    pub(crate) fn discard(&mut self) {
+        each_width!(self, trace => trace.discard());
+    }
+
+    pub(crate) fn updates(&self) -> usize {
+        each_width!(self, trace => trace.updates())
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        each_width!(self, trace => trace.bytes())
+    }
+}
+
+/// What rows of a relation have to fit.
+#[derive(Debug, Default)]
+pub(crate) struct Fit {
+    /// Columns that have to equal a word.
+    constants: Vec<(usize, Symbol)>,
+    /// Columns that have to equal another one.
+    equalities: Vec<(usize, usize)>,
+}
+
+impl Fit {
+    pub(crate) fn new(select: &[Selection], symbols: &Symbols) -> Self {
+        let mut fit = Fit::default();
+        for Selection { column, equals } in select {
+            match equals {
+                Operand::Column(other) => fit.equalities.push((*column, *other)),
+                Operand::Constant(value) => fit.constants.push((*column, symbols.intern(value))),
+            }
+        }
+        fit
+    }
+
+    #[inline]
+    pub(crate) fn fits(&self, row: &[Symbol]) -> bool {
+        self.constants.iter().all(|(column, word)| row[*column] == *word)
+            && self.equalities.iter().all(|(column, other)| row[*column] == row[*other])
+    }
+
+    /// The words that it compares with.
+    pub(crate) fn constants(&self) -> impl Iterator<Item = Symbol> + '_ {
+        self.constants.iter().map(|(_, word)| *word)
+    }
+}
+
+/// An index of a plan, with what is in it.
+pub(crate) struct Index {
+    pub(crate) relation: RelationId,
+    fit: Fit,
+    key: Vec<usize>,
+    value: Vec<usize>,
+    pub(crate) trace: AnyTrace,
+}
+
+impl Index {
+    pub(crate) fn new(plan: &IndexPlan, symbols: &Symbols) -> Self {
+        Index {
+            relation: plan.relation,
+            fit: Fit::new(&plan.select, symbols),
+            key: plan.key.clone(),
+            value: plan.value.clone(),
+            trace: AnyTrace::new(plan.key.len(), plan.value.len()),
+        }
+    }
+
+    /// How many columns a value has.
+    pub(crate) fn values(&self) -> usize {
+        self.value.len()
+    }
+
+    pub(crate) fn keys(&self) -> usize {
+        self.key.len()
+    }
+
+    pub(crate) fn fit(&self) -> &Fit {
+        &self.fit
+    }
+
+    /// Stages changes of its relation.
+    pub(crate) fn stage(&mut self, delta: &Delta, symbols: &Symbols) -> Result<(), TooMany> {
+        match &mut self.trace {
+            AnyTrace::Narrow(trace) => {
+                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
+            }
+            AnyTrace::Wide(trace) => {
+                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows that fit, as pairs.
+fn pairs<P: Row>(
+    delta: &Delta,
+    fit: &Fit,
+    key: &[usize],
+    value: &[usize],
+    symbols: &Symbols,
+) -> Result<Vec<Update<P, P>>, TooMany> {
+    let mut updates = Vec::with_capacity(delta.len());
+    for (row, diff) in delta.rows() {
+        if fit.fits(row) {
+            let key = P::pack(key.iter().map(|column| row[*column]), symbols);
+            let value = P::pack(value.iter().map(|column| row[*column]), symbols);
+            updates.push(((key, value), 0, count(diff)?));
+        }
+    }
+    Ok(updates)
+}
+
+/// A count as traces hold it.
+pub(crate) fn count(diff: Diff) -> Result<Count, TooMany> {
+    Count::try_from(diff).map_err(|_| TooMany)
+}

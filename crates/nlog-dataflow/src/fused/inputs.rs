@@ -1,0 +1,322 @@
+//! The rows of input tables, as words, and which transactions they accept.
+//!
+//! What is accepted and what is said of the rest is what [`nlog_data::Inputs`] says of the same rows as values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hashbrown::hash_table::{Entry, HashTable};
+use nlog_data::{Role, Row as ValueRow, Schema, TableId, Transaction, TransactionError, inputs};
+
+use super::delta::Delta;
+use crate::row::mix;
+use crate::symbol::{Symbol, Symbols};
+
+/// The rows of every input table.
+pub(crate) struct Inputs {
+    schema: Arc<Schema>,
+    /// By table number; tables that are no inputs stay empty.
+    tables: Vec<Stored>,
+}
+
+/// What a transaction changed, and what it asked for in vain.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// The net change of each input table that changed.
+    pub(crate) tables: BTreeMap<TableId, Delta>,
+    pub(crate) redundant_inserts: u64,
+    pub(crate) redundant_deletes: u64,
+}
+
+/// The rows of one table, found by their key, or as a whole if the table has none.
+struct Stored {
+    width: usize,
+    key: Vec<usize>,
+    /// Rows one after the other, free places among them.
+    words: Vec<Symbol>,
+    free: Vec<u32>,
+    places: HashTable<u32>,
+}
+
+/// Another row has the key.
+struct Taken;
+
+impl Inputs {
+    /// Empty tables.
+    pub(crate) fn new(schema: Arc<Schema>) -> Self {
+        let tables = schema.iter().map(|(_, table)| {
+            let width = table.columns.len();
+            let key = table.key.clone().unwrap_or_else(|| (0..width).collect());
+            Stored { width, key, words: Vec::new(), free: Vec::new(), places: HashTable::new() }
+        });
+        let tables = tables.collect();
+        Inputs { schema, tables }
+    }
+
+    /// Makes a transaction's changes, or none of them if a row cannot go in; see [`nlog_data::Inputs::apply`].
+    pub(crate) fn apply(
+        &mut self,
+        transaction: &Transaction,
+        symbols: &Symbols,
+    ) -> Result<Changes, TransactionError> {
+        let mut touched: Vec<TableId> =
+            transaction.delete.keys().chain(transaction.insert.keys()).copied().collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let mut changes = Changes::default();
+        for id in touched {
+            let delete = transaction.delete.get(&id).map_or(&[][..], Vec::as_slice);
+            let insert = transaction.insert.get(&id).map_or(&[][..], Vec::as_slice);
+            let done = inputs::check_form(&self.schema, id, delete.iter().chain(insert)).map(drop).and_then(
+                |()| {
+                    let words = |rows: &[ValueRow]| {
+                        let width = self.tables[id.0 as usize].width;
+                        let mut delta = Delta::new(width);
+                        for row in rows {
+                            delta.push_words(row.iter().map(|value| symbols.intern(value)), 1);
+                        }
+                        delta
+                    };
+                    let (delete, insert) = (words(delete), words(insert));
+                    self.apply_to_table(id, &delete, &insert, &mut changes, symbols)
+                },
+            );
+            if let Err(error) = done {
+                self.undo(&changes);
+                return Err(error);
+            }
+        }
+        Ok(changes)
+    }
+
+    /// One table's part of a transaction. If a row cannot go in, the table is as it was.
+    pub(crate) fn apply_to_table(
+        &mut self,
+        id: TableId,
+        delete: &Delta,
+        insert: &Delta,
+        changes: &mut Changes,
+        symbols: &Symbols,
+    ) -> Result<(), TransactionError> {
+        let table = &mut self.tables[id.0 as usize];
+        let mut net = Delta::new(table.width);
+        for (row, _) in delete.rows() {
+            if table.remove(row) {
+                net.push(row, -1);
+            } else {
+                changes.redundant_deletes += 1;
+            }
+        }
+        let (deleted, mut refused) = (!net.is_empty(), false);
+        table.reserve(insert.len());
+        for (row, _) in insert.rows() {
+            match table.insert(row) {
+                Ok(true) => net.push(row, 1),
+                Ok(false) => changes.redundant_inserts += 1,
+                Err(Taken) => {
+                    refused = true;
+                    break;
+                }
+            }
+        }
+        if refused {
+            table.undo(&net);
+            return Err(self.duplicate_key(id, delete, insert, symbols));
+        }
+        if deleted {
+            // A row that goes and comes again stays. Each is there once, so nothing can be counted too often.
+            let counted = net.consolidate();
+            debug_assert!(counted.is_ok());
+        }
+        if !net.is_empty() {
+            changes.tables.insert(id, net);
+        }
+        Ok(())
+    }
+
+    /// Which of the rows to report: the first, as rows are ordered, that finds its key taken.
+    fn duplicate_key(
+        &mut self,
+        id: TableId,
+        delete: &Delta,
+        insert: &Delta,
+        symbols: &Symbols,
+    ) -> TransactionError {
+        let values = |words: &[Symbol]| words.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
+        let table = &mut self.tables[id.0 as usize];
+        let mut done = Delta::new(table.width);
+        for (row, _) in delete.rows() {
+            if table.remove(row) {
+                done.push(row, -1);
+            }
+        }
+        let mut order: Vec<(ValueRow, usize)> = (0..insert.len()).map(|at| (values(insert.row(at)), at)).collect();
+        order.sort_unstable();
+        let mut error = None;
+        for (row, at) in &order {
+            let words = insert.row(*at);
+            match table.insert(words) {
+                Ok(true) => done.push(words, 1),
+                Ok(false) => {}
+                Err(Taken) => {
+                    let present = table.find(words).map(|place| values(table.row(place)));
+                    error = Some((row, present.unwrap_or_default()));
+                    break;
+                }
+            }
+        }
+        table.undo(&done);
+        let (row, present) = error.unwrap_or((&order[0].0, ValueRow::new()));
+        inputs::duplicate_key(self.schema.table(id), row, &present)
+    }
+
+    /// Takes changes back that were the last ones.
+    pub(crate) fn undo(&mut self, changes: &Changes) {
+        for (id, delta) in &changes.tables {
+            self.tables[id.0 as usize].undo(delta);
+        }
+    }
+
+    /// The rows of a table.
+    pub(crate) fn rows(&self, table: TableId) -> Delta {
+        let stored = &self.tables[table.0 as usize];
+        let mut rows = Delta::new(stored.width);
+        for place in &stored.places {
+            rows.push(stored.row(*place), 1);
+        }
+        rows
+    }
+
+    /// How many rows a table has.
+    pub(crate) fn len(&self, table: TableId) -> usize {
+        self.tables[table.0 as usize].places.len()
+    }
+
+    /// Bytes that all rows take.
+    pub(crate) fn bytes(&self) -> usize {
+        self.tables.iter().map(|table| (table.words.capacity() + table.places.capacity()) * 4).sum()
+    }
+
+    /// Every symbol in a row.
+    pub(crate) fn symbols(&self, each: &mut impl FnMut(Symbol)) {
+        for table in &self.tables {
+            for place in &table.places {
+                table.row(*place).iter().copied().for_each(&mut *each);
+            }
+        }
+    }
+
+    /// Tables of another schema, with the rows of those that both have: by name, with equal columns and key.
+    pub(crate) fn for_schema(self, schema: Arc<Schema>) -> Self {
+        let mut next = Inputs::new(schema);
+        let mut old: Vec<Option<Stored>> = self.tables.into_iter().map(Some).collect();
+        for (id, table) in next.schema.clone().iter().filter(|(_, table)| table.role == Role::Input) {
+            let before = self.schema.find(&table.name).filter(|id| self.schema.table(*id) == table);
+            if let Some(stored) = before.and_then(|before| old[before.0 as usize].take()) {
+                next.tables[id.0 as usize] = stored;
+            }
+        }
+        next
+    }
+}
+
+impl Stored {
+    #[inline]
+    fn row(&self, place: u32) -> &[Symbol] {
+        let begin = place as usize * self.width;
+        &self.words[begin..begin + self.width]
+    }
+
+    fn hash(key: &[usize], row: &[Symbol]) -> u64 {
+        // The table takes both the high and the low bits.
+        mix_of(key.iter().map(|column| row[*column]))
+    }
+
+    fn same_key(&self, place: u32, row: &[Symbol]) -> bool {
+        let present = self.row(place);
+        self.key.iter().all(|column| present[*column] == row[*column])
+    }
+
+    /// The place of the row that has this row's key.
+    fn find(&self, row: &[Symbol]) -> Option<u32> {
+        self.places.find(Self::hash(&self.key, row), |place| self.same_key(*place, row)).copied()
+    }
+
+    fn reserve(&mut self, rows: usize) {
+        if rows > 1024 {
+            let Stored { width, key, words, places, .. } = self;
+            words.reserve(rows * *width);
+            places.reserve(rows, |place| {
+                let begin = *place as usize * *width;
+                Self::hash(key, &words[begin..begin + *width])
+            });
+        }
+    }
+
+    /// Whether the row was there.
+    fn remove(&mut self, row: &[Symbol]) -> bool {
+        let Stored { width, key, words, places, free } = self;
+        let is = |place: &u32| {
+            let begin = *place as usize * *width;
+            words[begin..begin + *width] == *row
+        };
+        match places.find_entry(Self::hash(key, row), is) {
+            Ok(found) => {
+                free.push(found.remove().0);
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Whether the row is new.
+    fn insert(&mut self, row: &[Symbol]) -> Result<bool, Taken> {
+        let Stored { width, key, words, places, free } = self;
+        let range = |place: u32| place as usize * *width..(place as usize + 1) * *width;
+        let hash = Self::hash(key, row);
+        let same_key = |place: &u32| {
+            let present = &words[range(*place)];
+            key.iter().all(|column| present[*column] == row[*column])
+        };
+        match places.entry(hash, same_key, |place| Self::hash(key, &words[range(*place)])) {
+            Entry::Occupied(present) => {
+                if words[range(*present.get())] == *row { Ok(false) } else { Err(Taken) }
+            }
+            Entry::Vacant(vacant) => {
+                let place = free.pop();
+                match place {
+                    Some(place) => {
+                        vacant.insert(place);
+                        words[range(place)].copy_from_slice(row);
+                    }
+                    None => {
+                        let place = if *width == 0 { 0 } else { words.len() / *width };
+                        vacant.insert(place as u32);
+                        words.extend_from_slice(row);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    fn undo(&mut self, net: &Delta) {
+        // What came goes first, so that keys are free for what went.
+        for (row, _) in net.rows().filter(|(_, diff)| *diff > 0) {
+            self.remove(row);
+        }
+        for (row, _) in net.rows().filter(|(_, diff)| *diff < 0) {
+            let fits = self.insert(row).is_ok();
+            debug_assert!(fits, "only the last changes can be taken back");
+        }
+    }
+}
+
+/// Hashes words so that all bits are good.
+fn mix_of(words: impl Iterator<Item = Symbol>) -> u64 {
+    let mut hash = 0_u64;
+    for word in words {
+        hash = mix(&[word, hash as u32, (hash >> 32) as u32]);
+    }
+    hash
+}

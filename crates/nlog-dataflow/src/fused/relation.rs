@@ -1,0 +1,361 @@
+//! How the rows that rules derive become a set: duplicates, keys, and which rule a row is attributed to.
+
+use nlog_plan::NARROW;
+use nlog_plan::query::{Plan, RelationId};
+use nlog_plan::Keep;
+
+use super::delta::{Delta, Diff, TooMany};
+use super::index::count;
+use super::trace::{Count, Trace, Update, View};
+use crate::row::{Empty, Narrow, Row, Wide};
+use crate::symbol::{Symbol, Symbols};
+
+/// A relation's rows as key and rest.
+#[derive(Debug, Clone)]
+pub(crate) struct Split {
+    pub(crate) key: Vec<usize>,
+    pub(crate) rest: Vec<usize>,
+    /// Whether no two rows may share a key.
+    checked: bool,
+    /// Whether derived rows come with the number of their rule as a last column.
+    pub(crate) attributed: bool,
+}
+
+/// What is kept of a relation in order to make it a set.
+pub(crate) enum Counts {
+    /// Nothing: what is derived is a set.
+    None,
+    /// Rows without more: the whole row is the key.
+    NarrowRows(Trace<Narrow, Empty>),
+    WideRows(Trace<Wide, Empty>),
+    /// Keys and what belongs to them.
+    NarrowPairs(Trace<Narrow, Narrow>),
+    WidePairs(Trace<Wide, Wide>),
+}
+
+/// Does the same with the counts of any form, if there are any.
+macro_rules! each_counts {
+    ($counts:expr, $trace:ident => $what:expr, $nothing:expr) => {
+        match $counts {
+            Counts::None => $nothing,
+            Counts::NarrowRows($trace) => $what,
+            Counts::WideRows($trace) => $what,
+            Counts::NarrowPairs($trace) => $what,
+            Counts::WidePairs($trace) => $what,
+        }
+    };
+}
+
+/// A relation, and what the running transaction does to it.
+pub(crate) struct Relation {
+    pub(crate) id: RelationId,
+    pub(crate) columns: usize,
+    pub(crate) split: Split,
+    pub(crate) counts: Counts,
+    /// How its rows change.
+    pub(crate) delta: Delta,
+    /// If rows are attributed: how what is reported changes.
+    pub(crate) report: Attributed,
+}
+
+/// Changes of attributed rows; the rule is the last column.
+#[derive(Debug, Default)]
+pub(crate) struct Attributed {
+    pub(crate) inserted: Delta,
+    pub(crate) reattributed: Delta,
+}
+
+/// Rows that share a key, of which there should be one.
+#[derive(Debug)]
+pub(crate) struct Conflict {
+    pub(crate) relation: RelationId,
+    pub(crate) rows: Vec<Vec<Symbol>>,
+}
+
+impl Split {
+    pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool) -> Self {
+        let relation = &plan.relations[id.0 as usize];
+        let columns = 0..relation.columns.len();
+        let (key, checked) = match &relation.keep {
+            Keep::Key(key) => (key.clone(), true),
+            Keep::AsIs | Keep::Distinct => (columns.clone().collect(), false),
+        };
+        let rest = columns.filter(|column| !key.contains(column)).collect();
+        Split { key, rest, checked, attributed }
+    }
+
+    /// How many columns the value of a pair has.
+    fn values(&self) -> usize {
+        self.rest.len() + usize::from(self.attributed)
+    }
+
+    /// Key and value of a derived row.
+    #[inline]
+    fn pair<K: Row, V: Row>(&self, row: &[Symbol], symbols: &Symbols) -> (K, V) {
+        let rule = if self.attributed { &row[row.len() - 1..] } else { &[] };
+        let value = self.rest.iter().map(|column| row[*column]).chain(rule.iter().copied());
+        let key = K::pack(self.key.iter().map(|column| row[*column]), symbols);
+        if V::WIDTH == 0 {
+            return (key, V::default());
+        }
+        // Chained iterators do not know their length.
+        let mut words = [0; 16];
+        let value = if self.values() <= words.len() {
+            for (word, part) in words.iter_mut().zip(value) {
+                *word = part;
+            }
+            V::pack(words[..self.values()].iter().copied(), symbols)
+        } else {
+            let words: Vec<Symbol> = value.collect();
+            V::pack(words.iter().copied(), symbols)
+        };
+        (key, value)
+    }
+
+    /// The row of a pair, and its rule if rows are attributed.
+    fn row<K: Row, V: Row>(&self, key: &K, value: &V, symbols: &Symbols, into: &mut Vec<Symbol>) -> Symbol {
+        let mut parts = Vec::with_capacity(self.key.len() + self.values());
+        key.unpack(self.key.len(), symbols, &mut parts);
+        if V::WIDTH > 0 {
+            value.unpack(self.values(), symbols, &mut parts);
+        }
+        into.clear();
+        into.resize(self.key.len() + self.rest.len(), 0);
+        for (column, word) in self.key.iter().chain(&self.rest).zip(&parts) {
+            into[*column] = *word;
+        }
+        if self.attributed { parts.pop().unwrap_or_default() } else { 0 }
+    }
+}
+
+impl Counts {
+    fn new(split: &Split) -> Self {
+        let (key, values) = (split.key.len(), split.values());
+        match (key.max(values) <= NARROW, values) {
+            (true, 0) => Counts::NarrowRows(Trace::new()),
+            (false, 0) => Counts::WideRows(Trace::new()),
+            (true, _) => Counts::NarrowPairs(Trace::new()),
+            (false, _) => Counts::WidePairs(Trace::new()),
+        }
+    }
+
+    pub(crate) fn publish(&mut self) {
+        each_counts!(self, trace => if trace.is_touched() { trace.publish() }, ());
+    }
+
+    pub(crate) fn discard(&mut self) {
+        each_counts!(self, trace => trace.discard(), ());
+    }
+
+    pub(crate) fn updates(&self) -> usize {
+        each_counts!(self, trace => trace.updates(), 0)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        each_counts!(self, trace => trace.bytes(), 0)
+    }
+}
+
+impl Relation {
+    pub(crate) fn new(plan: &Plan, id: RelationId, attributed: bool) -> Self {
+        let columns = plan.relations[id.0 as usize].columns.len();
+        let split = Split::new(plan, id, attributed);
+        let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
+        let counts = if keeps { Counts::new(&split) } else { Counts::None };
+        Relation {
+            id,
+            columns,
+            split,
+            counts,
+            delta: Delta::new(columns),
+            report: Attributed {
+                inserted: Delta::new(columns + 1),
+                reattributed: Delta::new(columns + 1),
+            },
+        }
+    }
+
+    /// How many columns a derived row has: those of the relation, and its rule if rows are attributed.
+    pub(crate) fn derived_width(&self) -> usize {
+        self.columns + usize::from(self.split.attributed)
+    }
+
+    /// Whether rows are kept, so that they can be read from here.
+    pub(crate) fn keeps_rows(&self) -> bool {
+        !matches!(self.counts, Counts::None)
+    }
+
+    /// Takes what rules derived, and says how the set of rows changes, in [`Relation::delta`]. Rows of `derived` are
+    /// consolidated.
+    pub(crate) fn settle(
+        &mut self,
+        derived: Delta,
+        symbols: &Symbols,
+        conflicts: &mut Vec<Conflict>,
+    ) -> Result<(), TooMany> {
+        let mut settling = Settling {
+            relation: self.id,
+            split: &self.split,
+            symbols,
+            delta: &mut self.delta,
+            report: &mut self.report,
+            conflicts,
+        };
+        match &mut self.counts {
+            Counts::None => {
+                self.delta = derived;
+                Ok(())
+            }
+            Counts::NarrowRows(trace) => settling.settle(&derived, trace),
+            Counts::WideRows(trace) => settling.settle(&derived, trace),
+            Counts::NarrowPairs(trace) => settling.settle(&derived, trace),
+            Counts::WidePairs(trace) => settling.settle(&derived, trace),
+        }
+    }
+
+    /// All rows, if they are kept.
+    pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
+        let mut rows = Delta::new(self.columns);
+        let mut row = Vec::new();
+        each_counts!(&self.counts, trace => trace.for_each(view, |key, value, count| {
+            if count > 0 {
+                self.split.row(key, value, symbols, &mut row);
+                rows.push(&row, 1);
+            }
+        }), return None);
+        if self.split.attributed {
+            // A row can be there by several rules.
+            rows.consolidate().ok()?;
+            rows.to_set();
+        }
+        Some(rows)
+    }
+
+    /// Every symbol in what is kept.
+    pub(crate) fn symbols(&self, symbols: &Symbols, each: &mut impl FnMut(Symbol)) {
+        let mut row = Vec::new();
+        each_counts!(&self.counts, trace => trace.for_each_update(|key, value| {
+            self.split.row(key, value, symbols, &mut row);
+            row.iter().copied().for_each(&mut *each);
+        }), ());
+    }
+}
+
+/// One relation's rows being made a set.
+struct Settling<'a> {
+    relation: RelationId,
+    split: &'a Split,
+    symbols: &'a Symbols,
+    delta: &'a mut Delta,
+    report: &'a mut Attributed,
+    conflicts: &'a mut Vec<Conflict>,
+}
+
+/// A value under a key: how often it was there, and how often it is.
+struct Presence<V> {
+    value: V,
+    before: Count,
+    after: Count,
+}
+
+impl Settling<'_> {
+    fn settle<K: Row, V: Row>(&mut self, derived: &Delta, trace: &mut Trace<K, V>) -> Result<(), TooMany> {
+        let mut updates: Vec<Update<K, V>> = Vec::with_capacity(derived.len());
+        for (row, diff) in derived.rows() {
+            updates.push((self.split.pair(row, self.symbols), 0, count(diff)?));
+        }
+        updates.sort_unstable();
+        let batches = trace.batches(View::Before);
+        let mut probe = batches.probe();
+        let mut presences = Vec::new();
+        for of_key in updates.chunk_by(|a, b| a.0.0 == b.0.0) {
+            let key = of_key[0].0.0;
+            presences.clear();
+            merge(probe.find(&key), of_key, &mut presences)?;
+            self.key(&key, &presences);
+        }
+        drop(probe);
+        trace.stage(updates);
+        Ok(())
+    }
+
+    /// What changes under one key.
+    fn key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
+        let mut row = Vec::new();
+        if self.split.attributed {
+            self.attributed_key(key, presences);
+        } else {
+            for presence in presences {
+                let change = Diff::from(presence.after > 0) - Diff::from(presence.before > 0);
+                if change != 0 {
+                    self.split.row(key, &presence.value, self.symbols, &mut row);
+                    self.delta.push(&row, change);
+                }
+            }
+        }
+        if self.split.checked && presences.iter().filter(|presence| presence.after > 0).count() > 1 {
+            let mut rows = Vec::new();
+            for presence in presences.iter().filter(|presence| presence.after > 0) {
+                self.split.row(key, &presence.value, self.symbols, &mut row);
+                rows.push(row.clone());
+            }
+            rows.sort_unstable();
+            rows.dedup();
+            if rows.len() > 1 {
+                self.conflicts.push(Conflict { relation: self.relation, rows });
+            }
+        }
+    }
+
+    /// Rows that differ in their rule alone are one, which has the least rule.
+    fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
+        let mut of_rules: Vec<(Vec<Symbol>, Symbol, bool, bool)> = presences
+            .iter()
+            .map(|presence| {
+                let mut row = Vec::new();
+                let rule = self.split.row(key, &presence.value, self.symbols, &mut row);
+                (row, rule, presence.before > 0, presence.after > 0)
+            })
+            .collect();
+        of_rules.sort_unstable();
+        for of_row in of_rules.chunk_by(|a, b| a.0 == b.0) {
+            let row = &of_row[0].0;
+            let before = of_row.iter().find(|of_rule| of_rule.2).map(|of_rule| of_rule.1);
+            let after = of_row.iter().find(|of_rule| of_rule.3).map(|of_rule| of_rule.1);
+            let with = |rule: Symbol| row.iter().copied().chain([rule]);
+            match (before, after) {
+                (None, Some(rule)) => {
+                    self.delta.push(row, 1);
+                    self.report.inserted.push_words(with(rule), 1);
+                }
+                (Some(_), None) => self.delta.push(row, -1),
+                (Some(old), Some(new)) if old != new => self.report.reattributed.push_words(with(new), 1),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What is under a key with its changes; both ascending by value.
+fn merge<K: Row, V: Row>(
+    old: &[(V, Count)],
+    changes: &[Update<K, V>],
+    into: &mut Vec<Presence<V>>,
+) -> Result<(), TooMany> {
+    let (mut old, mut changes) = (old.iter().peekable(), changes.iter().peekable());
+    loop {
+        let value = match (old.peek(), changes.peek()) {
+            (None, None) => return Ok(()),
+            (Some((value, _)), None) => *value,
+            (None, Some(((_, value), _, _))) => *value,
+            (Some((a, _)), Some(((_, b), _, _))) => *a.min(b),
+        };
+        let before = old.next_if(|(found, _)| *found == value).map_or(0, |(_, count)| *count);
+        let mut after = before;
+        while let Some((_, _, change)) = changes.next_if(|((_, changed), _, _)| *changed == value) {
+            after = after.checked_add(*change).ok_or(TooMany)?;
+        }
+        debug_assert!(after >= 0, "a row is derived less often than never");
+        into.push(Presence { value, before, after });
+    }
+}
