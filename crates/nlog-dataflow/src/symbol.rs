@@ -3,8 +3,10 @@
 //! Equal values have one symbol, so that joins and `==` compare words. Integers are exact: one that does not fit into
 //! 31 bits is interned like a string. Symbols have no order of their own; whatever is ordered is looked up.
 //!
-//! Symbols are not given back yet: a long life with ever new names grows the table. Reclamation comes with the fused
-//! engine, whose traces know which symbols are alive.
+//! Symbols are given back by marking and sweeping: whoever holds symbols marks them ([`Marks`]), and what is not marked
+//! is forgotten ([`Symbols::sweep`]). That costs nothing where symbols are copied, which is everywhere, and time in
+//! proportion to the state once for as many new symbols as there were in it. The composed engine cannot look into its
+//! operators and keeps all.
 
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -58,19 +60,32 @@ struct Tuple(Box<[Symbol]>);
 /// Things with numbers.
 #[derive(Debug)]
 struct Interned<T> {
-    things: Vec<T>,
+    things: Vec<Option<T>>,
     numbers: HashTable<u32>,
+    /// Numbers of things that were forgotten.
+    free: Vec<u32>,
 }
 
 impl<T> Default for Interned<T> {
     fn default() -> Self {
-        Interned { things: Vec::new(), numbers: HashTable::new() }
+        Interned { things: Vec::new(), numbers: HashTable::new(), free: Vec::new() }
     }
 }
 
 impl<T> Interned<T> {
     fn find(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<u32> {
-        self.numbers.find(hash, |number| is(&self.things[*number as usize])).copied()
+        self.numbers.find(hash, |number| self.get(*number).is_some_and(&is)).copied()
+    }
+
+    #[inline]
+    fn get(&self, number: u32) -> Option<&T> {
+        self.things.get(number as usize)?.as_ref()
+    }
+
+    /// The thing of a number that was given and not taken back.
+    #[inline]
+    fn thing(&self, number: u32) -> &T {
+        self.things[number as usize].as_ref().expect("a symbol that is held is marked, so that it is not swept")
     }
 
     /// The number of a thing that is not there.
@@ -78,12 +93,31 @@ impl<T> Interned<T> {
     /// # Panics
     /// If there are too many: memory ends long before.
     fn insert(&mut self, thing: T, hash: u64, limit: u32, hash_of: impl Fn(&T) -> u64) -> u32 {
-        let number = self.things.len() as u32;
+        let number = self.free.pop().unwrap_or(self.things.len() as u32);
         assert!(number < limit, "the symbol table is full");
-        self.things.push(thing);
+        if number as usize == self.things.len() {
+            self.things.push(Some(thing));
+        } else {
+            self.things[number as usize] = Some(thing);
+        }
         let things = &self.things;
-        self.numbers.insert_unique(hash, number, |number| hash_of(&things[*number as usize]));
+        let rehash = |number: &u32| things[*number as usize].as_ref().map_or(0, &hash_of);
+        self.numbers.insert_unique(hash, number, rehash);
         number
+    }
+
+    /// Forgets what is not marked.
+    fn sweep(&mut self, marks: &Bits, hash_of: impl Fn(&T) -> u64) {
+        for number in 0..self.things.len() as u32 {
+            if marks.has(number) {
+                continue;
+            }
+            let Some(thing) = self.things[number as usize].take() else { continue };
+            if let Ok(found) = self.numbers.find_entry(hash_of(&thing), |other| *other == number) {
+                found.remove();
+            }
+            self.free.push(number);
+        }
     }
 }
 
@@ -131,8 +165,7 @@ impl Symbols {
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
         match inline(symbol) {
             Some(value) => value,
-            None => read(&self.values[(symbol % SHARDS) as usize]).things[(symbol / SHARDS - FIRST) as usize]
-                .clone(),
+            None => read(&self.values[(symbol % SHARDS) as usize]).thing(symbol / SHARDS - FIRST).clone(),
         }
     }
 
@@ -153,7 +186,7 @@ impl Symbols {
 
     /// The failure of a symbol that stands for one.
     pub(crate) fn failure(&self, symbol: Symbol) -> Failure {
-        read(&self.failures).things[(symbol & !FAILURE) as usize].clone()
+        read(&self.failures).thing(symbol & !FAILURE).clone()
     }
 
     /// The lesser of two failures, either of which can be [`NO_FAILURE`].
@@ -165,7 +198,7 @@ impl Symbols {
             other
         } else {
             let failures = read(&self.failures);
-            let failure = |symbol: Symbol| &failures.things[(symbol & !FAILURE) as usize];
+            let failure = |symbol: Symbol| failures.thing(symbol & !FAILURE);
             if failure(one) <= failure(other) { one } else { other }
         }
     }
@@ -185,7 +218,75 @@ impl Symbols {
 
     /// Looks at the columns of a tuple.
     pub(crate) fn with_tuple(&self, tuple: Symbol, look: impl FnOnce(&[Symbol])) {
-        look(&read(&self.tuples).things[tuple as usize].0);
+        look(&read(&self.tuples).thing(tuple).0);
+    }
+
+    /// How many values and tuples have symbols that are not small numbers.
+    pub(crate) fn len(&self) -> usize {
+        let values: usize = self.values.iter().map(|shard| read(shard).numbers.len()).sum();
+        values + read(&self.tuples).numbers.len()
+    }
+
+    /// Forgets every value and tuple that is not marked, and all failures. Between transactions alone: nobody may hold
+    /// another symbol.
+    pub(crate) fn sweep(&self, marks: &Marks) {
+        for (shard, marked) in self.values.iter().zip(&marks.values) {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.sweep(marked, |value| self.hasher.hash_one(value));
+        }
+        let mut tuples = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
+        tuples.sweep(&marks.tuples, |tuple| self.hasher.hash_one(&*tuple.0));
+        *self.failures.write().unwrap_or_else(PoisonError::into_inner) = Interned::default();
+    }
+}
+
+/// Which symbols are held.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    values: [Bits; SHARDS as usize],
+    tuples: Bits,
+}
+
+/// A set of numbers.
+#[derive(Debug, Default)]
+struct Bits(Vec<u64>);
+
+impl Bits {
+    #[inline]
+    fn set(&mut self, number: u32) {
+        let word = (number / u64::BITS) as usize;
+        if word >= self.0.len() {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (number % u64::BITS);
+    }
+
+    fn has(&self, number: u32) -> bool {
+        self.0.get((number / u64::BITS) as usize).is_some_and(|word| word & 1 << (number % u64::BITS) != 0)
+    }
+}
+
+impl Marks {
+    /// A word that may be a symbol is held. Small numbers need no mark.
+    #[inline]
+    pub(crate) fn symbol(&mut self, symbol: Symbol) {
+        if symbol & (INTEGER | FAILURE) == 0 && symbol >= FIRST * SHARDS {
+            self.values[(symbol % SHARDS) as usize].set(symbol / SHARDS - FIRST);
+        }
+    }
+
+    /// The words of a row of so many columns are held, and the tuple that some may stand in.
+    #[inline]
+    pub(crate) fn row<R: crate::row::Row>(&mut self, row: &R, columns: usize, symbols: &Symbols) {
+        let words = row.words();
+        if columns <= R::WIDTH {
+            words[..columns].iter().for_each(|word| self.symbol(*word));
+        } else {
+            words[..R::WIDTH - 1].iter().for_each(|word| self.symbol(*word));
+            let tuple = words[R::WIDTH - 1];
+            self.tuples.set(tuple);
+            symbols.with_tuple(tuple, |columns| columns.iter().for_each(|word| self.symbol(*word)));
+        }
     }
 }
 
@@ -200,9 +301,7 @@ impl Reader<'_> {
     pub(crate) fn value(&self, symbol: Symbol) -> Value {
         match inline(symbol) {
             Some(value) => value,
-            None => {
-                self.values[(symbol % SHARDS) as usize].things[(symbol / SHARDS - FIRST) as usize].clone()
-            }
+            None => self.values[(symbol % SHARDS) as usize].thing(symbol / SHARDS - FIRST).clone(),
         }
     }
 }
@@ -269,6 +368,34 @@ mod tests {
         unique.sort_unstable();
         unique.dedup();
         assert_eq!(unique.len(), values.len());
+    }
+
+    #[test]
+    fn what_is_not_marked_is_forgotten_and_its_place_used_again() {
+        let symbols = Symbols::new();
+        let text = |number: u32| Value::String(format!("name {number}").into());
+        let kept: Vec<Symbol> = (0..100).map(|number| symbols.intern(&text(number))).collect();
+        let tuple = symbols.tuple(&kept[..3]);
+        for round in 1..50 {
+            for number in 0..1000 {
+                let fresh = round * 1000 + number;
+                symbols.tuple(&[symbols.intern(&text(fresh)), kept[0]]);
+            }
+            let mut marks = Marks::default();
+            kept[3..].iter().for_each(|symbol| marks.symbol(*symbol));
+            let mut wide = crate::row::Wide::default();
+            crate::row::Row::words_mut(&mut wide)[7] = tuple;
+            marks.row(&wide, 10, &symbols);
+            symbols.sweep(&marks);
+            assert_eq!(symbols.len(), 101);
+        }
+        let places: usize = symbols.values.iter().map(|shard| read(shard).things.len()).sum();
+        assert!(places <= 1100 * 2, "places are used again: {places}");
+        for (number, symbol) in (0..).zip(&kept) {
+            assert_eq!(symbols.value(*symbol), text(number));
+            assert_eq!(symbols.intern(&text(number)), *symbol);
+        }
+        assert_eq!(symbols.tuple(&kept[..3]), tuple);
     }
 
     #[test]

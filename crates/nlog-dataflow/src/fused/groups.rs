@@ -4,12 +4,12 @@ use nlog_plan::query::Output;
 use nlog_plan::{GroupColumn, NARROW};
 
 use super::delta::{Delta, Diff, TooMany};
-use super::index::{AnyTrace, count};
+use super::index::{AnyTrace, count, each_width};
 use super::trace::{Trace, Update, View};
 use crate::aggregate::compute;
 use crate::expression::Expression;
 use crate::row::Row;
-use crate::symbol::{NONE, Symbol, Symbols, is_failure};
+use crate::symbol::{Marks, NONE, Symbol, Symbols, is_failure};
 use nlog::program::Aggregate;
 
 /// The groups of a rule.
@@ -91,26 +91,15 @@ impl Groups {
         self.aggregates.iter_mut().flat_map(|(_, arguments)| arguments).for_each(Expression::forget);
     }
 
-    /// Every symbol in its tuples and expressions.
-    pub(crate) fn symbols(&self, symbols: &Symbols, each: &mut impl FnMut(Symbol)) {
+    /// Marks every symbol in its tuples and expressions.
+    pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         for argument in self.aggregates.iter().flat_map(|(_, arguments)| arguments) {
-            argument.constants(each);
+            argument.constants(&mut |symbol| marks.symbol(symbol));
         }
-        let mut words = Vec::new();
-        match &self.trace {
-            AnyTrace::Narrow(trace) => trace.for_each_update(|group, tuple| {
-                words.clear();
-                group.unpack(self.group, symbols, &mut words);
-                tuple.unpack(self.tuple, symbols, &mut words);
-                words.iter().copied().for_each(&mut *each);
-            }),
-            AnyTrace::Wide(trace) => trace.for_each_update(|group, tuple| {
-                words.clear();
-                group.unpack(self.group, symbols, &mut words);
-                tuple.unpack(self.tuple, symbols, &mut words);
-                words.iter().copied().for_each(&mut *each);
-            }),
-        }
+        each_width!(&self.trace, trace => trace.for_each_update(|group, tuple| {
+            marks.row(group, self.group, symbols);
+            marks.row(tuple, self.tuple, symbols);
+        }));
     }
 }
 

@@ -6,7 +6,7 @@ use nlog_plan::{NARROW, Operand, Selection};
 use super::delta::{Delta, Diff, TooMany};
 use super::trace::{Count, Trace, Update, View};
 use crate::row::{Narrow, Row, Wide};
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::{Marks, Symbol, Symbols};
 
 /// A trace whose keys and values are of one width.
 pub(crate) enum AnyTrace {
@@ -39,8 +39,8 @@ impl AnyTrace {
         each_width!(self, trace => trace.is_touched())
     }
 
-    pub(crate) fn publish(&mut self) {
-        each_width!(self, trace => trace.publish());
+    pub(crate) fn publish_if_touched(&mut self) {
+        each_width!(self, trace => if trace.is_touched() { trace.publish() });
     }
 
     pub(crate) fn discard(&mut self) {
@@ -83,6 +83,11 @@ impl Fit {
             && self.equalities.iter().all(|(column, other)| row[*column] == row[*other])
     }
 
+    /// Whether every row fits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.constants.is_empty() && self.equalities.is_empty()
+    }
+
     /// The words that it compares with.
     pub(crate) fn constants(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.constants.iter().map(|(_, word)| *word)
@@ -95,16 +100,19 @@ pub(crate) struct Index {
     fit: Fit,
     key: Vec<usize>,
     value: Vec<usize>,
+    /// How many columns the relation has.
+    columns: usize,
     pub(crate) trace: AnyTrace,
 }
 
 impl Index {
-    pub(crate) fn new(plan: &IndexPlan, symbols: &Symbols) -> Self {
+    pub(crate) fn new(plan: &IndexPlan, columns: usize, symbols: &Symbols) -> Self {
         Index {
             relation: plan.relation,
             fit: Fit::new(&plan.select, symbols),
             key: plan.key.clone(),
             value: plan.value.clone(),
+            columns,
             trace: AnyTrace::new(plan.key.len(), plan.value.len()),
         }
     }
@@ -120,6 +128,37 @@ impl Index {
 
     pub(crate) fn fit(&self) -> &Fit {
         &self.fit
+    }
+
+    /// Marks every symbol in it.
+    pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
+        self.fit.constants().for_each(|symbol| marks.symbol(symbol));
+        each_width!(&self.trace, trace => trace.for_each_update(|key, value| {
+            marks.row(key, self.key.len(), symbols);
+            marks.row(value, self.value.len(), symbols);
+        }));
+    }
+
+    /// The rows of its relation, outside transactions, if it has all of them with all their columns.
+    pub(crate) fn rows(&self, symbols: &Symbols) -> Option<Delta> {
+        let width = self.key.len() + self.value.len();
+        let mut places: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
+        places.sort_unstable();
+        if !self.fit.is_empty() || width != self.columns || !places.iter().copied().eq(0..width) {
+            return None;
+        }
+        let mut rows = Delta::new(width);
+        let (mut parts, mut row) = (Vec::with_capacity(width), vec![0; width]);
+        each_width!(&self.trace, trace => trace.for_each(View::Before, |key, value, _| {
+            parts.clear();
+            key.unpack(self.key.len(), symbols, &mut parts);
+            value.unpack(self.value.len(), symbols, &mut parts);
+            for (column, word) in self.key.iter().chain(&self.value).zip(&parts) {
+                row[*column] = *word;
+            }
+            rows.push(&row, 1);
+        }));
+        Some(rows)
     }
 
     /// Stages changes of its relation.

@@ -8,7 +8,7 @@ use super::delta::{Delta, Diff, TooMany};
 use super::index::count;
 use super::trace::{Count, Trace, Update, View};
 use crate::row::{Empty, Narrow, Row, Wide};
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::{Marks, Symbol, Symbols};
 
 /// A relation's rows as key and rest.
 #[derive(Debug, Clone)]
@@ -231,13 +231,27 @@ impl Relation {
         Some(rows)
     }
 
-    /// Every symbol in what is kept.
-    pub(crate) fn symbols(&self, symbols: &Symbols, each: &mut impl FnMut(Symbol)) {
-        let mut row = Vec::new();
-        each_counts!(&self.counts, trace => trace.for_each_update(|key, value| {
-            self.split.row(key, value, symbols, &mut row);
-            row.iter().copied().for_each(&mut *each);
+    /// Marks every symbol in what is kept.
+    pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
+        let (key, values) = (self.split.key.len(), self.split.values());
+        each_counts!(&self.counts, trace => trace.for_each_update(|found, value| {
+            marks.row(found, key, symbols);
+            if values > 0 {
+                marks.row(value, values, symbols);
+            }
         }), ());
+    }
+
+    /// Ends a transaction: what it would do is done, or dropped.
+    pub(crate) fn end(&mut self, accepted: bool) {
+        if accepted {
+            self.counts.publish();
+        } else {
+            self.counts.discard();
+        }
+        self.delta.clear();
+        self.report.inserted.clear();
+        self.report.reattributed.clear();
     }
 }
 

@@ -1,0 +1,430 @@
+//! One transaction after the other: level by level, what changes is derived, made a set, indexed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog_data::{
+    DerivedCause, DerivedError, Role, Row as ValueRow, RuleId, TableId,
+};
+use nlog_plan::query::{Joins, Plan, RelationId};
+
+use super::delta::{Delta, Diff, TooMany};
+use super::groups::Groups;
+use super::index::Index;
+use super::pipeline::{Context, Pipeline};
+use super::relation::{Conflict, Relation};
+use super::trace::View;
+use crate::symbol::{Marks, Symbol, Symbols};
+
+/// A rule, ready to run.
+pub(crate) struct Rule {
+    pub(crate) id: RuleId,
+    pub(crate) head: RelationId,
+    pub(crate) groups: Option<Groups>,
+    /// The body, then what follows its failures.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// A conjunction, ready to run.
+pub(crate) struct Part {
+    pub(crate) atoms: Vec<RelationId>,
+    pub(crate) pipelines: Vec<Pipeline>,
+}
+
+/// A pipeline of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PipelineAt {
+    rule: usize,
+    part: usize,
+    pipeline: usize,
+}
+
+/// What a program's rules have derived, and how it changes.
+pub(crate) struct State {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) symbols: Arc<Symbols>,
+    pub(crate) relations: Vec<Relation>,
+    pub(crate) indexes: Vec<Index>,
+    /// By relation, its indexes.
+    indexed: Vec<Vec<usize>>,
+    pub(crate) rules: Vec<Rule>,
+    /// By relation, the pipelines that begin with its changes.
+    uses: Vec<Vec<PipelineAt>>,
+    /// The pipelines that run once.
+    once: Vec<PipelineAt>,
+    agenda: Agenda,
+    /// The relations that the running transaction has reached.
+    reached: Vec<usize>,
+    /// The rules whose groups it has reached.
+    grouped: Vec<usize>,
+    pub(crate) troubles: Troubles,
+}
+
+/// What remains to be done in a transaction.
+#[derive(Debug, Default)]
+struct Agenda {
+    /// Relations to look at, by level.
+    relations: BTreeSet<(u32, usize)>,
+    /// By relation, the pipelines that derive its rows.
+    pending: Vec<Vec<PipelineAt>>,
+}
+
+/// What is wrong with what a transaction derives.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    /// By rule and failure how many more bindings fail so.
+    failures: BTreeMap<(u32, Symbol), Diff>,
+    conflicts: Vec<Conflict>,
+}
+
+/// Why a transaction cannot be derived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// An error of the program on these rows.
+    Derived(DerivedError),
+    /// A relation's rows are derived too often.
+    TooMany(RelationId),
+}
+
+impl State {
+    /// Nothing derived yet. `attribute`: wanted tables tell which rule derives a row.
+    pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, attribute: bool) -> Self {
+        let relations: Vec<Relation> = (0..plan.relations.len() as u32)
+            .map(RelationId)
+            .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id)))
+            .collect();
+        let indexes: Vec<Index> = (plan.indexes.iter())
+            .map(|index| Index::new(index, relations[index.relation.0 as usize].columns, &symbols))
+            .collect();
+        let mut indexed = vec![Vec::new(); relations.len()];
+        for (at, index) in indexes.iter().enumerate() {
+            indexed[index.relation.0 as usize].push(at);
+        }
+        let rules: Vec<Rule> = plan.rules.iter().map(|rule| Rule::new(rule, &indexes, &symbols)).collect();
+        let mut state = State {
+            indexed,
+            uses: vec![Vec::new(); relations.len()],
+            once: Vec::new(),
+            agenda: Agenda { pending: vec![Vec::new(); relations.len()], ..Agenda::default() },
+            reached: Vec::new(),
+            grouped: Vec::new(),
+            troubles: Troubles::default(),
+            plan,
+            symbols,
+            relations,
+            indexes,
+            rules,
+        };
+        for rule in 0..state.rules.len() {
+            state.connect(rule);
+        }
+        state
+    }
+
+    /// Notes what a rule's pipelines begin with.
+    fn connect(&mut self, rule: usize) {
+        for (part, joins) in self.rules[rule].parts.iter().enumerate() {
+            for (pipeline, running) in joins.pipelines.iter().enumerate() {
+                let at = PipelineAt { rule, part, pipeline };
+                match running.atom {
+                    Some(atom) => self.uses[joins.atoms[atom].0 as usize].push(at),
+                    None => self.once.push(at),
+                }
+            }
+        }
+    }
+
+    /// Puts what runs once on the agenda.
+    pub(crate) fn state_facts(&mut self) {
+        for at in self.once.clone() {
+            self.schedule(at);
+        }
+    }
+
+    /// A relation changes in this way: an input, or whatever is known not to be derived in this transaction.
+    pub(crate) fn change(&mut self, id: RelationId, delta: Delta) -> Result<(), Refusal> {
+        let at = id.0 as usize;
+        self.reached.push(at);
+        self.relations[at].delta = delta;
+        self.spread(at)
+    }
+
+    fn schedule(&mut self, at: PipelineAt) {
+        let head = self.rules[at.rule].head.0 as usize;
+        self.agenda.pending[head].push(at);
+        self.agenda.relations.insert((self.plan.relations[head].level, head));
+    }
+
+    /// Works the agenda off.
+    pub(crate) fn propagate(&mut self) -> Result<(), Refusal> {
+        while let Some((_, relation)) = self.agenda.relations.pop_first() {
+            self.reached.push(relation);
+            let derived = self.derive(relation)?;
+            if derived.is_empty() {
+                continue;
+            }
+            let settled = self.relations[relation].settle(derived, &self.symbols, &mut self.troubles.conflicts);
+            settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
+            self.spread(relation)?;
+        }
+        self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
+    }
+
+    /// Indexes a relation's changes and puts what depends on them on the agenda.
+    fn spread(&mut self, relation: usize) -> Result<(), Refusal> {
+        let delta = &self.relations[relation].delta;
+        if delta.is_empty() {
+            return Ok(());
+        }
+        for index in &self.indexed[relation] {
+            let staged = self.indexes[*index].stage(delta, &self.symbols);
+            staged.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
+        }
+        for at in 0..self.uses[relation].len() {
+            self.schedule(self.uses[relation][at]);
+        }
+        Ok(())
+    }
+
+    /// Runs the pending pipelines of a relation's rules; gives consolidated rows.
+    fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
+        let mut pending = std::mem::take(&mut self.agenda.pending[relation]);
+        pending.sort_unstable();
+        let State { relations, indexes, rules, symbols, troubles, grouped, .. } = self;
+        let head = &relations[relation];
+        let attributed = head.split.attributed;
+        let mut derived = Delta::new(head.derived_width());
+        let mut too_many = false;
+        for of_rule in pending.chunk_by(|a, b| a.rule == b.rule) {
+            let rule = &mut rules[of_rule[0].rule];
+            let mut own = Delta::new(rule.groups.as_ref().map_or(head.columns, Groups::width));
+            let apart = attributed || rule.groups.is_some();
+            let mut failures = Vec::new();
+            for at in of_rule {
+                let part = &mut rule.parts[at.part];
+                let pipeline = &mut part.pipelines[at.pipeline];
+                if pipeline.is_idle(indexes) {
+                    continue;
+                }
+                let once;
+                let rows = if let Some(atom) = pipeline.atom {
+                    &relations[part.atoms[atom].0 as usize].delta
+                } else {
+                    once = one_row();
+                    &once
+                };
+                let out = if apart { &mut own } else { &mut derived };
+                let mut context =
+                    Context { symbols, indexes, out, failures: &mut failures, too_many: &mut too_many };
+                pipeline.run(rows, &mut context);
+            }
+            let suffix = if attributed { &[rule.id.0][..] } else { &[] };
+            if let Some(groups) = &mut rule.groups {
+                grouped.push(of_rule[0].rule);
+                let consolidated = own.consolidate();
+                let settled = consolidated
+                    .and_then(|()| groups.settle(&own, symbols, &mut derived, suffix, &mut failures));
+                too_many |= settled.is_err();
+            } else if attributed {
+                for (row, diff) in own.rows() {
+                    derived.push_words(row.iter().chain(suffix).copied(), diff);
+                }
+            }
+            troubles.add(rule.id, failures);
+        }
+        pending.clear();
+        self.agenda.pending[relation] = pending;
+        if too_many || derived.consolidate().is_err() {
+            return Err(Refusal::TooMany(RelationId(relation as u32)));
+        }
+        Ok(derived)
+    }
+
+    /// The relations that have changed, with how.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Relation> {
+        self.reached.iter().map(|at| &self.relations[*at]).filter(|relation| {
+            !relation.delta.is_empty() || !relation.report.reattributed.is_empty()
+        })
+    }
+
+    /// Ends a transaction: what it would do is done, or dropped.
+    pub(crate) fn end(&mut self, accepted: bool) {
+        for (_, relation) in std::mem::take(&mut self.agenda.relations) {
+            // Only a refused transaction ends early.
+            self.agenda.pending[relation].clear();
+        }
+        for at in self.reached.drain(..) {
+            self.relations[at].end(accepted);
+            for index in &self.indexed[at] {
+                let trace = &mut self.indexes[*index].trace;
+                if accepted { trace.publish_if_touched() } else { trace.discard() }
+            }
+        }
+        for rule in self.grouped.drain(..) {
+            let Some(groups) = &mut self.rules[rule].groups else { continue };
+            if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
+        }
+        self.troubles = Troubles::default();
+    }
+
+    /// All rows of a relation that rules fill, outside transactions. `inputs` gives those of input tables.
+    pub(crate) fn rows(
+        &mut self,
+        id: RelationId,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<Delta, Refusal> {
+        let at = id.0 as usize;
+        if let Some(table) = self.plan.relations[at].table
+            && self.plan.program.schema.table(table).role == Role::Input
+        {
+            return Ok(inputs(table));
+        }
+        if let Some(rows) = self.relations[at].rows(View::Before, &self.symbols) {
+            return Ok(rows);
+        }
+        let whole = self.indexed[at].iter().find_map(|index| self.indexes[*index].rows(&self.symbols));
+        if let Some(rows) = whole {
+            return Ok(rows);
+        }
+        let mut rows = Delta::new(self.relations[at].columns);
+        for rule in 0..self.rules.len() {
+            if self.rules[rule].head == id {
+                self.rows_of_rule(rule, inputs, &mut rows)?;
+            }
+        }
+        rows.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
+        rows.to_set();
+        Ok(rows)
+    }
+
+    /// The rows that a rule derives, outside transactions.
+    pub(crate) fn rows_of_rule(
+        &mut self,
+        rule: usize,
+        inputs: &dyn Fn(TableId) -> Delta,
+        out: &mut Delta,
+    ) -> Result<(), Refusal> {
+        if let Some(groups) = &mut self.rules[rule].groups {
+            groups.rows(View::Before, &self.symbols, out);
+            return Ok(());
+        }
+        let plan = Arc::clone(&self.plan);
+        let joins = &plan.rules[rule].body;
+        let mut failures = Vec::new();
+        let too_many = self.run_whole(joins, inputs, out, &mut failures)?;
+        if too_many { Err(Refusal::TooMany(self.rules[rule].head)) } else { Ok(()) }
+    }
+
+    /// All bindings of a conjunction, outside transactions; whether some count left what it can hold.
+    fn run_whole(
+        &mut self,
+        joins: &Joins,
+        inputs: &dyn Fn(TableId) -> Delta,
+        out: &mut Delta,
+        failures: &mut Vec<(Symbol, Diff)>,
+    ) -> Result<bool, Refusal> {
+        let mut pipeline =
+            Pipeline::new(&joins.pipelines[joins.whole], |_| false, &self.indexes, &self.symbols);
+        let rows = match pipeline.atom {
+            Some(atom) => self.rows(joins.atoms[atom], inputs)?,
+            None => one_row(),
+        };
+        let mut too_many = false;
+        let mut context = Context {
+            symbols: &self.symbols,
+            indexes: &self.indexes,
+            out,
+            failures,
+            too_many: &mut too_many,
+        };
+        pipeline.run(&rows, &mut context);
+        Ok(too_many)
+    }
+
+    /// Marks every symbol that something here holds, and forgets what expressions remember.
+    pub(crate) fn mark(&mut self, marks: &mut Marks) {
+        let symbols = Arc::clone(&self.symbols);
+        for index in &self.indexes {
+            index.mark(marks, &symbols);
+        }
+        for relation in &self.relations {
+            relation.mark(marks, &symbols);
+        }
+        for rule in &mut self.rules {
+            if let Some(groups) = &mut rule.groups {
+                groups.forget();
+                groups.mark(marks, &symbols);
+            }
+            for pipeline in rule.parts.iter_mut().flat_map(|part| &mut part.pipelines) {
+                pipeline.forget();
+                pipeline.constants(&mut |symbol| marks.symbol(symbol));
+            }
+        }
+    }
+}
+
+impl Rule {
+    pub(crate) fn new(plan: &nlog_plan::query::RulePlan, indexes: &[Index], symbols: &Symbols) -> Self {
+        let parts = std::iter::once(&plan.body).chain(&plan.failures);
+        Rule {
+            id: plan.rule,
+            head: plan.head,
+            groups: Groups::new(&plan.output, symbols),
+            parts: parts.map(|joins| Part::new(joins, indexes, symbols)).collect(),
+        }
+    }
+}
+
+impl Part {
+    fn new(joins: &Joins, indexes: &[Index], symbols: &Symbols) -> Self {
+        // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
+        // what the others were. So the one that is cheapest for all rows is the last.
+        let rank = |atom: usize| (atom == joins.whole, atom);
+        let pipelines = joins.pipelines.iter().enumerate().map(|(own, plan)| {
+            Pipeline::new(plan, |atom| rank(atom) < rank(own), indexes, symbols)
+        });
+        Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
+    }
+}
+
+impl Troubles {
+    fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
+        for (failure, diff) in failures {
+            *self.failures.entry((rule.0, failure)).or_default() += diff;
+        }
+    }
+
+    /// The error to report, if there is one.
+    fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
+        let program = &plan.program;
+        let failures = self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| {
+            DerivedError {
+                table: program.schema.shown(program.rule(RuleId(*rule)).head),
+                cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
+            }
+        });
+        let conflicts = self.conflicts.iter().filter_map(|conflict| {
+            let values = |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
+            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
+            rows.sort_unstable();
+            let mut rows = rows.into_iter();
+            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
+            Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
+        });
+        failures.chain(conflicts).min()
+    }
+}
+
+/// Whether rows of the relation have to be told apart by their rules: there are several.
+fn is_attributed(plan: &Plan, id: RelationId) -> bool {
+    let relation = &plan.relations[id.0 as usize];
+    relation.wanted
+        && relation.table.is_some_and(|table| plan.program.rules_of(table).count() > 1)
+}
+
+/// What pipelines that begin with nothing begin with.
+fn one_row() -> Delta {
+    let mut one = Delta::new(0);
+    one.push(&[], 1);
+    one
+}
