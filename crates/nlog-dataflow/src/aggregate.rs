@@ -83,7 +83,11 @@ impl Groups {
 }
 
 /// One aggregate over one or more tuples of arguments.
-pub(crate) fn compute(aggregate: Aggregate, tuples: &[Vec<Symbol>], symbols: &Symbols) -> Result<Value, Failure> {
+pub(crate) fn compute(
+    aggregate: Aggregate,
+    tuples: &[Vec<Symbol>],
+    symbols: &Symbols,
+) -> Result<Value, Failure> {
     let column = |at: usize| tuples.iter().map(move |tuple| symbols.value(tuple[at]));
     let extreme = |values: Option<Value>| values.ok_or_else(|| Failure::range("an aggregate of nothing"));
     Ok(match aggregate {

@@ -20,16 +20,16 @@ mod pipeline;
 mod relation;
 mod trace;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
     ColumnDelta, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Delta as ValueDelta,
-    Evaluator, Inputs as ValueInputs, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
-    TransactionError,
+    Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
 };
-use nlog_plan::query::{Plan, RelationId, Settings};
+use nlog_plan::Settings;
+use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::Options;
 use crate::symbol::{Marks, Symbols};
@@ -84,11 +84,7 @@ impl Engine {
 
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
     /// staged and waits for [`State::end`].
-    fn derive(&mut self, changes: &mut Changes) -> Result<Vec<Output>, Refusal> {
-        let wanted_inputs: Vec<Output> = (changes.tables.iter())
-            .filter(|(table, _)| self.state.plan.relations[table.0 as usize].wanted)
-            .map(|(table, delta)| Output::of_input(*table, delta))
-            .collect();
+    fn derive(&mut self, changes: &Changes) -> Result<Vec<Output>, Refusal> {
         if !self.facts {
             self.state.state_facts();
         }
@@ -99,12 +95,19 @@ impl Engine {
         }
         self.state.propagate()?;
         let plan = Arc::clone(&self.state.plan);
-        let mut outputs = wanted_inputs;
-        for relation in self.state.changed() {
-            let of_plan = &plan.relations[relation.id.0 as usize];
-            let Some(table) = of_plan.table.filter(|_| of_plan.wanted) else { continue };
-            if plan.program.schema.table(table).role != Role::Input {
-                outputs.push(Output::of_relation(table, relation, self.attribute, self.only_rule(table)));
+        let mut outputs = Vec::new();
+        for (id, delta, report) in self.state.take_changed() {
+            let relation = &plan.relations[id.0 as usize];
+            let Some(table) = relation.table.filter(|_| relation.wanted) else { continue };
+            if plan.program.schema.table(table).role == Role::Input {
+                continue;
+            }
+            let only = self.only_rule(table).filter(|_| self.attribute);
+            outputs.push(Output::of_relation(table, delta, report, only));
+        }
+        for (table, delta) in &changes.tables {
+            if plan.relations[table.0 as usize].wanted {
+                outputs.push(Output::of_input(*table, delta.clone()));
             }
         }
         outputs.sort_unstable_by_key(|output| output.table);
@@ -121,12 +124,9 @@ impl Engine {
     }
 
     /// Takes changes through the rules: what is reported, or why they are refused, after which all is as before.
-    fn run(&mut self, mut changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
-        let derived = if changes.tables.is_empty() && self.facts {
-            Ok(Vec::new())
-        } else {
-            self.derive(&mut changes)
-        };
+    fn run(&mut self, changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
+        let derived =
+            if changes.tables.is_empty() && self.facts { Ok(Vec::new()) } else { self.derive(&changes) };
         self.state.end(derived.is_ok());
         match derived {
             Ok(outputs) => {
@@ -221,9 +221,9 @@ impl Engine {
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
-        self.state
-            .rows(RelationId(table.0), &|table| inputs.rows(table))
-            .map_err(|_| CommitError::Engine("rows of a table are derived too often to be counted".to_owned()))
+        self.state.rows(RelationId(table.0), &|table| inputs.rows(table)).map_err(|_| {
+            CommitError::Engine("rows of a table are derived too often to be counted".to_owned())
+        })
     }
 }
 

@@ -38,7 +38,7 @@
 mod aggregate;
 pub mod dataflow;
 mod expression;
-mod fused;
+pub mod fused;
 mod graph;
 mod head;
 mod layout;

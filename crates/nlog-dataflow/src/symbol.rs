@@ -85,7 +85,9 @@ impl<T> Interned<T> {
     /// The thing of a number that was given and not taken back.
     #[inline]
     fn thing(&self, number: u32) -> &T {
-        self.things[number as usize].as_ref().expect("a symbol that is held is marked, so that it is not swept")
+        self.things[number as usize]
+            .as_ref()
+            .expect("a symbol that is held is marked, so that it is not swept")
     }
 
     /// The number of a thing that is not there.

@@ -206,10 +206,8 @@ mod tests {
                 delta.push(&row(word), diff);
             }
             delta.consolidate().expect("small numbers");
-            let found: Vec<(Vec<u32>, Diff)> =
-                delta.rows().map(|(row, diff)| (row.to_vec(), diff)).collect();
-            let wanted =
-                if width == 0 { vec![(vec![], 3)] } else { vec![(row(1), 2), (row(2), 1)] };
+            let found: Vec<(Vec<u32>, Diff)> = delta.rows().map(|(row, diff)| (row.to_vec(), diff)).collect();
+            let wanted = if width == 0 { vec![(vec![], 3)] } else { vec![(row(1), 2), (row(2), 1)] };
             assert_eq!(found, wanted, "width {width}");
         }
     }

@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nlog_data::{
-    DerivedCause, DerivedError, Role, Row as ValueRow, RuleId, TableId,
-};
+use nlog_data::{DerivedCause, DerivedError, Role, Row as ValueRow, RuleId, TableId};
 use nlog_plan::query::{Joins, Plan, RelationId};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
-use super::relation::{Conflict, Relation};
+use super::relation::{Attributed, Conflict, Relation};
 use super::trace::View;
 use crate::symbol::{Marks, Symbol, Symbols};
 
@@ -163,7 +161,8 @@ impl State {
             if derived.is_empty() {
                 continue;
             }
-            let settled = self.relations[relation].settle(derived, &self.symbols, &mut self.troubles.conflicts);
+            let settled =
+                self.relations[relation].settle(derived, &self.symbols, &mut self.troubles.conflicts);
             settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
             self.spread(relation)?;
         }
@@ -240,11 +239,21 @@ impl State {
         Ok(derived)
     }
 
-    /// The relations that have changed, with how.
-    pub(crate) fn changed(&self) -> impl Iterator<Item = &Relation> {
-        self.reached.iter().map(|at| &self.relations[*at]).filter(|relation| {
-            !relation.delta.is_empty() || !relation.report.reattributed.is_empty()
-        })
+    /// How relations have changed; with the rules of rows where these are attributed.
+    pub(crate) fn take_changed(&mut self) -> Vec<(RelationId, Delta, Option<Attributed>)> {
+        let mut changed = Vec::new();
+        for at in &self.reached {
+            let relation = &mut self.relations[*at];
+            let report = relation.split.attributed.then(|| std::mem::take(&mut relation.report));
+            let reattributed = report.as_ref().is_some_and(|report| !report.reattributed.is_empty());
+            if !relation.delta.is_empty() || reattributed {
+                let width = relation.delta.width();
+                let delta = std::mem::replace(&mut relation.delta, Delta::new(width));
+                changed.push((relation.id, delta, report));
+            }
+            relation.report = Attributed::new(relation.columns);
+        }
+        changed
     }
 
     /// Ends a transaction: what it would do is done, or dropped.
@@ -380,9 +389,11 @@ impl Part {
         // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
         // what the others were. So the one that is cheapest for all rows is the last.
         let rank = |atom: usize| (atom == joins.whole, atom);
-        let pipelines = joins.pipelines.iter().enumerate().map(|(own, plan)| {
-            Pipeline::new(plan, |atom| rank(atom) < rank(own), indexes, symbols)
-        });
+        let pipelines = joins
+            .pipelines
+            .iter()
+            .enumerate()
+            .map(|(own, plan)| Pipeline::new(plan, |atom| rank(atom) < rank(own), indexes, symbols));
         Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
     }
 }
@@ -397,14 +408,14 @@ impl Troubles {
     /// The error to report, if there is one.
     fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
         let program = &plan.program;
-        let failures = self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| {
-            DerivedError {
+        let failures =
+            self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {
                 table: program.schema.shown(program.rule(RuleId(*rule)).head),
                 cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
-            }
-        });
+            });
         let conflicts = self.conflicts.iter().filter_map(|conflict| {
-            let values = |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
+            let values =
+                |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
             let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
             rows.sort_unstable();
             let mut rows = rows.into_iter();
@@ -418,8 +429,7 @@ impl Troubles {
 /// Whether rows of the relation have to be told apart by their rules: there are several.
 fn is_attributed(plan: &Plan, id: RelationId) -> bool {
     let relation = &plan.relations[id.0 as usize];
-    relation.wanted
-        && relation.table.is_some_and(|table| plan.program.rules_of(table).count() > 1)
+    relation.wanted && relation.table.is_some_and(|table| plan.program.rules_of(table).count() > 1)
 }
 
 /// What pipelines that begin with nothing begin with.

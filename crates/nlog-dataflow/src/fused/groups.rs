@@ -182,8 +182,7 @@ impl Computing<'_> {
             for tuple in tuples {
                 self.frame.truncate(self.group);
                 tuple.unpack(self.tuple, self.symbols, &mut self.frame);
-                let words =
-                    arguments.iter_mut().map(|argument| argument.evaluate(&self.frame, self.symbols));
+                let words = arguments.iter_mut().map(|argument| argument.evaluate(&self.frame, self.symbols));
                 of_tuples.push(words.collect::<Vec<Symbol>>());
             }
             debug_assert!(of_tuples.iter().flatten().all(|word| *word != NONE && !is_failure(*word)));

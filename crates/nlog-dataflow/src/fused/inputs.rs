@@ -67,8 +67,8 @@ impl Inputs {
         for id in touched {
             let delete = transaction.delete.get(&id).map_or(&[][..], Vec::as_slice);
             let insert = transaction.insert.get(&id).map_or(&[][..], Vec::as_slice);
-            let done = inputs::check_form(&self.schema, id, delete.iter().chain(insert)).map(drop).and_then(
-                |()| {
+            let done =
+                inputs::check_form(&self.schema, id, delete.iter().chain(insert)).map(drop).and_then(|()| {
                     let words = |rows: &[ValueRow]| {
                         let width = self.tables[id.0 as usize].width;
                         let mut delta = Delta::new(width);
@@ -79,8 +79,7 @@ impl Inputs {
                     };
                     let (delete, insert) = (words(delete), words(insert));
                     self.apply_to_table(id, &delete, &insert, &mut changes, symbols)
-                },
-            );
+                });
             if let Err(error) = done {
                 self.undo(&changes);
                 return Err(error);
@@ -150,7 +149,8 @@ impl Inputs {
                 done.push(row, -1);
             }
         }
-        let mut order: Vec<(ValueRow, usize)> = (0..insert.len()).map(|at| (values(insert.row(at)), at)).collect();
+        let mut order: Vec<(ValueRow, usize)> =
+            (0..insert.len()).map(|at| (values(insert.row(at)), at)).collect();
         order.sort_unstable();
         let mut error = None;
         for (row, at) in &order {
@@ -280,7 +280,11 @@ impl Stored {
         };
         match places.entry(hash, same_key, |place| Self::hash(key, &words[range(*place)])) {
             Entry::Occupied(present) => {
-                if words[range(*present.get())] == *row { Ok(false) } else { Err(Taken) }
+                if words[range(*present.get())] == *row {
+                    Ok(false)
+                } else {
+                    Err(Taken)
+                }
             }
             Entry::Vacant(vacant) => {
                 let place = free.pop();

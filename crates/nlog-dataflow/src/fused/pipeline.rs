@@ -261,13 +261,7 @@ struct Flow<'a> {
 impl Flow<'_> {
     /// To the next probe's lot, or to the end.
     #[inline]
-    fn pass_on(
-        &mut self,
-        binding: &Binding,
-        diff: Diff,
-        probes: &mut [Probe],
-        context: &mut Context<'_>,
-    ) {
+    fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         match probes.first_mut() {
             None => self.end.take(binding, diff, self.may_fail, context),
             Some(next) => {
@@ -382,8 +376,7 @@ impl Ending {
             Ending::Row(columns) => evaluate(columns, context.out.words_mut()),
             Ending::Group { group, tuple, check } => {
                 let mut checked = Vec::new();
-                let has_values =
-                    evaluate(group, context.out.words_mut()) && evaluate(check, &mut checked);
+                let has_values = evaluate(group, context.out.words_mut()) && evaluate(check, &mut checked);
                 context.out.words_mut().extend(tuple.iter().map(|slot| binding.slots[*slot]));
                 has_values
             }

@@ -1,8 +1,8 @@
 //! How the rows that rules derive become a set: duplicates, keys, and which rule a row is attributed to.
 
+use nlog_plan::Keep;
 use nlog_plan::NARROW;
 use nlog_plan::query::{Plan, RelationId};
-use nlog_plan::Keep;
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::count;
@@ -70,6 +70,12 @@ pub(crate) struct Attributed {
 pub(crate) struct Conflict {
     pub(crate) relation: RelationId,
     pub(crate) rows: Vec<Vec<Symbol>>,
+}
+
+impl Attributed {
+    pub(crate) fn new(columns: usize) -> Self {
+        Attributed { inserted: Delta::new(columns + 1), reattributed: Delta::new(columns + 1) }
+    }
 }
 
 impl Split {
@@ -162,17 +168,7 @@ impl Relation {
         let split = Split::new(plan, id, attributed);
         let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
         let counts = if keeps { Counts::new(&split) } else { Counts::None };
-        Relation {
-            id,
-            columns,
-            split,
-            counts,
-            delta: Delta::new(columns),
-            report: Attributed {
-                inserted: Delta::new(columns + 1),
-                reattributed: Delta::new(columns + 1),
-            },
-        }
+        Relation { id, columns, split, counts, delta: Delta::new(columns), report: Attributed::new(columns) }
     }
 
     /// How many columns a derived row has: those of the relation, and its rule if rows are attributed.

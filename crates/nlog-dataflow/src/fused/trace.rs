@@ -306,8 +306,11 @@ mod tests {
             for key in (0..13).map(row) {
                 let found: BTreeMap<_, _> =
                     probe.find(&key).iter().map(|(value, count)| ((key, *value), *count)).collect();
-                let wanted: BTreeMap<_, _> =
-                    after.iter().filter(|((k, _), _)| *k == key).map(|(pair, count)| (*pair, *count)).collect();
+                let wanted: BTreeMap<_, _> = after
+                    .iter()
+                    .filter(|((k, _), _)| *k == key)
+                    .map(|(pair, count)| (*pair, *count))
+                    .collect();
                 assert_eq!(found, wanted);
             }
             drop(probe);

@@ -91,6 +91,13 @@ impl Runs {
             evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
             names.push(format!("{workers} workers"));
         }
+        let options = Options { workers: 1, observe: tables.clone(), attribute };
+        evaluators.push(Box::new(nlog_dataflow::fused::Engine::new(
+            Arc::clone(program),
+            &options,
+            &nlog_plan::Settings::default(),
+        )));
+        names.push("fused".to_owned());
         Runs {
             program: Arc::clone(program),
             names,

@@ -1,0 +1,157 @@
+//! From words to values: what is reported of a table, by rows or by columns.
+
+use hashbrown::HashMap;
+use nlog_data::{Columns, Row as ValueRow, RuleId, TableColumns, TableDelta, TableId, Value};
+
+use super::delta::Delta;
+use super::relation::Attributed;
+use crate::symbol::{Symbol, Symbols};
+
+/// Above so many rows values are ordered once each and rows by the places of their values.
+const BY_COLUMNS_FROM: usize = 256;
+
+/// How a table has changed.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) table: TableId,
+    /// Rows that come and go.
+    rows: Delta,
+    rules: Rules,
+}
+
+/// Which rules rows are attributed to.
+#[derive(Debug)]
+enum Rules {
+    /// Nobody asks.
+    Untold,
+    /// There is only one.
+    One(RuleId),
+    /// Each row that comes or is attributed anew has its own.
+    Each(Attributed),
+}
+
+impl Output {
+    /// Of an input table.
+    pub(crate) fn of_input(table: TableId, rows: Delta) -> Self {
+        Output { table, rows, rules: Rules::Untold }
+    }
+
+    /// Of a table that rules fill. `attribute`: whether rows name their rules; `only`: the table's rule if it has one.
+    pub(crate) fn of_relation(
+        table: TableId,
+        rows: Delta,
+        report: Option<Attributed>,
+        only: Option<RuleId>,
+    ) -> Self {
+        let rules = match (report, only) {
+            (Some(report), _) => Rules::Each(report),
+            (None, Some(rule)) => Rules::One(rule),
+            (None, None) => Rules::Untold,
+        };
+        Output { table, rows, rules }
+    }
+
+    /// As rows, ascending; none if nothing changed.
+    pub(crate) fn into_rows(self, symbols: &Symbols) -> Option<TableDelta> {
+        let delete = to_rows_of(&self.rows, |diff| diff < 0, symbols);
+        let mut delta = TableDelta { delete, ..TableDelta::default() };
+        match self.rules {
+            Rules::Untold => delta.insert = to_rows_of(&self.rows, |diff| diff > 0, symbols),
+            Rules::One(rule) => {
+                delta.insert = to_rows_of(&self.rows, |diff| diff > 0, symbols);
+                delta.rules = vec![rule; delta.insert.len()];
+            }
+            Rules::Each(report) => {
+                (delta.insert, delta.rules) = with_rules(&report.inserted, symbols).into_iter().unzip();
+                delta.reattributed = with_rules(&report.reattributed, symbols);
+            }
+        }
+        let nothing = delta.insert.is_empty() && delta.delete.is_empty() && delta.reattributed.is_empty();
+        (!nothing).then_some(delta)
+    }
+
+    /// By columns; none if nothing changed.
+    pub(crate) fn into_columns(self, symbols: &Symbols) -> Option<TableColumns> {
+        let columns = |keep: fn(i64) -> bool| columns_of_some(&self.rows, keep, symbols).into_ascending();
+        let (mut insert, delete) = (columns(|diff| diff > 0), columns(|diff| diff < 0));
+        let (mut rules, mut reattributed) = (Vec::new(), Vec::new());
+        match self.rules {
+            Rules::Untold => {}
+            Rules::One(rule) => rules = vec![rule; insert.len()],
+            Rules::Each(report) => {
+                let (rows, of_rows): (Vec<ValueRow>, Vec<RuleId>) =
+                    with_rules(&report.inserted, symbols).into_iter().unzip();
+                rules = of_rows;
+                // Rows of a delta all have their table's width.
+                insert = Columns::from_rows(&rows).map_or(insert, Columns::into_ascending);
+                reattributed = with_rules(&report.reattributed, symbols);
+            }
+        }
+        let nothing = insert.is_empty() && delete.is_empty() && reattributed.is_empty();
+        (!nothing).then_some(TableColumns { insert, delete, rules, reattributed })
+    }
+}
+
+/// Rows whose last word is a rule, ascending.
+fn with_rules(rows: &Delta, symbols: &Symbols) -> Vec<(ValueRow, RuleId)> {
+    let mut found: Vec<(ValueRow, RuleId)> = (rows.rows())
+        .filter_map(|(words, _)| {
+            let (rule, row) = words.split_last()?;
+            Some((row.iter().map(|word| symbols.value(*word)).collect(), RuleId(*rule)))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// All rows as values, ascending.
+pub(crate) fn to_rows(rows: &Delta, symbols: &Symbols) -> Vec<ValueRow> {
+    to_rows_of(rows, |_| true, symbols)
+}
+
+fn to_rows_of(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Vec<ValueRow> {
+    if rows.len() >= BY_COLUMNS_FROM {
+        return columns_of_some(rows, keep, symbols).into_ascending().to_rows();
+    }
+    let kept = rows.rows().filter(|(_, diff)| keep(*diff));
+    let mut found: Vec<ValueRow> =
+        kept.map(|(words, _)| words.iter().map(|word| symbols.value(*word)).collect()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// All rows by columns.
+pub(crate) fn columns_of(rows: &Delta, symbols: &Symbols) -> Columns {
+    columns_of_some(rows, |_| true, symbols)
+}
+
+fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Columns {
+    let width = rows.width();
+    let reader = symbols.reader();
+    let mut places: Vec<HashMap<Symbol, u32>> = vec![HashMap::new(); width];
+    let mut dictionaries: Vec<Vec<Value>> = vec![Vec::new(); width];
+    let mut cells = Vec::new();
+    let mut count = 0;
+    for (words, _) in rows.rows().filter(|(_, diff)| keep(*diff)) {
+        count += 1;
+        for ((word, places), dictionary) in words.iter().zip(&mut places).zip(&mut dictionaries) {
+            cells.push(*places.entry(*word).or_insert_with(|| {
+                dictionary.push(reader.value(*word));
+                dictionary.len() as u32 - 1
+            }));
+        }
+    }
+    Columns::from_parts(dictionaries, cells, count).expect("each cell is the place of its value")
+}
+
+/// Rows as words: each value of a dictionary is given a symbol once.
+pub(crate) fn words_of(columns: &Columns, width: usize, symbols: &Symbols) -> Delta {
+    let mut rows = Delta::new(width);
+    let of_values: Vec<Vec<Symbol>> = (columns.dictionaries().iter())
+        .map(|dictionary| dictionary.iter().map(|value| symbols.intern(value)).collect())
+        .collect();
+    for cells in columns.iter() {
+        rows.push_words(cells.iter().zip(&of_values).map(|(cell, words)| words[*cell as usize]), 1);
+    }
+    rows
+}
