@@ -365,14 +365,14 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
 }
 
 /// Reads a value of a type. What is no such value is consumed, so that the rest of the line can be read.
-struct ValueSeed<'a> {
+pub(super) struct ValueSeed<'a> {
     ty: &'a Type,
     /// Whether `null` is a value, too.
     optional: bool,
 }
 
 impl<'a> ValueSeed<'a> {
-    fn new(ty: &'a Type) -> Self {
+    pub(super) fn new(ty: &'a Type) -> Self {
         match ty {
             Type::Opt(of) => ValueSeed { ty: of, optional: true },
             ty => ValueSeed { ty, optional: false },

@@ -135,7 +135,7 @@ fn write_tables<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item = (&'a str
     out.push(b'}');
 }
 
-fn write_text(out: &mut Vec<u8>, text: &str) {
+pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     write_serialized(out, text);
 }
 
