@@ -160,6 +160,15 @@ impl Body {
         self.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }))
     }
 
+    /// The variables of the head's values: rows that agree on them are equal.
+    pub(crate) fn determining(&self) -> Variables {
+        let values = self.terms.iter().filter_map(|term| match term {
+            HeadTerm::Value(expr) => Some(expr),
+            HeadTerm::Aggregate { .. } => None,
+        });
+        values.flat_map(variables_of).collect()
+    }
+
     /// The expressions of the head, arguments of aggregates among them.
     pub(crate) fn head_expressions(&self) -> impl Iterator<Item = &Expr> {
         self.terms.iter().flat_map(|term| match term {
@@ -247,10 +256,5 @@ impl Atom {
         atom.key = key.and_then(|key| bound_by(&mut key.iter().copied()));
         atom.row = atom.key.clone().or_else(|| bound_by(&mut (0..terms.len())));
         atom
-    }
-
-    /// Whether a row is found at most once by these variables.
-    pub(crate) fn is_lookup(&self, bound: &Variables) -> bool {
-        self.key.as_ref().is_some_and(|key| key.is_subset(bound))
     }
 }

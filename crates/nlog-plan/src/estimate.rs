@@ -1,14 +1,8 @@
-//! How many rows there are thought to be.
-//!
-//! The estimates are those of System R (Selinger and others, SIGMOD 1979): values are spread evenly, columns do not
-//! depend on each other, and of two columns that are joined the one with fewer values has all of them in the other.
+//! How many rows a relation is thought to have, and how many different values its columns.
 
 use nlog_data::Table;
 
-use crate::body::Atom;
-use crate::dependency::Variables;
-use crate::plan::Operand;
-use crate::statistics::{Statistics, TableStatistics};
+use crate::statistics::Statistics;
 
 /// The rows of an input table of which nothing is known.
 const ROWS: f64 = 1000.0;
@@ -25,42 +19,43 @@ pub(crate) struct Estimate {
 }
 
 impl Estimate {
-    /// Of a table, by what is known of it, and else by its declaration.
-    pub(crate) fn of_table(table: &Table, known: Option<&Statistics>, derived: Option<f64>) -> Self {
-        let known = known.and_then(|known| known.tables.get(&table.name));
-        let rows = match (known, derived) {
-            (Some(TableStatistics { rows, .. }), _) => *rows as f64,
-            (None, derived) => derived.unwrap_or(ROWS),
-        };
-        let distinct = (0..table.columns.len())
-            .map(|column| {
-                let known = known.and_then(|known| known.distinct.get(column));
-                let is_key = table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
-                known.map_or(if is_key { rows } else { rows * DIFFERENT }, |known| *known as f64).max(1.0)
-            })
-            .collect();
-        Estimate { rows, distinct }
+    /// Of an input table, by what is known of it, and else by its declaration: a column that is a key by itself has
+    /// as many values as there are rows.
+    pub(crate) fn of_input(table: &Table, known: Option<&Statistics>) -> Self {
+        let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
+        let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
+        let distinct = (0..table.columns.len()).map(thought).collect();
+        Estimate { rows: ROWS, distinct }.corrected(table, known)
     }
 
-    /// How many rows fit an atom by themselves.
-    pub(crate) fn selected(&self, atom: &Atom) -> f64 {
-        let share = |selection: &crate::plan::Selection| match selection.equals {
-            Operand::Constant(_) => 1.0 / self.distinct[selection.column],
-            Operand::Column(other) => 1.0 / self.distinct[selection.column].max(self.distinct[other]),
-        };
-        self.rows * atom.select.iter().map(share).product::<f64>()
-    }
-
-    /// How many rows of an atom are found by the variables, if the values looked for are there.
-    pub(crate) fn fan_out(&self, atom: &Atom, bound: &Variables) -> f64 {
-        let selected = self.selected(atom);
-        if atom.is_lookup(bound) {
-            return selected.min(1.0);
+    /// With what is known of the table in place of what was thought.
+    pub(crate) fn corrected(mut self, table: &Table, known: Option<&Statistics>) -> Self {
+        let Some(known) = known.and_then(|known| known.tables.get(&table.name)) else { return self };
+        let thought_rows = self.rows.max(1.0);
+        self.rows = known.rows as f64;
+        for (column, distinct) in self.distinct.iter_mut().enumerate() {
+            *distinct = match known.distinct.get(column) {
+                Some(known) => *known as f64,
+                None => *distinct * self.rows / thought_rows,
+            };
         }
-        let keys: f64 = (atom.columns.iter())
-            .filter(|(_, variable)| bound.contains(variable))
-            .map(|(column, _)| self.distinct[*column])
-            .product();
-        selected / keys.max(1.0)
+        self.bounded()
+    }
+
+    /// No column has more values than there are rows, nor less than one.
+    pub(crate) fn bounded(mut self) -> Self {
+        for distinct in &mut self.distinct {
+            *distinct = distinct.min(self.rows).max(1.0);
+        }
+        self
+    }
+
+    /// Of rows that one rule and others derive.
+    pub(crate) fn or(mut self, other: &Estimate) -> Self {
+        self.rows += other.rows;
+        for (distinct, other) in self.distinct.iter_mut().zip(&other.distinct) {
+            *distinct = distinct.max(*other);
+        }
+        self
     }
 }

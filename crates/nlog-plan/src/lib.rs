@@ -42,6 +42,7 @@
 mod analysis;
 mod body;
 mod dependency;
+pub mod describe;
 mod display;
 mod draft;
 mod estimate;
@@ -49,6 +50,7 @@ mod head;
 mod indexes;
 mod joins;
 mod lower;
+mod model;
 mod order;
 pub mod plan;
 mod planner;

@@ -9,21 +9,15 @@ use crate::body::{Body, What};
 use crate::dependency::Variables;
 use crate::draft::{Aim, Draft, Op};
 use crate::indexes::Indexes;
+use crate::order::{Expected, Order};
 use crate::plan::{AggregatePlan, GroupColumn, Scalar, Slot};
-use crate::query::{End, Output, Pipeline, Probe, Start, Step};
+use crate::query::{Alternative, End, Output, Pipeline, Probe, Start, Step};
 
 /// What the slots of a binding hold.
 #[derive(Debug, Default)]
 struct Slots {
     variables: Vec<Option<VariableId>>,
     names: Vec<String>,
-}
-
-/// How many bindings there are thought to be after each probe of a pipeline, and how many rows under a probe's key.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Expected {
-    pub(crate) bindings: Vec<f64>,
-    pub(crate) fan_out: Vec<f64>,
 }
 
 /// Lowers pipelines of a body.
@@ -36,7 +30,7 @@ pub(crate) struct Lowering<'a> {
 
 impl Lowering<'_> {
     /// The pipeline over slots.
-    pub(crate) fn pipeline(&self, draft: &Draft, expected: &Expected, indexes: &mut Indexes) -> Pipeline {
+    pub(crate) fn pipeline(&self, draft: &Draft, order: &Order, indexes: &mut Indexes) -> Pipeline {
         let live = draft.live(self.body, self.aim);
         let at_first = &live[draft.ops.len()];
         let mut slots = Slots::default();
@@ -65,10 +59,9 @@ impl Lowering<'_> {
                     Step::Key { scalar, name }
                 }
                 Op::Probe { atom, key } => {
-                    let bindings = expected.bindings.get(probes).copied().unwrap_or(1.0);
-                    let fan_out = expected.fan_out.get(probes).copied().unwrap_or(1.0);
+                    let expected = order.expected.get(probes).copied().unwrap_or_default();
                     probes += 1;
-                    Step::Probe(self.probe(*atom, key, live, (bindings, fan_out), &mut slots, indexes))
+                    Step::Probe(self.probe(*atom, key, live, expected, &mut slots, indexes))
                 }
                 Op::Head(expr) => {
                     let scalar = slots.scalar(expr);
@@ -79,7 +72,8 @@ impl Lowering<'_> {
             });
         }
         let end = if self.aim == Aim::Main { self.end(&slots) } else { End::Failure };
-        Pipeline { start, steps, end, may_fail: self.may_fail(draft) }
+        let second = order.second.map(|(atom, cost)| Alternative { atom, cost });
+        Pipeline { start, steps, end, may_fail: self.may_fail(draft), cost: order.cost, second }
     }
 
     /// Whether a binding of the pipeline can carry a failure before its head is made.
@@ -129,7 +123,7 @@ impl Lowering<'_> {
         at: usize,
         key: &[(usize, VariableId)],
         live: &Variables,
-        (bindings, fan_out): (f64, f64),
+        Expected { fan_out, bindings }: Expected,
         slots: &mut Slots,
         indexes: &mut Indexes,
     ) -> Probe {

@@ -31,27 +31,28 @@ impl Plan {
         let needed = needed(&program, wanted, &keys_hold);
         let statistics = settings.statistics.as_ref();
         let mut estimates: Vec<Estimate> =
-            program.schema.iter().map(|(_, table)| Estimate::of_table(table, statistics, None)).collect();
+            program.schema.iter().map(|(_, table)| Estimate::of_input(table, statistics)).collect();
         let mut relations = relations(&program, wanted, &needed);
         let mut indexes = Indexes::default();
         let mut rules = Vec::new();
         let mut read = wanted.clone();
         for table in &program.order {
             let at = table.0 as usize;
-            let mut bindings = 0.0;
+            let mut derived: Option<Estimate> = None;
             for (id, rule) in program.rules_of(*table).filter(|_| needed[at]) {
                 let body = Body::new(rule, &program.schema);
                 read.extend(body.atoms.iter().map(|atom| TableId(atom.relation.0)));
                 let mut planner = RulePlanner { estimates: &estimates, indexes: &mut indexes };
                 let (plan, expected) = planner.plan(id, RelationId(table.0), &body);
-                bindings += expected;
+                derived = Some(derived.map_or(expected.clone(), |others| others.or(&expected)));
                 rules.push(plan);
             }
             let declared = program.schema.table(*table);
-            if declared.role != Role::Input {
-                estimates[at] = Estimate::of_table(declared, statistics, Some(bindings));
+            if let Some(derived) = derived {
+                estimates[at] = derived.corrected(declared, statistics);
             }
             relations[at].rows = estimates[at].rows;
+            relations[at].counted = statistics.is_some_and(|known| known.tables.contains_key(&declared.name));
         }
         for table in program.order.iter().filter(|table| needed[table.0 as usize]) {
             relations[table.0 as usize].keep = keep(&program, *table, &keys_hold, &read);
@@ -65,7 +66,7 @@ impl Plan {
                 }
             }
         }
-        Plan { program, relations, indexes, rules }
+        Plan { program, relations, indexes, rules, warnings: Vec::new() }
     }
 
     /// Plans what it takes to know the output tables.
@@ -88,6 +89,7 @@ fn relations(program: &Program, wanted: &BTreeSet<TableId>, needed: &[bool]) -> 
             keep: Keep::AsIs,
             level: u32::from(table.role != Role::Input),
             rows: 0.0,
+            counted: false,
         })
         .collect();
     for table in &program.order {

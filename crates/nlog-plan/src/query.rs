@@ -27,6 +27,8 @@ pub struct Plan {
     pub indexes: Vec<Index>,
     /// The rules that are needed: by number, those of stages after them.
     pub rules: Vec<RulePlan>,
+    /// What was asked of the plan and could not be, for people.
+    pub warnings: Vec<String>,
 }
 
 /// The number of a relation in its plan: that of its table, or of a stage.
@@ -57,6 +59,8 @@ pub struct Relation {
     pub level: u32,
     /// How many rows it is thought to have.
     pub rows: f64,
+    /// Whether that has been counted, not estimated.
+    pub counted: bool,
 }
 
 /// Rows of a relation by some of their columns.
@@ -111,6 +115,20 @@ pub struct Pipeline {
     pub end: End,
     /// Whether a binding can carry a failure: in a slot, or remembered when the slot was dropped or a filter failed.
     pub may_fail: bool,
+    /// How many rows it is thought to touch if it begins with all rows of its atom: those, and for each probe the
+    /// lookups and what they find.
+    pub cost: f64,
+    /// What it would cost at least if another atom came second.
+    pub second: Option<Alternative>,
+}
+
+/// An order that was not taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Alternative {
+    /// The atom that would come second, by its place among [`Joins::atoms`].
+    pub atom: usize,
+    /// What that is thought to cost.
+    pub cost: f64,
 }
 
 /// Where a pipeline's bindings begin.

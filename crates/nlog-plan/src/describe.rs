@@ -1,0 +1,554 @@
+//! Plans for people: as text that the author of a rule can follow, and as data for scripts.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use nlog::program::Aggregate;
+use nlog_data::Value;
+use serde::Serialize;
+
+use crate::plan::{GroupColumn, Keep, Operand, Scalar, Selection};
+use crate::query::{
+    End, Index, IndexId, Joins, Output, Pipeline, Plan, Probe, Relation, RelationId, RulePlan, Start, Step,
+};
+
+/// A plan in words and figures. Estimates are for all rows together; figures beside steps for each row that the
+/// pipeline begins with.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Description {
+    /// Rules by head, stages before the rules that they are for.
+    pub rules: Vec<RuleDescription>,
+    /// What pipelines probe.
+    pub indexes: Vec<IndexDescription>,
+    /// Tables and stages.
+    pub relations: Vec<RelationDescription>,
+    /// What was asked of the plan and could not be.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// How a rule is evaluated.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RuleDescription {
+    /// What it fills.
+    pub head: String,
+    /// Where it stands: `file:line:column`.
+    pub place: String,
+    /// Its source.
+    pub rule: String,
+    /// Whether it is a part of the rule that the planner made a stage of.
+    pub stage: bool,
+    /// A pipeline for each atom.
+    pub pipelines: Vec<PipelineDescription>,
+    /// What aggregates are computed, if any are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub groups: Option<String>,
+    /// The pipelines that look for failures which the others do not see.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<PipelineDescription>,
+}
+
+/// From changed rows of an atom to rows of the head.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PipelineDescription {
+    /// The atom and what is read of it.
+    pub begins: String,
+    /// How many rows the atom has.
+    pub rows: f64,
+    /// How many rows are touched if all of them are put through.
+    pub cost: f64,
+    /// Whether all rows of the rule are computed this way when there is no change to begin with.
+    pub whole: bool,
+    /// What happens to each binding.
+    pub steps: Vec<StepDescription>,
+    /// What it becomes.
+    pub end: String,
+    /// The second best order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<InsteadDescription>,
+}
+
+/// An order that was not taken.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InsteadDescription {
+    /// The atom that would come second.
+    pub atom: String,
+    /// What that would cost.
+    pub cost: f64,
+}
+
+/// Something done to bindings.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepDescription {
+    /// What.
+    pub does: String,
+    /// The index that is probed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<String>,
+    /// How many bindings there are after it for each row at the beginning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bindings: Option<f64>,
+    /// Why it comes here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub because: Option<String>,
+}
+
+/// Rows of a relation by some of its columns.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct IndexDescription {
+    /// Its name in this plan.
+    pub index: String,
+    /// Whose rows.
+    pub relation: String,
+    /// What rows have to fit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fit: Vec<String>,
+    /// The columns to find them by.
+    pub by: Vec<String>,
+    /// The columns that they are found for.
+    pub of: Vec<String>,
+    /// How many are found under a key.
+    pub fan_out: f64,
+    /// The heads whose rules probe it, each with the number of pipelines.
+    pub used_by: BTreeMap<String, usize>,
+}
+
+/// A table or stage.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RelationDescription {
+    /// Its name.
+    pub name: String,
+    /// How what rules derive becomes a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not computed`.
+    pub keep: String,
+    /// Its place in the order of evaluation.
+    pub level: u32,
+    /// How many rows it has.
+    pub rows: f64,
+    /// Whether that was counted.
+    pub counted: bool,
+}
+
+impl Plan {
+    /// The plan in words and figures.
+    pub fn describe(&self) -> Description {
+        let mut rules: Vec<(&RulePlan, RuleDescription)> =
+            self.rules.iter().map(|rule| (rule, self.describe_rule(rule))).collect();
+        let is_stage = |rule: &RulePlan| self.relation(rule.head).table.is_none();
+        let name_of = |rule: &RulePlan| &self.program.schema.table(self.program.rule(rule.rule).head).name;
+        rules.sort_by_key(|(rule, _)| (name_of(rule), rule.rule, !is_stage(rule), rule.head));
+        Description {
+            rules: rules.into_iter().map(|(_, rule)| rule).collect(),
+            indexes: self.describe_indexes(),
+            relations: self.relations.iter().map(describe_relation).collect(),
+            warnings: self.warnings.clone(),
+        }
+    }
+
+    fn relation(&self, id: RelationId) -> &Relation {
+        &self.relations[id.0 as usize]
+    }
+
+    fn index(&self, id: IndexId) -> &Index {
+        &self.indexes[id.0 as usize]
+    }
+
+    fn describe_indexes(&self) -> Vec<IndexDescription> {
+        let mut used = vec![BTreeMap::new(); self.indexes.len()];
+        for rule in &self.rules {
+            let head = &self.relation(rule.head).name;
+            let joins = std::iter::once(&rule.body).chain(&rule.failures);
+            for step in joins.flat_map(|joins| &joins.pipelines).flat_map(|pipeline| &pipeline.steps) {
+                if let Step::Probe(probe) = step {
+                    let users: &mut BTreeMap<String, usize> = &mut used[probe.index.0 as usize];
+                    *users.entry(head.clone()).or_default() += 1;
+                }
+            }
+        }
+        let indexes = self.indexes.iter().zip(used).zip(0..);
+        let describe = |((index, used_by), at): ((&Index, _), u32)| {
+            let relation = self.relation(index.relation);
+            let names = |columns: &[usize]| columns.iter().map(|at| relation.columns[*at].clone()).collect();
+            IndexDescription {
+                index: IndexId(at).to_string(),
+                relation: relation.name.clone(),
+                fit: index.select.iter().map(|selection| selection_text(selection, relation)).collect(),
+                by: names(&index.key),
+                of: names(&index.value),
+                fan_out: index.fan_out,
+                used_by,
+            }
+        };
+        indexes.map(describe).collect()
+    }
+
+    fn describe_rule(&self, plan: &RulePlan) -> RuleDescription {
+        let rule = self.program.rule(plan.rule);
+        let whole = Some(plan.body.whole);
+        let failures = plan.failures.iter().flat_map(|joins| self.describe_joins(joins, None));
+        let groups = match &plan.output {
+            Output::Rows => None,
+            Output::Groups { aggregates, columns, .. } => {
+                let names = names_of_groups(plan);
+                let column = |column: &GroupColumn| match column {
+                    GroupColumn::Group(at) => names[*at].clone(),
+                    GroupColumn::Aggregate(at) => {
+                        let aggregate = &aggregates[*at];
+                        format!("{}({})", name_of(aggregate.aggregate), list(&aggregate.arguments, &names))
+                    }
+                };
+                let columns: Vec<String> = columns.iter().map(column).collect();
+                Some(format!("({})", columns.join(", ")))
+            }
+        };
+        RuleDescription {
+            head: self.relation(plan.head).name.clone(),
+            place: rule.place.to_string(),
+            rule: rule.text.to_string(),
+            stage: self.relation(plan.head).table.is_none(),
+            pipelines: self.describe_joins(&plan.body, whole),
+            groups,
+            failures: failures.collect(),
+        }
+    }
+
+    fn describe_joins(&self, joins: &Joins, whole: Option<usize>) -> Vec<PipelineDescription> {
+        let describe = |(at, pipeline): (usize, &Pipeline)| {
+            let mut words = Words { plan: self, joins, names: Vec::new() };
+            let (begins, rows) = words.begin(&pipeline.start);
+            let steps = pipeline.steps.iter().map(|step| words.step(step)).collect();
+            let instead = pipeline
+                .second
+                .map(|second| InsteadDescription { atom: words.atom(second.atom), cost: second.cost });
+            PipelineDescription {
+                begins,
+                rows,
+                cost: pipeline.cost,
+                whole: whole == Some(at),
+                steps,
+                end: words.end(&pipeline.end),
+                instead,
+            }
+        };
+        joins.pipelines.iter().enumerate().map(describe).collect()
+    }
+}
+
+fn describe_relation(relation: &Relation) -> RelationDescription {
+    let is_input = relation.level == 0;
+    let keep = match &relation.keep {
+        _ if !(relation.needed || is_input && relation.wanted) => "not computed".to_owned(),
+        _ if is_input => "input".to_owned(),
+        Keep::AsIs => "as it is".to_owned(),
+        Keep::Distinct => "distinct".to_owned(),
+        Keep::Key(key) => {
+            let names: Vec<&str> = key.iter().map(|column| relation.columns[*column].as_str()).collect();
+            format!("key ({}) checked", names.join(", "))
+        }
+    };
+    let Relation { name, level, rows, counted, .. } = relation;
+    RelationDescription { name: name.clone(), keep, level: *level, rows: *rows, counted: *counted }
+}
+
+/// What the slots of a rule's aggregates are called: those of its groups, then those of their tuples.
+fn names_of_groups(plan: &RulePlan) -> Vec<String> {
+    let Some(pipeline) = plan.body.pipelines.first() else { return Vec::new() };
+    let End::Group { group, tuple, .. } = &pipeline.end else { return Vec::new() };
+    let names = names_at_end(pipeline);
+    let mut all: Vec<String> = group.iter().map(|scalar| scalar.text(&names)).collect();
+    all.extend(tuple.iter().map(|slot| names[*slot].clone()));
+    all
+}
+
+/// What the slots of a pipeline are called at its end.
+fn names_at_end(pipeline: &Pipeline) -> Vec<String> {
+    let mut names = match &pipeline.start {
+        Start::Once => Vec::new(),
+        Start::Row { names, .. } => names.clone(),
+    };
+    for step in &pipeline.steps {
+        step.rename(&mut names);
+    }
+    names
+}
+
+impl Step {
+    /// From what slots are called before it to what they are called after it.
+    fn rename(&self, names: &mut Vec<String>) {
+        match self {
+            Step::Let { name, .. } | Step::Key { name, .. } => names.push(name.clone()),
+            Step::Generate { names: more, .. } => names.extend(more.iter().cloned()),
+            Step::Probe(probe) => names.clone_from(&probe.names),
+            Step::Filter(_) | Step::Must(_) | Step::Failed(_) => {}
+        }
+    }
+}
+
+/// Says what a pipeline does.
+struct Words<'a> {
+    plan: &'a Plan,
+    joins: &'a Joins,
+    /// What the slots are called now.
+    names: Vec<String>,
+}
+
+impl Words<'_> {
+    /// An atom's relation, with a number if the rule has several of it.
+    fn atom(&self, at: usize) -> String {
+        let relation = self.joins.atoms[at];
+        let name = &self.plan.relation(relation).name;
+        let before = self.joins.atoms[..at].iter().filter(|other| **other == relation).count();
+        if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
+    }
+
+    fn begin(&mut self, start: &Start) -> (String, f64) {
+        let Start::Row { atom, select, columns, names } = start else { return ("once".to_owned(), 1.0) };
+        let relation = self.plan.relation(self.joins.atoms[*atom]);
+        let mut read: Vec<String> =
+            select.iter().map(|selection| selection_text(selection, relation)).collect();
+        read.extend(columns.iter().zip(names).map(|(column, name)| called(&relation.columns[*column], name)));
+        self.names.clone_from(names);
+        (format!("{}({})", self.atom(*atom), read.join(", ")), relation.rows)
+    }
+
+    fn step(&mut self, step: &Step) -> StepDescription {
+        let names = &self.names;
+        let mut described = match step {
+            Step::Let { scalar, name } => plain(format!("{name} = {}", scalar.text(names))),
+            Step::Key { scalar, name } => plain(format!("{name} = {}, to look for", scalar.text(names))),
+            Step::Filter(scalar) => plain(format!("if {}", scalar.text(names))),
+            Step::Must(scalar) => plain(format!("if {}, failures apart", scalar.text(names))),
+            Step::Failed(scalar) => plain(format!("if {} fails", scalar.text(names))),
+            Step::Generate { function, arguments, wanted, names: results } => {
+                let mut results = results.iter();
+                let result = |wanted: &bool| {
+                    if *wanted { results.next().map_or("_", String::as_str) } else { "_" }
+                };
+                let results: Vec<&str> = wanted.iter().map(result).collect();
+                let arguments = list(arguments, names);
+                plain(format!("({}) in {}({arguments})", results.join(", "), function.name))
+            }
+            Step::Probe(probe) => self.probe(probe),
+        };
+        if let Step::Probe(probe) = step {
+            described.index = Some(probe.index.to_string());
+            described.bindings = Some(probe.bindings);
+        }
+        step.rename(&mut self.names);
+        described
+    }
+
+    fn probe(&self, probe: &Probe) -> StepDescription {
+        let index = self.plan.index(probe.index);
+        let relation = self.plan.relation(index.relation);
+        let column = |at: usize| &relation.columns[at];
+        let mut found: Vec<String> =
+            index.select.iter().map(|selection| selection_text(selection, relation)).collect();
+        let by = index.key.iter().zip(&probe.key);
+        found.extend(by.map(|(at, slot)| called(column(*at), &self.names[*slot])));
+        let taken = probe.take.iter().zip(&probe.names[probe.keep.len()..]);
+        let taken: Vec<String> = taken.map(|(at, name)| called(column(index.value[*at]), name)).collect();
+        let gives = if taken.is_empty() { String::new() } else { format!(" gives {}", taken.join(", ")) };
+        let is_key = relation.table.is_some_and(|table| {
+            let constants = index.select.iter().filter(|s| matches!(s.equals, Operand::Constant(_)));
+            let bound: Vec<usize> =
+                index.key.iter().copied().chain(constants.map(|selection| selection.column)).collect();
+            let key = &self.plan.program.schema.table(table).key;
+            key.as_ref().is_some_and(|key| key.iter().all(|column| bound.contains(column)))
+        });
+        let because = if is_key {
+            "its key is bound: at most 1 row".to_owned()
+        } else if index.key.is_empty() {
+            format!("nothing connects it: all {} rows", figure(index.fan_out))
+        } else {
+            let names: Vec<&str> = index.key.iter().map(|at| column(*at).as_str()).collect();
+            format!("{} is bound: {} rows each", names.join(", "), figure(index.fan_out))
+        };
+        let does = format!("{}({}){gives}", self.atom(probe.atom), found.join(", "));
+        StepDescription { does, index: None, bindings: None, because: Some(because) }
+    }
+
+    fn end(&self, end: &End) -> String {
+        match end {
+            End::Row(columns) => format!("({})", list(columns, &self.names)),
+            End::Group { group, tuple, .. } => {
+                let tuple: Vec<&str> = tuple.iter().map(|slot| self.names[*slot].as_str()).collect();
+                format!("group ({}), tuple ({})", list(group, &self.names), tuple.join(", "))
+            }
+            End::Failure => "a failure".to_owned(),
+        }
+    }
+}
+
+fn plain(does: String) -> StepDescription {
+    StepDescription { does, index: None, bindings: None, because: None }
+}
+
+/// A column, and the variable that it is, if that is called something else.
+fn called(column: &str, variable: &str) -> String {
+    if column == variable { column.to_owned() } else { format!("{column}: {variable}") }
+}
+
+fn selection_text(selection: &Selection, relation: &Relation) -> String {
+    let column = &relation.columns[selection.column];
+    match &selection.equals {
+        Operand::Column(other) => format!("{column} = {}", relation.columns[*other]),
+        Operand::Constant(value) => format!("{column} = {}", constant(value)),
+    }
+}
+
+fn list(scalars: &[Scalar], names: &[String]) -> String {
+    let texts: Vec<String> = scalars.iter().map(|scalar| scalar.text(names)).collect();
+    texts.join(", ")
+}
+
+fn constant(value: &Value) -> String {
+    let mut text = Vec::new();
+    nlog_data::json::write_value(&mut text, value);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn name_of(aggregate: Aggregate) -> &'static str {
+    match aggregate {
+        Aggregate::Count => "count",
+        Aggregate::Min => "min",
+        Aggregate::Max => "max",
+        Aggregate::Sum => "sum",
+        Aggregate::Set => "set",
+        Aggregate::List => "list",
+        Aggregate::ArgMin => "arg_min",
+        Aggregate::ArgMax => "arg_max",
+    }
+}
+
+/// A figure as people write it: two places below ten, then whole, in groups of three digits.
+fn figure(figure: f64) -> String {
+    if figure > 0.0 && figure < 0.005 {
+        return "<0.01".to_owned();
+    }
+    if figure < 9.995 {
+        let text = format!("{figure:.2}");
+        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
+    }
+    let digits = format!("{figure:.0}");
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+impl fmt::Display for IndexId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "i{}", self.0)
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe().fmt(f)
+    }
+}
+
+impl Description {
+    /// The text, with the reasons for each order.
+    pub fn explained(&self) -> impl fmt::Display + '_ {
+        Text { described: self, explain: true }
+    }
+}
+
+impl fmt::Display for Description {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Text { described: self, explain: false }.fmt(f)
+    }
+}
+
+struct Text<'a> {
+    described: &'a Description,
+    explain: bool,
+}
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Description { rules, indexes, relations, warnings } = self.described;
+        for rule in rules {
+            let stage = if rule.stage { ", a stage" } else { "" };
+            writeln!(f, "{} ({}{stage})", rule.head, rule.place)?;
+            for pipeline in &rule.pipelines {
+                self.pipeline(f, pipeline)?;
+            }
+            if let Some(groups) = &rule.groups {
+                writeln!(f, "  groups become {groups}")?;
+            }
+            for pipeline in &rule.failures {
+                f.write_str("  failures:\n")?;
+                self.pipeline(f, pipeline)?;
+            }
+        }
+        section(f, "indexes", indexes, |f, index| {
+            let fit =
+                if index.fit.is_empty() { String::new() } else { format!("[{}]", index.fit.join(", ")) };
+            let (by, of) = (index.by.join(", "), index.of.join(", "));
+            let users = index.used_by.iter().map(|(head, times)| match times {
+                1 => head.clone(),
+                times => format!("{head} ({times} times)"),
+            });
+            let users: Vec<String> = users.collect();
+            let IndexDescription { index, relation, fan_out, .. } = index;
+            let fan_out = figure(*fan_out);
+            writeln!(
+                f,
+                "  {index} = {relation}{fit} by ({by}) for ({of}), {fan_out} a key: {}",
+                users.join(", ")
+            )
+        })?;
+        section(f, "relations", relations, |f, relation| {
+            let RelationDescription { name, keep, level, rows, counted } = relation;
+            if keep == "not computed" {
+                return writeln!(f, "  {name}: {keep}");
+            }
+            let about = if *counted { "" } else { "about " };
+            writeln!(f, "  {name}: {keep}, level {level}, {about}{} rows", figure(*rows))
+        })?;
+        section(f, "warnings", warnings, |f, warning| writeln!(f, "  {warning}"))
+    }
+}
+
+impl Text<'_> {
+    fn pipeline(&self, f: &mut fmt::Formatter<'_>, pipeline: &PipelineDescription) -> fmt::Result {
+        let PipelineDescription { begins, rows, cost, whole, steps, end, instead } = pipeline;
+        let whole = if *whole { "; all rows this way" } else { "" };
+        let cost = figure(*cost);
+        writeln!(f, "  from {begins}: {} rows, {cost} touched{whole}", figure(*rows))?;
+        for step in steps {
+            write!(f, "    {}", step.does)?;
+            if let (Some(index), Some(bindings)) = (&step.index, step.bindings) {
+                write!(f, " by {index}: {}", figure(bindings))?;
+            }
+            if let (Some(because), true) = (&step.because, self.explain) {
+                write!(f, " (because {because})")?;
+            }
+            f.write_str("\n")?;
+        }
+        writeln!(f, "    -> {end}")?;
+        if let (Some(instead), true) = (instead, self.explain) {
+            writeln!(f, "    with {} second: {cost} would be {}", instead.atom, figure(instead.cost))?;
+        }
+        Ok(())
+    }
+}
+
+fn section<T>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    entries: &[T],
+    write: impl Fn(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    if entries.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "{title}")?;
+    entries.iter().try_for_each(|entry| write(f, entry))
+}
