@@ -263,4 +263,41 @@ pub trait Evaluator {
         let rows = Columns::from_rows(&self.contents(table)?);
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
+
+    /// Lets time pass to `now_ms` (milliseconds since any fixed moment), as a transaction of its own. Evaluators read no
+    /// clock, so that a replay with the same ticks is the same. Those for which time makes no difference refuse.
+    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
+        let message = format!("tick {now_ms}: nothing here waits for time; give a timed hook");
+        Err(TransactionError::new(ErrorCode::BadJson, message).into())
+    }
+}
+
+impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
+    fn schema(&self) -> &Schema {
+        (**self).schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        (**self).check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        (**self).commit(transaction)
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        (**self).contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        (**self).commit_columns(transaction)
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        (**self).contents_columns(table)
+    }
+
+    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
+        (**self).tick(now_ms)
+    }
 }

@@ -1,0 +1,299 @@
+//! `connected_components`: which nodes of a graph hang together.
+
+mod search;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+use nlog_data::{Row, Table, TableDelta, Value};
+
+use crate::hook::Hook;
+
+/// The components of a graph, each named by its least node.
+///
+/// The source has the edges, rows of two nodes; a row and its reverse are one edge, and so is a row from a node to
+/// itself, which alone makes it a node. The target has a row for each node of an edge: the node, and the least node that
+/// can be reached from it, which may be itself.
+///
+/// An edge that comes moves the nodes of the smaller of two components to the larger. Edges that go are looked for in
+/// their own component: searches from all their ends take turns, edge by edge, and those that meet go on as one, until
+/// but one is left. What the others have seen came off; what is left need not be seen.
+#[derive(Debug, Default)]
+pub struct ConnectedComponents {
+    number_of: HashMap<Value, NodeId>,
+    /// By number; free numbers are in `free`.
+    nodes: Vec<Node>,
+    free: Vec<NodeId>,
+    components: HashMap<u64, Component>,
+    next_component: u64,
+    /// The source's last change, until it is accepted.
+    last: Option<TableDelta>,
+    work: u64,
+}
+
+type NodeId = u32;
+
+#[derive(Debug)]
+struct Node {
+    value: Value,
+    /// The nodes at the other ends of its edges, and how many rows (1 or 2) make each edge.
+    neighbours: BTreeMap<NodeId, u8>,
+    component: u64,
+    /// What the target has for it.
+    shown: Option<Value>,
+}
+
+#[derive(Debug, Default)]
+struct Component {
+    members: BTreeMap<Value, NodeId>,
+    /// What the target has for all members but these.
+    shown: Option<Value>,
+    newcomers: Vec<NodeId>,
+}
+
+/// What an update has done so far.
+#[derive(Debug, Default)]
+struct Progress {
+    /// Components whose members' rows may differ from what the target has.
+    touched: BTreeSet<u64>,
+    insert: Vec<Row>,
+    delete: Vec<Row>,
+}
+
+impl ConnectedComponents {
+    /// Whether the tables are edges and nodes of one type.
+    pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
+        let [a, b] = from.columns.as_slice() else {
+            return Err(format!("{} has {} columns; edges have 2", from.name, from.columns.len()));
+        };
+        let [node, component] = to.columns.as_slice() else {
+            let columns = to.columns.len();
+            return Err(format!("{} has {columns} columns; it wants 2, a node and its component", to.name));
+        };
+        for column in [b, node, component] {
+            if column.ty != a.ty {
+                return Err(format!(
+                    "column {} of type {} and column {} of type {} must be of one type, that of the nodes",
+                    a.name, a.ty, column.name, column.ty
+                ));
+            }
+        }
+        if to.key.as_ref().is_some_and(|key| !key.contains(&0)) {
+            return Err(format!(
+                "{}: many nodes have one {}; let its key be {}",
+                to.name, component.name, node.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, source: &TableDelta) -> TableDelta {
+        let mut progress = Progress::default();
+        self.remove_edges(&source.delete, &mut progress);
+        for row in &source.insert {
+            if let [a, b] = row.as_slice() {
+                self.add_edge(a, b, &mut progress);
+            }
+        }
+        self.show(progress)
+    }
+
+    fn node(&mut self, value: &Value, progress: &mut Progress) -> NodeId {
+        if let Some(id) = self.number_of.get(value) {
+            return *id;
+        }
+        let component = self.next_component;
+        self.next_component += 1;
+        let node = Node { value: value.clone(), neighbours: BTreeMap::new(), component, shown: None };
+        let id = if let Some(id) = self.free.pop() {
+            self.nodes[id as usize] = node;
+            id
+        } else {
+            self.nodes.push(node);
+            self.nodes.len() as NodeId - 1
+        };
+        self.number_of.insert(value.clone(), id);
+        let members = BTreeMap::from([(value.clone(), id)]);
+        self.components.insert(component, Component { members, ..Component::default() });
+        progress.touched.insert(component);
+        self.work += 1;
+        id
+    }
+
+    fn add_edge(&mut self, a: &Value, b: &Value, progress: &mut Progress) {
+        let (a, b) = (self.node(a, progress), self.node(b, progress));
+        *self.nodes[a as usize].neighbours.entry(b).or_default() += 1;
+        if a == b {
+            return;
+        }
+        *self.nodes[b as usize].neighbours.entry(a).or_default() += 1;
+        let (one, other) = (self.nodes[a as usize].component, self.nodes[b as usize].component);
+        if one != other {
+            self.merge(one, other, progress);
+        }
+    }
+
+    /// Moves the members of the smaller component to the larger one.
+    fn merge(&mut self, one: u64, other: u64, progress: &mut Progress) {
+        let size = |id| self.components.get(&id).map_or(0, |component: &Component| component.members.len());
+        let (small, large) = if size(one) < size(other) { (one, other) } else { (other, one) };
+        progress.touched.remove(&small);
+        progress.touched.insert(large);
+        let Some(moved) = self.components.remove(&small) else { return };
+        let Some(into) = self.components.get_mut(&large) else { return };
+        for (value, id) in moved.members {
+            self.nodes[id as usize].component = large;
+            into.members.insert(value, id);
+            into.newcomers.push(id);
+            self.work += 1;
+        }
+    }
+
+    /// Takes rows out, and what came off into components of its own.
+    fn remove_edges(&mut self, rows: &[Row], progress: &mut Progress) {
+        let mut ends: BTreeMap<u64, BTreeSet<NodeId>> = BTreeMap::new();
+        for row in rows {
+            let [a, b] = row.as_slice() else { continue };
+            let (Some(&a), Some(&b)) = (self.number_of.get(a), self.number_of.get(b)) else { continue };
+            self.work += 1;
+            let gone = self.remove_half(a, b);
+            if a != b {
+                self.remove_half(b, a);
+            }
+            if gone {
+                ends.entry(self.nodes[a as usize].component).or_default().extend([a, b]);
+            }
+        }
+        for (component, ends) in ends {
+            progress.touched.insert(component);
+            let mut seeds = Vec::new();
+            for end in ends {
+                if self.nodes[end as usize].neighbours.is_empty() {
+                    self.remove_node(end, progress);
+                } else {
+                    seeds.push(end);
+                }
+            }
+            for piece in search::pieces(&self.nodes, &seeds, &mut self.work) {
+                self.split(component, &piece, progress);
+            }
+        }
+    }
+
+    /// One row less between a node and its neighbour; whether none is left.
+    fn remove_half(&mut self, of: NodeId, neighbour: NodeId) -> bool {
+        let neighbours = &mut self.nodes[of as usize].neighbours;
+        match neighbours.get_mut(&neighbour) {
+            Some(rows) if *rows > 1 => {
+                *rows -= 1;
+                false
+            }
+            Some(_) => {
+                neighbours.remove(&neighbour);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// A node without edges is none.
+    fn remove_node(&mut self, id: NodeId, progress: &mut Progress) {
+        let node = &mut self.nodes[id as usize];
+        self.number_of.remove(&node.value);
+        if let Some(component) = self.components.get_mut(&node.component) {
+            component.members.remove(&node.value);
+            if component.members.is_empty() {
+                self.components.remove(&node.component);
+                progress.touched.remove(&node.component);
+            }
+        }
+        if let Some(shown) = node.shown.take() {
+            progress.delete.push(vec![node.value.clone(), shown]);
+        }
+        node.value = Value::None;
+        self.free.push(id);
+        self.work += 1;
+    }
+
+    fn split(&mut self, from: u64, piece: &[NodeId], progress: &mut Progress) {
+        let id = self.next_component;
+        self.next_component += 1;
+        let mut component = Component::default();
+        let Some(rest) = self.components.get_mut(&from) else { return };
+        for member in piece {
+            let node = &mut self.nodes[*member as usize];
+            rest.members.remove(&node.value);
+            component.members.insert(node.value.clone(), *member);
+            node.component = id;
+            self.work += 1;
+        }
+        self.components.insert(id, component);
+        progress.touched.insert(id);
+    }
+
+    /// What the target has to change, now that all components are as they should be.
+    fn show(&mut self, progress: Progress) -> TableDelta {
+        let Progress { touched, mut insert, mut delete } = progress;
+        for id in touched {
+            let Some(component) = self.components.get_mut(&id) else { continue };
+            let Some((least, _)) = component.members.first_key_value() else { continue };
+            let least = least.clone();
+            let newcomers = std::mem::take(&mut component.newcomers);
+            let mut show = |member: NodeId| {
+                let node = &mut self.nodes[member as usize];
+                self.work += 1;
+                if node.shown.as_ref() == Some(&least) {
+                    return;
+                }
+                if let Some(before) = node.shown.replace(least.clone()) {
+                    delete.push(vec![node.value.clone(), before]);
+                }
+                insert.push(vec![node.value.clone(), least.clone()]);
+            };
+            if component.shown.as_ref() == Some(&least) {
+                newcomers.into_iter().for_each(&mut show);
+            } else {
+                component.members.values().copied().for_each(&mut show);
+            }
+            component.shown = Some(least);
+        }
+        net(insert, delete)
+    }
+}
+
+/// Both lists ascending, without what is in both: a node can go and come again.
+fn net(mut insert: Vec<Row>, mut delete: Vec<Row>) -> TableDelta {
+    insert.sort_unstable();
+    delete.sort_unstable();
+    let both: BTreeSet<Row> =
+        insert.iter().filter(|row| delete.binary_search(row).is_ok()).cloned().collect();
+    insert.retain(|row| !both.contains(row));
+    delete.retain(|row| !both.contains(row));
+    TableDelta { insert, delete, ..TableDelta::default() }
+}
+
+impl Hook for ConnectedComponents {
+    fn update(&mut self, source: &TableDelta, _: Option<u64>) -> TableDelta {
+        self.last = Some(TableDelta {
+            insert: source.insert.clone(),
+            delete: source.delete.clone(),
+            ..TableDelta::default()
+        });
+        self.apply(source)
+    }
+
+    fn accept(&mut self) {
+        self.last = None;
+    }
+
+    /// What is shown depends on the edges alone, so that the inverse of the change takes it back.
+    fn undo(&mut self) {
+        if let Some(TableDelta { insert, delete, .. }) = self.last.take() {
+            self.apply(&TableDelta { insert: delete, delete: insert, ..TableDelta::default() });
+        }
+    }
+
+    fn work(&self) -> u64 {
+        self.work
+    }
+}

@@ -1,0 +1,96 @@
+//! Transactions by rows and by columns, as far as hooks care.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use nlog_data::{
+    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, TableId, Transaction,
+};
+
+/// A form of transactions.
+pub(crate) trait Form: Sized {
+    /// What comes of one.
+    type Committed;
+
+    /// By rows.
+    fn rows(&self) -> Cow<'_, Transaction>;
+
+    /// Its rows of these tables alone.
+    fn part(&self, tables: &BTreeSet<TableId>) -> Transaction;
+
+    /// Whether it has something to do with the table.
+    fn touches(&self, table: TableId) -> bool;
+
+    /// It, together with changes of tables that it does not touch.
+    fn with(&self, changes: Transaction) -> Result<Self, CommitError>;
+
+    /// Runs it.
+    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<Self::Committed, CommitError>;
+}
+
+impl Form for Transaction {
+    type Committed = Committed;
+
+    fn rows(&self) -> Cow<'_, Transaction> {
+        Cow::Borrowed(self)
+    }
+
+    fn part(&self, tables: &BTreeSet<TableId>) -> Transaction {
+        let mut part = Transaction::default();
+        for table in tables {
+            part.insert.extend(self.insert.get(table).map(|rows| (*table, rows.clone())));
+            part.delete.extend(self.delete.get(table).map(|rows| (*table, rows.clone())));
+        }
+        part
+    }
+
+    fn touches(&self, table: TableId) -> bool {
+        self.insert.contains_key(&table) || self.delete.contains_key(&table)
+    }
+
+    fn with(&self, changes: Transaction) -> Result<Self, CommitError> {
+        let mut all = self.clone();
+        all.insert.extend(changes.insert);
+        all.delete.extend(changes.delete);
+        Ok(all)
+    }
+
+    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<Committed, CommitError> {
+        evaluator.commit(self)
+    }
+}
+
+impl Form for ColumnTransaction {
+    type Committed = CommittedColumns;
+
+    fn rows(&self) -> Cow<'_, Transaction> {
+        Cow::Owned(self.to_rows())
+    }
+
+    fn part(&self, tables: &BTreeSet<TableId>) -> Transaction {
+        let rows = |(table, columns): (&TableId, &Columns)| (*table, columns.to_rows());
+        let mut part = Transaction::default();
+        for table in tables {
+            part.insert.extend(self.insert.get_key_value(table).map(rows));
+            part.delete.extend(self.delete.get_key_value(table).map(rows));
+        }
+        part
+    }
+
+    fn touches(&self, table: TableId) -> bool {
+        self.insert.contains_key(&table) || self.delete.contains_key(&table)
+    }
+
+    fn with(&self, changes: Transaction) -> Result<Self, CommitError> {
+        let changes = ColumnTransaction::from_rows(&changes)
+            .map_err(|error| CommitError::Engine(format!("what the hooks change is no table: {error}")))?;
+        let mut all = self.clone();
+        all.insert.extend(changes.insert);
+        all.delete.extend(changes.delete);
+        Ok(all)
+    }
+
+    fn commit(&self, evaluator: &mut impl Evaluator) -> Result<CommittedColumns, CommitError> {
+        evaluator.commit_columns(self)
+    }
+}

@@ -1,0 +1,177 @@
+//! An evaluator with hooks around one without.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, ErrorCode, Evaluator, Row, Schema,
+    TableId, Tables, Transaction, TransactionError,
+};
+
+use crate::form::Form;
+use crate::stage::{Make, Stage};
+use crate::wired::{Wire, Wired};
+
+/// A program that is run with hooks.
+///
+/// A transaction is committed together with what the hooks make of it, as one: so its delta, its errors and their order
+/// are those of the program with all rows in place, and nothing in between is ever checked or seen. An error among the
+/// rows that a hook depends on is reported before all others, since what comes after it cannot be known.
+///
+/// What a hook depends on is computed twice, the first time to know what it makes of it: once more in time and memory for
+/// the rules before a hook, nothing for those behind it.
+pub struct Hooked<E> {
+    wired: Wired,
+    stages: Vec<Stage<E>>,
+    /// Runs the whole program.
+    evaluator: E,
+    make: Make<E>,
+    /// The last tick.
+    now: Option<u64>,
+    /// Why nothing works any more.
+    broken: Option<String>,
+}
+
+impl<E: Evaluator> Hooked<E> {
+    /// Puts hooks around an evaluator of the program that they were wired for, which has not run anything yet. `make`
+    /// makes others of the same kind, of parts of the program, that report the tables given.
+    pub fn new(
+        wired: Wired,
+        evaluator: E,
+        make: impl Fn(Arc<Program>, Tables) -> Result<E, String> + Send + 'static,
+    ) -> Result<Self, String> {
+        let make: Make<E> = Box::new(make);
+        let stages = wired.wires.iter().map(|wire| wire.stage + 1).max().unwrap_or(0);
+        let stages = (0..stages).map(|stage| Stage::start(&wired, stage, &make));
+        Ok(Hooked {
+            stages: stages.collect::<Result<_, _>>()?,
+            wired,
+            evaluator,
+            make,
+            now: None,
+            broken: None,
+        })
+    }
+
+    /// Each hook's wiring, and how many rows, edges and nodes it has looked at since the start.
+    pub fn work(&self) -> Vec<(String, u64)> {
+        let hooks = self.stages.iter().flat_map(Stage::hooks);
+        hooks.map(|(wire, hook)| (wire.wiring.to_string(), hook.work())).collect()
+    }
+
+    /// The time that the last accepted tick gave.
+    pub fn now_ms(&self) -> Option<u64> {
+        self.now
+    }
+
+    fn run<T: Form>(&mut self, transaction: &T, tick: Option<u64>) -> Result<T::Committed, CommitError> {
+        if let Some(why) = &self.broken {
+            return Err(CommitError::Engine(why.clone()));
+        }
+        let result = self.attempt(transaction, tick);
+        let failed = match &result {
+            Ok(_) => {
+                self.stages.iter_mut().for_each(Stage::accept);
+                None
+            }
+            Err(CommitError::Engine(why)) => Some(why.clone()),
+            Err(CommitError::Refused(_)) => {
+                let mut stages = self.stages.iter_mut();
+                stages.try_for_each(|stage| stage.undo(&self.make)).err()
+            }
+        };
+        match failed {
+            None => result,
+            Some(why) => {
+                self.broken = Some(why.clone());
+                Err(CommitError::Engine(why))
+            }
+        }
+    }
+
+    fn attempt<T: Form>(&mut self, transaction: &T, tick: Option<u64>) -> Result<T::Committed, CommitError> {
+        let mut changes = Transaction::default();
+        for stage in &mut self.stages {
+            if let Err(error) = stage.run(transaction, tick, &mut changes) {
+                // Errors of input tables come before those of derived ones, and a stage has not all of them.
+                let first = self.evaluator.check(&transaction.rows()).err();
+                return Err(first.map_or(error, CommitError::Refused));
+            }
+        }
+        if changes.is_empty() {
+            return transaction.commit(&mut self.evaluator);
+        }
+        transaction.with(changes)?.commit(&mut self.evaluator)
+    }
+
+    /// Whether the transaction leaves the hooks' tables to the hooks.
+    fn check_targets(&mut self, transaction: &impl Form) -> Result<(), TransactionError> {
+        let Some(wire) = self.wired.intruded(transaction) else { return Ok(()) };
+        // Of several errors the first by table name counts, and so do tables.
+        let mut before = transaction.rows().into_owned();
+        before.insert.retain(|table, _| *table < wire.to);
+        before.delete.retain(|table, _| *table < wire.to);
+        self.evaluator.check(&before)?;
+        let Wire { wiring, .. } = wire;
+        let message = format!(
+            "table {} is filled by the hook {wiring}; change what {} is derived from instead",
+            wiring.to, wiring.from
+        );
+        Err(TransactionError::new(ErrorCode::NotAnInput, message))
+    }
+}
+
+impl<E: Evaluator> Evaluator for Hooked<E> {
+    fn schema(&self) -> &Schema {
+        self.evaluator.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.check_targets(transaction)?;
+        self.evaluator.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.check_targets(transaction)?;
+        self.run(transaction, None)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.check_targets(transaction)?;
+        self.run(transaction, None)
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.evaluator.contents_columns(table)
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.evaluator.contents(table)
+    }
+
+    /// Time passes: the rows that are due come and go, as an ordinary transaction. A tick before the last accepted one is
+    /// refused as [`ErrorCode::Range`], and one that is refused, for whatever reason, never was: so a clock that is put
+    /// back only delays, until it is where it was. Better give it one that only goes forward.
+    fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
+        if !self.wired.wires.iter().any(|wire| wire.wiring.kind.timed) {
+            return self.evaluator.tick(now_ms);
+        }
+        if let Some(now) = self.now.filter(|now| *now > now_ms) {
+            let message = format!("tick {now_ms} comes after tick {now}; time does not go back");
+            return Err(TransactionError::new(ErrorCode::Range, message).into());
+        }
+        let committed = self.run(&Transaction::default(), Some(now_ms))?;
+        self.now = Some(now_ms);
+        Ok(committed)
+    }
+}
+
+impl<E> fmt::Debug for Hooked<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hooked")
+            .field("wires", &self.wired.wires)
+            .field("now", &self.now)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,54 @@
+//! Output-to-input hooks: what rules cannot say, with a name.
+//!
+//! Rules of nlog have no recursion and no memory. A *hook* is Rust between two tables of a program: from the rows of an
+//! output table, its source, to the rows of an input table, its target, which nobody else may fill. [`HOOKS`] is all there
+//! are. A pure hook's target is right at the end of every transaction; a timed one's follows with ticks, which are
+//! transactions and come from outside. Hooks read no clock: the same transactions and ticks give the same deltas.
+//!
+//! ```
+//! use nlog::{Sources, compile};
+//! use nlog_data::{Evaluator, Tables, json};
+//! use nlog_hooks::{Hooked, Wired};
+//! use nlog_reference::Reference;
+//!
+//! let text = "input table cable(a: string, b: string);
+//!     output table link(a: string, b: string); link(a, b) :- cable(a, b);
+//!     input table component(node: string, component: string) key(node);
+//!     output table size(component: string, n: int); size(c, count(node)) :- component(node, c);";
+//! let program = compile(&Sources::from_texts([("graph.nlog", text)])).program.ok_or("a faulty program")?;
+//! let wired = Wired::new(&program, &["connected_components:link:component".parse()?])?;
+//! let evaluator = Reference::new(program, Tables::Outputs);
+//! let mut hooked = Hooked::new(wired, evaluator, |part, tables| Ok(Reference::new(part, tables)))?;
+//!
+//! let line = br#"{"insert":{"cable":[["x","y"],["y","z"]]}}"#;
+//! let transaction = json::parse_line(line, 1, hooked.schema())?.transaction;
+//! let mut out = Vec::new();
+//! json::write_delta_line(&mut out, 1, &hooked.commit(&transaction)?.delta, hooked.schema());
+//! assert_eq!(out, b"{\"txn\":1,\"insert\":{\"link\":[[\"x\",\"y\"],[\"y\",\"z\"]],\"size\":[[\"x\",3]]},\"delete\":{}}\n");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! In reading order: [`Hook`] (what one is), [`registry`] (which there are), [`ConnectedComponents`], [`Hysteresis`],
+//! [`Wiring`] (which hook goes where), [`Wired`] (whether that fits a program, and in which order), `stage` (the source's
+//! changes, before the program runs), [`Hooked`] (transactions).
+//!
+//! Left out on purpose: clocks. Whoever runs a program with timed hooks sends ticks, and records them.
+#![forbid(unsafe_code)]
+
+pub mod connected_components;
+mod form;
+pub mod hook;
+pub mod hooked;
+pub mod hysteresis;
+pub mod registry;
+mod stage;
+pub mod wired;
+pub mod wiring;
+
+pub use connected_components::ConnectedComponents;
+pub use hook::Hook;
+pub use hooked::Hooked;
+pub use hysteresis::Hysteresis;
+pub use registry::{HOOKS, Kind, Setting};
+pub use wired::Wired;
+pub use wiring::{Wiring, WiringError};

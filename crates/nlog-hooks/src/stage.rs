@@ -1,0 +1,155 @@
+//! Hooks that can run side by side, and what they need to know before the program itself runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    CommitError, Delta, Evaluator, Role, RuleId, TableDelta, TableId, Tables, Transaction, TransactionError,
+};
+
+use crate::form::Form;
+use crate::hook::Hook;
+use crate::wired::{Wire, Wired};
+
+/// Makes an evaluator of a program that reports these tables.
+pub(crate) type Make<E> = Box<dyn Fn(Arc<Program>, Tables) -> Result<E, String> + Send>;
+
+/// Hooks whose sources depend on the targets of earlier stages alone. Their sources are computed by an evaluator of its
+/// own, from only the rules that they need, so that the targets' changes are known when the program's own evaluator gets
+/// the transaction.
+pub(crate) struct Stage<E> {
+    program: Arc<Program>,
+    /// By number of a rule in that program, its number in the whole one.
+    rules: Vec<RuleId>,
+    /// Input tables that the sources depend on.
+    inputs: BTreeSet<TableId>,
+    observed: Tables,
+    evaluator: E,
+    /// Whether a transaction was accepted: then the rules' facts hold.
+    settled: bool,
+    hooks: Vec<(Wire, Box<dyn Hook>)>,
+    /// What of a transaction that is not accepted yet was done here.
+    done: Done,
+}
+
+#[derive(Default)]
+struct Done {
+    /// How the inputs changed, if they were told.
+    committed: Option<Delta>,
+    /// Whether the hooks were told.
+    hooks: bool,
+}
+
+impl<E: Evaluator> Stage<E> {
+    pub(crate) fn start(wired: &Wired, stage: usize, make: &Make<E>) -> Result<Self, String> {
+        let wires: Vec<&Wire> = wired.wires.iter().filter(|wire| wire.stage == stage).collect();
+        let sources: BTreeSet<TableId> = wires.iter().map(|wire| wire.from).collect();
+        let (rules, tables) = wired.upstream(&sources);
+        let whole = &wired.program;
+        let program = Arc::new(Program {
+            schema: Arc::clone(&whole.schema),
+            rules: rules.iter().map(|rule| whole.rule(*rule).clone()).collect(),
+            order: whole.order.clone(),
+            tests: Vec::new(),
+        });
+        let is_input = |table: &TableId| whole.schema.table(*table).role == Role::Input;
+        let inputs: BTreeSet<TableId> = tables.into_iter().filter(is_input).collect();
+        let observed = Tables::These(sources.union(&inputs).copied().collect());
+        Ok(Stage {
+            evaluator: make(Arc::clone(&program), observed.clone())?,
+            program,
+            rules,
+            inputs,
+            observed,
+            settled: false,
+            hooks: wires.into_iter().map(|wire| (wire.clone(), wire.hook())).collect(),
+            done: Done::default(),
+        })
+    }
+
+    pub(crate) fn hooks(&self) -> impl Iterator<Item = (&Wire, &dyn Hook)> {
+        self.hooks.iter().map(|(wire, hook)| (wire, &**hook))
+    }
+
+    /// Runs a transaction to the end of this stage, and adds what its hooks make of it to the changes of those before.
+    pub(crate) fn run(
+        &mut self,
+        transaction: &impl Form,
+        tick: Option<u64>,
+        changes: &mut Transaction,
+    ) -> Result<(), CommitError> {
+        let mut sources = self.commit(transaction, changes)?;
+        self.done.hooks = true;
+        let nothing = TableDelta::default();
+        for (wire, hook) in &mut self.hooks {
+            let source = sources.tables.get(&wire.from).unwrap_or(&nothing);
+            let TableDelta { insert, delete, .. } = hook.update(source, tick);
+            if !insert.is_empty() {
+                changes.insert.insert(wire.to, insert);
+            }
+            if !delete.is_empty() {
+                changes.delete.insert(wire.to, delete);
+            }
+        }
+        sources.tables.retain(|table, _| self.inputs.contains(table));
+        if let Some(committed) = &mut self.done.committed {
+            *committed = sources;
+        }
+        Ok(())
+    }
+
+    /// How sources and inputs change.
+    fn commit(&mut self, transaction: &impl Form, changes: &Transaction) -> Result<Delta, CommitError> {
+        let mut part = transaction.part(&self.inputs);
+        let changes = changes.part(&self.inputs);
+        part.insert.extend(changes.insert);
+        part.delete.extend(changes.delete);
+        if self.settled && part.is_empty() {
+            return Ok(Delta::default());
+        }
+        let committed = self.evaluator.commit(&part).map_err(|error| match error {
+            CommitError::Refused(error) => self.in_whole_program(error).into(),
+            error @ CommitError::Engine(_) => error,
+        })?;
+        self.done.committed = Some(Delta::default());
+        Ok(committed.delta)
+    }
+
+    fn in_whole_program(&self, error: TransactionError) -> TransactionError {
+        let rule = error.rule.and_then(|rule| self.rules.get(rule.0 as usize).copied());
+        TransactionError { rule, ..error }
+    }
+
+    /// The transaction was accepted.
+    pub(crate) fn accept(&mut self) {
+        let done = std::mem::take(&mut self.done);
+        self.settled |= done.committed.is_some();
+        if done.hooks {
+            self.hooks.iter_mut().for_each(|(_, hook)| hook.accept());
+        }
+    }
+
+    /// The transaction was refused: what it did here is taken back.
+    pub(crate) fn undo(&mut self, make: &Make<E>) -> Result<(), String> {
+        let done = std::mem::take(&mut self.done);
+        if done.hooks {
+            self.hooks.iter_mut().for_each(|(_, hook)| hook.undo());
+        }
+        let Some(changes) = done.committed else { return Ok(()) };
+        if !self.settled {
+            // The inverse of a first transaction would leave the rules' facts behind.
+            self.evaluator = make(Arc::clone(&self.program), self.observed.clone())?;
+            return Ok(());
+        }
+        let mut inverse = Transaction::default();
+        for (table, TableDelta { insert, delete, .. }) in changes.tables {
+            inverse.insert.insert(table, delete);
+            inverse.delete.insert(table, insert);
+        }
+        match self.evaluator.commit(&inverse) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("a refused transaction cannot be taken back: {error}")),
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! What users of hooks see, one behaviour at a time, in every engine.
+
+mod support;
+
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{Evaluator, Tables, Value};
+use nlog_hooks::Hooked;
+use support::{ENGINES, compile, line, said, transaction, wirings};
+
+/// A program with hooks in all engines, which have to say the same.
+struct Runs {
+    program: Arc<Program>,
+    engines: Vec<Hooked<Box<dyn Evaluator>>>,
+}
+
+impl Runs {
+    fn new(text: &str, hooks: &[&str]) -> Self {
+        Self::with(text, hooks, Tables::Outputs, false)
+    }
+
+    fn with(text: &str, hooks: &[&str], observe: Tables, attribute: bool) -> Self {
+        let program = compile(text);
+        let wirings = wirings(hooks);
+        let start = |engine: support::Engine| engine.hooked(&program, &wirings, observe.clone(), attribute);
+        let engines = ENGINES.into_iter().map(start).collect();
+        Runs { program, engines }
+    }
+
+    #[track_caller]
+    fn all(&mut self, run: impl Fn(&mut Hooked<Box<dyn Evaluator>>, bool) -> String) -> String {
+        let full: Vec<String> = self.engines.iter_mut().map(|engine| run(engine, true)).collect();
+        assert!(full.iter().all(|other| *other == full[0]), "{full:#?}");
+        full[0].clone()
+    }
+
+    /// The line for a transaction.
+    #[track_caller]
+    fn commit(&mut self, text: &str) -> String {
+        let program = Arc::clone(&self.program);
+        let transaction = transaction(&program.schema, text);
+        self.all(|engine, _| said(&engine.commit(&transaction), &program.schema))
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    #[track_caller]
+    fn tick(&mut self, now: u64) -> String {
+        let program = Arc::clone(&self.program);
+        self.all(|engine, _| line(&engine.tick(now), &program.schema))
+    }
+}
+
+const GRAPH: &str = "
+    input table cable(a: int, b: int);
+    input table watched(node: int);
+    input table component(node: int, component: int) key(node);
+    output table link(a: int, b: int);
+    output table watcher(component: int, node: int) key(component);
+    link(a, b) :- cable(a, b);
+    watcher(c, node) :- component(node, c), watched(node);
+";
+
+const COMPONENTS: &str = "connected_components:link:component";
+
+#[test]
+fn what_a_hook_makes_is_in_the_transaction_that_it_follows_from() {
+    let mut runs = Runs::with(GRAPH, &[COMPONENTS], Tables::All, false);
+    assert_eq!(
+        runs.commit(r#"{"insert":{"cable":[[3,2],[2,1]],"watched":[[3]]}}"#),
+        r#"{"txn":1,"insert":{"cable":[[2,1],[3,2]],"component":[[1,1],[2,1],[3,1]],"link":[[2,1],[3,2]],"watched":[[3]],"watcher":[[1,3]]},"delete":{}}"#
+    );
+    assert_eq!(
+        runs.commit(r#"{"delete":{"cable":[[2,1]]}}"#),
+        r#"{"txn":1,"insert":{"component":[[2,2],[3,2]],"watcher":[[2,3]]},"delete":{"cable":[[2,1]],"component":[[1,1],[2,1],[3,1]],"link":[[2,1]],"watcher":[[1,3]]}}"#
+    );
+    assert_eq!(runs.commit(r#"{"insert":{"cable":[[3,2]]}}"#), r#"{"txn":1,"insert":{},"delete":{}}"#);
+}
+
+/// With the cable cut, two may watch. Neither the new watcher nor the cut is looked at alone.
+#[test]
+fn nothing_in_between_is_checked() {
+    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    runs.commit(r#"{"insert":{"cable":[[1,2],[2,3],[3,4]],"watched":[[1]]}}"#);
+    assert_eq!(
+        runs.commit(r#"{"insert":{"watched":[[4]]}}"#),
+        r#"{"txn":1,"error":{"code":"key-conflict","message":"table watcher: the rules derive [1,1] and [1,4] with one key (component: 1)"}}"#
+    );
+    assert_eq!(
+        runs.commit(r#"{"insert":{"watched":[[4]]},"delete":{"cable":[[2,3]]}}"#),
+        r#"{"txn":1,"insert":{"watcher":[[3,4]]},"delete":{"link":[[2,3]]}}"#
+    );
+    let again = runs.commit(r#"{"insert":{"cable":[[1,4]]}}"#);
+    assert!(again.contains("key-conflict"), "the hook brings them together: {again}");
+    assert_eq!(
+        runs.commit(r#"{"insert":{"cable":[[4,1]]},"delete":{"watched":[[1]]}}"#),
+        r#"{"txn":1,"insert":{"link":[[4,1]],"watcher":[[1,4]]},"delete":{"watcher":[[1,1],[3,4]]}}"#
+    );
+}
+
+#[test]
+fn a_hooks_table_is_the_hooks() {
+    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    for text in [r#"{"insert":{"component":[[1,1]]}}"#, r#"{"delete":{"component":[[1,1]]}}"#] {
+        assert_eq!(
+            runs.commit(text),
+            r#"{"txn":1,"error":{"code":"not-an-input","message":"table component is filled by the hook connected_components:link:component; change what link is derived from instead"}}"#
+        );
+    }
+    let mut runs = Runs::new(
+        "input table a(k: int, v: int) key(k); input table m(x: int, y: int); input table z(k: int) key(k);
+         output table o(k: int, v: int); o(k, v) :- a(k, v), z(k); output table p(x: int); p(x) :- m(x, _);",
+        &["connected_components:o:m"],
+    );
+    // The first error by table name.
+    let before = runs.commit(r#"{"insert":{"a":[[1,1],[1,2]],"m":[[1,1]]}}"#);
+    assert!(before.contains("duplicate-key"), "{before}");
+    let own = runs.commit(r#"{"insert":{"m":[[1,1]],"z":[[1]]}}"#);
+    assert!(own.contains("not-an-input"), "{own}");
+}
+
+#[test]
+fn facts_come_with_the_first_transaction_that_is_accepted() {
+    let mut runs = Runs::new(
+        "input table cable(a: int, b: int); input table component(node: int, component: int) key(node);
+         input table x(x: int);
+         output table link(a: int, b: int); link(7, 8); link(a, b) :- cable(a, b);
+         output table n(c: int, n: int); n(c, count(node)) :- component(node, c);
+         output table inverse(y: int); inverse(10 / x) :- x(x), component(_, _);",
+        &[COMPONENTS],
+    );
+    let refused = runs.commit(r#"{"insert":{"x":[[0]],"cable":[[1,2]]}}"#);
+    assert!(refused.contains(r#""code":"range""#), "only the fact's component makes it fail: {refused}");
+    assert_eq!(
+        runs.commit(r#"{"insert":{"cable":[[8,9]]}}"#),
+        r#"{"txn":1,"insert":{"link":[[7,8],[8,9]],"n":[[7,3]]},"delete":{}}"#
+    );
+}
+
+/// An empty history cannot be had back by taking out what was put in: then the default would be in error.
+#[test]
+fn a_first_transaction_that_is_refused_leaves_nothing() {
+    let mut runs = Runs::new(
+        "input table cable(a: int, b: int) key(a); input table zero(x: int); input table bad(x: int);
+         input table component(node: int, component: int) key(node);
+         output table link(a: int, b: int) key(a);
+         default link(0, 1 / x) :- zero(x); link(a, b) :- cable(a, b);
+         output table inverse(y: int); inverse(1 / x) :- bad(x);
+         output table n(c: int, n: int); n(c, count(node)) :- component(node, c);",
+        &[COMPONENTS],
+    );
+    let refused = runs.commit(r#"{"insert":{"zero":[[0]],"cable":[[0,5]],"bad":[[0]]}}"#);
+    assert!(refused.contains("table inverse"), "{refused}");
+    let upstream = runs.commit(r#"{"insert":{"zero":[[0]],"bad":[[0]]}}"#);
+    assert!(upstream.contains("table link"), "what a hook depends on comes first: {upstream}");
+    assert_eq!(
+        runs.commit(r#"{"insert":{"zero":[[0]],"cable":[[0,5]]}}"#),
+        r#"{"txn":1,"insert":{"link":[[0,5]],"n":[[0,2]]},"delete":{}}"#
+    );
+}
+
+const FLAPPING: &str = "
+    input table report(port: string, up: bool) key(port);
+    input table stable(port: string);
+    input table component(a: string, b: string);
+    output table up(port: string);
+    output table usable(port: string, n: int) key(port);
+    output table pair(a: string, b: string);
+    up(port) :- report(port, true);
+    usable(port, 7) :- stable(port);
+    pair(a, b) :- stable(a), stable(b);
+    output table named(b: string); named(b) :- component(_, b);
+";
+
+const HELD: &str = "hysteresis:up:stable:rise=1000,fall=500";
+
+#[test]
+fn ticks_are_transactions() {
+    let mut runs = Runs::new(FLAPPING, &[HELD, "connected_components:pair:component"]);
+    assert_eq!(
+        runs.commit(r#"{"insert":{"report":[["p",true]]}}"#),
+        r#"{"txn":1,"insert":{"up":[["p"]]},"delete":{}}"#
+    );
+    assert_eq!(runs.tick(5000), r#"{"txn":1,"insert":{},"delete":{}}"#);
+    assert_eq!(
+        runs.tick(4999),
+        r#"{"txn":1,"error":{"code":"range","message":"tick 4999 comes after tick 5000; time does not go back"}}"#
+    );
+    assert_eq!(
+        runs.tick(5000),
+        r#"{"txn":1,"insert":{},"delete":{}}"#,
+        "the same time again is no step back"
+    );
+    // What follows from it, also through other hooks, is in the tick's own delta.
+    assert_eq!(
+        runs.tick(6000),
+        r#"{"txn":1,"insert":{"named":[["p"]],"pair":[["p","p"]],"usable":[["p",7]]},"delete":{}}"#
+    );
+    assert_eq!(runs.engines[0].now_ms(), Some(6000));
+    runs.commit(r#"{"insert":{"report":[["p",false]]},"delete":{"report":[["p",true]]}}"#);
+    runs.tick(6100);
+    runs.commit(r#"{"insert":{"report":[["p",true]]},"delete":{"report":[["p",false]]}}"#);
+    assert_eq!(runs.tick(60000), r#"{"txn":1,"insert":{},"delete":{}}"#, "it was away for a short time");
+}
+
+#[test]
+fn a_tick_that_is_refused_never_was() {
+    let mut runs = Runs::new(
+        "input table report(port: int); input table limit(x: int); input table stable(port: int);
+         output table up(port: int); up(port) :- report(port);
+         output table share(port: int, n: int); share(port, port / x) :- stable(port), limit(x);",
+        &["hysteresis:up:stable:rise=10,fall=10"],
+    );
+    runs.commit(r#"{"insert":{"report":[[8]],"limit":[[0]]}}"#);
+    runs.tick(0);
+    for now in [10, 20] {
+        assert!(runs.tick(now).contains(r#""code":"range","message":"table share"#));
+    }
+    assert_eq!(runs.engines[0].now_ms(), Some(0));
+    runs.commit(r#"{"insert":{"limit":[[2]]},"delete":{"limit":[[0]]}}"#);
+    assert_eq!(runs.tick(9), r#"{"txn":1,"insert":{},"delete":{}}"#, "time is where it was");
+    assert_eq!(runs.tick(10), r#"{"txn":1,"insert":{"share":[[8,4]]},"delete":{}}"#);
+}
+
+#[test]
+fn a_tick_without_a_timed_hook_is_a_mistake() {
+    let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+    assert!(runs.tick(1).contains(r#""code":"bad-json","message":"tick 1: nothing here waits for time"#));
+}
+
+#[test]
+fn counts_and_rules_are_those_of_the_whole_transaction() {
+    let mut runs = Runs::with(GRAPH, &[COMPONENTS], Tables::All, true);
+    let program = Arc::clone(&runs.program);
+    let load = transaction(
+        &program.schema,
+        r#"{"insert":{"cable":[[1,2],[1,2]],"watched":[[2]]},"delete":{"cable":[[7,7]]}}"#,
+    );
+    let watcher = program.schema.find("watcher").expect("the test declares it");
+    for engine in &mut runs.engines {
+        let committed = engine.commit(&load).expect("nothing is wrong with it");
+        assert_eq!((committed.redundant_inserts, committed.redundant_deletes), (1, 1));
+        let delta = &committed.delta.tables[&watcher];
+        assert_eq!(delta.insert, [vec![Value::Int(1), Value::Int(2)]]);
+        assert_eq!(delta.rules, [program.rules_of(watcher).next().expect("it has one").0]);
+    }
+}
+
+#[test]
+fn a_change_elsewhere_costs_a_hook_nothing() {
+    let costs = [10, 100, 1000].map(|pairs| {
+        let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
+        let cables: Vec<String> = (0..pairs).map(|at| format!("[{},{}]", 2 * at, 2 * at + 1)).collect();
+        runs.commit(&format!(r#"{{"insert":{{"cable":[{}]}}}}"#, cables.join(",")));
+        let work = |runs: &Runs| runs.engines[0].work()[0].1;
+        let before = work(&runs);
+        runs.commit(r#"{"insert":{"watched":[[2]]}}"#);
+        assert_eq!(work(&runs), before, "its source did not change");
+        runs.commit(r#"{"insert":{"cable":[[1,2]]}}"#);
+        work(&runs) - before
+    });
+    assert_eq!(costs, [costs[0]; 3]);
+    assert!(costs[0] > 0);
+}

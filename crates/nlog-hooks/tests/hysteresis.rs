@@ -1,0 +1,150 @@
+//! `hysteresis` against looking at every row's whole history.
+
+mod support;
+
+use std::collections::BTreeSet;
+
+use nlog_data::{Row, Value};
+use nlog_hooks::{Hook, Hysteresis};
+use support::{Moment, Random, difference, hysteresis, seeds};
+
+fn rows(names: &str) -> BTreeSet<Row> {
+    names.chars().map(|name| vec![Value::from(name.to_string())]).collect()
+}
+
+/// The hook with what its tables have held.
+struct Held {
+    hook: Hysteresis,
+    rise: u64,
+    fall: u64,
+    history: Vec<Moment>,
+    shown: BTreeSet<Row>,
+}
+
+impl Held {
+    fn new(rise: u64, fall: u64) -> Self {
+        Held { hook: Hysteresis::new(rise, fall), rise, fall, history: Vec::new(), shown: BTreeSet::new() }
+    }
+
+    fn source(&self) -> BTreeSet<Row> {
+        self.history.last().map(|(rows, _)| rows.clone()).unwrap_or_default()
+    }
+
+    /// The source becomes this; what is shown then.
+    fn moment(&mut self, source: BTreeSet<Row>, tick: Option<u64>) -> BTreeSet<Row> {
+        let delta = self.hook.update(&difference(&self.source(), &source), tick);
+        self.history.push((source, tick));
+        let wanted = hysteresis(&self.history, self.rise, self.fall);
+        assert_eq!(delta, difference(&self.shown, &wanted), "{:?}", self.history);
+        self.hook.accept();
+        self.shown = wanted;
+        self.shown.clone()
+    }
+
+    fn set(&mut self, names: &str) -> BTreeSet<Row> {
+        self.moment(rows(names), None)
+    }
+
+    fn tick(&mut self, now: u64) -> BTreeSet<Row> {
+        self.moment(self.source(), Some(now))
+    }
+}
+
+#[test]
+fn a_row_comes_late_and_goes_late() {
+    let mut held = Held::new(1000, 500);
+    assert_eq!(held.set("a"), rows(""));
+    // Its time begins here: nobody knows how long it has been there.
+    assert_eq!(held.tick(7000), rows(""));
+    assert_eq!(held.tick(7999), rows(""));
+    assert_eq!(held.set("ab"), rows(""));
+    assert_eq!(held.tick(8000), rows("a"));
+    assert_eq!(held.set("b"), rows("a"));
+    assert_eq!(held.tick(8600), rows("a"));
+    assert_eq!(held.tick(9050), rows("ab"), "b has been there since 8000");
+    assert_eq!(held.tick(9100), rows("b"));
+}
+
+#[test]
+fn a_row_that_flaps_stays_as_it_was() {
+    let mut held = Held::new(1000, 1000);
+    held.set("a");
+    held.tick(0);
+    assert_eq!(held.tick(1000), rows("a"));
+    for round in 0..5 {
+        assert_eq!(held.set("b"), rows("a"));
+        assert_eq!(held.tick(2000 + 900 * round), rows("a"));
+        assert_eq!(held.set("a"), rows("a"));
+        assert_eq!(held.tick(2400 + 900 * round), rows("a"));
+    }
+}
+
+#[test]
+fn without_a_time_to_wait_there_is_no_wait() {
+    let mut held = Held::new(1000, 0);
+    held.set("a");
+    held.tick(0);
+    held.tick(1000);
+    assert_eq!(held.set(""), rows(""), "it goes at once");
+    assert_eq!(held.set("a"), rows(""), "and comes back late");
+    let mut held = Held::new(0, 1000);
+    assert_eq!(held.set("a"), rows("a"));
+    assert_eq!(held.set(""), rows("a"));
+}
+
+#[test]
+fn random_histories_are_as_each_row_says() {
+    let mut changes = 0;
+    for seed in seeds(400) {
+        let mut random = Random::new(seed);
+        let times = [0, 1, 3, 10, 1 << 63];
+        let mut held = Held::new(*random.pick(&times), *random.pick(&times));
+        let mut now = 0;
+        for _ in 0..60 {
+            let mut source = held.source();
+            for name in ["a", "b", "c", "d"] {
+                if random.chance(15) {
+                    let row = vec![Value::from(name)];
+                    if !source.remove(&row) {
+                        source.insert(row);
+                    }
+                }
+            }
+            let tick = random.chance(60).then(|| {
+                now += random.below(5);
+                now
+            });
+            if random.chance(25) {
+                // Refused: nothing remains of it, not even the time.
+                held.hook
+                    .update(&difference(&held.source(), &source), tick.map(|now| now + random.below(20)));
+                held.hook.undo();
+            }
+            let before = held.shown.clone();
+            held.moment(source, tick);
+            changes += usize::from(before != held.shown);
+        }
+    }
+    assert!(changes > 1000, "rows come and go: {changes}");
+}
+
+#[test]
+fn a_tick_costs_what_is_due() {
+    let costs = [10, 1000, 5000].map(|many| {
+        let mut hook = Hysteresis::new(100, 100);
+        let steady = (0..many).map(|number| vec![Value::Int(number)]).collect();
+        hook.update(&difference(&BTreeSet::new(), &steady), Some(0));
+        hook.accept();
+        hook.update(&difference(&steady, &steady), Some(100));
+        hook.accept();
+        let mut more = steady.clone();
+        more.extend((0..5).map(|number| vec![Value::Int(many + number)]));
+        let before = hook.work();
+        hook.update(&difference(&steady, &more), Some(200));
+        hook.accept();
+        assert_eq!(hook.update(&difference(&more, &more), Some(300)).insert.len(), 5);
+        hook.accept();
+        hook.work() - before
+    });
+    assert_eq!(costs, [15; 3], "each of the new rows came, was waited for, and was shown");
+}

@@ -1,0 +1,198 @@
+//! What the tests of hooks share: numbers, programs, evaluators, and hooks computed the slow and plain way.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    CommitError, Committed, Evaluator, Row, Schema, TableDelta, Tables, Transaction, Value, json,
+};
+use nlog_dataflow::{Dataflow, Options, fused};
+use nlog_hooks::{Hooked, Wired, Wiring};
+use nlog_plan::Settings;
+use nlog_reference::Reference;
+
+/// A small generator of numbers, the same on every machine (splitmix64, Steele and others, OOPSLA 2014).
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len() as u64) as usize]
+    }
+}
+
+/// The seeds to run: so many from 1 on; with `NLOG_CASES=n` n of them; with `NLOG_SEED=s` s alone.
+pub(crate) fn seeds(usually: u64) -> std::ops::Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    match (number("NLOG_SEED"), number("NLOG_CASES")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, cases) => 1..1 + cases.unwrap_or(usually),
+    }
+}
+
+/// Compiles a program that is right.
+pub(crate) fn compile(text: &str) -> Arc<Program> {
+    let compilation = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)]));
+    match compilation.program {
+        Some(program) => program,
+        None => panic!("{text}\ndoes not compile: {:?}", compilation.diagnostics),
+    }
+}
+
+/// Reads a transaction.
+pub(crate) fn transaction(schema: &Schema, text: &str) -> Transaction {
+    json::parse_line(text.as_bytes(), 1, schema).expect("the test's line is right").transaction
+}
+
+pub(crate) fn wirings(texts: &[&str]) -> Vec<Wiring> {
+    texts.iter().map(|text| text.parse().expect("the test's wiring is right")).collect()
+}
+
+/// Ways to run a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Engine {
+    Reference,
+    /// Standard operators, by so many workers.
+    Composed(usize),
+    Fused,
+}
+
+pub(crate) const ENGINES: [Engine; 4] =
+    [Engine::Reference, Engine::Composed(1), Engine::Composed(2), Engine::Fused];
+
+impl Engine {
+    pub(crate) fn start(
+        self,
+        program: Arc<Program>,
+        observe: Tables,
+        attribute: bool,
+    ) -> Result<Box<dyn Evaluator>, String> {
+        match self {
+            Engine::Reference => {
+                let reference = Reference::new(program, observe);
+                Ok(if attribute { Box::new(reference.with_attribution()) } else { Box::new(reference) })
+            }
+            Engine::Composed(workers) => {
+                let dataflow = Dataflow::new(program, Options { workers, observe, attribute });
+                dataflow
+                    .map(|dataflow| Box::new(dataflow) as Box<dyn Evaluator>)
+                    .map_err(|error| error.to_string())
+            }
+            Engine::Fused => {
+                let options = Options { workers: 1, observe, attribute };
+                Ok(Box::new(fused::Engine::new(program, &options, &Settings::default())))
+            }
+        }
+    }
+
+    /// The program with hooks.
+    pub(crate) fn hooked(
+        self,
+        program: &Arc<Program>,
+        wirings: &[Wiring],
+        observe: Tables,
+        attribute: bool,
+    ) -> Hooked<Box<dyn Evaluator>> {
+        let wired = Wired::new(program, wirings).expect("the test's hooks fit");
+        let evaluator = self.start(Arc::clone(program), observe, attribute).expect("it starts");
+        Hooked::new(wired, evaluator, move |part, tables| self.start(part, tables, false)).expect("it starts")
+    }
+}
+
+/// A result as `weft eval` prints it, and what that leaves out.
+pub(crate) fn said(result: &Result<Committed, CommitError>, schema: &Schema) -> String {
+    let mut line = Vec::new();
+    match result {
+        Ok(committed) => {
+            json::write_delta_line(&mut line, 1, &committed.delta, schema);
+            let rules = committed.delta.tables.values().map(|table| (&table.rules, &table.reattributed));
+            let rest = (committed.redundant_inserts, committed.redundant_deletes, rules.collect::<Vec<_>>());
+            line.extend(format!("{rest:?}").bytes());
+        }
+        Err(CommitError::Refused(error)) => {
+            json::write_error_line(&mut line, 1, error);
+            line.extend(format!("{:?}", error.rule).bytes());
+        }
+        Err(error @ CommitError::Engine(_)) => line.extend(error.to_string().bytes()),
+    }
+    String::from_utf8(line).expect("JSON is text")
+}
+
+/// The line alone.
+pub(crate) fn line(result: &Result<Committed, CommitError>, schema: &Schema) -> String {
+    said(result, schema).lines().next().unwrap_or_default().to_owned()
+}
+
+/// How one list of rows became another.
+pub(crate) fn difference(before: &BTreeSet<Row>, after: &BTreeSet<Row>) -> TableDelta {
+    TableDelta {
+        insert: after.difference(before).cloned().collect(),
+        delete: before.difference(after).cloned().collect(),
+        ..TableDelta::default()
+    }
+}
+
+/// The components of a graph, by handing the least node on until nothing changes.
+pub(crate) fn components(edges: &BTreeSet<Row>) -> BTreeSet<Row> {
+    let mut least: BTreeMap<&Value, &Value> = edges.iter().flatten().map(|node| (node, node)).collect();
+    loop {
+        let before = least.clone();
+        for edge in edges {
+            let both = least[&edge[0]].min(least[&edge[1]]);
+            least.insert(&edge[0], both);
+            least.insert(&edge[1], both);
+        }
+        if least == before {
+            return least.into_iter().map(|(node, least)| vec![node.clone(), least.clone()]).collect();
+        }
+    }
+}
+
+/// What a table was at the end of a transaction, and the time if that was a tick.
+pub(crate) type Moment = (BTreeSet<Row>, Option<u64>);
+
+/// What hysteresis shows at the end of a history: each row's whole history is looked at, moment by moment.
+pub(crate) fn hysteresis(history: &[Moment], rise: u64, fall: u64) -> BTreeSet<Row> {
+    let all: BTreeSet<&Row> = history.iter().flat_map(|(rows, _)| rows).collect();
+    all.into_iter().filter(|row| is_shown(row, history, rise, fall)).cloned().collect()
+}
+
+fn is_shown(row: &Row, history: &[Moment], rise: u64, fall: u64) -> bool {
+    let mut shown = false;
+    for at in 0..history.len() {
+        let there = history[at].0.contains(row);
+        if there == shown {
+            continue;
+        }
+        let wait = if there { rise } else { fall };
+        let begin = (0..at).rev().find(|earlier| history[*earlier].0.contains(row) != there);
+        let since = begin.map_or(0, |before| before + 1);
+        // The ticks that found it as it is now, without a break.
+        let ticks: Vec<u64> = history[since..=at].iter().filter_map(|(_, tick)| *tick).collect();
+        let long_enough = match (ticks.first(), history[at].1) {
+            (Some(first), Some(now)) => now - first >= wait,
+            _ => false,
+        };
+        if wait == 0 || long_enough {
+            shown = there;
+        }
+    }
+    shown
+}
