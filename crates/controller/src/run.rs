@@ -53,7 +53,12 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
 fn dataflow(rules: &Arc<Rules>, workers: usize) -> MakeEvaluator {
     let rules = rules.clone();
     Box::new(move || {
-        let options = Options { workers, observe: Tables::These(rules.observed()), attribute: true };
+        let options = Options {
+            workers,
+            observe: Tables::These(rules.observed()),
+            attribute: true,
+            ..Options::default()
+        };
         let engine = Dataflow::new(rules.program().clone(), options).map_err(|error| error.to_string())?;
         Ok(Box::new(engine) as Box<dyn Evaluator>)
     })

@@ -13,7 +13,8 @@ use nlog_dataflow::{Dataflow, Options};
 use support::*;
 
 fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
-    let options = Options { workers, observe: Tables::These(rules.observed()), attribute: true };
+    let options =
+        Options { workers, observe: Tables::These(rules.observed()), attribute: true, ..Options::default() };
     Box::new(Dataflow::new(rules.program().clone(), options).unwrap_or_else(|error| panic!("{error}")))
 }
 

@@ -1,26 +1,24 @@
 //! The engine as others see it: transactions in, deltas out.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow,
-    RuleId, Schema, TableId, Tables, Transaction, TransactionError,
+    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Row, Schema, TableId,
+    Tables, Transaction, TransactionError,
 };
-use nlog_plan::Plan;
+use nlog_plan::Settings;
+use nlog_plan::query::Plan;
 
-use crate::graph::{ByWidth, Changes, Diff, Time};
-use crate::layout::{Layout, Width};
-use crate::output::Reported;
-use crate::row::{Narrow, Row, Wide, mix};
-use crate::symbol::{Symbol, Symbols};
-use crate::trouble::Troubles;
-use crate::worker::{Epoch, InputRows, Workers};
+use crate::composed::Composed;
+use crate::fused;
 
 /// How an engine is run. The results do not depend on it.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// How rules become operators.
+    pub engine: Kind,
     /// Threads that share the work, 1 or more. One has the least latency; more load large states faster where
     /// processors are free.
     pub workers: usize,
@@ -28,11 +26,28 @@ pub struct Options {
     pub observe: Tables,
     /// Whether inserted rows name their rules, as [`TableDelta::rules`](nlog_data::TableDelta::rules) says.
     pub attribute: bool,
+    /// What the planner is told.
+    pub planning: Settings,
+}
+
+/// How rules become operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Rules are evaluated in their static order over traces that they share: a transaction pays for what it touches.
+    Fused,
+    /// One dataflow of differential's own operators: the plain reading of a plan, and a second oracle in tests.
+    Composed,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { workers: 1, observe: Tables::Outputs, attribute: false }
+        Options {
+            engine: Kind::Composed,
+            workers: 1,
+            observe: Tables::Outputs,
+            attribute: false,
+            planning: Settings::default(),
+        }
     }
 }
 
@@ -47,19 +62,14 @@ pub enum StartError {
     Workers(String),
 }
 
-/// A program as a running dataflow.
+/// A program as a running dataflow. It stays in the thread that made it.
 pub struct Dataflow {
-    layout: Arc<Layout>,
-    symbols: Arc<Symbols>,
-    inputs: Inputs,
-    workers: Workers,
-    /// The next epoch.
-    time: Time,
-    /// Whether facts are true: from the first accepted transaction on.
-    facts: bool,
-    reported: BTreeMap<TableId, Reported>,
-    /// Why nothing works any more.
-    broken: Option<String>,
+    engine: Engine,
+}
+
+enum Engine {
+    Fused(Box<fused::Engine>),
+    Composed(Box<Composed>),
 }
 
 impl Dataflow {
@@ -68,212 +78,64 @@ impl Dataflow {
         if options.workers == 0 {
             return Err(StartError::NoWorkers);
         }
-        let schema = Arc::clone(&program.schema);
-        let ids = schema.iter().map(|(id, _)| id);
-        let wanted: BTreeSet<TableId> = ids.filter(|id| options.observe.include(&schema, *id)).collect();
-        let plan = Plan::new(program, &wanted);
-        let layout = Arc::new(Layout::new(plan, wanted, options.attribute));
-        let symbols = Arc::new(Symbols::new());
-        let workers = Workers::start(options.workers, &layout, &symbols).map_err(StartError::Workers)?;
-        let reported = layout.wanted.iter().filter(|id| schema.table(**id).role != Role::Input);
-        let reported = reported.map(|id| (*id, reported_table(&layout, *id))).collect();
-        Ok(Dataflow {
-            inputs: Inputs::new(schema),
-            layout,
-            symbols,
-            workers,
-            time: 0,
-            facts: false,
-            reported,
-            broken: None,
-        })
+        let engine = match options.engine {
+            Kind::Fused => Engine::Fused(Box::new(fused::Engine::new(program, &options, &options.planning))),
+            Kind::Composed => {
+                let schema = Arc::clone(&program.schema);
+                let ids = schema.iter().map(|(id, _)| id);
+                let wanted: BTreeSet<TableId> =
+                    ids.filter(|id| options.observe.include(&schema, *id)).collect();
+                let plan = Plan::new(program, &wanted, &options.planning);
+                let composed = Composed::new(plan, wanted, options.workers, options.attribute);
+                Engine::Composed(Box::new(composed.map_err(StartError::Workers)?))
+            }
+        };
+        Ok(Dataflow { engine })
     }
 
     /// The plan that is run.
     pub fn plan(&self) -> &Plan {
-        &self.layout.plan
+        match &self.engine {
+            Engine::Fused(engine) => engine.plan(),
+            Engine::Composed(engine) => engine.plan(),
+        }
     }
 
     /// The program that is run.
     pub fn program(&self) -> &Arc<Program> {
-        &self.layout.plan.program
+        &self.plan().program
     }
 
-    /// Runs changes of input tables, or with sign −1 their inverse, as the next epoch.
-    fn epoch(
-        &mut self,
-        changes: &Delta,
-        facts: Diff,
-        sign: Diff,
-    ) -> Result<(Vec<(TableId, Changes)>, Troubles), String> {
-        let time = self.time;
-        self.time = time
-            .checked_add(1)
-            .filter(|next| *next < Time::MAX)
-            .ok_or("the engine has used up its epochs")?;
-        let count = self.workers.count();
-        let mut parts: Vec<Epoch> = (0..count)
-            .map(|index| Epoch { time, rows: Vec::new(), facts: if index == 0 { facts * sign } else { 0 } })
-            .collect();
-        for (table, delta) in &changes.tables {
-            if !self.layout.plan.tables[table.0 as usize].needed {
-                continue;
-            }
-            let rows =
-                delta.insert.iter().map(|row| (row, sign)).chain(delta.delete.iter().map(|row| (row, -sign)));
-            let shares = match self.layout.width(*table) {
-                Width::Narrow => share(rows, count, &self.symbols).into_iter().map(ByWidth::Narrow).collect(),
-                Width::Wide => share(rows, count, &self.symbols)
-                    .into_iter()
-                    .map(ByWidth::Wide)
-                    .collect::<Vec<InputRows>>(),
-            };
-            for (part, rows) in parts.iter_mut().zip(shares) {
-                part.rows.push((*table, rows));
-            }
+    fn evaluator(&mut self) -> &mut dyn Evaluator {
+        match &mut self.engine {
+            Engine::Fused(engine) => engine.as_mut(),
+            Engine::Composed(engine) => engine.as_mut(),
         }
-        let mut by_table: BTreeMap<TableId, Changes> = BTreeMap::new();
-        let mut troubles = Troubles::default();
-        for outcome in self.workers.run(parts)? {
-            troubles.append(outcome.troubles);
-            for (table, changes) in outcome.changes {
-                match (by_table.get_mut(&table), changes) {
-                    (Some(ByWidth::Narrow(all)), ByWidth::Narrow(mut more)) => all.append(&mut more),
-                    (Some(ByWidth::Wide(all)), ByWidth::Wide(mut more)) => all.append(&mut more),
-                    (_, changes) => {
-                        by_table.insert(table, changes);
-                    }
-                }
-            }
-        }
-        Ok((by_table.into_iter().collect(), troubles))
-    }
-
-    /// The error to report of those that were met, if any is left once they are summed up.
-    fn least_error(&self, troubles: Troubles) -> Option<DerivedError> {
-        let program = &self.layout.plan.program;
-        let mut failures: BTreeMap<(u32, Symbol), Diff> = BTreeMap::new();
-        for (rule, failure, count) in troubles.failures {
-            *failures.entry((rule, failure)).or_default() += count;
-        }
-        let failures =
-            failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
-                table: program.schema.shown(program.rule(RuleId(rule)).head),
-                cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
-            });
-        let conflicts = troubles.conflicts.into_iter().filter_map(|conflict| {
-            let values =
-                |row: &Vec<Symbol>| row.iter().map(|word| self.symbols.value(*word)).collect::<ValueRow>();
-            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
-            rows.sort_unstable();
-            let mut rows = rows.into_iter();
-            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
-            Some(DerivedError { table: conflict.table, cause })
-        });
-        failures.chain(conflicts).min()
-    }
-
-    /// Runs accepted changes; an error among derived rows undoes them.
-    fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
-        let facts = Diff::from(!self.facts);
-        if changes.tables.is_empty() && facts == 0 {
-            return Ok(Ok(Delta::default()));
-        }
-        let (by_table, troubles) = self.epoch(changes, facts, 1)?;
-        if let Some(error) = self.least_error(troubles) {
-            self.epoch(changes, facts, -1)?;
-            return Ok(Err(error));
-        }
-        self.facts = true;
-        let mut delta = Delta::default();
-        for (table, changes) in by_table {
-            let Some(reported) = self.reported.get_mut(&table) else { continue };
-            if let Some(changes) = reported.report(changes, self.layout.attribute, &self.symbols) {
-                delta.tables.insert(table, changes);
-            }
-        }
-        Ok(Ok(delta))
     }
 }
 
 impl Evaluator for Dataflow {
     fn schema(&self) -> &Schema {
-        &self.layout.plan.program.schema
+        &self.plan().program.schema
     }
 
     fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.inputs.check(transaction)
+        self.evaluator().check(transaction)
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        if let Some(why) = &self.broken {
-            return Err(CommitError::Engine(why.clone()));
-        }
-        let changes = self.inputs.apply(transaction)?;
-        match self.run(&changes.delta) {
-            Ok(Ok(mut delta)) => {
-                let inputs =
-                    changes.delta.tables.into_iter().filter(|(table, _)| self.layout.is_wanted(*table));
-                delta.tables.extend(inputs);
-                Ok(Committed {
-                    delta,
-                    redundant_inserts: changes.redundant_inserts,
-                    redundant_deletes: changes.redundant_deletes,
-                })
-            }
-            Ok(Err(error)) => {
-                self.inputs.undo(changes);
-                Err(CommitError::Refused(error.to_transaction_error(self.schema())))
-            }
-            Err(why) => {
-                self.broken = Some(why.clone());
-                Err(CommitError::Engine(why))
-            }
-        }
+        self.evaluator().commit(transaction)
     }
 
-    fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {
-        if let Some(why) = &self.broken {
-            return Err(CommitError::Engine(why.clone()));
-        }
-        let schema = &self.layout.plan.program.schema;
-        if schema.get(table).is_some_and(|table| table.role == Role::Input) {
-            return Ok(self.inputs.contents(table));
-        }
-        if let Some(reported) = self.reported.get_mut(&table) {
-            return Ok(reported.rows(&self.symbols));
-        }
-        let name = schema.get(table).map_or("", |table| table.name.as_str());
-        Err(CommitError::Engine(format!("table {name} is not among those that the engine was asked for")))
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.evaluator().contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.evaluator().commit_columns(transaction)
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.evaluator().contents_columns(table)
     }
 }
-
-fn reported_table(layout: &Layout, id: TableId) -> Reported {
-    let mut rules = layout.plan.program.rules_of(id).map(|(rule, _)| rule);
-    let rule = match (rules.next(), rules.next()) {
-        (Some(rule), None) => Some(rule),
-        _ => None,
-    };
-    Reported::new(layout.arity(id), layout.width(id) == Width::Wide, rule)
-}
-
-/// Rows as words, each at the worker that its hash says.
-fn share<'a, R: Row>(
-    rows: impl Iterator<Item = (&'a ValueRow, Diff)>,
-    workers: usize,
-    symbols: &Symbols,
-) -> Vec<Vec<(R, Diff)>> {
-    let mut shares: Vec<Vec<(R, Diff)>> = vec![Vec::new(); workers];
-    for (row, diff) in rows {
-        let row = R::pack(row.iter().map(|value| symbols.intern(value)), symbols);
-        let worker = mix(row.words()) as usize % workers;
-        shares[worker].push((row, diff));
-    }
-    shares
-}
-
-const _: () = {
-    const fn is_send<T: Send>() {}
-    is_send::<Dataflow>();
-    is_send::<(Narrow, Wide)>();
-};

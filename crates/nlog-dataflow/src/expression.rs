@@ -1,11 +1,11 @@
-//! A plan's expressions and steps, made ready to run on symbols.
+//! A plan's expressions, made ready to run on symbols.
 
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 use nlog_data::function::{Results, Shape};
 use nlog_data::{Function, Type, Value};
-use nlog_plan::{Scalar, Step};
+use nlog_plan::Scalar;
 
 use crate::symbol::{FALSE, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 
@@ -175,23 +175,6 @@ impl Call {
     }
 }
 
-/// A plan's step.
-#[derive(Debug)]
-enum Action {
-    Let(Expression),
-    Key(Expression),
-    Filter(Expression),
-    Failed(Expression),
-    Generate { function: Arc<Function>, arguments: Vec<Expression>, wanted: Vec<bool> },
-}
-
-/// The steps of a chain.
-#[derive(Debug)]
-pub(crate) struct Steps {
-    symbols: Arc<Symbols>,
-    actions: Vec<Action>,
-}
-
 /// A binding on its way.
 #[derive(Debug, Default)]
 pub(crate) struct Binding {
@@ -210,114 +193,4 @@ impl Binding {
             .filter(|slot| is_failure(**slot))
             .fold(self.failure, |least, slot| symbols.least_failure(least, *slot))
     }
-}
-
-impl Steps {
-    pub(crate) fn new(steps: &[Step], symbols: &Arc<Symbols>) -> Self {
-        let expression = |scalar| Expression::new(scalar, symbols);
-        let actions = steps
-            .iter()
-            .map(|step| match step {
-                Step::Let(scalar) => Action::Let(expression(scalar)),
-                Step::Key(scalar) => Action::Key(expression(scalar)),
-                Step::Filter(scalar) => Action::Filter(expression(scalar)),
-                Step::Failed(scalar) => Action::Failed(expression(scalar)),
-                Step::Generate { function, arguments, wanted } => Action::Generate {
-                    function: function.clone(),
-                    arguments: arguments.iter().map(expression).collect(),
-                    wanted: wanted.clone(),
-                },
-            })
-            .collect();
-        Steps { symbols: Arc::clone(symbols), actions }
-    }
-
-    /// Calls `done` for each binding that comes of one.
-    #[inline]
-    pub(crate) fn run(&mut self, binding: &mut Binding, done: &mut impl FnMut(&mut Binding)) {
-        run(&mut self.actions, binding, &self.symbols, done);
-    }
-}
-
-fn run(
-    actions: &mut [Action],
-    binding: &mut Binding,
-    symbols: &Symbols,
-    done: &mut impl FnMut(&mut Binding),
-) {
-    for at in 0..actions.len() {
-        let (now, later) = actions[at..].split_at_mut(1);
-        match &mut now[0] {
-            Action::Let(expression) => match expression.evaluate(&binding.slots, symbols) {
-                NONE => return,
-                value => binding.slots.push(value),
-            },
-            Action::Key(expression) => match expression.evaluate(&binding.slots, symbols) {
-                undetermined if is_failure(undetermined) => return,
-                value => binding.slots.push(value),
-            },
-            Action::Filter(expression) => match expression.evaluate(&binding.slots, symbols) {
-                TRUE => {}
-                FALSE | NONE => return,
-                failure => binding.failure = symbols.least_failure(binding.failure, failure),
-            },
-            Action::Failed(expression) => match expression.evaluate(&binding.slots, symbols) {
-                failure if is_failure(failure) && failure != NONE => {
-                    binding.failure = symbols.least_failure(binding.failure, failure);
-                }
-                _ => return,
-            },
-            Action::Generate { function, arguments, wanted } => {
-                generate(function, arguments, wanted, binding, symbols, &mut |binding| {
-                    run(later, binding, symbols, done);
-                });
-                return;
-            }
-        }
-    }
-    done(binding);
-}
-
-/// Calls `next` with the results of a function in their slots, once for each tuple.
-fn generate(
-    function: &Function,
-    arguments: &mut [Expression],
-    wanted: &[bool],
-    binding: &mut Binding,
-    symbols: &Symbols,
-    next: &mut dyn FnMut(&mut Binding),
-) {
-    let (slots, failure) = (binding.slots.len(), binding.failure);
-    let mut words = Vec::with_capacity(arguments.len());
-    let failed = match evaluate_all(arguments, &binding.slots, symbols, &mut words) {
-        Err(NONE) => return,
-        Err(undetermined) => undetermined,
-        Ok(()) => {
-            let values: Vec<Value> = words.iter().map(|word| symbols.value(*word)).collect();
-            let tuples = match (function.evaluate)(&values) {
-                Ok(Results::None) => return,
-                Ok(Results::One(value)) => Ok(vec![vec![value]]),
-                Ok(Results::Many(tuples)) => Ok(tuples),
-                Err(failure) => Err(symbols.fail(failure)),
-            };
-            match tuples {
-                Err(failed) => failed,
-                Ok(tuples) => {
-                    for tuple in tuples {
-                        let kept = tuple.iter().zip(wanted).filter(|(_, wanted)| **wanted);
-                        binding.slots.extend(kept.map(|(value, _)| symbols.intern(value)));
-                        next(binding);
-                        binding.slots.truncate(slots);
-                        binding.failure = failure;
-                    }
-                    return;
-                }
-            }
-        }
-    };
-    binding.failure = symbols.least_failure(binding.failure, failed);
-    binding.slots.extend(wanted.iter().filter(|wanted| **wanted).map(|_| failed));
-    next(binding);
-    binding.slots.truncate(slots);
-    binding.failure = failure;
 }

@@ -23,30 +23,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A transaction is an epoch. It takes effect whole or not at all: if it brings about a failure or breaks a key, its
-//! inverse runs as the next epoch and the least error is reported, the same one that the reference evaluator reports.
-//! Results do not depend on the number of workers.
+//! A transaction takes effect whole or not at all: if it brings about a failure or breaks a key, all is as before and
+//! the least error is reported, the same one that the reference evaluator reports. Results depend neither on the number
+//! of workers nor on which [`Kind`] of engine runs the rules.
 //!
 //! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and functions
-//! on symbols), `head` (what becomes of a binding), `aggregate`, `layout` (how each table is kept), `graph` (plan to
-//! operators), `worker` (threads), `output` (changes to deltas), [`dataflow`] (transactions).
+//! on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed` (rules as standard
+//! operators), [`dataflow`] (what users see).
 //!
-//! Left out on purpose: planning (crate `nlog-plan`), what transactions look like as text (crate `nlog-data`), giving
-//! symbols back, and operators of our own: this is the plain composition that says what a plan means.
+//! Left out on purpose: planning (crate `nlog-plan`), and what transactions look like as text (crate `nlog-data`).
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod composed;
 pub mod dataflow;
 mod expression;
 pub mod fused;
-mod graph;
-mod head;
-mod layout;
-mod output;
 mod row;
 mod steps;
 mod symbol;
-mod trouble;
-mod worker;
 
-pub use dataflow::{Dataflow, Options, StartError};
+pub use dataflow::{Dataflow, Kind, Options, StartError};

@@ -62,7 +62,7 @@ fn a_worker_that_panics_is_an_error_and_ends() {
         let (done, wait) = channel();
         let program = Arc::clone(&program);
         std::thread::spawn(move || {
-            let options = Options { workers, observe: Tables::All, attribute: false };
+            let options = Options { workers, observe: Tables::All, attribute: false, ..Options::default() };
             let mut engine = Dataflow::new(program, options).expect("it starts");
             insert(&mut engine, "a", &[12]).expect("12 is harmless");
             let failed = insert(&mut engine, "a", &[13]);

@@ -61,8 +61,10 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
 fn fail(case: Case, seed: u64, what: &dyn Fn(&Case) -> Result<(), String>) -> ! {
     let case = case.shrink(&|case| what(case).is_err());
     let why = what(&case).err().unwrap_or_default();
-    let plan =
-        case.compile().map(|program| nlog_plan::Plan::for_outputs(program).to_string()).unwrap_or_default();
+    let plan = case
+        .compile()
+        .map(|program| format!("{:#?}", nlog_plan::query::Plan::for_outputs(program).rules))
+        .unwrap_or_default();
     panic!("seed {seed}:\n{case}\n{why}\n{plan}");
 }
 
@@ -101,8 +103,11 @@ fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Ro
 }
 
 fn start(program: &Arc<Program>, workers: usize) -> Dataflow {
-    Dataflow::new(Arc::clone(program), Options { workers, observe: Tables::All, attribute: false })
-        .expect("it starts")
+    Dataflow::new(
+        Arc::clone(program),
+        Options { workers, observe: Tables::All, attribute: false, ..Options::default() },
+    )
+    .expect("it starts")
 }
 
 /// Rows that came and went in the inputs.

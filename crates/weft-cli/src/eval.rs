@@ -75,8 +75,11 @@ impl Eval {
         let mut evaluator: Box<dyn Evaluator> = if self.reference {
             Box::new(Reference::new(program.clone(), observe))
         } else {
-            let options =
-                nlog_dataflow::Options { workers: usize::from(self.workers), observe, attribute: false };
+            let options = nlog_dataflow::Options {
+                workers: usize::from(self.workers),
+                observe,
+                ..nlog_dataflow::Options::default()
+            };
             let dataflow = Dataflow::new(program.clone(), options);
             Box::new(dataflow.map_err(|error| Failure::Outside(error.to_string()))?)
         };

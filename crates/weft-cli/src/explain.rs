@@ -129,7 +129,7 @@ impl Question {
     /// the way there may be long, and only the dataflow is fast.
     fn case(&self) -> Result<Case, Failure> {
         let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
-        let options = Options { workers: 1, observe: Tables::All, attribute: false };
+        let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
         let mut dataflow =
             Dataflow::new(program.clone(), options).map_err(|error| Failure::Outside(error.to_string()))?;
         let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();

@@ -11,7 +11,7 @@ use nlog_data::{Role, Row, Transaction, Type};
 
 use super::Random;
 use domain::value;
-use writer::{Vocabulary, Writer};
+use writer::{Vocabulary, Wish, Writer};
 
 /// A program and what happens to it.
 #[derive(Debug, Clone)]
@@ -81,14 +81,20 @@ impl Case {
         let inputs = 1 + random.below(4);
         for number in 0..inputs {
             let wide = random.chance(8);
-            let columns = if wide { 8 + random.below(3) } else { 1 + random.below(3) };
+            let columns = if wide { 5 + random.below(8) } else { 1 + random.below(3) };
             let columns = (0..columns).map(|_| known.types.column(&mut random)).collect();
             let key = random.chance(40);
             let table = declaration(&mut random, &known, format!("i{number}"), Role::Input, columns, key);
             case.declarations.push(table);
         }
-        for number in 0..=random.below(5) {
-            case.derive(&mut random, &known, number);
+        let chain = random.chance(10);
+        let derived = if chain { 6 + random.below(5) } else { 1 + random.below(5) };
+        for number in 0..derived {
+            // A table that may well be used here alone.
+            let link = case.declarations.last().is_some_and(|last| last.role == Role::Internal);
+            let uses =
+                (number > 0 && (chain || link && random.chance(40))).then(|| case.declarations.len() - 1);
+            case.derive(&mut random, &known, number, uses);
         }
         for _ in 0..4 + random.below(12) {
             let changes = (0..random.below(7)).map(|_| case.change(&mut random)).collect();
@@ -97,24 +103,35 @@ impl Case {
         case
     }
 
-    /// A derived table and its rules.
-    fn derive(&mut self, random: &mut Random, known: &Vocabulary, number: u64) {
-        let role = if random.chance(50) { Role::Output } else { Role::Internal };
-        let columns = if random.chance(10) { 5 + random.below(6) } else { 1 + random.below(3) };
+    /// A derived table and its rules, the first of which may be told what to use.
+    fn derive(&mut self, random: &mut Random, known: &Vocabulary, number: u64, uses: Option<usize>) {
+        // One rule that gives plain rows: the planner may put its body where the table stands.
+        let link = random.chance(15);
+        let role = if !link && random.chance(50) { Role::Output } else { Role::Internal };
+        let columns = if random.chance(10) { 5 + random.below(8) } else { 1 + random.below(3) };
         let columns = (0..columns).map(|_| known.types.column(random)).collect();
-        let defaults = random.chance(30);
-        let key = defaults || random.chance(20);
+        let defaults = !link && random.chance(30);
+        let key = !link && (defaults || random.chance(20));
         let table = declaration(random, known, format!("d{number}"), role, columns, key);
         let rules = if defaults {
             2 + random.below(2)
-        } else if random.chance(60) {
+        } else if link || random.chance(60) {
             1
         } else {
             2 + random.below(2)
         };
-        let plain = table.key.clone().filter(|_| defaults).unwrap_or_default();
+        let mut wish = Wish { no_aggregates: link, uses, ..Wish::default() };
+        if defaults {
+            wish.plain = table.key.clone().unwrap_or_default();
+        }
+        // Rules whose rows never share a key, since one column of it tells them apart.
+        let told_apart = (table.key.iter().flatten().copied())
+            .find(|column| table.columns[*column] == Type::Int)
+            .filter(|_| !defaults && random.chance(50));
         for number in 0..rules {
-            let rule = Writer::new(random, known).rule(&table, &self.declarations, &plain);
+            wish.constant = told_apart.map(|column| (column, number as i64));
+            let rule = Writer::new(random, known).rule(&table, &self.declarations, &wish);
+            wish.uses = None;
             // Mostly one of each kind, since rows that share a key refuse the transaction.
             let default = defaults && (number == 0 || (number > 1 && random.chance(50)));
             self.rules.push(Rule { default, ..rule });

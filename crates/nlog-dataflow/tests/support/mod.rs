@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, json};
-use nlog_dataflow::{Dataflow, Options};
+use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_reference::Reference;
 
 /// A small generator of numbers, the same on every machine (splitmix64, Steele and others, OOPSLA 2014).
@@ -87,16 +87,14 @@ impl Runs {
         let mut names = vec!["reference".to_owned()];
         let mut evaluators: Vec<Box<dyn Evaluator>> = vec![Box::new(reference)];
         for workers in workers {
-            let options = Options { workers: *workers, observe: tables.clone(), attribute };
+            let options =
+                Options { workers: *workers, observe: tables.clone(), attribute, ..Options::default() };
             evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
             names.push(format!("{workers} workers"));
         }
-        let options = Options { workers: 1, observe: tables.clone(), attribute };
-        evaluators.push(Box::new(nlog_dataflow::fused::Engine::new(
-            Arc::clone(program),
-            &options,
-            &nlog_plan::Settings::default(),
-        )));
+        let engine = Kind::Fused;
+        let options = Options { engine, observe: tables.clone(), attribute, ..Options::default() };
+        evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
         names.push("fused".to_owned());
         Runs {
             program: Arc::clone(program),
@@ -110,7 +108,7 @@ impl Runs {
 
     /// One more evaluator, of a program that means the same.
     pub(crate) fn add(&mut self, name: &str, program: Arc<Program>, attribute: bool) {
-        let options = Options { workers: 1, observe: self.tables.clone(), attribute };
+        let options = Options { workers: 1, observe: self.tables.clone(), attribute, ..Options::default() };
         self.evaluators.push(Box::new(Dataflow::new(program, options).expect("it starts")));
         self.names.push(name.to_owned());
     }

@@ -78,7 +78,7 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     /// Starts with the program's facts.
     fn new(program: &'a Arc<Program>, place: &Place) -> Result<Self, Failure> {
-        let options = Options { workers: 1, observe: Tables::All, attribute: false };
+        let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
         let dataflow = Dataflow::new(program.clone(), options)
             .map_err(|error| Failure::new(place, format!("the engine does not start: {error}")))?;
         let reference = Reference::new(program.clone(), Tables::All);

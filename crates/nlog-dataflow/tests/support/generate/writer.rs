@@ -41,7 +41,7 @@ impl Vocabulary {
             let result = known.types.column(random);
             let name = format!("u{number}");
             let listed: Vec<String> = parameters.iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
-            let mut writer = Writer { random, known: &known, bound: parameters.clone(), names: 0 };
+            let mut writer = Writer { bound: parameters.clone(), ..Writer::new(random, &known) };
             let body = writer.expression(&result, 2);
             statements.push(format!("function {name}({}) -> {result} = {body};", listed.join(", ")));
             known.functions.push(UserFunction { name, parameters, result });
@@ -57,30 +57,75 @@ pub(crate) struct Writer<'a> {
     bound: Vec<(String, Type)>,
     /// How many names were made up.
     names: usize,
+    /// Whether atoms share variables wherever they can.
+    joined: bool,
+    /// Whether atoms share none.
+    apart: bool,
+}
+
+/// What a rule should be like.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wish {
+    /// Columns of the head that are no aggregates.
+    pub(crate) plain: Vec<usize>,
+    /// A column of the head that is this constant.
+    pub(crate) constant: Option<(usize, i64)>,
+    /// A table that the body has an atom of, by its number.
+    pub(crate) uses: Option<usize>,
+    /// Whether the head is a plain row.
+    pub(crate) no_aggregates: bool,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(random: &'a mut Random, known: &'a Vocabulary) -> Self {
-        Writer { random, known, bound: Vec::new(), names: 0 }
+        Writer { random, known, bound: Vec::new(), names: 0, joined: false, apart: false }
     }
 
-    /// A rule for a table, whose columns numbered in `plain` are no aggregates.
-    pub(crate) fn rule(mut self, head: &Declaration, tables: &[Declaration], plain: &[usize]) -> Rule {
-        let mut body = Vec::new();
-        let atoms = [0, 1, 1, 1, 2, 2, 2, 3, 3, 4][self.random.below(10) as usize];
-        for _ in 0..atoms {
-            let table = self.random.pick(tables).clone();
-            body.push(self.atom(&table));
-        }
+    /// A rule for a table.
+    pub(crate) fn rule(mut self, head: &Declaration, tables: &[Declaration], wish: &Wish) -> Rule {
+        let mut body = self.atoms(tables, wish.uses);
         for _ in 0..[0, 0, 1, 1, 2, 3][self.random.below(6) as usize] {
             body.push(self.item());
         }
         self.random.shuffle(&mut body);
-        let aggregates = !self.bound.is_empty() && self.random.chance(25);
+        let aggregates = !self.bound.is_empty() && !wish.no_aggregates && self.random.chance(25);
         let terms: Vec<Option<String>> = (head.columns.iter().enumerate())
-            .map(|(at, ty)| Some(self.head_term(ty, aggregates && !plain.contains(&at))))
+            .map(|(at, ty)| match wish.constant {
+                Some((column, number)) if column == at => Some(number.to_string()),
+                _ => Some(self.head_term(ty, aggregates && !wish.plain.contains(&at))),
+            })
             .collect();
         Rule { default: false, head: self.call(&head.name, &terms), body }
+    }
+
+    /// The atoms of a body: a few of any tables, or a shape that plans differ on.
+    fn atoms(&mut self, tables: &[Declaration], uses: Option<usize>) -> Vec<String> {
+        let first = uses.map(|table| tables[table].clone());
+        let any = |random: &mut Random| random.pick(tables).clone();
+        let chosen: Vec<Declaration> = match self.random.below(100) {
+            0..74 => {
+                let atoms = [0, 1, 1, 1, 2, 2, 2, 3, 3, 4][self.random.below(10) as usize];
+                (0..atoms).map(|_| any(self.random)).collect()
+            }
+            // Many, which share variables.
+            74..84 => {
+                self.joined = true;
+                (0..5 + self.random.below(2)).map(|_| any(self.random)).collect()
+            }
+            // One table, again and again.
+            84..93 => {
+                self.joined = self.random.chance(70);
+                vec![any(self.random); 2 + self.random.below(2) as usize]
+            }
+            // Few, which share nothing.
+            _ => {
+                self.apart = true;
+                (0..2 + self.random.below(2)).map(|_| any(self.random)).collect()
+            }
+        };
+        let atoms = first.iter().chain(&chosen).map(|table| self.atom(table)).collect();
+        (self.joined, self.apart) = (false, false);
+        atoms
     }
 
     /// A table with terms, by position or by name; `None` is a column that may be left out.
@@ -105,6 +150,11 @@ impl<'a> Writer<'a> {
         let others = self.bound.clone();
         for ty in &table.columns {
             let term = match self.random.below(100) {
+                _ if self.apart && self.random.chance(80) => Some(self.fresh(ty)),
+                12..70 if self.joined => match self.variable_of(ty, &others) {
+                    Some(variable) => Some(variable),
+                    None => Some(self.fresh(ty)),
+                },
                 0..12 => None,
                 12..20 => Some(self.constant(ty)),
                 20..30 if *ty == Type::Int => Some(self.integer_over(&others)),
@@ -127,7 +177,16 @@ impl<'a> Writer<'a> {
 
     /// What a body has beside atoms.
     fn item(&mut self) -> String {
-        match self.random.below(14) {
+        match self.random.below(15) {
+            // Both sides can fail, and one of them is a key to join by, if it can be.
+            14 => {
+                let left = self.variable(&Type::Int).unwrap_or_else(|| self.integer());
+                let (a, b) = (self.integer(), self.integer());
+                match self.variable(&Type::Int) {
+                    Some(divisor) => format!("{left} == ({a} / {divisor}) + {b}"),
+                    None => format!("{left} == {a} * {b}"),
+                }
+            }
             0..3 => {
                 let left = self.integer();
                 let name = self.fresh(&Type::Int);
@@ -224,8 +283,15 @@ impl<'a> Writer<'a> {
     }
 
     fn variable(&mut self, ty: &Type) -> Option<String> {
+        let bound = std::mem::take(&mut self.bound);
+        let variable = self.variable_of(ty, &bound);
+        self.bound = bound;
+        variable
+    }
+
+    fn variable_of(&mut self, ty: &Type, bound: &[(String, Type)]) -> Option<String> {
         let fit: Vec<String> =
-            self.bound.iter().filter(|(_, of)| of == ty).map(|(name, _)| name.clone()).collect();
+            bound.iter().filter(|(_, of)| of == ty).map(|(name, _)| name.clone()).collect();
         (!fit.is_empty()).then(|| self.random.pick(&fit).clone())
     }
 

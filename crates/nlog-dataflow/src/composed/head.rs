@@ -1,74 +1,73 @@
-//! What becomes of a chain's bindings: indexed pairs, rows, groups, failures.
+//! What becomes of bindings: indexed pairs, rows, groups, failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use nlog_plan::{Arrangement, Scalar, Slot};
+use nlog_plan::{Scalar, Slot};
 
+use super::Diff;
+use super::layout::{Arrival, Keyed};
+use super::trouble::{Conflict, Troubles};
 use crate::expression::{Binding, Expression};
-use crate::graph::Diff;
-use crate::layout::Keyed;
 use crate::row::{Narrow, Row};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
-use crate::trouble::{Conflict, Troubles};
 
 /// Makes something of a binding that is there so many times; nothing if it fails or has no values.
-pub(crate) type End<O> = Box<dyn FnMut(&mut Binding, Diff) -> Option<O>>;
+pub(super) type Made<O> = Box<dyn FnMut(&mut Binding, Diff) -> Option<O>>;
 
 /// Makes something of the columns of a head.
-pub(crate) type Finish<O> = Box<dyn FnMut(&[Symbol]) -> O>;
+pub(super) type Finish<O> = Box<dyn FnMut(&[Symbol]) -> O>;
 
 type Noted = Rc<RefCell<Troubles>>;
 
-/// Key and value of an arrangement.
-pub(crate) fn arranged<R: Row>(arrangement: &Arrangement, symbols: &Arc<Symbols>) -> End<(R, R)> {
+/// Key and value of what comes to a probe.
+pub(super) fn arriving<R: Row>(arrival: &Arrival, symbols: &Arc<Symbols>) -> Made<(R, R)> {
     let symbols = Arc::clone(symbols);
-    let key = arrangement.key.clone();
-    let mut value = arrangement.value.clone();
-    let failure = arrangement.failure;
-    if failure {
-        // The failure is pushed as one more slot.
-        value.push(arrangement.chain.names.len());
-    }
+    let Arrival { key, value, failure } = arrival.clone();
+    let mut words = Vec::new();
     Box::new(move |binding, _| {
-        if failure {
-            let least = binding.least_failure(&symbols);
-            binding.slots.push(least);
-        }
         let slots = &binding.slots;
-        let pair = (
-            R::pack(key.iter().map(|slot| slots[*slot]), &symbols),
-            R::pack(value.iter().map(|slot| slots[*slot]), &symbols),
-        );
+        words.clear();
+        words.extend(value.iter().map(|slot| slots[*slot]));
         if failure {
-            binding.slots.pop();
+            words.push(binding.least_failure(&symbols));
         }
-        Some(pair)
+        let key = R::pack(key.iter().map(|slot| slots[*slot]), &symbols);
+        Some((key, R::pack(words.iter().copied(), &symbols)))
+    })
+}
+
+/// Key and value of an index.
+pub(super) fn indexed<R: Row>(key_columns: usize, symbols: &Arc<Symbols>) -> Made<(R, R)> {
+    let symbols = Arc::clone(symbols);
+    Box::new(move |binding, _| {
+        let (key, value) = binding.slots.split_at(key_columns);
+        Some((R::pack(key.iter().copied(), &symbols), R::pack(value.iter().copied(), &symbols)))
     })
 }
 
 /// A head of plain columns.
-pub(crate) fn rows<O: 'static>(
+pub(super) fn rows<O: 'static>(
     columns: &[Scalar],
     rule: u32,
     symbols: &Arc<Symbols>,
     troubles: &Noted,
     mut finish: Finish<O>,
-) -> End<O> {
+) -> Made<O> {
     let mut columns = Columns::new(columns, rule, symbols, troubles);
     Box::new(move |binding, diff| columns.evaluate(binding, diff).map(&mut finish))
 }
 
 /// Group and tuple of a head with aggregates.
-pub(crate) fn group<G: Row>(
+pub(super) fn group<G: Row>(
     group: &[Scalar],
     tuple: &[Slot],
     check: &[Scalar],
     rule: u32,
     symbols: &Arc<Symbols>,
     troubles: &Noted,
-) -> End<(G, G)> {
+) -> Made<(G, G)> {
     let (groups, tuple) = (group.len(), tuple.to_vec());
     // What is only checked is evaluated behind the group's columns, and dropped.
     let all: Vec<Scalar> = group.iter().chain(check).cloned().collect();
@@ -82,7 +81,7 @@ pub(crate) fn group<G: Row>(
 }
 
 /// Bindings of which each is a failure.
-pub(crate) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> End<Narrow> {
+pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Made<Narrow> {
     let mut columns = Columns::new(&[], rule, symbols, troubles);
     Box::new(move |binding, diff| {
         columns.evaluate(binding, diff);
@@ -133,7 +132,7 @@ impl Columns {
 }
 
 /// Rows as they are.
-pub(crate) fn row<R: Row>(arity: usize, symbols: &Arc<Symbols>) -> Finish<R> {
+pub(super) fn row<R: Row>(arity: usize, symbols: &Arc<Symbols>) -> Finish<R> {
     let symbols = Arc::clone(symbols);
     Box::new(move |columns| {
         debug_assert_eq!(columns.len(), arity);
@@ -142,7 +141,7 @@ pub(crate) fn row<R: Row>(arity: usize, symbols: &Arc<Symbols>) -> Finish<R> {
 }
 
 /// Rows as key and rest.
-pub(crate) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> Finish<(P, P)> {
+pub(super) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> Finish<(P, P)> {
     let symbols = Arc::clone(symbols);
     let mut value = Vec::new();
     Box::new(move |columns| {
@@ -157,7 +156,7 @@ pub(crate) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> F
 }
 
 /// Reduces a table's rows under one key.
-pub(crate) struct Keep<P> {
+pub(super) struct Keep<P> {
     keyed: Keyed,
     symbols: Arc<Symbols>,
     troubles: Noted,
@@ -165,12 +164,12 @@ pub(crate) struct Keep<P> {
 }
 
 impl<P: Row> Keep<P> {
-    pub(crate) fn new(keyed: Keyed, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
+    pub(super) fn new(keyed: Keyed, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
         Keep { keyed, symbols: Arc::clone(symbols), troubles: Rc::clone(troubles), seen: Vec::new() }
     }
 
     /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken key.
-    pub(crate) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
+    pub(super) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
         // Nearly always: one rule derives one row.
         if let [(value, count)] = values {
             output.extend((*count > 0).then_some((**value, 1)));
@@ -185,9 +184,9 @@ impl<P: Row> Keep<P> {
         self.seen.sort_unstable();
         self.seen.dedup_by(|next, first| next.0 == first.0);
         output.extend(self.seen.iter().map(|(_, _, value)| (*value, 1)));
-        if self.keyed.checked {
+        if let Some(table) = self.keyed.checked {
             let rows = self.seen.drain(..).map(|(row, _, _)| row).collect();
-            self.troubles.borrow_mut().conflicts.extend(Conflict::of(rows, self.keyed.table));
+            self.troubles.borrow_mut().conflicts.extend(Conflict::of(rows, table));
         }
     }
 }

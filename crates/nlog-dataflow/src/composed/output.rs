@@ -3,8 +3,8 @@
 use hashbrown::HashMap;
 use nlog_data::{RuleId, TableDelta, Value};
 
-use crate::graph::{ByWidth, NO_RULE};
-use crate::graph::{Changes, Diff};
+use super::graph::{ByWidth, Changes};
+use super::{Diff, NO_RULE};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{Symbol, Symbols};
 
@@ -48,7 +48,7 @@ fn net<R: Row>(mut changes: Vec<(R, u32, Diff)>) -> Net<R> {
 
 /// A wanted table as it is now, and what of it was reported.
 #[derive(Debug)]
-pub(crate) struct Reported {
+pub(super) struct Reported {
     columns: usize,
     /// The rule of all rows, if there is only one and rules are asked for.
     rule: Option<RuleId>,
@@ -106,13 +106,13 @@ impl<R: Row> Contents<R> {
 }
 
 impl Reported {
-    pub(crate) fn new(columns: usize, wide: bool, rule: Option<RuleId>) -> Self {
+    pub(super) fn new(columns: usize, wide: bool, rule: Option<RuleId>) -> Self {
         let contents = if wide { ByWidth::Wide(Contents::new()) } else { ByWidth::Narrow(Contents::new()) };
         Reported { columns, rule, contents }
     }
 
     /// Takes changes in and says what they are as values; none if nothing changed.
-    pub(crate) fn report(
+    pub(super) fn report(
         &mut self,
         changes: Changes,
         attribute: bool,
@@ -129,7 +129,7 @@ impl Reported {
     }
 
     /// The rows, ascending.
-    pub(crate) fn rows(&mut self, symbols: &Symbols) -> Vec<nlog_data::Row> {
+    pub(super) fn rows(&mut self, symbols: &Symbols) -> Vec<nlog_data::Row> {
         let rows = match &mut self.contents {
             ByWidth::Narrow(contents) => values(contents.rows(), self.columns, symbols),
             ByWidth::Wide(contents) => values(contents.rows(), self.columns, symbols),

@@ -16,39 +16,40 @@ use timely::communication::{WorkerGuards, initialize_from};
 use timely::worker::Worker;
 use timely::{CommunicationConfig, WorkerConfig};
 
-use crate::graph::{self, ByWidth, Changes, Diff, Graph, Time};
-use crate::layout::Layout;
+use super::graph::{self, ByWidth, Changes, Graph};
+use super::layout::Layout;
+use super::trouble::Troubles;
+use super::{Diff, Time};
 use crate::row::{Narrow, Wide};
 use crate::symbol::Symbols;
-use crate::trouble::Troubles;
 
 /// How long a worker that waits for others sleeps before it looks whether they are still alive.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
 /// Rows of an input table that come or go.
-pub(crate) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
+pub(super) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
 
 /// One worker's part of a transaction.
 #[derive(Debug)]
-pub(crate) struct Epoch {
-    pub(crate) time: Time,
-    pub(crate) rows: Vec<(TableId, InputRows)>,
+pub(super) struct Epoch {
+    pub(super) time: Time,
+    pub(super) rows: Vec<(TableId, InputRows)>,
     /// How many more times facts are true: once, sooner or later.
-    pub(crate) facts: Diff,
+    pub(super) facts: Diff,
 }
 
 /// What came out at a worker.
 #[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    pub(crate) changes: Vec<(TableId, Changes)>,
-    pub(crate) troubles: Troubles,
+pub(super) struct Outcome {
+    pub(super) changes: Vec<(TableId, Changes)>,
+    pub(super) troubles: Troubles,
 }
 
 /// An answer, or why there will be none any more.
 type Answer = Result<Outcome, String>;
 
 /// The threads.
-pub(crate) struct Workers {
+pub(super) struct Workers {
     epochs: Vec<Sender<Epoch>>,
     answers: Receiver<Answer>,
     guards: Option<WorkerGuards<()>>,
@@ -56,7 +57,7 @@ pub(crate) struct Workers {
 
 impl Workers {
     /// Starts threads and waits until each has its dataflow.
-    pub(crate) fn start(count: usize, layout: &Arc<Layout>, symbols: &Arc<Symbols>) -> Result<Self, String> {
+    pub(super) fn start(count: usize, layout: &Arc<Layout>, symbols: &Arc<Symbols>) -> Result<Self, String> {
         let config =
             if count == 1 { CommunicationConfig::Thread } else { CommunicationConfig::Process(count) };
         let (allocators, others) = config.try_build()?;
@@ -86,12 +87,12 @@ impl Workers {
         Ok(workers)
     }
 
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.epochs.len()
     }
 
     /// Runs one epoch: one part for each worker.
-    pub(crate) fn run(&self, parts: Vec<Epoch>) -> Result<Vec<Outcome>, String> {
+    pub(super) fn run(&self, parts: Vec<Epoch>) -> Result<Vec<Outcome>, String> {
         for (worker, part) in self.epochs.iter().zip(parts) {
             worker.send(part).map_err(|_| "a worker is gone".to_owned())?;
         }

@@ -2,7 +2,7 @@
 
 use nlog_data::TableId;
 
-use crate::graph::Diff;
+use super::Diff;
 use crate::symbol::Symbol;
 
 /// What a worker met since it was last asked.
@@ -10,23 +10,23 @@ use crate::symbol::Symbol;
 /// Between transactions no binding fails and no key is broken: a transaction that brings either about is undone. So
 /// what is noted is new, and nothing has to be remembered in order to take it back.
 #[derive(Debug, Default)]
-pub(crate) struct Troubles {
+pub(super) struct Troubles {
     /// Rule, failure, and how many more bindings fail so. Within an epoch a join can report a binding that another
     /// input's change takes back: only what is left of the sum counts.
-    pub(crate) failures: Vec<(u32, Symbol, Diff)>,
+    pub(super) failures: Vec<(u32, Symbol, Diff)>,
     /// Rows that share a key.
-    pub(crate) conflicts: Vec<Conflict>,
+    pub(super) conflicts: Vec<Conflict>,
 }
 
 /// All rows of a table that share a key: two or more.
 #[derive(Debug)]
-pub(crate) struct Conflict {
-    pub(crate) table: TableId,
-    pub(crate) rows: Vec<Vec<Symbol>>,
+pub(super) struct Conflict {
+    pub(super) table: TableId,
+    pub(super) rows: Vec<Vec<Symbol>>,
 }
 
 impl Troubles {
-    pub(crate) fn append(&mut self, mut other: Troubles) {
+    pub(super) fn append(&mut self, mut other: Troubles) {
         self.failures.append(&mut other.failures);
         self.conflicts.append(&mut other.conflicts);
     }
@@ -34,7 +34,7 @@ impl Troubles {
 
 impl Conflict {
     /// The conflict of the rows under a key, if there is one.
-    pub(crate) fn of(rows: Vec<Vec<Symbol>>, table: TableId) -> Option<Self> {
+    pub(super) fn of(rows: Vec<Vec<Symbol>>, table: TableId) -> Option<Self> {
         (rows.len() > 1).then_some(Conflict { table, rows })
     }
 }

@@ -1,0 +1,270 @@
+//! The composed engine: rules as a dataflow of differential's own operators.
+//!
+//! The plain reading of a plan: nothing but `arrange`, `join_traces`, `threshold_total`, `reduce`, and maps around
+//! them. A transaction is an epoch; one that brings about a failure or breaks a key is undone by its inverse in the
+//! next.
+//!
+//! In reading order: `head` (what becomes of bindings), `groups` (aggregates), `layout` (how each relation is kept, and what is arranged at each probe), `operators`, `graph` (plan to
+//! operators), `worker` (threads), `output` (changes to deltas).
+
+mod graph;
+mod groups;
+mod head;
+mod layout;
+mod operators;
+mod output;
+mod trouble;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog_data::{
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow,
+    RuleId, Schema, TableId, Transaction, TransactionError,
+};
+use nlog_plan::query::{Plan, RelationId};
+
+use self::graph::{ByWidth, Changes};
+use self::layout::{Layout, Width};
+use self::output::Reported;
+use self::trouble::Troubles;
+use self::worker::{Epoch, InputRows, Workers};
+use crate::row::{Narrow, Row, Wide, mix};
+use crate::symbol::{Symbol, Symbols};
+
+/// The number of a transaction, or of an attempt at one. Half the bytes of 64 bits in every index; the coordinator
+/// stops before it wraps.
+type Time = u32;
+
+/// How often a row is there. Projections make counts, and counts multiply in joins: 32 bits can be too few.
+type Diff = i64;
+
+/// Which rule a change is attributed to, where that is not asked.
+const NO_RULE: u32 = u32::MAX;
+
+/// A program as a running dataflow.
+pub(crate) struct Composed {
+    layout: Arc<Layout>,
+    symbols: Arc<Symbols>,
+    inputs: Inputs,
+    workers: Workers,
+    /// The next epoch.
+    time: Time,
+    /// Whether facts are true: from the first accepted transaction on.
+    facts: bool,
+    reported: BTreeMap<TableId, Reported>,
+    /// Why nothing works any more.
+    broken: Option<String>,
+}
+
+impl Composed {
+    /// Starts workers, one or more. The plan has what it takes to know the wanted tables.
+    pub(crate) fn new(
+        plan: Plan,
+        wanted: BTreeSet<TableId>,
+        workers: usize,
+        attribute: bool,
+    ) -> Result<Self, String> {
+        let schema = Arc::clone(&plan.program.schema);
+        let layout = Arc::new(Layout::new(plan, wanted, attribute));
+        let symbols = Arc::new(Symbols::new());
+        let workers = Workers::start(workers, &layout, &symbols)?;
+        let reported = layout.wanted.iter().filter(|id| schema.table(**id).role != Role::Input);
+        let reported = reported.map(|id| (*id, reported_table(&layout, *id))).collect();
+        Ok(Composed {
+            inputs: Inputs::new(schema),
+            layout,
+            symbols,
+            workers,
+            time: 0,
+            facts: false,
+            reported,
+            broken: None,
+        })
+    }
+
+    /// The plan that is run.
+    pub(crate) fn plan(&self) -> &Plan {
+        &self.layout.plan
+    }
+
+    /// Runs changes of input tables, or with sign −1 their inverse, as the next epoch.
+    fn epoch(
+        &mut self,
+        changes: &Delta,
+        facts: Diff,
+        sign: Diff,
+    ) -> Result<(Vec<(TableId, Changes)>, Troubles), String> {
+        let time = self.time;
+        self.time = time
+            .checked_add(1)
+            .filter(|next| *next < Time::MAX)
+            .ok_or("the engine has used up its epochs")?;
+        let count = self.workers.count();
+        let mut parts: Vec<Epoch> = (0..count)
+            .map(|index| Epoch { time, rows: Vec::new(), facts: if index == 0 { facts * sign } else { 0 } })
+            .collect();
+        for (table, delta) in &changes.tables {
+            if !self.layout.plan.relations[table.0 as usize].needed {
+                continue;
+            }
+            let rows =
+                delta.insert.iter().map(|row| (row, sign)).chain(delta.delete.iter().map(|row| (row, -sign)));
+            let shares = match self.layout.width(RelationId(table.0)) {
+                Width::Narrow => share(rows, count, &self.symbols).into_iter().map(ByWidth::Narrow).collect(),
+                Width::Wide => share(rows, count, &self.symbols)
+                    .into_iter()
+                    .map(ByWidth::Wide)
+                    .collect::<Vec<InputRows>>(),
+            };
+            for (part, rows) in parts.iter_mut().zip(shares) {
+                part.rows.push((*table, rows));
+            }
+        }
+        let mut by_table: BTreeMap<TableId, Changes> = BTreeMap::new();
+        let mut troubles = Troubles::default();
+        for outcome in self.workers.run(parts)? {
+            troubles.append(outcome.troubles);
+            for (table, changes) in outcome.changes {
+                match (by_table.get_mut(&table), changes) {
+                    (Some(ByWidth::Narrow(all)), ByWidth::Narrow(mut more)) => all.append(&mut more),
+                    (Some(ByWidth::Wide(all)), ByWidth::Wide(mut more)) => all.append(&mut more),
+                    (_, changes) => {
+                        by_table.insert(table, changes);
+                    }
+                }
+            }
+        }
+        Ok((by_table.into_iter().collect(), troubles))
+    }
+
+    /// The error to report of those that were met, if any is left once they are summed up.
+    fn least_error(&self, troubles: Troubles) -> Option<DerivedError> {
+        let program = &self.layout.plan.program;
+        let mut failures: BTreeMap<(u32, Symbol), Diff> = BTreeMap::new();
+        for (rule, failure, count) in troubles.failures {
+            *failures.entry((rule, failure)).or_default() += count;
+        }
+        let failures =
+            failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
+                table: program.schema.shown(program.rule(RuleId(rule)).head),
+                cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
+            });
+        let conflicts = troubles.conflicts.into_iter().filter_map(|conflict| {
+            let values =
+                |row: &Vec<Symbol>| row.iter().map(|word| self.symbols.value(*word)).collect::<ValueRow>();
+            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
+            rows.sort_unstable();
+            let mut rows = rows.into_iter();
+            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
+            Some(DerivedError { table: conflict.table, cause })
+        });
+        failures.chain(conflicts).min()
+    }
+
+    /// Runs accepted changes; an error among derived rows undoes them.
+    fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
+        let facts = Diff::from(!self.facts);
+        if changes.tables.is_empty() && facts == 0 {
+            return Ok(Ok(Delta::default()));
+        }
+        let (by_table, troubles) = self.epoch(changes, facts, 1)?;
+        if let Some(error) = self.least_error(troubles) {
+            self.epoch(changes, facts, -1)?;
+            return Ok(Err(error));
+        }
+        self.facts = true;
+        let mut delta = Delta::default();
+        for (table, changes) in by_table {
+            let Some(reported) = self.reported.get_mut(&table) else { continue };
+            if let Some(changes) = reported.report(changes, self.layout.attribute, &self.symbols) {
+                delta.tables.insert(table, changes);
+            }
+        }
+        Ok(Ok(delta))
+    }
+}
+
+impl Evaluator for Composed {
+    fn schema(&self) -> &Schema {
+        &self.layout.plan.program.schema
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.inputs.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        if let Some(why) = &self.broken {
+            return Err(CommitError::Engine(why.clone()));
+        }
+        let changes = self.inputs.apply(transaction)?;
+        match self.run(&changes.delta) {
+            Ok(Ok(mut delta)) => {
+                let inputs =
+                    changes.delta.tables.into_iter().filter(|(table, _)| self.layout.wanted.contains(table));
+                delta.tables.extend(inputs);
+                Ok(Committed {
+                    delta,
+                    redundant_inserts: changes.redundant_inserts,
+                    redundant_deletes: changes.redundant_deletes,
+                })
+            }
+            Ok(Err(error)) => {
+                self.inputs.undo(changes);
+                Err(CommitError::Refused(error.to_transaction_error(self.schema())))
+            }
+            Err(why) => {
+                self.broken = Some(why.clone());
+                Err(CommitError::Engine(why))
+            }
+        }
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {
+        if let Some(why) = &self.broken {
+            return Err(CommitError::Engine(why.clone()));
+        }
+        let schema = &self.layout.plan.program.schema;
+        if schema.get(table).is_some_and(|table| table.role == Role::Input) {
+            return Ok(self.inputs.contents(table));
+        }
+        if let Some(reported) = self.reported.get_mut(&table) {
+            return Ok(reported.rows(&self.symbols));
+        }
+        let name = schema.get(table).map_or("", |table| table.name.as_str());
+        Err(CommitError::Engine(format!("table {name} is not among those that the engine was asked for")))
+    }
+}
+
+fn reported_table(layout: &Layout, id: TableId) -> Reported {
+    let mut rules = layout.plan.program.rules_of(id).map(|(rule, _)| rule);
+    let rule = match (rules.next(), rules.next()) {
+        (Some(rule), None) => Some(rule),
+        _ => None,
+    };
+    let relation = RelationId(id.0);
+    Reported::new(layout.arity(relation), layout.width(relation) == Width::Wide, rule)
+}
+
+/// Rows as words, each at the worker that its hash says.
+fn share<'a, R: Row>(
+    rows: impl Iterator<Item = (&'a ValueRow, Diff)>,
+    workers: usize,
+    symbols: &Symbols,
+) -> Vec<Vec<(R, Diff)>> {
+    let mut shares: Vec<Vec<(R, Diff)>> = vec![Vec::new(); workers];
+    for (row, diff) in rows {
+        let row = R::pack(row.iter().map(|value| symbols.intern(value)), symbols);
+        let worker = mix(row.words()) as usize % workers;
+        shares[worker].push((row, diff));
+    }
+    shares
+}
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Composed>();
+    is_send::<(Narrow, Wide)>();
+};

@@ -1,0 +1,210 @@
+//! The operators: differential's, with what Weft does to rows inside.
+
+use std::sync::Arc;
+
+use differential_dataflow::consolidation::ConsolidatingContainerBuilder;
+use differential_dataflow::operators::ThresholdTotal;
+use differential_dataflow::operators::arrange::{Arranged, TraceAgent};
+use differential_dataflow::operators::join::join_traces;
+use differential_dataflow::trace::implementations::{ValBuilder, ValSpine};
+use differential_dataflow::{AsCollection, ExchangeData, VecCollection};
+use nlog_plan::query::Probe;
+use nlog_plan::{Operand, Selection};
+use timely::container::PushInto;
+use timely::dataflow::channels::pact::Pipeline;
+use timely::dataflow::operators::generic::Operator;
+
+use super::head::Made;
+use super::layout::Arrival;
+use super::{Diff, Time};
+use crate::expression::Binding;
+use crate::row::Row;
+use crate::steps::Steps;
+use crate::symbol::{NO_FAILURE, Symbol, Symbols};
+
+pub(super) type Collection<'s, D> = VecCollection<'s, Time, D, Diff>;
+pub(super) type Index<'s, R> = Arranged<'s, TraceAgent<ValSpine<R, R, Time, Diff>>>;
+
+/// What becomes of all values under a key. Boxed, so that differential's operator is compiled once for each width.
+pub(super) type Reduction<P> = Box<dyn FnMut(&P, &[(&P, Diff)], &mut Vec<(P, Diff)>)>;
+
+/// What `logic` makes of the values of each key.
+pub(super) fn reduce<'s, P: Row>(
+    name: &str,
+    pairs: Collection<'s, (P, P)>,
+    logic: Reduction<P>,
+) -> Index<'s, P> {
+    pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(name, logic)
+}
+
+/// Each row once. (`distinct_total` of differential 0.25.1 never takes a row back.)
+pub(super) fn distinct<D>(rows: Collection<'_, D>) -> Collection<'_, D>
+where
+    D: ExchangeData + std::hash::Hash,
+{
+    rows.threshold_total(|_, count| Diff::from(*count > 0))
+}
+
+/// How a relation's rows become bindings.
+pub(super) struct Scan {
+    symbols: Arc<Symbols>,
+    /// Columns that have to equal a word.
+    constants: Vec<(usize, Symbol)>,
+    /// Columns that have to equal another one.
+    equalities: Vec<(usize, usize)>,
+    columns: Vec<usize>,
+    arity: usize,
+}
+
+impl Scan {
+    pub(super) fn unit(symbols: &Arc<Symbols>) -> Self {
+        Scan::new(&[], &[], 0, symbols)
+    }
+
+    pub(super) fn new(select: &[Selection], columns: &[usize], arity: usize, symbols: &Arc<Symbols>) -> Self {
+        let mut scan = Scan {
+            symbols: Arc::clone(symbols),
+            constants: Vec::new(),
+            equalities: Vec::new(),
+            columns: columns.to_vec(),
+            arity,
+        };
+        for Selection { column, equals } in select {
+            match equals {
+                Operand::Column(other) => scan.equalities.push((*column, *other)),
+                Operand::Constant(value) => scan.constants.push((*column, symbols.intern(value))),
+            }
+        }
+        scan
+    }
+
+    /// Fills a binding; false if the row does not fit.
+    fn load<R: Row>(&self, row: &R, whole: &mut Vec<Symbol>, binding: &mut Binding) -> bool {
+        let words = if self.arity <= R::WIDTH {
+            row.words()
+        } else {
+            whole.clear();
+            row.unpack(self.arity, &self.symbols, whole);
+            whole
+        };
+        let fits = self.constants.iter().all(|(column, word)| words[*column] == *word)
+            && self.equalities.iter().all(|(column, other)| words[*column] == words[*other]);
+        if fits {
+            binding.slots.clear();
+            binding.slots.extend(self.columns.iter().map(|column| words[*column]));
+            binding.failure = NO_FAILURE;
+        }
+        fits
+    }
+}
+
+/// The bindings of rows.
+pub(super) fn scan<R: Row, O: ExchangeData>(
+    rows: Collection<'_, R>,
+    scan: Scan,
+    mut steps: Steps,
+    mut made: Made<O>,
+) -> Collection<'_, O> {
+    let (mut whole, mut binding) = (Vec::new(), Binding::default());
+    let symbols = Arc::clone(&scan.symbols);
+    rows.inner
+        .unary::<ConsolidatingContainerBuilder<Vec<(O, Time, Diff)>>, _, _, _>(Pipeline, "Scan", |_, _| {
+            move |input, output| {
+                input.for_each(|capability, updates| {
+                    let mut session = output.session_with_builder(&capability);
+                    for (row, time, diff) in updates.drain(..) {
+                        if scan.load(&row, &mut whole, &mut binding) {
+                            steps.run(&mut binding, &symbols, &mut |binding| {
+                                if let Some(out) = made(binding, diff) {
+                                    session.give((out, time, diff));
+                                }
+                            });
+                        }
+                    }
+                });
+            }
+        })
+        .as_collection()
+}
+
+/// How the two sides of a join become bindings.
+pub(super) struct Sides {
+    symbols: Arc<Symbols>,
+    key_columns: usize,
+    /// How many columns there are of what arrives, the failure left out.
+    kept_columns: usize,
+    /// Whether what arrives has a failure as its last column.
+    failure: bool,
+    value_columns: usize,
+    /// Where each slot comes from: the key, then what is kept, then the index's values, counted through.
+    slots: Vec<usize>,
+    parts: Vec<Symbol>,
+}
+
+impl Sides {
+    pub(super) fn new(
+        probe: &Probe,
+        arrival: &Arrival,
+        index: &nlog_plan::query::Index,
+        symbols: &Arc<Symbols>,
+    ) -> Self {
+        let (key_columns, kept_columns) = (arrival.key.len(), arrival.value.len());
+        let of_kept = |slot: &usize| {
+            let in_key = arrival.key.iter().position(|key| key == slot);
+            let in_value = || arrival.value.iter().position(|kept| kept == slot).map(|at| key_columns + at);
+            in_key.or_else(in_value).expect("what is kept is in key or value")
+        };
+        let mut slots: Vec<usize> = probe.keep.iter().map(of_kept).collect();
+        slots.extend(probe.take.iter().map(|at| key_columns + kept_columns + at));
+        Sides {
+            symbols: Arc::clone(symbols),
+            key_columns,
+            kept_columns,
+            failure: arrival.failure,
+            value_columns: index.value.len(),
+            slots,
+            parts: Vec::new(),
+        }
+    }
+
+    #[inline]
+    fn load<R: Row>(&mut self, key: &R, kept: &R, value: &R, binding: &mut Binding) {
+        let Sides { symbols, parts, .. } = self;
+        parts.clear();
+        key.unpack(self.key_columns, symbols, parts);
+        kept.unpack(self.kept_columns + usize::from(self.failure), symbols, parts);
+        binding.failure = NO_FAILURE;
+        if self.failure {
+            binding.failure = parts.pop().unwrap_or(NO_FAILURE);
+        }
+        value.unpack(self.value_columns, symbols, parts);
+        binding.slots.clear();
+        binding.slots.extend(self.slots.iter().map(|at| parts[*at]));
+    }
+}
+
+/// What arrives, joined to an index.
+pub(super) fn join<'s, R: Row, O: ExchangeData>(
+    arriving: Collection<'s, (R, R)>,
+    index: Index<'s, R>,
+    mut sides: Sides,
+    mut steps: Steps,
+    mut made: Made<O>,
+) -> Collection<'s, O> {
+    let mut binding = Binding::default();
+    let symbols = Arc::clone(&sides.symbols);
+    join_traces::<_, _, _, _, ConsolidatingContainerBuilder<Vec<(O, Time, Diff)>>>(
+        arriving.arrange_by_key(),
+        index,
+        move |key: &R, kept: &R, value: &R, time, arrived, found, out| {
+            let diff = arrived.checked_mul(*found).expect("a row is derived more often than can be counted");
+            sides.load(key, kept, value, &mut binding);
+            steps.run(&mut binding, &symbols, &mut |binding| {
+                if let Some(made) = made(binding, diff) {
+                    out.push_into((made, time, diff));
+                }
+            });
+        },
+    )
+    .as_collection()
+}
