@@ -23,12 +23,6 @@ pub(crate) struct Knowledge {
 }
 
 impl Knowledge {
-    /// What is known about pairs of bindings.
-    pub(crate) fn join(&mut self, other: &Knowledge) {
-        self.dependencies.extend_from_slice(&other.dependencies);
-        self.rows.extend_from_slice(&other.rows);
-    }
-
     /// Everything that the variables determine, themselves included.
     pub(crate) fn closure(&self, variables: &Variables) -> Variables {
         let mut closure = variables.clone();
@@ -49,11 +43,6 @@ impl Knowledge {
     pub(crate) fn is_unique(&self, variables: &Variables) -> bool {
         let closure = self.closure(variables);
         self.rows.iter().all(|row| row.as_ref().is_some_and(|row| row.is_subset(&closure)))
-    }
-
-    /// The bindings have been projected to the variables and made distinct.
-    pub(crate) fn make_distinct(&mut self, variables: &Variables) {
-        self.rows = vec![Some(variables.clone())];
     }
 }
 
@@ -78,9 +67,5 @@ mod tests {
         assert_eq!(knowledge.closure(&set(&[0, 2])), set(&[0, 1, 2, 3]));
         assert!(!knowledge.is_unique(&set(&[0])), "nothing determines 2");
         assert!(knowledge.is_unique(&set(&[0, 2])));
-        let mut distinct = knowledge.clone();
-        distinct.make_distinct(&set(&[3]));
-        assert!(distinct.is_unique(&set(&[3])));
-        assert!(!distinct.is_unique(&set(&[1])));
     }
 }

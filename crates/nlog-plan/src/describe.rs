@@ -388,6 +388,30 @@ fn called(column: &str, variable: &str) -> String {
     if column == variable { column.to_owned() } else { format!("{column}: {variable}") }
 }
 
+impl Scalar {
+    /// The expression with these names for its slots.
+    pub(crate) fn text(&self, names: &[String]) -> String {
+        match self {
+            Scalar::Slot(slot) => names.get(*slot).map_or_else(|| format!("#{slot}"), Clone::clone),
+            Scalar::Constant(value) => constant(value),
+            Scalar::Call { function, arguments } => {
+                let name = &function.name;
+                let is_word = name.starts_with(|c: char| c.is_ascii_alphabetic());
+                match arguments.as_slice() {
+                    [a, b] if !is_word => format!("({} {name} {})", a.text(names), b.text(names)),
+                    _ => format!("{name}({})", list(arguments, names)),
+                }
+            }
+            Scalar::If { condition, then, otherwise } => format!(
+                "(if {} then {} else {})",
+                condition.text(names),
+                then.text(names),
+                otherwise.text(names)
+            ),
+        }
+    }
+}
+
 fn selection_text(selection: &Selection, relation: &Relation) -> String {
     let column = &relation.columns[selection.column];
     match &selection.equals {

@@ -1,6 +1,6 @@
 //! Typed nlog program to query plan: which rows are joined in which order, on which columns, and where duplicates go.
 //!
-//! The planner is pure: a program and the tables that are wanted give a [`Plan`], the same on every run. A plan is
+//! The planner is pure: a program and the tables that are wanted give a [`query::Plan`], the same on every run. A plan is
 //! data. An engine turns it into operators; `Display` turns it into text that the author of a rule can follow:
 //!
 //! ```
@@ -12,14 +12,14 @@
 //!      where(port, ip) :- on(port, hv), at(hv, ip);",
 //! )]);
 //! let program = nlog::compile(&sources).program.expect("it compiles");
-//! let plan = nlog_plan::Plan::for_outputs(program).to_string();
-//! assert!(plan.contains("a0 * a1 -> (port, ip)"), "{plan}");
+//! let plan = nlog_plan::query::Plan::for_outputs(program).to_string();
+//! assert!(plan.contains("on(port, hv)"), "{plan}");
 //! assert!(plan.contains("where: as it is"), "its key follows from those of on and at: {plan}");
 //! ```
 //!
-//! In reading order: [`plan`] (the data), `analysis` (what a rule's body says), `dependency` (functional dependencies
-//! from declared keys), `rule` (one rule's joins), `head` (what becomes of its bindings), `planner` (all rules, what
-//! they share, which tables need their duplicates removed), `display`.
+//! In reading order: [`query`] and [`plan`] (the data), `analysis` and `body` (what a rule's body says), `dependency`
+//! (functional dependencies from declared keys), `model` and `estimate` (what joining costs), `order`, `joins` (one rule),
+//! `lower` (orders to pipelines), `indexes` (what rules share), `program` (all rules), [`describe`].
 //!
 //! How a rule becomes a plan:
 //!
@@ -30,11 +30,10 @@
 //! - Filters and functions run as soon as their variables are bound; columns are dropped as soon as nothing needs
 //!   them, on both sides of every join.
 //! - An equation between a variable and an expression is a join key. If the expression can fail, the bindings for
-//!   which it does are followed by a plan of their own ([`RulePlan::failures`]), which looks for the rest of the body
+//!   which it does are followed by a plan of their own ([`query::RulePlan::failures`]), which looks for the rest of the body
 //!   without that equation: so the failure counts exactly for bindings that satisfy everything else.
 //! - A failed value takes the place of the value that it has not become and travels with the binding to the head.
-//!   Where its column is dropped, or where a filter failed, the binding gets a hidden column instead
-//!   ([`Arrangement::failure`]).
+//!   Where its column is dropped, or where a filter failed, the binding remembers it.
 //!
 //! Left out on purpose: statistics, and everything about how operators work.
 #![forbid(unsafe_code)]
@@ -43,25 +42,18 @@ mod analysis;
 mod body;
 mod dependency;
 pub mod describe;
-mod display;
 mod draft;
 mod estimate;
-mod head;
 mod indexes;
 mod joins;
 mod lower;
 mod model;
 mod order;
 pub mod plan;
-mod planner;
 mod program;
 pub mod query;
-mod rule;
 mod statistics;
 
-pub use plan::{
-    AggregatePlan, Arrangement, ArrangementId, Chain, GroupColumn, Keep, NARROW, Operand, Output, Plan,
-    RulePlan, Scalar, Selection, Slot, Source, Step, TablePlan,
-};
+pub use plan::{AggregatePlan, GroupColumn, Keep, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
 pub use statistics::{Statistics, TableStatistics};
