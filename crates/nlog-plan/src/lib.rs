@@ -54,6 +54,6 @@ mod program;
 pub mod query;
 mod statistics;
 
-pub use plan::{AggregatePlan, GroupColumn, Keep, Operand, Scalar, Selection, Slot};
+pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
 pub use statistics::{Statistics, TableStatistics};

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use nlog::program::Aggregate;
 use nlog_data::{Function, Value};
 
+/// The columns that a narrow key, value or row has: four words.
+pub const NARROW: usize = 4;
+
 /// A place in a binding: a pipeline's start fills the first ones, each [`Step`](crate::query::Step) that computes
 /// something adds its own.
 pub type Slot = usize;
