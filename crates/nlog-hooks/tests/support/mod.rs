@@ -8,9 +8,8 @@ use nlog::Program;
 use nlog_data::{
     CommitError, Committed, Evaluator, Row, Schema, TableDelta, Tables, Transaction, Value, json,
 };
-use nlog_dataflow::{Dataflow, Options, fused};
+use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_hooks::{Hooked, Wired, Wiring};
-use nlog_plan::Settings;
 use nlog_reference::Reference;
 
 /// A small generator of numbers, the same on every machine (splitmix64, Steele and others, OOPSLA 2014).
@@ -89,16 +88,8 @@ impl Engine {
                 let reference = Reference::new(program, observe);
                 Ok(if attribute { Box::new(reference.with_attribution()) } else { Box::new(reference) })
             }
-            Engine::Composed(workers) => {
-                let dataflow = Dataflow::new(program, Options { workers, observe, attribute });
-                dataflow
-                    .map(|dataflow| Box::new(dataflow) as Box<dyn Evaluator>)
-                    .map_err(|error| error.to_string())
-            }
-            Engine::Fused => {
-                let options = Options { workers: 1, observe, attribute };
-                Ok(Box::new(fused::Engine::new(program, &options, &Settings::default())))
-            }
+            Engine::Composed(workers) => dataflow(Kind::Composed, workers, program, observe, attribute),
+            Engine::Fused => dataflow(Kind::Fused, 1, program, observe, attribute),
         }
     }
 
@@ -114,6 +105,18 @@ impl Engine {
         let evaluator = self.start(Arc::clone(program), observe, attribute).expect("it starts");
         Hooked::new(wired, evaluator, move |part, tables| self.start(part, tables, false)).expect("it starts")
     }
+}
+
+fn dataflow(
+    engine: Kind,
+    workers: usize,
+    program: Arc<Program>,
+    observe: Tables,
+    attribute: bool,
+) -> Result<Box<dyn Evaluator>, String> {
+    let options = Options { engine, workers, observe, attribute, ..Options::default() };
+    let dataflow = Dataflow::new(program, options);
+    dataflow.map(|dataflow| Box::new(dataflow) as Box<dyn Evaluator>).map_err(|error| error.to_string())
 }
 
 /// A result as `weft eval` prints it, and what that leaves out.
