@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Options, StartError};
-use support::{Runs, compile, transaction};
+use support::{ENGINES, Runs, compile, transaction};
 
 fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(Arc::clone(program), options).expect("it starts")
@@ -39,8 +39,8 @@ fn no_workers_no_engine() {
 #[test]
 fn facts_come_with_the_first_transaction_that_is_accepted() {
     let program = compile("input table a(x: int); output table b(x: int); b(7); b(10 / x) :- a(x);");
-    for workers in [1, 3] {
-        let mut engine = engine(&program, Options { workers, ..Options::default() });
+    for (kind, workers) in ENGINES {
+        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
         assert!(commit(&mut engine, r#"{"insert": {"a": [[0]]}}"#).is_err());
         let first = commit(&mut engine, "{}").expect("nothing is wrong with it");
         assert_eq!(line(&first, &program), r#"{"txn":1,"insert":{"b":[[7]]},"delete":{}}"#);
@@ -55,19 +55,22 @@ fn a_refused_transaction_never_was() {
         "input table on(port: string, hv: string); output table place(port: string, hv: string) key(port);
          output table n(hv: string, n: int); place(p, h) :- on(p, h); n(h, count(p)) :- place(p, h);",
     );
-    let mut engine = engine(&program, Options::default());
-    commit(&mut engine, r#"{"insert": {"on": [["p", "h1"]]}}"#).expect("one row");
-    let error = commit(&mut engine, r#"{"insert": {"on": [["p", "h2"], ["q", "h2"], ["p", "h0"]]}}"#);
-    let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
-    assert_eq!(
-        error.message,
-        r#"table place: the rules derive ["p","h0"] and ["p","h1"] with one key (port: "p")"#
-    );
-    let moved = commit(&mut engine, r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
-    assert_eq!(
-        line(&moved.expect("a move"), &program),
-        r#"{"txn":1,"insert":{"n":[["h2",1]],"place":[["p","h2"]]},"delete":{"n":[["h1",1]],"place":[["p","h1"]]}}"#
-    );
+    for (kind, workers) in ENGINES {
+        let mut engine = engine(&program, Options { engine: kind, workers, ..Options::default() });
+        commit(&mut engine, r#"{"insert": {"on": [["p", "h1"]]}}"#).expect("one row");
+        let error = commit(&mut engine, r#"{"insert": {"on": [["p", "h2"], ["q", "h2"], ["p", "h0"]]}}"#);
+        let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
+        assert_eq!(
+            error.message,
+            r#"table place: the rules derive ["p","h0"] and ["p","h1"] with one key (port: "p")"#
+        );
+        let moved =
+            commit(&mut engine, r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);
+        assert_eq!(
+            line(&moved.expect("a move"), &program),
+            r#"{"txn":1,"insert":{"n":[["h2",1]],"place":[["p","h2"]]},"delete":{"n":[["h1",1]],"place":[["p","h1"]]}}"#
+        );
+    }
 }
 
 #[test]
@@ -82,8 +85,9 @@ fn rows_name_the_first_of_their_rules() {
     let rules: Vec<RuleId> = program.rules_of(o).map(|(rule, _)| rule).collect();
     let (first, second) = (rules[0], rules[1]);
     let (least, other) = if of_a(&first) { ("a", "b") } else { ("b", "a") };
-    for workers in [1, 2] {
-        let mut engine = engine(&program, Options { workers, attribute: true, ..Options::default() });
+    for (kind, workers) in ENGINES {
+        let options = Options { engine: kind, workers, attribute: true, ..Options::default() };
+        let mut engine = engine(&program, options);
         let mut run = |text: &str| commit(&mut engine, text).expect("accepted").delta;
         let delta = run(&format!(r#"{{"insert": {{"{other}": [[1]]}}}}"#));
         assert_eq!(delta.tables[&o].rules, [second]);
@@ -105,13 +109,16 @@ fn tables_that_were_not_asked_for_are_not_reported() {
     );
     let (a, middle, b) = (id(&program, "a"), id(&program, "middle"), id(&program, "b"));
     let these = Tables::These(BTreeSet::from([a, middle]));
-    let mut engine = engine(&program, Options { observe: these, ..Options::default() });
-    let committed = commit(&mut engine, r#"{"insert": {"a": [[1], [1]]}}"#).expect("accepted");
-    assert_eq!(committed.delta.tables.keys().copied().collect::<Vec<_>>(), [a, middle]);
-    assert_eq!(committed.redundant_inserts, 1);
-    assert_eq!(engine.contents(middle), Ok(vec![vec![Value::Int(1)]]));
-    assert!(engine.contents(b).is_err());
-    assert!(commit(&mut engine, "{}").is_ok(), "asking for it breaks nothing");
+    for (kind, workers) in ENGINES {
+        let options = Options { engine: kind, workers, observe: these.clone(), ..Options::default() };
+        let mut engine = engine(&program, options);
+        let committed = commit(&mut engine, r#"{"insert": {"a": [[1], [1]]}}"#).expect("accepted");
+        assert_eq!(committed.delta.tables.keys().copied().collect::<Vec<_>>(), [a, middle]);
+        assert_eq!(committed.redundant_inserts, 1);
+        assert_eq!(engine.contents(middle), Ok(vec![vec![Value::Int(1)]]));
+        assert!(engine.contents(b).is_err());
+        assert!(commit(&mut engine, "{}").is_ok(), "asking for it breaks nothing");
+    }
 }
 
 #[test]
@@ -119,7 +126,7 @@ fn a_table_that_no_rule_fills_is_empty() {
     let program = compile(
         "input table a(x: int); output table none(x: int); output table b(x: int); b(x) :- a(x), none(x);",
     );
-    let mut runs = Runs::with(&program, &Tables::All, &[1, 2], true);
+    let mut runs = Runs::new(&program, &Tables::All, true);
     runs.commit(&transaction(&program, r#"{"insert": {"a": [[1]]}}"#));
     assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
 }
@@ -140,7 +147,7 @@ fn rows_of_any_width() {
          last(v11, set(v10)) :- again({variables});"
     );
     let program = compile(&text);
-    let mut runs = Runs::with(&program, &Tables::All, &[1, 2], true);
+    let mut runs = Runs::new(&program, &Tables::All, true);
     let row = |values: [i64; 12]| Value::List(values.map(Value::Int).to_vec().into());
     let rows: Vec<Vec<Value>> = [
         [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
@@ -180,7 +187,7 @@ fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
         "input table a(x: int, g: int); input table b(y: int, g: int); input table c(g: int);
          output table o(x: int); o(x) :- a(x, g), b(100 / x, h), c(h), h > g;",
     );
-    let mut runs = Runs::with(&program, &Tables::All, &[1, 2, 4], false);
+    let mut runs = Runs::new(&program, &Tables::All, false);
     let mut run = |text: &str| {
         let line = runs.commit(&transaction(&program, text));
         assert!(runs.agreed(), "{}", runs.difference());

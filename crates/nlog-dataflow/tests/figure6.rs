@@ -18,7 +18,7 @@ fn address(number: u64) -> Value {
 #[test]
 fn two_ports_on_two_hosts_get_two_tunnels_and_their_flows() {
     let program = compile(FIGURE_6);
-    let mut runs = Runs::new(&program, &Tables::Outputs);
+    let mut runs = Runs::new(&program, &Tables::Outputs, false);
     let line = |text: &str| support::transaction(&program, text);
     let first = line(
         r#"{"insert": {"log_port": [["p1", "s"], ["p2", "s"]], "log_port_presence": [["p1", "h1"], ["p2", "h2"]],
@@ -57,7 +57,7 @@ fn random_histories_agree() {
     let id = |name: &str| program.schema.find(name).expect("Figure 6 has the table");
     for seed in support::seeds(3) {
         let mut random = Random::new(seed);
-        let mut runs = Runs::new(&program, &Tables::All);
+        let mut runs = Runs::new(&program, &Tables::All, false);
         for step in 0..40 {
             let mut transaction = Transaction::default();
             for _ in 0..random.below(8) {

@@ -1,5 +1,5 @@
-//! Random programs and histories: the dataflow says what the reference says, after every transaction, with any number
-//! of workers, errors included.
+//! Random programs and histories: every engine says what the reference says, after every transaction, with any number
+//! of workers and whatever it is planned by, errors included.
 //!
 //! `NLOG_CASES=10000` runs so many cases (`cargo xtask soak` does), `NLOG_SEED=7` the one of that seed. A case that
 //! fails is cut down first.
@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
-use nlog_dataflow::{Dataflow, Options};
-use support::generate::Case;
-use support::{Random, Runs, seeds};
+use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_plan::query::{Output, Pipeline, Plan, Step};
+use nlog_plan::{Keep, Settings, Statistics};
+use support::generate::{Case, FEATURES};
+use support::way::{Life, Way, start};
+use support::{ENGINES, Random, Runs, seeds, statistics};
 
 /// What became of cases and their transactions.
 #[derive(Debug, Default)]
@@ -26,6 +29,91 @@ struct Tally {
     mistakes: Vec<String>,
 }
 
+impl Tally {
+    fn count(&mut self, feature: &'static str) {
+        *self.features.entry(feature).or_default() += 1;
+    }
+}
+
+/// Each refusal that a transaction can meet, as JSON says it.
+const REFUSALS: [&str; 4] = ["duplicate-key", "key-conflict", "overflow", "range"];
+
+/// What plans are made of, of which every part has to be tried.
+const PARTS: [&str; 9] = [
+    "probes",
+    "probes of four tables and more",
+    "keys of several columns",
+    "products",
+    "conditions on rows",
+    "failures apart",
+    "groups",
+    "checked keys",
+    "wide rows",
+];
+
+/// Which of them a plan has.
+fn parts(plan: &Plan, tally: &mut Tally) {
+    let joins = plan.rules.iter().flat_map(|rule| std::iter::once(&rule.body).chain(&rule.failures));
+    let pipelines: Vec<&Pipeline> = joins.flat_map(|joins| &joins.pipelines).collect();
+    let probes =
+        |pipeline: &Pipeline| pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_))).count();
+    let most = pipelines.iter().map(|pipeline| probes(pipeline)).max().unwrap_or(0);
+    let has = [
+        most > 0,
+        most >= 4,
+        plan.indexes.iter().any(|index| index.key.len() > 1),
+        plan.indexes.iter().any(|index| index.key.is_empty()),
+        plan.indexes.iter().any(|index| !index.select.is_empty()),
+        plan.rules.iter().any(|rule| !rule.failures.is_empty()),
+        plan.rules.iter().any(|rule| matches!(rule.output, Output::Groups { .. })),
+        plan.relations.iter().any(|relation| matches!(relation.keep, Keep::Key(_))),
+        plan.relations.iter().any(|relation| relation.needed && relation.columns.len() > 8),
+    ];
+    for (part, _) in PARTS.into_iter().zip(has).filter(|(_, has)| *has) {
+        tally.count(part);
+    }
+}
+
+/// The ways in which a case is run beside the plain ones: each kind of engine with each kind of plan, over the seeds.
+fn ways(case: &Case, seed: u64, program: &Arc<Program>, state: Statistics) -> Result<Vec<Way>, String> {
+    let mut random = Random::new(seed);
+    let nonsense = statistics::nonsense(&mut random, program);
+    let settings = |statistics| Settings { statistics, ..Settings::default() };
+    let plans = [
+        ("no figures", settings(None)),
+        ("true figures", settings(Some(state))),
+        ("nonsense", settings(Some(nonsense))),
+    ];
+    let mut ways = Vec::new();
+    for (at, (engine, workers)) in ENGINES.into_iter().enumerate() {
+        // Threads cost more than what they do here: two in one case, four in the next.
+        let turn = if seed.is_multiple_of(2) { 2 } else { 4 };
+        if workers > 1 && workers != turn {
+            continue;
+        }
+        let (planned, planning) = plans[(seed as usize + at) % plans.len()].clone();
+        ways.push(Way { planned, planning, ..Way::new(engine, workers) });
+    }
+    for (planned, planning) in plans {
+        ways.push(Way { planned, planning, columns: random.chance(50), ..Way::new(Kind::Fused, 1) });
+    }
+    let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
+    let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
+    ways.push(Way { program: Some(other), ..Way::new(either(&mut random), 1) });
+    ways.push(Way { life: Life::Restarted, ..Way::new(either(&mut random), 1) });
+    Ok(ways)
+}
+
+/// The figures of the state that a case comes to.
+fn final_statistics(case: &Case, program: &Arc<Program>) -> Statistics {
+    let mut runs = Runs::alone(program, &Tables::All, false);
+    for step in 0..case.steps() {
+        let transaction = case.transaction(step, program, &mut |table| runs.inputs(table));
+        runs.commit(&transaction);
+    }
+    runs.statistics()
+}
+
 /// Runs a case everywhere; what was different, if anything was.
 fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let Some(program) = case.compile() else {
@@ -34,14 +122,14 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
     };
     tally.compiled += 1;
     for feature in case.features() {
-        *tally.features.entry(feature).or_default() += 1;
+        tally.count(feature);
     }
+    parts(&Plan::for_outputs(Arc::clone(&program)), tally);
     let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
-    let attribute = seed.is_multiple_of(2);
-    let mut runs = Runs::with(&program, &tables, &[1, 2, 4], attribute);
-    let mut random = Random::new(seed);
-    let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
-    runs.add("in another order", other, attribute);
+    let mut runs = Runs::alone(&program, &tables, seed.is_multiple_of(2));
+    for way in ways(case, seed, &program, final_statistics(case, &program))? {
+        runs.add(way);
+    }
     for step in 0..case.steps() {
         let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
         let line = runs.commit(&transaction);
@@ -50,6 +138,11 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
         }
         if runs.refused() {
             tally.refused += 1;
+            for refusal in
+                REFUSALS.into_iter().filter(|refusal| line.contains(&format!(r#""code":"{refusal}""#)))
+            {
+                tally.count(refusal);
+            }
         } else {
             tally.accepted += 1;
             tally.changed += usize::from(!line.ends_with(r#""insert":{},"delete":{}}"#));
@@ -87,14 +180,13 @@ fn dataflow_and_reference_agree() {
     println!("{accepted} transactions accepted ({changed} changed what is reported), {refused} refused");
     if cases >= 100 {
         assert!(compiled * 10 >= cases * 8, "the generator writes programs that mostly compile");
-        assert_eq!(features.len(), FEATURES, "every part of the language is tried: {features:?}");
+        for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES) {
+            assert!(features.contains_key(part), "{part} are tried: {features:?}");
+        }
         assert!(tally.changed * 10 > tally.refused, "histories are not mostly errors: {tally:?}");
         assert!(tally.refused * 20 > tally.accepted, "errors are tried as well: {tally:?}");
     }
 }
-
-/// How many parts of the language [`Case::features`] knows.
-const FEATURES: usize = 10;
 
 /// All rows of all derived tables that people know.
 fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Row>> {
@@ -102,12 +194,9 @@ fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Ro
     tables.map(|(id, _)| (id, engine.contents(id).expect("all tables are asked for"))).collect()
 }
 
-fn start(program: &Arc<Program>, workers: usize) -> Dataflow {
-    Dataflow::new(
-        Arc::clone(program),
-        Options { workers, observe: Tables::All, attribute: false, ..Options::default() },
-    )
-    .expect("it starts")
+/// An engine that reports all tables.
+fn engine(program: &Arc<Program>, (engine, workers): (Kind, usize)) -> Dataflow {
+    start(Arc::clone(program), Options { engine, workers, observe: Tables::All, ..Options::default() })
 }
 
 /// Rows that came and went in the inputs.
@@ -188,12 +277,12 @@ fn commute(program: &Program, a: &Changes, b: &Changes) -> bool {
 /// same rows can fail.
 fn on_another_way(
     program: &Arc<Program>,
-    workers: usize,
+    kind: (Kind, usize),
     way: &[Transaction],
     wanted: &Outcome,
     what: &str,
 ) -> Result<bool, String> {
-    let mut engine = start(program, workers);
+    let mut engine = engine(program, kind);
     if std::iter::once(&Transaction::default()).chain(way).any(|step| engine.commit(step).is_err()) {
         return Ok(false);
     }
@@ -206,32 +295,36 @@ fn on_another_way(
     Ok(true)
 }
 
+const FUSED: (Kind, usize) = (Kind::Fused, 1);
+const COMPOSED: (Kind, usize) = (Kind::Composed, 2);
+
 /// How many cases got to the end on each other way.
 type Ways = BTreeMap<&'static str, usize>;
 
 /// What is in the tables depends on what is in the inputs, not on how it came there, and goes with it.
 fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<(), String> {
     let Some(program) = case.compile() else { return Ok(()) };
-    let mut engine = start(&program, 1 + seed as usize % 2);
     let mut random = Random::new(seed);
+    let kind = *random.pick(&ENGINES);
+    let mut engine = self::engine(&program, kind);
     let Some(end) = outcome(case, &mut engine, &program)? else { return Ok(()) };
-    let mut took = |name: &'static str, way: &[Transaction], workers: usize| {
-        let whole = on_another_way(&program, workers, way, &end, name)?;
+    let mut took = |name: &'static str, way: &[Transaction], kind: (Kind, usize)| {
+        let whole = on_another_way(&program, kind, way, &end, name)?;
         *ways.entry(name).or_default() += usize::from(whole);
         Ok::<bool, String>(whole)
     };
 
     let mut at_once = Transaction::default();
     at_once.insert.extend(end.inputs.iter().cloned());
-    if !took("all rows at once", &[at_once.clone()], 1)? {
+    if !took("all rows at once", &[at_once.clone()], FUSED)? {
         return Err("all rows at once are refused".to_owned());
     }
     let mut one_by_one = single(&at_once);
     random.shuffle(&mut one_by_one);
-    took("rows one by one", &one_by_one, 2)?;
+    took("rows one by one", &one_by_one, COMPOSED)?;
 
     let split: Vec<Transaction> = end.done.iter().flat_map(single).collect();
-    took("transactions in parts", &split, 1)?;
+    took("transactions in parts", &split, FUSED)?;
 
     let mut permuted = end.done.clone();
     for _ in 0..4 * permuted.len() {
@@ -240,7 +333,7 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
             permuted.swap(at, at + 1);
         }
     }
-    took("transactions in another order", &permuted, 2)?;
+    took("transactions in another order", &permuted, FUSED)?;
 
     // What comes and goes between two transactions: what other transactions brought.
     let mut detours = Vec::new();
@@ -252,12 +345,12 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
         }
         detours.push(step.clone());
     }
-    took("rows that come and go", &detours, 1)?;
+    took("rows that come and go", &detours, FUSED)?;
 
     let mut nothing = Transaction::default();
     nothing.delete.extend(end.inputs);
     engine.commit(&nothing).map_err(|error| format!("taking all rows away: {error}"))?;
-    let mut fresh = start(&program, 1);
+    let mut fresh = self::engine(&program, kind);
     fresh.commit(&Transaction::default()).map_err(|error| format!("no rows at all: {error}"))?;
     if derived(&mut engine, &program) != derived(&mut fresh, &program) {
         return Err("rows are left although their inputs are gone".to_owned());

@@ -38,7 +38,7 @@ fn the_projects_rules_agree_on_random_networks() {
     let (mut accepted, mut flows) = (0, 0);
     for seed in seeds(2) {
         let mut random = Random::new(seed);
-        let mut runs = Runs::with(&program, &Tables::All, &[1, 2], true);
+        let mut runs = Runs::new(&program, &Tables::All, true);
         for step in 0..40 {
             let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
             for _ in 0..=random.below(12) {

@@ -7,11 +7,36 @@ use std::fmt;
 use std::sync::Arc;
 
 use nlog::{Program, Sources};
-use nlog_data::{Role, Row, Transaction, Type};
+use nlog_data::{Role, Row, Transaction, Type, Value};
 
 use super::Random;
 use domain::value;
 use writer::{Vocabulary, Wish, Writer};
+
+/// By what a part of the language is known, and what it is called.
+const SIGNS: [(&str, &str); 10] = [
+    ("default ", "defaults"),
+    ("= enum", "enumerations"),
+    ("= record", "records"),
+    ("opt<", "optional values"),
+    ("function ", "functions"),
+    ("match{", "match literals"),
+    ("actions[", "actions literals"),
+    ("(c0:", "named terms"),
+    ("const ", "constants"),
+    ("= int;", "aliases"),
+];
+
+/// The parts of the language that [`Case::features`] knows.
+pub(crate) const FEATURES: [&str; SIGNS.len()] = {
+    let mut names = [""; SIGNS.len()];
+    let mut at = 0;
+    while at < SIGNS.len() {
+        names[at] = SIGNS[at].1;
+        at += 1;
+    }
+    names
+};
 
 /// A program and what happens to it.
 #[derive(Debug, Clone)]
@@ -100,7 +125,36 @@ impl Case {
             let changes = (0..random.below(7)).map(|_| case.change(&mut random)).collect();
             case.history.push(changes);
         }
+        for _ in 0..random.below(3) {
+            let changes = case.provocation(&mut random);
+            let at = random.below(case.history.len() as u64) as usize;
+            case.history[at].extend(changes);
+        }
         case
+    }
+
+    /// Changes that may well be refused: two rows with one key, or integers that leave no room for more.
+    fn provocation(&self, random: &mut Random) -> Vec<Change> {
+        let first = self.change(random);
+        let Some(table) = self.declarations.iter().find(|table| table.name == first.table) else {
+            return Vec::new();
+        };
+        let mut row = first.row.clone();
+        match &table.key {
+            Some(key) if random.chance(50) => {
+                for (column, ty) in table.columns.iter().enumerate().filter(|(at, _)| !key.contains(at)) {
+                    row[column] = value(random, ty);
+                }
+                let second = Change { row, insert: true, replace: false, ..first.clone() };
+                vec![Change { insert: true, ..first }, second]
+            }
+            _ => {
+                for (cell, _) in row.iter_mut().zip(&table.columns).filter(|(_, ty)| **ty == Type::Int) {
+                    *cell = Value::Int(*random.pick(&[i64::MAX, i64::MIN]));
+                }
+                vec![Change { row, insert: true, replace: true, ..first }]
+            }
+        }
     }
 
     /// A derived table and its rules, the first of which may be told what to use.
@@ -188,19 +242,7 @@ impl Case {
     /// Which of the language's parts are in the program, for a tally.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let text = self.text();
-        let features = [
-            ("default ", "defaults"),
-            ("= enum", "enumerations"),
-            ("= record", "records"),
-            ("opt<", "optional values"),
-            ("function ", "functions"),
-            ("match{", "match literals"),
-            ("actions[", "actions literals"),
-            ("(c0:", "named terms"),
-            ("const ", "constants"),
-            ("= int;", "aliases"),
-        ];
-        features.into_iter().filter(|(sign, _)| text.contains(sign)).map(|(_, name)| name).collect()
+        SIGNS.into_iter().filter(|(sign, _)| text.contains(sign)).map(|(_, name)| name).collect()
     }
 
     /// The program, if it compiles: cut-down ones may not.

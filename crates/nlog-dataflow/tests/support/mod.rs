@@ -1,14 +1,19 @@
-//! One program in the reference and in dataflows with different numbers of workers, side by side.
+//! One program in the reference and in engines of every kind, side by side.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod generate;
+pub(crate) mod statistics;
+pub(crate) mod way;
 
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Tables, Transaction, json};
-use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_dataflow::{Kind, Options};
+use nlog_plan::Statistics;
 use nlog_reference::Reference;
+
+use way::Way;
 
 /// A small generator of numbers, the same on every machine (splitmix64, Steele and others, OOPSLA 2014).
 pub(crate) struct Random(u64);
@@ -66,6 +71,10 @@ pub(crate) fn transaction(program: &Program, text: &str) -> Transaction {
     line.transaction
 }
 
+/// Every engine, with every number of workers that it is tried with.
+pub(crate) const ENGINES: [(Kind, usize); 4] =
+    [(Kind::Fused, 1), (Kind::Composed, 1), (Kind::Composed, 2), (Kind::Composed, 4)];
+
 /// The evaluators, and what each said last.
 pub(crate) struct Runs {
     program: Arc<Program>,
@@ -74,43 +83,40 @@ pub(crate) struct Runs {
     lines: Vec<String>,
     txn: u64,
     tables: Tables,
+    attribute: bool,
 }
 
 impl Runs {
-    pub(crate) fn new(program: &Arc<Program>, tables: &Tables) -> Self {
-        Self::with(program, tables, &[1, 4], false)
+    /// The reference and every engine.
+    pub(crate) fn new(program: &Arc<Program>, tables: &Tables, attribute: bool) -> Self {
+        let mut runs = Runs::alone(program, tables, attribute);
+        for (engine, workers) in ENGINES {
+            runs.add(Way::new(engine, workers));
+        }
+        runs
     }
 
-    pub(crate) fn with(program: &Arc<Program>, tables: &Tables, workers: &[usize], attribute: bool) -> Self {
+    /// The reference alone.
+    pub(crate) fn alone(program: &Arc<Program>, tables: &Tables, attribute: bool) -> Self {
         let reference = Reference::new(Arc::clone(program), tables.clone());
         let reference = if attribute { reference.with_attribution() } else { reference };
-        let mut names = vec!["reference".to_owned()];
-        let mut evaluators: Vec<Box<dyn Evaluator>> = vec![Box::new(reference)];
-        for workers in workers {
-            let options =
-                Options { workers: *workers, observe: tables.clone(), attribute, ..Options::default() };
-            evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
-            names.push(format!("{workers} workers"));
-        }
-        let engine = Kind::Fused;
-        let options = Options { engine, observe: tables.clone(), attribute, ..Options::default() };
-        evaluators.push(Box::new(Dataflow::new(Arc::clone(program), options).expect("it starts")));
-        names.push("fused".to_owned());
         Runs {
             program: Arc::clone(program),
-            names,
-            evaluators,
+            names: vec!["reference".to_owned()],
+            evaluators: vec![Box::new(reference)],
             lines: Vec::new(),
             txn: 0,
             tables: tables.clone(),
+            attribute,
         }
     }
 
-    /// One more evaluator, of a program that means the same.
-    pub(crate) fn add(&mut self, name: &str, program: Arc<Program>, attribute: bool) {
-        let options = Options { workers: 1, observe: self.tables.clone(), attribute, ..Options::default() };
-        self.evaluators.push(Box::new(Dataflow::new(program, options).expect("it starts")));
-        self.names.push(name.to_owned());
+    /// One more engine.
+    pub(crate) fn add(&mut self, way: Way) {
+        let (observe, attribute) = (self.tables.clone(), self.attribute);
+        let options = Options { observe, attribute, ..Options::default() };
+        self.names.push(way.name());
+        self.evaluators.push(way.start(&self.program, options));
     }
 
     /// Runs a transaction everywhere; the reference's line.
@@ -127,6 +133,11 @@ impl Runs {
     /// Whether all said the same last.
     pub(crate) fn agreed(&self) -> bool {
         self.lines.iter().all(|line| *line == self.lines[0])
+    }
+
+    /// The rows of all tables that people know: of each column how many different ones.
+    pub(crate) fn statistics(&mut self) -> Statistics {
+        statistics::of_state(self.evaluators[0].as_mut(), &self.program)
     }
 
     /// Whether the last transaction was refused.
