@@ -1,24 +1,33 @@
 //! Weft's benchmarks: `cargo xtask bench`.
 //!
-//! Each runs ours and a baseline in turns, every run a process of its own, and prints medians, ranges and ratios.
+//! Each runs ours and a baseline in turns, every run a process of its own, and prints medians, ranges and ratios. The
+//! first pair of runs does not count. Both sides of a comparison must have computed the same, or the run fails.
+//!
+//! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`]
+//! (against a dataflow written by hand; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (orders),
+//! [`datalog`] (others' engines), [`push`], [`texts`], [`program`] and its generator [`nvp`].
 
+mod datalog;
+mod engine;
 mod figure6;
-mod handwritten;
+mod joins;
+mod layered;
 mod measure;
 mod nvp;
 mod program;
 mod push;
+mod report;
 mod texts;
-mod workload;
 
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
 
-use crate::figure6::Figures;
-use crate::workload::Network;
+use crate::engine::Engine;
+use crate::figure6::workload::Network;
+use crate::report::Line;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,18 +37,27 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 struct Arguments {
     #[command(subcommand)]
     bench: Option<Bench>,
-    /// Runs of each side; the first pair is discarded, since memory is touched for the first time
+    /// Runs of each side; one more pair comes first and is discarded, since memory is touched for the first time
     #[arg(long, default_value_t = 5, global = true)]
     runs: usize,
     /// Every count of nvp-eval is divided by this, 1 to 100
-    #[arg(long, default_value_t = 10, global = true)]
+    #[arg(long, default_value_t = 1, global = true)]
     divisor: usize,
+    /// Transactions of each kind after the load of Figure 6
+    #[arg(long, default_value_t = 300, global = true)]
+    steps: usize,
     /// Workers of our engine
     #[arg(long, default_value_t = 1, global = true)]
     workers: usize,
     /// Seed of the program of NVP's size
     #[arg(long, default_value_t = nvp::SEED, global = true)]
     seed: u64,
+    /// Rows of each input of the layered program
+    #[arg(long, default_value_t = 1000, global = true)]
+    rows: usize,
+    /// Transactions of one row in the layered program
+    #[arg(long, default_value_t = 1000, global = true)]
+    transactions: usize,
     /// Flows to push in one bundle
     #[arg(long, default_value_t = 100_000, global = true)]
     flows: usize,
@@ -47,14 +65,28 @@ struct Arguments {
 
 #[derive(Subcommand, Clone)]
 enum Bench {
-    /// Figure 6 on nvp-eval: load, memory, moves of ten ports; against the same written by hand
+    /// The engine's figures in one table; the same as no name
+    Engine,
+    /// Figure 6 on nvp-eval: load, memory, ports moved and added; against the same written by hand
     Figure6,
+    /// Figure 6 with two workers against one
+    Workers,
+    /// Figure 6 through `weft eval`, JSON to JSON; against a program written by hand
+    Json,
+    /// One row in a program of 1,224 rules in 10 layers, its load, and what it costs when idle
+    Layered,
+    /// Six-way joins whose written order is bad: the planner's order against all others
+    Joins,
+    /// Figure 6 in other Datalogs: ascent, gringo, and Soufflé where it is installed
+    Datalog,
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
     /// A program of NVP's size: checked, checked again after an edit, run until the first delta
     Program,
+    /// Everything
+    All,
     /// Writes the program of NVP's size, its one-file form and its transaction into a folder
     Write {
         /// Where to
@@ -66,88 +98,110 @@ enum Bench {
         path: PathBuf,
     },
     #[command(hide = true)]
-    Figure6Weft,
+    Figure6Run { side: figure6::Side },
     #[command(hide = true)]
-    Figure6Handwritten,
+    Figure6JsonRun { side: figure6::json::Side, folder: PathBuf },
+    #[command(hide = true)]
+    Figure6JsonByHand { input: PathBuf },
+    #[command(hide = true)]
+    DatalogRun { other: datalog::Other, folder: PathBuf },
+    #[command(hide = true)]
+    LayeredRun { engine: Engine },
 }
 
-const MOVES: usize = 500;
-const PORTS_MOVED: usize = 10;
+impl Arguments {
+    fn figure6(&self) -> figure6::Run {
+        figure6::Run { divisor: self.divisor, workers: self.workers, steps: self.steps }
+    }
+
+    fn layered(&self) -> layered::Run {
+        layered::Run { rows: self.rows, transactions: self.transactions, warm_up: 40 }
+    }
+}
 
 fn main() -> Result<()> {
     let start = Instant::now();
     let arguments = Arguments::parse();
-    anyhow::ensure!(arguments.runs > 0, "--runs: a figure needs at least one run");
-    anyhow::ensure!(
+    ensure!(arguments.runs > 0, "--runs: a figure needs at least one run");
+    ensure!(
         (1..=100).contains(&arguments.divisor),
         "--divisor: 1 to 100, so that every size of switch stays"
     );
-    let network = || Network::nvp_eval(arguments.divisor);
-    match &arguments.bench {
-        None => {
-            compare_figure6(&arguments)?;
+    let bench = arguments.bench.clone().unwrap_or(Bench::Engine);
+    match &bench {
+        Bench::Write { folder } => program::write(arguments.seed, folder).map(drop),
+        Bench::ProgramLex { path } => program::lex(path, start),
+        Bench::Figure6Run { side } => say(&figure6::run(*side, arguments.figure6())?),
+        Bench::Figure6JsonRun { side, folder } => say(&figure6::json::run(*side, folder)?),
+        Bench::Figure6JsonByHand { input } => figure6::json::by_hand(input),
+        Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
+        Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
+        Bench::Push => push::compare(arguments.flows, arguments.runs),
+        Bench::Texts => {
+            texts::growth(arguments.runs);
+            Ok(())
+        }
+        Bench::Program => program::figures(arguments.seed, arguments.runs),
+        Bench::All => {
+            print_lines(&arguments, &Bench::Engine)?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);
             program::figures(arguments.seed, arguments.runs)
         }
-        Some(Bench::Figure6) => compare_figure6(&arguments),
-        Some(Bench::Push) => push::compare(arguments.flows, arguments.runs),
-        Some(Bench::Texts) => {
-            texts::growth(arguments.runs);
-            Ok(())
-        }
-        Some(Bench::Write { folder }) => program::write(arguments.seed, folder).map(drop),
-        Some(Bench::Program) => program::figures(arguments.seed, arguments.runs),
-        Some(Bench::ProgramLex { path }) => program::lex(path, start),
-        Some(Bench::Figure6Weft) => print(&figure6::run(&network(), MOVES, PORTS_MOVED, arguments.workers)?),
-        Some(Bench::Figure6Handwritten) => print(&handwritten::run(&network(), MOVES, PORTS_MOVED)),
+        lines => print_lines(&arguments, lines),
     }
 }
 
-fn print(figures: &Figures) -> Result<()> {
+/// A child's answer.
+fn say(figures: &impl serde::Serialize) -> Result<()> {
     println!("{}", serde_json::to_string(figures)?);
     Ok(())
 }
 
-fn compare_figure6(arguments: &Arguments) -> Result<()> {
+/// The lines of a bench that is part of the engine's table, or of all of them.
+fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
+    let runs = arguments.runs;
+    match bench {
+        Bench::Figure6 => figure6::compare::by_hand(runs, arguments.figure6()),
+        Bench::Workers => figure6::compare::workers(runs, arguments.figure6()),
+        Bench::Json => figure6::json::lines(runs, arguments.divisor),
+        Bench::Layered => layered::lines(runs, arguments.layered()),
+        Bench::Joins => joins::lines(arguments.seed),
+        Bench::Datalog => datalog::lines(runs, arguments.divisor),
+        _ => {
+            let parts = [
+                Bench::Figure6,
+                // Bench::Workers belongs here as soon as the fused engine has more than one.
+                Bench::Json,
+                Bench::Layered,
+                Bench::Joins,
+                Bench::Datalog,
+            ];
+            let mut all = Vec::new();
+            for part in parts {
+                let found = lines(arguments, &part)?;
+                // Something to read meanwhile.
+                for line in &found {
+                    eprintln!("{line}");
+                }
+                all.extend(found);
+            }
+            Ok(all)
+        }
+    }
+}
+
+fn print_lines(arguments: &Arguments, bench: &Bench) -> Result<()> {
+    let lines = lines(arguments, bench)?;
     let network = Network::nvp_eval(arguments.divisor);
     println!(
-        "\nFigure 6, {} hypervisors, {} switches, {} ports; {MOVES} transactions of {PORTS_MOVED} moved ports; \
-         {} runs, {} worker(s)\n",
+        "\n{}; nvp-eval with {} hypervisors, {} switches, {} ports; medians (least–greatest) of {} runs.",
+        measure::machine(),
         network.hypervisors,
         network.switches,
         network.ports(),
         arguments.runs,
-        arguments.workers,
     );
-    let run = |name: &str| -> Result<Figures> {
-        let flags =
-            [name, "--divisor", &arguments.divisor.to_string(), "--workers", &arguments.workers.to_string()];
-        measure::child(&flags.map(str::to_owned))
-    };
-    let (mut ours, mut baseline) = (Vec::new(), Vec::new());
-    for number in 0..=arguments.runs {
-        let pair = (run("figure6-weft")?, run("figure6-handwritten")?);
-        anyhow::ensure!(
-            pair.0.flows == pair.1.flows,
-            "the two disagree: {} flows and {}",
-            pair.0.flows,
-            pair.1.flows
-        );
-        if number > 0 {
-            ours.push(pair.0);
-            baseline.push(pair.1);
-        }
-    }
-    println!("| | weft | hand-written | ratio |\n|---|---|---|---|");
-    let compare = |name, digits, of: fn(&Figures) -> f64| {
-        let column = |side: &[Figures]| side.iter().map(of).collect::<Vec<_>>();
-        measure::print_ratio(name, digits, &column(&ours), &column(&baseline));
-    };
-    compare("load, s", 3, |figures| figures.load_s);
-    compare("10 moves, median ms", 3, |figures| figures.move_ms_median);
-    compare("10 moves, p99 ms", 3, |figures| figures.move_ms_p99);
-    compare("peak memory, MiB", 0, |figures| figures.peak_mib);
-    println!("\n{} flows on both sides.", ours[0].flows);
+    report::print("Figures to reach", &lines);
     Ok(())
 }

@@ -1,23 +1,66 @@
-//! Runs of whole processes, taken in turns, and what they say together.
+//! Processes and what they used, taken in turns, and what the runs say together.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
 /// The most memory this process has had, in mebibytes (`VmHWM` of proc(5)); 0 where the kernel does not say.
 pub(crate) fn peak_mib() -> f64 {
+    status_mib("VmHWM:")
+}
+
+/// What memory this process has now, in mebibytes (`VmRSS` of proc(5)); 0 where the kernel does not say.
+pub(crate) fn resident_mib() -> f64 {
+    status_mib("VmRSS:")
+}
+
+fn status_mib(field: &str) -> f64 {
     std::fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| {
-            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+            let line = status.lines().find_map(|line| line.strip_prefix(field))?;
             line.split_whitespace().next()?.parse::<f64>().ok()
         })
         .map_or(0.0, |kib| kib / 1024.0)
 }
 
+/// Processor time of this process, all threads together.
+pub(crate) fn cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// A stretch of work: how long it took, and what of it the processors worked.
+pub(crate) struct Clock {
+    wall: Instant,
+    cpu: Duration,
+}
+
+impl Clock {
+    /// Now.
+    pub(crate) fn start() -> Clock {
+        let cpu = cpu();
+        Clock { wall: Instant::now(), cpu }
+    }
+
+    /// Time since then, and processor time.
+    pub(crate) fn stop(&self) -> (Duration, Duration) {
+        let wall = self.wall.elapsed();
+        (wall, cpu().saturating_sub(self.cpu))
+    }
+}
+
+/// The most memory that an ended child of this process has had, in mebibytes.
+pub(crate) fn peak_of_children_mib() -> Result<f64> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    Ok(getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss() as f64 / 1024.0)
+}
+
 /// Runs this program again with these arguments, and reads the one JSON value that it prints.
-pub(crate) fn child<T: DeserializeOwned>(arguments: &[String]) -> Result<T> {
+pub(crate) fn child<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
     let program = std::env::current_exe().context("cannot find this program's file")?;
     let output = Command::new(program).args(arguments).stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
@@ -26,7 +69,27 @@ pub(crate) fn child<T: DeserializeOwned>(arguments: &[String]) -> Result<T> {
     serde_json::from_slice(&output.stdout).context("a run printed something that is no result")
 }
 
+/// Runs both in turns, `runs` times and once before that does not count: memory is touched for the first time.
+pub(crate) fn in_turns<A, B>(
+    runs: usize,
+    mut ours: impl FnMut() -> Result<A>,
+    mut baseline: impl FnMut() -> Result<B>,
+    mut agree: impl FnMut(&A, &B) -> Result<()>,
+) -> Result<(Vec<A>, Vec<B>)> {
+    let mut results = (Vec::new(), Vec::new());
+    for run in 0..=runs {
+        let (ours, baseline) = (ours()?, baseline()?);
+        agree(&ours, &baseline)?;
+        if run > 0 {
+            results.0.push(ours);
+            results.1.push(baseline);
+        }
+    }
+    Ok(results)
+}
+
 /// One figure over several runs.
+#[derive(Debug, Clone)]
 pub(crate) struct Spread {
     sorted: Vec<f64>,
 }
@@ -42,12 +105,17 @@ impl Spread {
     pub(crate) fn median(&self) -> f64 {
         self.sorted[self.sorted.len() / 2]
     }
+
+    /// The greatest.
+    pub(crate) fn greatest(&self) -> f64 {
+        self.sorted[self.sorted.len() - 1]
+    }
 }
 
 impl std::fmt::Display for Spread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let digits = f.precision().unwrap_or(3);
-        let (low, high) = (self.sorted[0], self.sorted[self.sorted.len() - 1]);
+        let (low, high) = (self.sorted[0], self.greatest());
         write!(f, "{:.digits$} ({low:.digits$}–{high:.digits$})", self.median())
     }
 }
@@ -57,4 +125,31 @@ pub(crate) fn print_ratio(name: &str, digits: usize, ours: &[f64], baseline: &[f
     let ratio = Spread::new(ours.iter().zip(baseline).map(|(ours, baseline)| ours / baseline).collect());
     let (ours, baseline) = (Spread::new(ours.to_vec()), Spread::new(baseline.to_vec()));
     println!("| {name} | {ours:.digits$} | {baseline:.digits$} | {ratio:.2} |");
+}
+
+/// The machine and what it runs, in a line.
+pub(crate) fn machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| Some(line.split_once([':', '='])?.1.trim().trim_matches('"').to_owned()))
+    };
+    let processor = field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown processor".into());
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let memory = memory.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0);
+    let system = field(&read("/etc/os-release"), "PRETTY_NAME").unwrap_or_else(|| "unknown system".into());
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let load = read("/proc/loadavg");
+    let load = load.split_whitespace().next().unwrap_or("?");
+    format!("{processor}, {cores} cores, {} GiB, {system}; load {load}", memory / (1 << 20))
+}
+
+/// The `weft` that was built with this program.
+pub(crate) fn weft() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    let weft = own.with_file_name("weft");
+    if !weft.exists() {
+        bail!("{} is not there; `cargo xtask bench` builds it", weft.display());
+    }
+    Ok(weft)
 }

@@ -1,11 +1,11 @@
 //! A program of NVP's size: checked cold, checked again after an edit, and run until the first delta.
 
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use logos::Logos as _;
 use nlog::syntax::SyntaxKind;
 use nlog::{Sources, Workspace};
@@ -47,7 +47,7 @@ pub(crate) fn figures(seed: u64, runs: usize) -> Result<()> {
     for (name, path) in [("check of the folder", &rules), ("check of one file", &whole)] {
         let (mut ours, mut baseline) = (Vec::new(), Vec::new());
         for run in 0..=runs {
-            let pair = (check(path)?, measure::child::<f64>(&["program-lex".into(), display(path)])?);
+            let pair = (check(path)?, measure::child::<f64>(&["program-lex", &display(path)])?);
             if run > 0 {
                 ours.push(pair.0);
                 baseline.push(pair.1);
@@ -79,20 +79,10 @@ fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// The `weft` that was built with this program.
-fn weft() -> Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find this program's file")?;
-    let weft = own.with_file_name("weft");
-    if !weft.exists() {
-        bail!("{} is not there; `cargo xtask bench` builds it", weft.display());
-    }
-    Ok(weft)
-}
-
 /// Checks a program in a process of its own; milliseconds from its start to its end.
 fn check(program: &Path) -> Result<f64> {
     let start = Instant::now();
-    let status = Command::new(weft()?).arg("check").arg(program).status()?;
+    let status = Command::new(measure::weft()?).arg("check").arg(program).status()?;
     let elapsed = start.elapsed().as_secs_f64() * 1e3;
     anyhow::ensure!(status.success(), "`weft check {}` failed ({status})", program.display());
     Ok(elapsed)
@@ -154,7 +144,7 @@ fn again(program: &Path, file: &Path, edit: &Edit, runs: usize, name: &str) -> R
 /// Runs a transaction in a process of its own; seconds until its line of deltas can be read.
 fn first_delta(program: &Path, transactions: &Path, more: &[&str]) -> Result<f64> {
     let start = Instant::now();
-    let mut child = Command::new(weft()?)
+    let mut child = Command::new(measure::weft()?)
         .arg("eval")
         .arg(program)
         .arg("-i")

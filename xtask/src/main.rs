@@ -5,6 +5,7 @@
 
 mod setup;
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -94,15 +95,44 @@ fn run(task: Task) -> Result<()> {
             let soak = ["test", "--release", "--package", "nlog-dataflow", "--test", "random"];
             cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some(("NLOG_CASES", &cases.to_string())))
         }
-        Task::Bench { arguments } => {
-            setup::open_vswitch()?;
-            // Some figures are of `weft` as a process.
-            cargo(&["build", "--release", "--package", "weft-cli"], None)?;
-            let mut bench = vec!["run", "--release", "--package", "weft-bench", "--"];
-            bench.extend(arguments.iter().map(String::as_str));
-            cargo(&bench, None)
-        }
+        Task::Bench { arguments } => bench(&arguments),
     }
+}
+
+/// Builds `weft` and the benchmarks, together, so that both have the same dependencies, and runs the latter.
+fn bench(arguments: &[String]) -> Result<()> {
+    let named = |names: &[&str]| arguments.iter().any(|argument| names.contains(&argument.as_str()));
+    if named(&["push", "all"]) {
+        setup::open_vswitch()?;
+    }
+    if let Err(why) = setup::gringo() {
+        eprintln!("{why:#}; figures beside it are left out");
+    }
+    cargo(
+        &[
+            "build",
+            "--release",
+            "--package",
+            "weft-cli",
+            "--package",
+            "weft-bench",
+            "--features",
+            "weft-bench/datalog",
+        ],
+        None,
+    )?;
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
+    let benches = target.join("release").join("weft-bench");
+    let status = Command::new(&benches)
+        .args(arguments)
+        .env("PATH", with_system_folders())
+        .status()
+        .with_context(|| format!("cannot start {}", benches.display()))?;
+    if !status.success() {
+        bail!("the benchmarks failed ({status})");
+    }
+    Ok(())
 }
 
 /// Crates whose tests are about real Open vSwitch; the others leave such tests out by themselves.

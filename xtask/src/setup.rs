@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use lab::Missing;
 
 /// Sees to it that the machine can carry a lab: installs what is missing through apt where we may. Fails with the exact
 /// command to run, or what else stands against it.
@@ -13,14 +12,22 @@ pub(crate) fn open_vswitch() -> Result<()> {
         Ok(()) => Ok(()),
         Err(missing) if missing.packages.is_empty() => Err(missing.into()),
         Err(missing) => {
-            install(&missing)?;
+            install(&missing.to_string(), &missing.packages.join(" "))?;
             lab::preflight().context("the packages are installed, but")
         }
     }
 }
 
-fn install(missing: &Missing) -> Result<()> {
-    let packages = missing.packages.join(" ");
+/// Sees to it that gringo is there, which some figures stand beside.
+pub(crate) fn gringo() -> Result<()> {
+    let there = |folder: std::path::PathBuf| folder.join("gringo").exists();
+    if std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(there) {
+        return Ok(());
+    }
+    install("gringo is not installed", "gringo")
+}
+
+fn install(missing: &str, packages: &str) -> Result<()> {
     if !Path::new("/usr/bin/apt-get").exists() {
         bail!("{missing} (this is no Debian or Ubuntu: install them with the system's package manager)");
     }

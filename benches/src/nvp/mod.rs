@@ -13,7 +13,7 @@
 mod data;
 mod draft;
 mod generate;
-mod random;
+pub(crate) mod random;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -1,0 +1,238 @@
+//! Figure 6 of the NVP paper (NSDI 2014) on `nvp-eval`: our engine beside the same dataflow written by hand.
+//!
+//! Both sides run the same transactions and say what came out; only their own work is in the clock. In reading order:
+//! [`workload`], [`handwritten`] (the baseline), [`weft`] (ours), this file (one run), [`compare`] (many),
+//! [`json`] (whole processes).
+
+pub(crate) mod compare;
+mod handwritten;
+pub(crate) mod json;
+#[cfg(test)]
+mod tests;
+mod weft;
+pub(crate) mod workload;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::{self, Clock};
+pub(crate) use handwritten::address;
+use workload::{Change, Network, tunnel_port};
+
+/// Ports that one transaction moves, or adds.
+const PORTS: usize = 10;
+
+/// Who evaluates Figure 6, and in what form rows come and deltas go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Side {
+    /// Ours: integers by columns in, integers by columns out, ascending.
+    WeftIds,
+    /// Ours: strings and addresses by columns in; matches and actions made; by columns out, ascending.
+    WeftColumns,
+    /// The same by rows: each cell a value of its own.
+    WeftRows,
+    /// By hand: tuples of u32 in, tuples of u32 out, in no order.
+    HandIds,
+    /// By hand: a struct of strings and addresses for each row in; names made numbers and back; structs out, in no order.
+    HandValues,
+    /// The load in `ascent`.
+    #[cfg(feature = "datalog")]
+    Ascent,
+}
+
+/// How one run is to be made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// Every count of `nvp-eval` is divided by this.
+    pub(crate) divisor: usize,
+    /// Our workers.
+    pub(crate) workers: usize,
+    /// Transactions that move ports, and as many that add some.
+    pub(crate) steps: usize,
+}
+
+/// What one run measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    /// From the first row in hand to the last delta in hand, in seconds.
+    pub(crate) load_s: f64,
+    /// Processor time of all threads for it, in seconds.
+    pub(crate) load_cpu_s: f64,
+    /// The most memory that the process had until the load was done, rows and deltas included, in mebibytes.
+    pub(crate) peak_mib: f64,
+    /// What it had once the load's rows and deltas were gone, in mebibytes.
+    pub(crate) rest_mib: f64,
+    /// Transactions that move ports, in milliseconds.
+    pub(crate) moved: Latency,
+    /// Transactions that add ports.
+    pub(crate) added: Latency,
+    /// Those that take them back.
+    pub(crate) removed: Latency,
+    /// What came out: both sides must say the same.
+    pub(crate) output: Output,
+}
+
+/// Durations of many transactions, in milliseconds.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Latency {
+    /// Half took less.
+    pub(crate) median_ms: f64,
+    /// 99 in 100 took less.
+    pub(crate) p99_ms: f64,
+}
+
+/// What came out of all transactions together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Output {
+    /// Flows after the load.
+    pub(crate) loaded: i64,
+    /// Flows in the end.
+    pub(crate) flows: i64,
+    /// OVSDB tunnels in the end.
+    pub(crate) tunnels: i64,
+    /// Rows inserted or deleted.
+    pub(crate) changes: u64,
+    /// The sum of the hashes of all rows inserted, less that of rows deleted.
+    pub(crate) checksum: u64,
+}
+
+/// What a side says of one transaction.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome {
+    /// From rows in memory to deltas in memory.
+    took: Duration,
+    /// Processor time of all threads in between.
+    cpu: Duration,
+    /// OVSDB tunnels that came (true) and went.
+    tunnels: Vec<([u32; 2], bool)>,
+    /// How many flows came, less how many went.
+    flows: i64,
+    /// Rows inserted or deleted.
+    changes: u64,
+    /// Their hashes.
+    checksum: u64,
+}
+
+impl Outcome {
+    /// Of a transaction that has just ended; what came out is still to be said.
+    pub(crate) fn after(clock: &Clock) -> Outcome {
+        let (took, cpu) = clock.stop();
+        Outcome { took, cpu, ..Outcome::default() }
+    }
+
+    /// A flow that came or went.
+    pub(crate) fn flow(&mut self, host: u32, stage: u32, port: u32, came: bool) {
+        self.flows += if came { 1 } else { -1 };
+        self.count(hash([1, host, stage, port]), came);
+    }
+
+    /// A tunnel that came or went.
+    pub(crate) fn tunnel(&mut self, from: u32, to: u32, came: bool) {
+        self.tunnels.push(([from, to], came));
+        self.count(hash([2, from, to, 0]), came);
+    }
+
+    fn count(&mut self, hash: u64, came: bool) {
+        self.changes += 1;
+        self.checksum =
+            if came { self.checksum.wrapping_add(hash) } else { self.checksum.wrapping_sub(hash) };
+    }
+
+    /// What Open vSwitch answers: numbers for tunnels that came, none for those that went.
+    fn answer(&self) -> Change {
+        let mut change = Change::default();
+        for ([from, to], came) in &self.tunnels {
+            let rows = if *came { &mut change.insert } else { &mut change.delete };
+            rows.tunnel_port.push([*from, 0, *to, tunnel_port(*from, *to)]);
+        }
+        change
+    }
+}
+
+/// Mixes words into one; its sums tell sets of rows apart.
+fn hash(words: [u32; 4]) -> u64 {
+    words.into_iter().fold(0, |hash: u64, word| {
+        let mixed = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        mixed ^ (mixed >> 32)
+    })
+}
+
+/// Makes a run in this process, which ends after it.
+pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
+    let network = Network::nvp_eval(run.divisor);
+    match side {
+        Side::WeftIds => weft::by_columns(&network, run, weft::Text::Ids),
+        Side::WeftColumns => weft::by_columns(&network, run, weft::Text::Verbatim),
+        Side::WeftRows => weft::by_rows(&network, run),
+        Side::HandIds => handwritten::ids(network, run),
+        Side::HandValues => handwritten::values(network, run),
+        #[cfg(feature = "datalog")]
+        Side::Ascent => crate::datalog::compiled::run(&network),
+    }
+}
+
+/// Loads the network, moves ports, adds and removes some.
+///
+/// The load has the tunnels' port numbers with everything else, as after a restart. Afterwards each transaction is
+/// followed by a second one with the numbers for the tunnels that it made and without those that it removed; both are
+/// in the clock.
+pub(crate) fn drive(
+    network: &Network,
+    steps: usize,
+    mut commit: impl FnMut(Change) -> Result<Outcome>,
+) -> Result<Figures> {
+    let load = Change { insert: network.rows(), ..Change::default() };
+    let loaded = commit(load)?;
+    let load_cpu_s = loaded.cpu.as_secs_f64();
+    let peak_mib = measure::peak_mib();
+    let mut output = Output { loaded: loaded.flows, ..Output::default() };
+    let load_s = loaded.took.as_secs_f64();
+    output.add(&loaded);
+    drop(loaded);
+    let rest_mib = measure::resident_mib();
+
+    let mut step = |change: Change| -> Result<Duration> {
+        let first = commit(change)?;
+        let second = commit(first.answer())?;
+        output.add(&first);
+        output.add(&second);
+        Ok(first.took + second.took)
+    };
+    let mut moved = Vec::new();
+    for change in network.moves(steps, PORTS) {
+        moved.push(step(change)?);
+    }
+    let (mut added, mut removed) = (Vec::new(), Vec::new());
+    for change in network.additions(steps, PORTS) {
+        let inverse = change.inverse();
+        added.push(step(change)?);
+        removed.push(step(inverse)?);
+    }
+    let [moved, added, removed] = [moved, added, removed].map(Latency::new);
+    Ok(Figures { load_s, load_cpu_s, peak_mib, rest_mib, moved, added, removed, output })
+}
+
+impl Output {
+    fn add(&mut self, outcome: &Outcome) {
+        self.flows += outcome.flows;
+        self.tunnels += outcome.tunnels.iter().map(|(_, came)| if *came { 1 } else { -1 }).sum::<i64>();
+        self.changes += outcome.changes;
+        self.checksum = self.checksum.wrapping_add(outcome.checksum);
+    }
+}
+
+impl Latency {
+    /// Of these durations.
+    pub(crate) fn new(mut durations: Vec<Duration>) -> Latency {
+        durations.sort();
+        let at = |part: f64| {
+            let index = ((durations.len().saturating_sub(1)) as f64 * part).round() as usize;
+            durations.get(index).map_or(0.0, |duration| duration.as_secs_f64() * 1e3)
+        };
+        Latency { median_ms: at(0.5), p99_ms: at(0.99) }
+    }
+}

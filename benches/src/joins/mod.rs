@@ -1,0 +1,163 @@
+//! Six-way joins whose written order is bad: how good the planner's order is beside the best of all 720.
+//!
+//! The measure is rows touched: those that a pipeline begins with and those that each of its probes finds, which is
+//! what time goes into and is the same on every machine. Of every set of atoms the join is computed once, by a few
+//! lines of their own ([`count`]), so that all orders can be compared. In reading order: [`generate`] (programs and
+//! rows), [`count`], this file.
+
+mod count;
+mod generate;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::{Context, Result, ensure};
+use nlog_data::Role;
+use nlog_plan::query::{Plan, RelationId, RulePlan, Start, Step};
+use nlog_plan::{Settings, Statistics, TableStatistics};
+
+use crate::engine;
+use crate::report::{Aim, Line};
+use count::Sizes;
+use generate::{Case, MOST_ROWS};
+
+/// Random programs, beside those that are like OVN's.
+const RANDOM: usize = 40;
+
+/// How the planner's order compares with the best one.
+#[derive(Debug, Clone, Copy)]
+struct Ratios {
+    with_statistics: f64,
+    without: f64,
+    /// Of the order that the rule is written in.
+    written: f64,
+}
+
+/// The planner's orders against the best ones.
+pub(crate) fn lines(seed: u64) -> Result<Vec<Line>> {
+    let random = ratios(&generate::random(seed, RANDOM, MOST_ROWS))?;
+    let like_ovn = ratios(&generate::like_ovn(seed, 1))?;
+    let mut lines = Vec::new();
+    for (name, ratios) in [("six-way joins", random), ("load balancers × datapaths", like_ovn)] {
+        let mut add = |order: &str, aim, of: fn(&Ratios) -> f64| {
+            let ratios: Vec<f64> = ratios.iter().map(of).collect();
+            let name = format!("{} {name}, {order}: rows touched, times the best order's", ratios.len());
+            lines.push(Line::worst(name, 2, ratios, aim));
+        };
+        add("with statistics", Aim::AtMost(2.0), |ratios| ratios.with_statistics);
+        add("without statistics", Aim::None, |ratios| ratios.without);
+        add("as written", Aim::None, |ratios| ratios.written);
+    }
+    Ok(lines)
+}
+
+fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
+    let ratio = |case: &Case| -> Result<Ratios> {
+        let sizes = Sizes::new(&case.atoms);
+        let best = sizes.best();
+        let program = engine::compile("join.nlog", &case.text())?;
+        let (head, _) =
+            program.schema.iter().find(|(_, table)| table.role == Role::Output).context("no head")?;
+        let planned = |statistics: Option<Statistics>| -> Result<f64> {
+            let wanted = BTreeSet::from([head]);
+            let plan = Plan::new(program.clone(), &wanted, &Settings { statistics });
+            Ok(cost(&plan, case, &sizes)? / best)
+        };
+        Ok(Ratios {
+            with_statistics: planned(Some(statistics(case)))?,
+            without: planned(None)?,
+            written: sizes.cost(&(0..case.atoms.len()).collect::<Vec<_>>()) / best,
+        })
+    };
+    cases.iter().map(|case| ratio(case).with_context(|| case.text())).collect()
+}
+
+/// What is known of a state that has exactly these rows.
+fn statistics(case: &Case) -> Statistics {
+    let tables = case.atoms.iter().map(|atom| {
+        let distinct = |column: usize| atom.rows.iter().map(|row| row[column]).collect::<BTreeSet<_>>().len();
+        let distinct = (0..atom.variables.len()).map(|column| distinct(column) as u64).collect();
+        let known = TableStatistics { rows: atom.rows.len() as u64, distinct };
+        (atom.table.clone(), known)
+    });
+    Statistics { tables: tables.collect() }
+}
+
+/// Rows that the plan touches when all are loaded at once: stages first, then the rule. Stages count with all their
+/// bindings, although a stage may have fewer rows.
+fn cost(plan: &Plan, case: &Case, sizes: &Sizes) -> Result<f64> {
+    let atom_of: BTreeMap<&str, usize> =
+        case.atoms.iter().enumerate().map(|(at, atom)| (atom.table.as_str(), at)).collect();
+    let mut covers: BTreeMap<RelationId, u32> = BTreeMap::new();
+    for (at, relation) in plan.relations.iter().enumerate() {
+        if let Some(atom) = atom_of.get(relation.name.as_str()) {
+            covers.insert(RelationId(at as u32), 1 << atom);
+        }
+    }
+    let mut rules: Vec<&RulePlan> = plan.rules.iter().collect();
+    rules.sort_by_key(|rule| plan.relations[rule.head.0 as usize].level);
+    let mut total = 0.0;
+    for rule in rules {
+        let mut set = 0;
+        for atom in order(rule)? {
+            set |= covers.get(&rule.body.atoms[atom]).context("an atom of unknown rows")?;
+            total += sizes.of(set);
+        }
+        covers.insert(rule.head, set);
+    }
+    Ok(total)
+}
+
+/// The order in which a rule's atoms are looked at when everything is new.
+fn order(rule: &RulePlan) -> Result<Vec<usize>> {
+    let pipeline = rule.body.pipelines.get(rule.body.whole).context("a rule without pipelines")?;
+    let mut order = match pipeline.start {
+        Start::Row { atom, .. } => vec![atom],
+        Start::Once => Vec::new(),
+    };
+    order.extend(pipeline.steps.iter().filter_map(|step| match step {
+        Step::Probe(probe) => Some(probe.atom),
+        _ => None,
+    }));
+    ensure!(order.len() == rule.body.atoms.len(), "a pipeline that leaves atoms out");
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nlog_data::{Evaluator as _, Tables, Transaction, Value};
+
+    #[test]
+    fn planned_orders_are_bounded_by_the_best_and_the_worst() {
+        let cases = [generate::random(1, 4, 60), generate::like_ovn(1, 5)].concat();
+        for (case, ratios) in cases.iter().zip(ratios(&cases).expect("they compile")) {
+            assert!(
+                ratios.with_statistics >= 0.999 && ratios.without >= 0.999,
+                "{ratios:?}\n{}",
+                case.text()
+            );
+            assert!(ratios.written >= generate::BAD, "{ratios:?}\n{}", case.text());
+        }
+    }
+
+    #[test]
+    fn counted_rows_are_those_that_the_reference_derives() {
+        for case in generate::random(2, 3, 60) {
+            let program = engine::compile("join.nlog", &case.text()).expect("it compiles");
+            let schema = program.schema.clone();
+            let head = schema.find("joined").expect("the head");
+            let mut transaction = Transaction::default();
+            for atom in &case.atoms {
+                let table = schema.find(&atom.table).expect("declared");
+                let rows =
+                    atom.rows.iter().map(|row| row.iter().map(|n| Value::Int(i64::from(*n))).collect());
+                transaction.insert.insert(table, rows.collect());
+            }
+            let mut reference = nlog_reference::Reference::new(program, Tables::Outputs);
+            let delta = reference.commit(&transaction).expect("it is accepted").delta;
+            let rows = delta.tables.get(&head).map_or(0, |delta| delta.insert.len());
+            let all = (1 << case.atoms.len()) - 1;
+            assert_eq!(rows, Sizes::new(&case.atoms).of(all) as usize, "{}", case.text());
+        }
+    }
+}
