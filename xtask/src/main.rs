@@ -35,12 +35,15 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// The nightly size of what is random: programs and histories in dataflow and reference, in a release build
+    /// The nightly size of what is random: programs and histories in every engine and the reference, and a long life
+    /// with ever new names, in a release build
     Soak {
-        /// How many programs with their histories
         /// How many programs with their histories; of fifty, one says nothing that compiles
         #[arg(long, default_value_t = 10_500)]
         cases: u64,
+        /// How many transactions the long life has
+        #[arg(long, default_value_t = 1_000_000)]
+        transactions: u64,
     },
     /// Speed and memory, ours and the baselines side by side, in a release build
     Bench {
@@ -91,9 +94,13 @@ fn run(task: Task) -> Result<()> {
             }
             result
         }
-        Task::Soak { cases } => {
-            let soak = ["test", "--release", "--package", "nlog-dataflow", "--test", "random"];
-            cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some(("NLOG_CASES", &cases.to_string())))
+        Task::Soak { cases, transactions } => {
+            let soak = |test, variable, size: u64| {
+                let soak = ["test", "--release", "--package", "nlog-dataflow", "--test", test];
+                cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some((variable, &size.to_string())))
+            };
+            soak("random", "NLOG_CASES", cases)?;
+            soak("soak", "NLOG_TRANSACTIONS", transactions)
         }
         Task::Bench { arguments } => bench(&arguments),
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nlog::program::{Expr, HeadTerm};
 use nlog_data::{CommitError, Evaluator, Function, Results, Tables, Transaction, Value, function};
 use nlog_dataflow::{Dataflow, Options};
-use support::compile;
+use support::{compile, resident_kib};
 
 /// Both tests look at the whole process.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -80,12 +80,6 @@ fn a_worker_that_panics_is_an_error_and_ends() {
         assert!(Instant::now() < deadline, "{} threads are left", worker_threads());
         std::thread::yield_now();
     }
-}
-
-fn resident_kib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
-    let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("a process is somewhere");
-    line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
 }
 
 /// Old times are compacted: rows that come and go leave nothing behind.

@@ -55,6 +55,13 @@ pub(crate) fn seeds(usually: u64) -> std::ops::Range<u64> {
     }
 }
 
+/// How much memory the process has, in KiB.
+pub(crate) fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
+    let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("a process is somewhere");
+    line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
+}
+
 /// Compiles a program that is right.
 pub(crate) fn compile(text: &str) -> Arc<Program> {
     let compilation = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)]));
