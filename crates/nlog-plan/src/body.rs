@@ -41,6 +41,8 @@ pub(crate) struct Atom {
     pub(crate) row: Option<Variables>,
     /// The variables of its declared key, if it has one and each column of it is a variable or a constant.
     pub(crate) key: Option<Variables>,
+    /// What else is known of it.
+    pub(crate) dependencies: Vec<Dependency>,
 }
 
 /// Anything but an atom.
@@ -127,15 +129,20 @@ impl Body {
         for atom in atoms {
             let atom = &self.atoms[atom];
             knowledge.rows.push(atom.row.clone());
+            knowledge.dependencies.extend_from_slice(&atom.dependencies);
             if let Some(row) = &atom.row {
                 knowledge.dependencies.push(Dependency { from: row.clone(), to: atom.variables.clone() });
             }
         }
         for item in &self.items {
             match &item.what {
-                What::Let { variable, .. } => {
+                What::Let { variable, expr } => {
                     let to = [*variable].into();
                     knowledge.dependencies.push(Dependency { from: item.uses.clone(), to });
+                    if let Expr::Variable(other) = expr {
+                        let (from, to) = ([*variable].into(), [*other].into());
+                        knowledge.dependencies.push(Dependency { from, to });
+                    }
                 }
                 What::Filter(expr) => {
                     for (variable, other) in equations(expr) {
@@ -147,6 +154,18 @@ impl Body {
             }
         }
         knowledge
+    }
+
+    /// The body with the expression that can fail in place of the equation that is this item: of its two sides the
+    /// other one is a variable of an atom. So it can be looked at before the variable is bound.
+    pub(crate) fn with_failing_side(&self, item: usize) -> Body {
+        let mut body = self.clone();
+        if let What::Filter(expr) = &self.items[item].what
+            && let Some((_, side)) = equations(expr).into_iter().find(|(_, side)| may_fail(side))
+        {
+            body.items[item] = Item::new(What::Filter(side.clone()));
+        }
+        body
     }
 
     /// Whether no row of the head can come from two bindings.
@@ -223,6 +242,7 @@ impl Atom {
             variables: Variables::new(),
             row: None,
             key: None,
+            dependencies: Vec::new(),
         };
         for (column, term) in terms.iter().enumerate() {
             match term {

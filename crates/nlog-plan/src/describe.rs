@@ -214,14 +214,14 @@ impl Plan {
     fn describe_joins(&self, joins: &Joins, whole: Option<usize>) -> Vec<PipelineDescription> {
         let describe = |(at, pipeline): (usize, &Pipeline)| {
             let mut words = Words { plan: self, joins, names: Vec::new() };
-            let (begins, rows) = words.begin(&pipeline.start);
+            let begins = words.begin(&pipeline.start);
             let steps = pipeline.steps.iter().map(|step| words.step(step)).collect();
             let instead = pipeline
                 .second
                 .map(|second| InsteadDescription { atom: words.atom(second.atom), cost: second.cost });
             PipelineDescription {
                 begins,
-                rows,
+                rows: pipeline.rows,
                 cost: pipeline.cost,
                 whole: whole == Some(at),
                 steps,
@@ -300,14 +300,14 @@ impl Words<'_> {
         if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
     }
 
-    fn begin(&mut self, start: &Start) -> (String, f64) {
-        let Start::Row { atom, select, columns, names } = start else { return ("once".to_owned(), 1.0) };
+    fn begin(&mut self, start: &Start) -> String {
+        let Start::Row { atom, select, columns, names } = start else { return "once".to_owned() };
         let relation = self.plan.relation(self.joins.atoms[*atom]);
         let mut read: Vec<String> =
             select.iter().map(|selection| selection_text(selection, relation)).collect();
         read.extend(columns.iter().zip(names).map(|(column, name)| called(&relation.columns[*column], name)));
         self.names.clone_from(names);
-        (format!("{}({})", self.atom(*atom), read.join(", ")), relation.rows)
+        format!("{}({})", self.atom(*atom), read.join(", "))
     }
 
     fn step(&mut self, step: &Step) -> StepDescription {
@@ -358,10 +358,11 @@ impl Words<'_> {
         let because = if is_key {
             "its key is bound: at most 1 row".to_owned()
         } else if index.key.is_empty() {
-            format!("nothing connects it: all {} rows", figure(index.fan_out))
+            format!("nothing connects it: all of {}", rows(index.fan_out))
         } else {
             let names: Vec<&str> = index.key.iter().map(|at| column(*at).as_str()).collect();
-            format!("{} is bound: {} rows each", names.join(", "), figure(index.fan_out))
+            let verb = if names.len() == 1 { "is" } else { "are" };
+            format!("{} {verb} bound: {} each", names.join(", "), rows(index.fan_out))
         };
         let does = format!("{}({}){gives}", self.atom(probe.atom), found.join(", "));
         StepDescription { does, index: None, bindings: None, because: Some(because) }
@@ -464,6 +465,11 @@ fn figure(figure: f64) -> String {
     text
 }
 
+fn rows(count: f64) -> String {
+    let text = figure(count);
+    if text == "1" { "1 row".to_owned() } else { format!("{text} rows") }
+}
+
 impl fmt::Display for IndexId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "i{}", self.0)
@@ -501,14 +507,13 @@ impl fmt::Display for Text<'_> {
             let stage = if rule.stage { ", a stage" } else { "" };
             writeln!(f, "{} ({}{stage})", rule.head, rule.place)?;
             for pipeline in &rule.pipelines {
-                self.pipeline(f, pipeline)?;
+                self.pipeline(f, "from", pipeline)?;
             }
             if let Some(groups) = &rule.groups {
                 writeln!(f, "  groups become {groups}")?;
             }
             for pipeline in &rule.failures {
-                f.write_str("  failures:\n")?;
-                self.pipeline(f, pipeline)?;
+                self.pipeline(f, "failures, from", pipeline)?;
             }
         }
         section(f, "indexes", indexes, |f, index| {
@@ -529,23 +534,28 @@ impl fmt::Display for Text<'_> {
             )
         })?;
         section(f, "relations", relations, |f, relation| {
-            let RelationDescription { name, keep, level, rows, counted } = relation;
+            let RelationDescription { name, keep, level, rows: count, counted } = relation;
             if keep == "not computed" {
                 return writeln!(f, "  {name}: {keep}");
             }
             let about = if *counted { "" } else { "about " };
-            writeln!(f, "  {name}: {keep}, level {level}, {about}{} rows", figure(*rows))
+            writeln!(f, "  {name}: {keep}, level {level}, {about}{}", rows(*count))
         })?;
         section(f, "warnings", warnings, |f, warning| writeln!(f, "  {warning}"))
     }
 }
 
 impl Text<'_> {
-    fn pipeline(&self, f: &mut fmt::Formatter<'_>, pipeline: &PipelineDescription) -> fmt::Result {
-        let PipelineDescription { begins, rows, cost, whole, steps, end, instead } = pipeline;
+    fn pipeline(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        from: &str,
+        pipeline: &PipelineDescription,
+    ) -> fmt::Result {
+        let PipelineDescription { begins, rows: count, cost, whole, steps, end, instead } = pipeline;
         let whole = if *whole { "; all rows this way" } else { "" };
         let cost = figure(*cost);
-        writeln!(f, "  from {begins}: {} rows, {cost} touched{whole}", figure(*rows))?;
+        writeln!(f, "  {from} {begins}: {}, {cost} touched{whole}", rows(*count))?;
         for step in steps {
             write!(f, "    {}", step.does)?;
             if let (Some(index), Some(bindings)) = (&step.index, step.bindings) {

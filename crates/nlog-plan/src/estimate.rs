@@ -16,6 +16,8 @@ pub(crate) struct Estimate {
     pub(crate) rows: f64,
     /// By column, how many different values there are.
     pub(crate) distinct: Vec<f64>,
+    /// Whether that has been counted, or follows from what has been.
+    pub(crate) counted: bool,
 }
 
 impl Estimate {
@@ -25,7 +27,7 @@ impl Estimate {
         let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
         let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
         let distinct = (0..table.columns.len()).map(thought).collect();
-        Estimate { rows: ROWS, distinct }.corrected(table, known)
+        Estimate { rows: ROWS, distinct, counted: false }.corrected(table, known)
     }
 
     /// With what is known of the table in place of what was thought.
@@ -33,6 +35,7 @@ impl Estimate {
         let Some(known) = known.and_then(|known| known.tables.get(&table.name)) else { return self };
         let thought_rows = self.rows.max(1.0);
         self.rows = known.rows as f64;
+        self.counted = true;
         for (column, distinct) in self.distinct.iter_mut().enumerate() {
             *distinct = match known.distinct.get(column) {
                 Some(known) => *known as f64,
@@ -53,6 +56,7 @@ impl Estimate {
     /// Of rows that one rule and others derive.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;
+        self.counted &= other.counted;
         for (distinct, other) in self.distinct.iter_mut().zip(&other.distinct) {
             *distinct = distinct.max(*other);
         }

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use nlog::program::{HeadTerm, VariableId};
 use nlog_data::RuleId;
 
-use crate::analysis::variables_of;
 use crate::body::Body;
-use crate::dependency::Variables;
 use crate::draft::{Aim, Draft};
 use crate::estimate::Estimate;
 use crate::indexes::Indexes;
 use crate::lower::{Lowering, output};
 use crate::order::{Order, Search, cheapest};
+use crate::pinned::{Orders, PinnedOrders};
 use crate::query::{Joins, RelationId, RulePlan};
 
 /// Plans rules over relations of which this is thought.
@@ -23,23 +21,41 @@ pub(crate) struct RulePlanner<'a> {
 }
 
 impl RulePlanner<'_> {
-    /// The plan of a body, and what is thought of the rows that it gives.
-    pub(crate) fn plan(&mut self, rule: RuleId, head: RelationId, body: &Body) -> (RulePlan, Estimate) {
-        let search = Search::new(body, Aim::Main, self.estimates);
-        let orders = search.all();
+    /// The plan of a body. `pinned`: orders to take in place of the cheapest.
+    pub(crate) fn plan(
+        &mut self,
+        rule: RuleId,
+        head: RelationId,
+        body: &Body,
+        pinned: Option<&PinnedOrders>,
+    ) -> RulePlan {
+        let orders = self.orders(body, Aim::Main, pinned.map(|pinned| &pinned.body));
         let drafts: Vec<Draft> =
             orders.iter().map(|order| Draft::new(body, Aim::Main, &order.atoms)).collect();
         let followed: BTreeSet<usize> = drafts.iter().flat_map(|draft| draft.unseen(body)).collect();
-        let main = self.joins(body, Aim::Main, &followed, &orders, &drafts);
-        let failures = followed.iter().map(|item| {
+        let main =
+            self.joins(body, Aim::Main, &followed, &orders, &drafts, pinned.map(|pinned| &pinned.body));
+        let failures = followed.iter().enumerate().map(|(at, item)| {
             let aim = Aim::Failure(*item);
-            let orders = Search::new(body, aim, self.estimates).all();
+            let body = &body.with_failing_side(*item);
+            let pinned = pinned.and_then(|pinned| pinned.failures.get(at));
+            let orders = self.orders(body, aim, pinned);
             let drafts: Vec<Draft> = orders.iter().map(|order| Draft::new(body, aim, &order.atoms)).collect();
-            self.joins(body, aim, &followed, &orders, &drafts)
+            self.joins(body, aim, &followed, &orders, &drafts, pinned)
         });
         let failures = failures.collect();
-        let estimate = estimate(&search, body);
-        (RulePlan { rule, head, body: main, output: output(body), failures }, estimate)
+        RulePlan { rule, head, body: main, output: output(body), failures, stages: Vec::new() }
+    }
+
+    /// An order for each atom to begin with.
+    fn orders(&self, body: &Body, aim: Aim, pinned: Option<&Orders>) -> Vec<Order> {
+        let search = Search::new(body, aim, self.estimates);
+        match pinned {
+            Some(pinned) if pinned.fit(body.atoms.len()) => {
+                pinned.atoms.iter().map(|order| search.along(order)).collect()
+            }
+            _ => search.all(),
+        }
     }
 
     fn joins(
@@ -49,6 +65,7 @@ impl RulePlanner<'_> {
         followed: &BTreeSet<usize>,
         orders: &[Order],
         drafts: &[Draft],
+        pinned: Option<&Orders>,
     ) -> Joins {
         let lowering = Lowering { body, aim, followed };
         let atoms = body.atoms.iter().map(|atom| atom.relation).collect();
@@ -58,29 +75,10 @@ impl RulePlanner<'_> {
             let pipeline = lowering.pipeline(&draft, &order, self.indexes);
             return Joins { atoms, pipelines: vec![pipeline], whole: 0 };
         }
-        let whole = cheapest(orders);
+        let pinned = pinned.filter(|pinned| pinned.fit(body.atoms.len()));
+        let whole = pinned.map_or_else(|| cheapest(orders), |pinned| pinned.whole);
         let pipelines = orders.iter().zip(drafts);
         let pipelines = pipelines.map(|(order, draft)| lowering.pipeline(draft, order, self.indexes));
         Joins { atoms, pipelines: pipelines.collect(), whole }
     }
-}
-
-/// What is thought of the rows that a body gives.
-pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
-    let orders = search.all();
-    let count = match orders.get(cheapest(&orders)) {
-        Some(order) => order.count,
-        None => search.along(&[]).count,
-    };
-    let different = |variables: Variables| {
-        let variables: Vec<VariableId> = variables.into_iter().collect();
-        search.model.different(body, &variables, count)
-    };
-    let grouped = body.is_grouped();
-    let rows = if !grouped && body.is_unique() { count } else { different(body.determining()) };
-    let distinct = body.terms.iter().map(|term| match term {
-        HeadTerm::Value(expr) => different(variables_of(expr)),
-        HeadTerm::Aggregate { .. } => rows,
-    });
-    Estimate { rows, distinct: distinct.collect() }.bounded()
 }

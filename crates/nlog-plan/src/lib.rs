@@ -18,42 +18,52 @@
 //! ```
 //!
 //! In reading order: [`query`] and [`plan`] (the data), `analysis` and `body` (what a rule's body says), `dependency`
-//! (functional dependencies from declared keys), `model` and `estimate` (what joining costs), `order`, `joins` (one rule),
-//! `lower` (orders to pipelines), `indexes` (what rules share), `program` (all rules), [`describe`].
+//! (functional dependencies from declared keys), [`statistics`](Statistics), `estimate` and `model` (what joining finds and
+//! costs), `order` (which atom when), `draft` and `lower` (orders to pipelines), `joins` (one rule), `indexes` (what rules
+//! share), `tables` (whose keys hold, which are needed), `cost`, `inline` and `stage` (what stands in the place of what),
+//! `program` (all rules), [`pinned`](Pinned), [`describe`].
 //!
 //! How a rule becomes a plan:
 //!
-//! - A body is a chain of joins, greedily ordered: the atom with constants first, then connected atoms, those whose
-//!   declared key is bound before others; products only where the body has nothing else.
-//! - An atom that is only a lookup of another one (its key is among the other's variables) is joined to that one
-//!   first, so that what the lookup finds is computed once per row and not once per pair.
+//! - For each atom of its body there is a pipeline that begins with changed rows of that atom and probes indexes of the
+//!   others, in the order that touches the fewest rows by estimates from statistics, declared keys and defaults.
 //! - Filters and functions run as soon as their variables are bound; columns are dropped as soon as nothing needs
-//!   them, on both sides of every join.
-//! - An equation between a variable and an expression is a join key. If the expression can fail, the bindings for
-//!   which it does are followed by a plan of their own ([`query::RulePlan::failures`]), which looks for the rest of the body
-//!   without that equation: so the failure counts exactly for bindings that satisfy everything else.
+//!   them; indexes have the columns that somebody takes from them.
+//! - An equation between a variable and an expression gives keys to probe by. If the expression can fail, the bindings
+//!   for which it does are followed by pipelines of their own ([`query::RulePlan::failures`]), which look for the rest of
+//!   the body without that equation: so the failure counts exactly for bindings that satisfy everything else.
 //! - A failed value takes the place of the value that it has not become and travels with the binding to the head.
 //!   Where its column is dropped, or where a filter failed, the binding remembers it.
+//! - A part of a body of which fewer columns are needed than tell its bindings apart can become a *stage*, a relation
+//!   of its own that is made distinct, so that duplicates go early and the head needs no counts.
+//! - An internal table that one atom alone reads can be *inlined*: its rule stands in the place of that atom.
 //!
-//! Left out on purpose: statistics, and everything about how operators work.
+//! Left out on purpose: taking statistics, orders that join two joins with each other (bushy ones) but for stages, and
+//! everything about how operators work.
 #![forbid(unsafe_code)]
 
 mod analysis;
 mod body;
+mod cost;
 mod dependency;
 pub mod describe;
 mod draft;
 mod estimate;
 mod indexes;
+mod inline;
 mod joins;
 mod lower;
 mod model;
 mod order;
+mod pinned;
 pub mod plan;
 mod program;
 pub mod query;
+mod stage;
 mod statistics;
+mod tables;
 
+pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};
 pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
 pub use statistics::{Statistics, TableStatistics};

@@ -73,7 +73,8 @@ impl Lowering<'_> {
         }
         let end = if self.aim == Aim::Main { self.end(&slots) } else { End::Failure };
         let second = order.second.map(|(atom, cost)| Alternative { atom, cost });
-        Pipeline { start, steps, end, may_fail: self.may_fail(draft), cost: order.cost, second }
+        let Order { rows, cost, .. } = *order;
+        Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second }
     }
 
     /// Whether a binding of the pipeline can carry a failure before its head is made.

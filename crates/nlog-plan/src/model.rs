@@ -26,6 +26,9 @@ pub(crate) const LOOKUP: f64 = 1.0;
 /// What a function with many results is thought to give.
 const GENERATED: f64 = 4.0;
 
+/// How many rows of a table of which nothing has been counted a product is thought to find at least.
+pub(crate) const UNKNOWN: f64 = 32.0;
+
 /// The part of bindings for which an order between two values holds.
 const ORDERED: f64 = 1.0 / 3.0;
 
@@ -49,10 +52,20 @@ pub(crate) struct AtomModel {
     /// How many rows fit the atom by itself.
     pub(crate) selected: f64,
     variables: Mask,
-    /// By variable of the atom, how many values its column has.
-    columns: Vec<(usize, f64)>,
+    columns: Vec<ColumnModel>,
     /// The variables by which one row at most is found.
     key: Option<Mask>,
+    /// Whether its rows have been counted.
+    pub(crate) counted: bool,
+}
+
+/// A column in which a variable stands.
+#[derive(Debug)]
+struct ColumnModel {
+    column: usize,
+    variable: usize,
+    /// How many values it has.
+    distinct: f64,
 }
 
 #[derive(Debug)]
@@ -81,8 +94,14 @@ pub(crate) struct Bindings {
 pub(crate) struct Found {
     /// Rows for each binding, before items are applied to them.
     pub(crate) fan_out: f64,
+    /// The columns by which they are found, as a set; those beyond the 64th are in none.
+    pub(crate) by: u64,
     /// Whether nothing of the atom was known.
     pub(crate) is_product: bool,
+    /// Whether the atom's rows have been counted.
+    pub(crate) counted: bool,
+    /// The equations that gave values of those.
+    used: Mask,
 }
 
 impl Model {
@@ -99,10 +118,11 @@ impl Model {
                 let estimate = &estimates[atom.relation.0 as usize];
                 let selected = selected(estimate, &atom.select);
                 let columns = atom.columns.iter().filter_map(|(column, variable)| {
-                    Some((*numbers.get(variable)?, estimate.distinct[*column].min(selected.max(1.0))))
+                    let distinct = estimate.distinct[*column].min(selected.max(1.0));
+                    Some(ColumnModel { column: *column, variable: *numbers.get(variable)?, distinct })
                 });
-                let columns: Vec<(usize, f64)> = columns.collect();
-                for (variable, distinct) in &columns {
+                let columns: Vec<ColumnModel> = columns.collect();
+                for ColumnModel { variable, distinct, .. } in &columns {
                     values[*variable] = values[*variable].min(*distinct);
                 }
                 AtomModel {
@@ -110,6 +130,7 @@ impl Model {
                     variables: mask(&mut atom.variables.iter().copied()),
                     columns,
                     key: atom.key.as_ref().map(|key| mask(&mut key.iter().copied())),
+                    counted: estimate.counted,
                 }
             })
             .collect();
@@ -153,25 +174,26 @@ impl Model {
 
     /// How many rows of the atom are found for each binding, and the bindings that they become.
     pub(crate) fn join(&self, bindings: &Bindings, atom: usize) -> (Bindings, Found) {
-        let (fan_out, used, is_product) = self.fan_out(bindings, atom);
+        let found = self.find(bindings, atom);
         let mut joined = bindings.clone();
-        joined.applied |= used;
+        joined.applied |= found.used;
         joined.bound |= self.atoms[atom].variables;
-        joined.count *= fan_out;
-        for (variable, distinct) in &self.atoms[atom].columns {
+        joined.count *= found.fan_out;
+        for ColumnModel { variable, distinct, .. } in &self.atoms[atom].columns {
             joined.values[*variable] = joined.values[*variable].min(*distinct);
         }
         self.apply(&mut joined);
-        (joined, Found { fan_out, is_product })
+        (joined, found)
     }
 
-    /// How many rows of the atom are found for each binding, by which equations, and whether by nothing at all.
-    fn fan_out(&self, bindings: &Bindings, atom: usize) -> (f64, Mask, bool) {
-        let AtomModel { selected, columns, key, .. } = &self.atoms[atom];
+    /// What the atom gives for a binding.
+    fn find(&self, bindings: &Bindings, atom: usize) -> Found {
+        let AtomModel { selected, columns, key, counted, .. } = &self.atoms[atom];
         let mut used = 0;
-        let mut by: Mask = 0;
+        let (mut by, mut bound): (u64, Mask) = (0, 0);
         let (mut here, mut there) = (1.0, 1.0);
-        for (variable, distinct) in columns {
+        let mut is_product = !columns.is_empty();
+        for ColumnModel { column, variable, distinct } in columns {
             let of_variable = bit(Some(*variable)).unwrap_or(0);
             let values = if bindings.bound & of_variable != 0 {
                 bindings.values[*variable]
@@ -181,17 +203,33 @@ impl Model {
             } else {
                 continue;
             };
-            by |= of_variable;
+            bound |= of_variable;
+            by |= 1_u64.checked_shl(*column as u32).unwrap_or(0);
+            is_product = false;
             here *= values.min(bindings.count.max(1.0));
             there *= *distinct;
         }
-        if by == 0 {
+        if is_product || columns.is_empty() {
             let is_one = *key == Some(0);
-            return (if is_one { selected.min(1.0) } else { *selected }, 0, !columns.is_empty() && !is_one);
+            let fan_out = if is_one { selected.min(1.0) } else { *selected };
+            return Found { fan_out, by, is_product: is_product && !is_one, counted: *counted, used };
         }
         let fan_out = selected / here.min(bindings.count).max(there.min(*selected)).max(1.0);
-        let is_lookup = key.is_some_and(|key| key & !by == 0);
-        (if is_lookup { fan_out.min(1.0) } else { fan_out }, used, false)
+        let is_lookup = key.is_some_and(|key| key & !bound == 0);
+        let fan_out = match (is_lookup, counted) {
+            (false, _) => fan_out,
+            (true, true) => fan_out.min(1.0),
+            // Keys are mostly there for others to refer to; what else has to fit, may not.
+            (true, false) => {
+                let fits = |column: &ColumnModel| {
+                    let of_variable = bit(Some(column.variable)).unwrap_or(0);
+                    let is_more = of_variable & bound != 0 && key.is_some_and(|key| key & of_variable == 0);
+                    if is_more { 1.0 / column.distinct } else { 1.0 }
+                };
+                selected.min(1.0) * columns.iter().map(fits).product::<f64>()
+            }
+        };
+        Found { fan_out, by, is_product: false, counted: *counted, used }
     }
 
     /// An item that gives the variable's value, and how many values that are.

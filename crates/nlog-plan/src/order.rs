@@ -3,14 +3,27 @@
 //! For each atom to begin with, the cheapest order of the others one by one (a left-deep plan) is found by dynamic
 //! programming over sets of atoms, as Selinger and others do (SIGMOD 1979), here from the whole set down: what is left
 //! to pay from a set on does not depend on where it began, so one table serves all beginnings.
+//!
+//! An order that is hardly dearer is taken in its stead if it makes do with the indexes that the rule's other pipelines
+//! probe anyway.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 
 use crate::body::Body;
+use crate::cost::INDEXED;
 use crate::draft::Aim;
 use crate::estimate::Estimate;
-use crate::model::{Bindings, LOOKUP, Model};
+use crate::model::{Bindings, Found, LOOKUP, Model, UNKNOWN};
 
 /// The most atoms for which all orders are compared; beyond, each next one is what finds the fewest rows.
-const EXHAUSTIVE: usize = 12;
+pub(crate) const EXHAUSTIVE: usize = 12;
+
+/// The most atoms for which indexes are spared.
+const SPARING: usize = 9;
+
+/// How many times dearer than the cheapest an order can be that spares indexes.
+const HARDLY_DEARER: f64 = 1.5;
 
 /// How many times dearer a product has to be thought than it seems: an estimate that is wrong makes it far worse than
 /// a lookup.
@@ -24,6 +37,8 @@ const EQUAL: f64 = 1e-9;
 pub(crate) struct Search {
     pub(crate) model: Model,
     atoms: usize,
+    /// By atom, the first one of the same rows: they can share indexes.
+    alike: Vec<usize>,
     /// By set of atoms; empty if there are too many atoms.
     sets: Vec<Set>,
 }
@@ -33,21 +48,39 @@ pub(crate) struct Search {
 struct Set {
     /// How many bindings it has.
     count: f64,
-    /// By atom that is not in it, how many rows are found for each binding, and what that costs.
-    found: Vec<(f64, f64)>,
-    /// What joining all other atoms costs at least.
-    rest: f64,
+    /// By atom that is not in it: what joining it comes to.
+    ways: Vec<Way>,
+}
+
+/// From a set of atoms to one more.
+#[derive(Debug, Clone, Copy, Default)]
+struct Way {
+    fan_out: f64,
+    cost: f64,
+    /// The columns by which rows are found.
+    by: u64,
+}
+
+/// From a set of atoms to all.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rest {
+    /// What it costs at least.
+    cost: f64,
     /// The atom to join next, and the second choice with its cost.
     next: usize,
     second: Option<(usize, f64)>,
 }
 
+/// An index: the first atom of its rows, and the columns by which they are found.
+type Known = BTreeSet<(usize, u64)>;
+
 /// An order, and what it is thought to cost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Order {
     pub(crate) atoms: Vec<usize>,
-    /// After each probe how many rows it finds for a binding, and how many bindings there are then for each row that
-    /// the order begins with.
+    /// How many rows it begins with.
+    pub(crate) rows: f64,
+    /// By probe.
     pub(crate) expected: Vec<Expected>,
     /// How many rows are touched if it begins with all rows of its first atom.
     pub(crate) cost: f64,
@@ -60,7 +93,9 @@ pub(crate) struct Order {
 /// What a probe is thought to find.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Expected {
+    /// Rows for each binding.
     pub(crate) fan_out: f64,
+    /// How many bindings there are then for each row that the order begins with.
     pub(crate) bindings: f64,
 }
 
@@ -68,10 +103,14 @@ impl Search {
     pub(crate) fn new(body: &Body, aim: Aim, estimates: &[Estimate]) -> Self {
         let model = Model::new(body, aim, estimates);
         let atoms = body.atoms.len();
-        let mut search = Search { model, atoms, sets: Vec::new() };
+        let is_alike = |at: usize, other: usize| {
+            let (one, other) = (&body.atoms[at], &body.atoms[other]);
+            one.relation == other.relation && one.select == other.select
+        };
+        let alike = (0..atoms).map(|at| (0..at).find(|other| is_alike(at, *other)).unwrap_or(at));
+        let mut search = Search { model, atoms, alike: alike.collect(), sets: Vec::new() };
         if atoms <= EXHAUSTIVE {
             search.count();
-            search.compare();
         }
         search
     }
@@ -83,89 +122,120 @@ impl Search {
         for set in 0..all.len() {
             // Smaller sets have smaller numbers, so all ways to come here have been gone.
             let Some(bindings) = all[set].take() else { continue };
-            let mut found = vec![(0.0, 0.0); self.atoms];
+            let mut ways = vec![Way::default(); self.atoms];
             for atom in (0..self.atoms).filter(|atom| set & (1 << atom) == 0) {
-                let (joined, step) = self.model.join(&bindings, atom);
-                let touched = if set != 0 && step.is_product { PRODUCT } else { 1.0 } * step.fan_out;
-                let lookup = if set == 0 { 0.0 } else { LOOKUP };
-                found[atom] = (step.fan_out, bindings.count * (lookup + touched));
+                let (joined, found) = self.model.join(&bindings, atom);
+                ways[atom] = Way::new(&bindings, &found, set == 0);
                 let with = &mut all[set | 1 << atom];
                 if with.as_ref().is_none_or(|known| joined.count < known.count) {
                     *with = Some(joined);
                 }
             }
-            let count = bindings.count;
-            self.sets.push(Set { count, found, rest: 0.0, next: 0, second: None });
+            self.sets.push(Set { count: bindings.count, ways });
         }
     }
 
-    /// From each set the cheapest way to all atoms.
-    fn compare(&mut self) {
+    /// From each set the cheapest way to all atoms, if indexes that are not known are paid for (`None`: they are not).
+    fn compare(&self, known: Option<&Known>) -> Vec<Rest> {
         let full = self.sets.len() - 1;
+        let mut rests = vec![Rest::default(); self.sets.len()];
         for set in (0..full).rev() {
-            let mut ways: Vec<(usize, f64)> = (0..self.atoms)
-                .filter(|atom| set & (1 << atom) == 0)
-                .map(|atom| (atom, self.sets[set].found[atom].1 + self.sets[set | 1 << atom].rest))
-                .collect();
-            // A stable sort: of equals the first in the body.
-            ways.sort_by(
-                |(_, a), (_, b)| if is_equal(*a, *b) { std::cmp::Ordering::Equal } else { a.total_cmp(b) },
-            );
-            let set = &mut self.sets[set];
-            (set.next, set.rest) = ways[0];
-            set.second = ways.get(1).copied();
+            let mut rest: Option<Rest> = None;
+            for atom in (0..self.atoms).filter(|atom| set & (1 << atom) == 0) {
+                let way = &self.sets[set].ways[atom];
+                let index = match known {
+                    Some(known) if set != 0 && !known.contains(&(self.alike[atom], way.by)) => {
+                        INDEXED * self.model.atoms[atom].selected
+                    }
+                    _ => 0.0,
+                };
+                let cost = way.cost + index + rests[set | 1 << atom].cost;
+                rest = Some(match rest {
+                    None => Rest { cost, next: atom, second: None },
+                    Some(best) if compare(cost, best.cost) == Ordering::Less => {
+                        Rest { cost, next: atom, second: Some((best.next, best.cost)) }
+                    }
+                    Some(best) if best.second.is_none_or(|(_, second)| cost < second) => {
+                        Rest { second: Some((atom, cost)), ..best }
+                    }
+                    Some(best) => best,
+                });
+            }
+            rests[set] = rest.unwrap_or_default();
         }
+        rests
     }
 
-    /// The cheapest order that begins with this atom.
-    pub(crate) fn from(&self, start: usize) -> Order {
+    /// For each atom to begin with an order; none if there are no atoms.
+    pub(crate) fn all(&self) -> Vec<Order> {
         if self.sets.is_empty() {
-            return self.greedy(start);
+            return (0..self.atoms).map(|start| self.greedy(start)).collect();
         }
+        let rests = self.compare(None);
+        let free: Vec<Order> = (0..self.atoms).map(|start| self.follow(&rests, start)).collect();
+        if self.atoms <= SPARING { self.spare(free) } else { free }
+    }
+
+    /// Orders that probe as few indexes as they can, of those that are hardly dearer than these.
+    fn spare(&self, mut orders: Vec<Order>) -> Vec<Order> {
+        let mut known = Known::new();
+        let mut left: Vec<usize> = (0..self.atoms).collect();
+        while !left.is_empty() {
+            let rests = self.compare(Some(&known));
+            let cost = |start: usize| self.sets[0].ways[start].cost + rests[1 << start].cost;
+            let next = (0..left.len()).min_by(|a, b| compare(cost(left[*a]), cost(left[*b])));
+            let start = left.remove(next.unwrap_or_default());
+            let sparing = self.follow(&rests, start);
+            if sparing.cost <= orders[start].cost * HARDLY_DEARER {
+                orders[start] = Order { second: orders[start].second, ..sparing };
+            }
+            let mut set = 1 << start;
+            for atom in &orders[start].atoms[1..] {
+                known.insert((self.alike[*atom], self.sets[set].ways[*atom].by));
+                set |= 1 << atom;
+            }
+        }
+        orders
+    }
+
+    fn follow(&self, rests: &[Rest], start: usize) -> Order {
         let mut atoms = vec![start];
         let mut set = 1 << start;
         while set + 1 < self.sets.len() {
-            let next = self.sets[set].next;
+            let next = rests[set].next;
             atoms.push(next);
             set |= 1 << next;
         }
-        let second = self.sets[1 << start].second;
-        let begin = self.sets[0].found[start].1;
-        let order = self.along(&atoms);
-        Order { second: second.map(|(atom, rest)| (atom, begin + rest)), ..order }
+        let begin = self.sets[0].ways[start].cost;
+        let second = rests[1 << start].second.map(|(atom, rest)| (atom, begin + rest));
+        Order { second, ..self.along(&atoms) }
     }
 
     /// This order.
     pub(crate) fn along(&self, atoms: &[usize]) -> Order {
+        let atoms = atoms.to_vec();
         let Some((first, rest)) = atoms.split_first() else {
             let count = self.model.once().count;
-            return Order { atoms: Vec::new(), expected: Vec::new(), cost: 1.0, count, second: None };
+            return Order { atoms, rows: 1.0, expected: Vec::new(), cost: 1.0, count, second: None };
         };
         let rows = self.model.atoms[*first].selected;
-        let mut order =
-            Order { atoms: atoms.to_vec(), expected: Vec::new(), cost: rows, count: rows, second: None };
-        if self.sets.is_empty() {
-            let mut bindings = self.model.join(&self.model.once(), *first).0;
-            for atom in rest {
-                let (joined, found) = self.model.join(&bindings, *atom);
-                order.add(rows, bindings.count, found.fan_out, found.is_product);
-                bindings = joined;
-            }
-            order.count = bindings.count;
-            return order;
-        }
-        let mut set = 1 << first;
+        let mut expected = Vec::with_capacity(rest.len());
+        let (mut cost, mut set) = (rows, 1_usize.checked_shl(*first as u32).unwrap_or(0));
+        let mut bindings = self.model.join(&self.model.once(), *first).0;
         for atom in rest {
-            let Set { count, found, .. } = &self.sets[set];
-            let (fan_out, cost) = found[*atom];
-            order.cost += cost;
-            order
-                .expected
-                .push(Expected { fan_out, bindings: count * fan_out / rows.max(f64::MIN_POSITIVE) });
-            set |= 1 << atom;
+            let (joined, found) = self.model.join(&bindings, *atom);
+            let (count, way) = match self.sets.get(set) {
+                Some(known) => (known.count, known.ways[*atom]),
+                None => (bindings.count, Way::new(&bindings, &found, false)),
+            };
+            cost += way.cost;
+            let bindings_then = count * way.fan_out / rows.max(f64::MIN_POSITIVE);
+            expected.push(Expected { fan_out: way.fan_out, bindings: bindings_then });
+            set |= 1_usize.checked_shl(*atom as u32).unwrap_or(0);
+            bindings = joined;
         }
-        order.count = self.sets[set].count;
-        order
+        let count = self.sets.get(set).map_or(bindings.count, |known| known.count);
+        Order { atoms, rows, expected, cost, count, second: None }
     }
 
     /// Next is always what connects and finds the fewest rows.
@@ -184,32 +254,27 @@ impl Search {
         }
         self.along(&atoms)
     }
+}
 
-    /// The cheapest order for each atom to begin with; none if there are no atoms.
-    pub(crate) fn all(&self) -> Vec<Order> {
-        (0..self.atoms).map(|start| self.from(start)).collect()
+impl Way {
+    fn new(bindings: &Bindings, found: &Found, is_first: bool) -> Self {
+        let Found { fan_out, by, is_product, counted, .. } = *found;
+        let cost = match (is_first, is_product) {
+            (true, _) => fan_out,
+            (false, false) => LOOKUP + fan_out,
+            (false, true) => LOOKUP + PRODUCT * fan_out.max(if counted { 1.0 } else { UNKNOWN }),
+        };
+        Way { fan_out, by, cost: bindings.count * cost }
     }
 }
 
-impl Order {
-    fn add(&mut self, rows: f64, count: f64, fan_out: f64, is_product: bool) {
-        let touched = if is_product { PRODUCT } else { 1.0 } * fan_out;
-        self.cost += count * (LOOKUP + touched);
-        self.expected.push(Expected { fan_out, bindings: count * fan_out / rows.max(f64::MIN_POSITIVE) });
-    }
-}
-
-/// The cheapest of several orders.
+/// The cheapest of several orders; of equals the first.
 pub(crate) fn cheapest(orders: &[Order]) -> usize {
-    let mut best = 0;
-    for (at, order) in orders.iter().enumerate() {
-        if order.cost < orders[best].cost && !is_equal(order.cost, orders[best].cost) {
-            best = at;
-        }
-    }
-    best
+    let orders = orders.iter().enumerate();
+    orders.min_by(|(_, a), (_, b)| compare(a.cost, b.cost)).map_or(0, |(at, _)| at)
 }
 
-fn is_equal(a: f64, b: f64) -> bool {
-    (a - b).abs() <= EQUAL * a.abs().max(b.abs())
+/// Which of two costs is less, if one is by more than a rounding.
+fn compare(a: f64, b: f64) -> Ordering {
+    if (a - b).abs() <= EQUAL * a.abs().max(b.abs()) { Ordering::Equal } else { a.total_cmp(&b) }
 }

@@ -1,72 +1,52 @@
-//! All rules: which are needed, what they share, which tables need their duplicates removed.
+//! All rules: what stands in the place of what, and what they share.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use nlog::Program;
-use nlog::program::{Aggregate, Expr, HeadTerm, Rule};
-use nlog_data::{Role, TableId};
+use nlog_data::{Role, RuleId, TableId};
 
-use crate::analysis::{may_fail, variables_of};
 use crate::body::Body;
-use crate::dependency::Variables;
+use crate::cost::{Cost, Duplicates, estimate};
+use crate::draft::Aim;
 use crate::estimate::Estimate;
 use crate::indexes::{Indexes, settle};
+use crate::inline::{MOST_ATOMS, inline};
 use crate::joins::RulePlanner;
+use crate::order::Search;
+use crate::pinned::{Orders, Pinned, PinnedJoins, PinnedOrders, PinnedRule, key, labels};
 use crate::plan::Keep;
-use crate::query::{Plan, Relation, RelationId};
+use crate::query::{Plan, Relation, RelationId, RulePlan, Stage};
+use crate::stage::Split;
 use crate::statistics::Statistics;
+use crate::tables::{keys_that_hold, needed, rule_may_fail};
+
+/// How many stages a rule can have.
+const STAGES: usize = 3;
 
 /// What a planner is told beside the program.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// What is known about the tables.
     pub statistics: Option<Statistics>,
+    /// What has been chosen before.
+    pub pinned: Option<Pinned>,
+    /// No parts of rules are made relations of their own.
+    pub without_stages: bool,
+    /// The rows of every table that is read are kept.
+    pub without_inlining: bool,
 }
 
 impl Plan {
     /// Plans what it takes to know the wanted tables, and to meet every error that the program can meet.
     pub fn new(program: Arc<Program>, wanted: &BTreeSet<TableId>, settings: &Settings) -> Self {
-        let keys_hold = keys_that_hold(&program);
-        let needed = needed(&program, wanted, &keys_hold);
-        let statistics = settings.statistics.as_ref();
-        let mut estimates: Vec<Estimate> =
-            program.schema.iter().map(|(_, table)| Estimate::of_input(table, statistics)).collect();
-        let mut relations = relations(&program, wanted, &needed);
-        let mut indexes = Indexes::default();
-        let mut rules = Vec::new();
-        let mut read = wanted.clone();
-        for table in &program.order {
-            let at = table.0 as usize;
-            let mut derived: Option<Estimate> = None;
-            for (id, rule) in program.rules_of(*table).filter(|_| needed[at]) {
-                let body = Body::new(rule, &program.schema);
-                read.extend(body.atoms.iter().map(|atom| TableId(atom.relation.0)));
-                let mut planner = RulePlanner { estimates: &estimates, indexes: &mut indexes };
-                let (plan, expected) = planner.plan(id, RelationId(table.0), &body);
-                derived = Some(derived.map_or(expected.clone(), |others| others.or(&expected)));
-                rules.push(plan);
-            }
-            let declared = program.schema.table(*table);
-            if let Some(derived) = derived {
-                estimates[at] = derived.corrected(declared, statistics);
-            }
-            relations[at].rows = estimates[at].rows;
-            relations[at].counted = statistics.is_some_and(|known| known.tables.contains_key(&declared.name));
-        }
-        for table in program.order.iter().filter(|table| needed[table.0 as usize]) {
-            relations[table.0 as usize].keep = keep(&program, *table, &keys_hold, &read);
-        }
-        rules.sort_by_key(|rule| rule.rule);
-        let (indexes, places) = indexes.merge();
-        for rule in &mut rules {
-            for joins in std::iter::once(&mut rule.body).chain(&mut rule.failures) {
-                for pipeline in &mut joins.pipelines {
-                    settle(&mut pipeline.steps, &places);
-                }
-            }
-        }
-        Plan { program, relations, indexes, rules, warnings: Vec::new() }
+        let mut planner = Planner::new(&program, wanted, settings);
+        planner.estimate();
+        planner.inline();
+        planner.split();
+        let (relations, rules, indexes) = planner.lower();
+        let Planner { inlined, warnings, .. } = planner;
+        Plan { program, relations, indexes, rules, inlined, warnings }
     }
 
     /// Plans what it takes to know the output tables.
@@ -77,120 +57,395 @@ impl Plan {
     }
 }
 
-/// The program's tables, in their order.
-fn relations(program: &Program, wanted: &BTreeSet<TableId>, needed: &[bool]) -> Vec<Relation> {
-    let mut relations: Vec<Relation> = (program.schema.iter().zip(needed))
-        .map(|((id, table), needed)| Relation {
+/// A plan in the making.
+struct Planner<'a> {
+    program: &'a Program,
+    wanted: &'a BTreeSet<TableId>,
+    settings: &'a Settings,
+    keys_hold: Vec<bool>,
+    needed: Vec<bool>,
+    /// The bodies of the rules that are needed.
+    bodies: BTreeMap<RuleId, Body>,
+    /// By relation.
+    estimates: Vec<Estimate>,
+    inlined: Vec<String>,
+    /// By rule, the stages that stand in its body.
+    stages_of: BTreeMap<RuleId, Vec<Stage>>,
+    stages: Vec<StageDraft>,
+    warnings: Vec<String>,
+}
+
+/// A stage in the making.
+struct StageDraft {
+    /// The rule that it was made for first.
+    rule: RuleId,
+    body: Body,
+    name: String,
+    columns: Vec<String>,
+    pinned: Option<PinnedOrders>,
+}
+
+impl<'a> Planner<'a> {
+    fn new(program: &'a Program, wanted: &'a BTreeSet<TableId>, settings: &'a Settings) -> Self {
+        let keys_hold = keys_that_hold(program);
+        let needed = needed(program, wanted, &keys_hold);
+        let rules = program.rules.iter().zip(0..).filter(|(rule, _)| needed[rule.head.0 as usize]);
+        let bodies = rules.map(|(rule, id)| (RuleId(id), Body::new(rule, &program.schema))).collect();
+        Planner {
+            program,
+            wanted,
+            settings,
+            keys_hold,
+            needed,
+            bodies,
+            estimates: Vec::new(),
+            inlined: Vec::new(),
+            stages_of: BTreeMap::new(),
+            stages: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    /// What is thought of tables.
+    fn estimate(&mut self) {
+        let statistics = self.settings.statistics.as_ref();
+        let tables = self.program.schema.iter();
+        self.estimates = tables.map(|(_, table)| Estimate::of_input(table, statistics)).collect();
+        for table in &self.program.order {
+            let mut derived: Option<Estimate> = None;
+            for (rule, _) in self.program.rules_of(*table) {
+                let Some(body) = self.bodies.get(&rule) else { continue };
+                let more = estimate(&Search::new(body, Aim::Main, &self.estimates), body);
+                derived = Some(derived.map_or(more.clone(), |others| others.or(&more)));
+            }
+            if let Some(derived) = derived {
+                let declared = self.program.schema.table(*table);
+                self.estimates[table.0 as usize] = derived.corrected(declared, statistics);
+            }
+        }
+    }
+
+    /// Puts rules in the place of atoms that read what they derive.
+    fn inline(&mut self) {
+        let pinned = self.settings.pinned.as_ref();
+        for name in pinned.iter().flat_map(|pinned| &pinned.inlined) {
+            if self.program.schema.iter().all(|(_, table)| table.name != *name) {
+                self.warnings
+                    .push(format!("the pinned plan inlines {name}, which is no table of the program"));
+            }
+        }
+        for table in &self.program.order {
+            let name = &self.program.schema.table(*table).name;
+            let asked = pinned.map(|pinned| pinned.inlined.contains(name));
+            if asked == Some(false) || (asked.is_none() && self.settings.without_inlining) {
+                continue;
+            }
+            let inlined = self.inlined_reader(*table).filter(|(rule, reader, with)| {
+                asked == Some(true) || self.is_worth_inlining(*table, *rule, *reader, with)
+            });
+            match inlined {
+                Some((rule, reader, with)) => {
+                    self.bodies.remove(&rule);
+                    self.bodies.insert(reader, with);
+                    self.needed[table.0 as usize] = false;
+                    self.inlined.push(name.clone());
+                }
+                None if asked == Some(true) => {
+                    self.warnings
+                        .push(format!("the pinned plan inlines {name}, which cannot be inlined here"));
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The one rule of a table, and the body that reads it with that rule in its place; none if it has to stay, or if
+    /// several atoms read it: they would all compute it.
+    fn inlined_reader(&self, table: TableId) -> Option<(RuleId, RuleId, Body)> {
+        let at = table.0 as usize;
+        let declared = self.program.schema.table(table);
+        let is_internal = matches!(declared.role, Role::Internal | Role::Hidden);
+        let is_checked = declared.key.is_some() && !self.keys_hold[at];
+        if !is_internal || is_checked || !self.needed[at] || self.wanted.contains(&table) {
+            return None;
+        }
+        let mut rules = self.program.rules_of(table).map(|(rule, _)| rule);
+        let (Some(rule), None) = (rules.next(), rules.next()) else { return None };
+        let body = self.bodies.get(&rule)?;
+        if body.atoms.is_empty() || body.is_grouped() || rule_may_fail(body) {
+            return None;
+        }
+        let reads = |reader: &Body| {
+            let atoms = reader.atoms.iter().enumerate();
+            atoms.filter(|(_, atom)| atom.relation == RelationId(table.0)).map(|(at, _)| at).collect()
+        };
+        let mut readers = self.bodies.iter().flat_map(|(reader, body)| {
+            let atoms: Vec<usize> = reads(body);
+            atoms.into_iter().map(move |at| (*reader, body, at))
+        });
+        let (Some((reader, before, at)), None) = (readers.next(), readers.next()) else { return None };
+        let after = inline(before, at, body, self.program)?;
+        (after.atoms.len() <= MOST_ATOMS).then_some((rule, reader, after))
+    }
+
+    /// Whether it does not cost more to evaluate the reader with the rule in it.
+    fn is_worth_inlining(&self, table: TableId, rule: RuleId, reader: RuleId, with: &Body) -> bool {
+        let duplicates = self.duplicates(self.program.rule(reader).head);
+        let together = self.costs(with, duplicates);
+        let mut apart = self.costs(&self.bodies[&reader], duplicates);
+        apart.extend(self.costs(&self.bodies[&rule], self.duplicates(table)));
+        Cost::total(&together) <= Cost::total(&apart)
+    }
+
+    /// What a body costs, with its best stage if it has one.
+    fn costs(&self, body: &Body, duplicates: Duplicates) -> Vec<Cost> {
+        let split =
+            if self.settings.without_stages { None } else { Split::best(body, duplicates, &self.estimates) };
+        match split {
+            None => vec![Cost::new(body, duplicates, &self.estimates)],
+            Some(split) => split.costs(duplicates, &self.estimates),
+        }
+    }
+
+    /// Whether anybody reads a table.
+    fn is_read(&self, table: TableId) -> bool {
+        let relation = RelationId(table.0);
+        let mut atoms = self.bodies.values().flat_map(|body| &body.atoms);
+        self.wanted.contains(&table) || atoms.any(|atom| atom.relation == relation)
+    }
+
+    /// What has to be done about duplicates in a table.
+    fn duplicates(&self, table: TableId) -> Duplicates {
+        let declared = self.program.schema.table(table);
+        if declared.key.is_some() && !self.keys_hold[table.0 as usize] {
+            return Duplicates::AlwaysCounted;
+        }
+        // Of what nobody reads only failures matter.
+        if !self.is_read(table) {
+            return Duplicates::Ignored;
+        }
+        let mut rules = self.program.rules_of(table).filter_map(|(rule, _)| self.bodies.get(&rule));
+        match (rules.next(), rules.next()) {
+            (Some(body), None) if !body.is_grouped() => Duplicates::Counted,
+            _ => Duplicates::AlwaysCounted,
+        }
+    }
+
+    /// Makes stages.
+    fn split(&mut self) {
+        let mut known: HashMap<String, RelationId> = HashMap::new();
+        for table in &self.program.order {
+            let duplicates = self.duplicates(*table);
+            let rules: Vec<RuleId> = self.program.rules_of(*table).map(|(rule, _)| rule).collect();
+            for rule in rules {
+                self.split_rule(rule, duplicates, &mut known);
+            }
+        }
+    }
+
+    fn split_rule(&mut self, rule: RuleId, duplicates: Duplicates, known: &mut HashMap<String, RelationId>) {
+        let pinned = self.pinned_rule(rule);
+        for at in 0..STAGES {
+            let Some(body) = self.bodies.get(&rule) else { return };
+            let stage_pin = pinned.and_then(|pinned| pinned.stages.get(at));
+            let next = RelationId(self.estimates.len() as u32);
+            let own = self.own_stages(rule);
+            let names = labels(&body.relations(), &own, &|relation| self.name(relation));
+            let split = match (pinned, stage_pin) {
+                (Some(_), Some(pin)) => {
+                    let atom = |name: &String| names.iter().position(|label| label == name);
+                    let atoms = pin.of.iter().map(atom).collect::<Option<Vec<usize>>>();
+                    let split = atoms.and_then(|atoms| Split::new(body, &atoms, next));
+                    if split.is_none() {
+                        self.warnings
+                            .push(self.misfit(rule, &format!("stage {} is none of its parts", at + 1)));
+                    }
+                    split
+                }
+                (Some(_), None) => None,
+                (None, _) if self.settings.without_stages => None,
+                (None, _) => Split::best(body, duplicates, &self.estimates),
+            };
+            let Some(mut split) = split else { return };
+            let orders =
+                stage_pin.and_then(|pin| self.pinned_orders(rule, &pin.orders, &[], &split.stage, &own));
+            let identity = split.stage.identity();
+            let of = split.atoms.iter().map(|atom| names[*atom].clone()).collect();
+            let relation = *known.entry(identity).or_insert(next);
+            if relation == next {
+                let search = Search::new(&split.stage, Aim::Main, &self.estimates);
+                self.estimates.push(estimate(&search, &split.stage));
+                let head = &self.program.schema.table(self.program.rule(rule).head).name;
+                let number = self
+                    .stages
+                    .iter()
+                    .filter(|stage| self.program.rule(stage.rule).head == self.program.rule(rule).head)
+                    .count()
+                    + 1;
+                let (name, columns) = (format!("{head}/{number}"), split.columns());
+                self.stages.push(StageDraft { rule, body: split.stage, name, columns, pinned: orders });
+            }
+            split.rest.atoms[0].relation = relation;
+            self.bodies.insert(rule, split.rest);
+            self.stages_of.entry(rule).or_default().push(Stage { relation, of });
+        }
+    }
+
+    fn own_stages(&self, rule: RuleId) -> Vec<RelationId> {
+        self.stages_of.get(&rule).into_iter().flatten().map(|stage| stage.relation).collect()
+    }
+
+    /// What a relation is called.
+    fn name(&self, relation: RelationId) -> String {
+        let at = relation.0 as usize;
+        match at.checked_sub(self.program.schema.len()).and_then(|stage| self.stages.get(stage)) {
+            Some(stage) => stage.name.clone(),
+            None => self.program.schema.table(TableId(relation.0)).name.clone(),
+        }
+    }
+
+    fn pinned_rule(&self, rule: RuleId) -> Option<&'a PinnedRule> {
+        self.settings.pinned.as_ref()?.rules.get(&key(self.program.rule(rule)))
+    }
+
+    fn misfit(&self, rule: RuleId, what: &str) -> String {
+        let rule = self.program.rule(rule);
+        let head = &self.program.schema.table(rule.head).name;
+        format!("the pinned plan does not fit the rule of {head} at {}: {what}", rule.place)
+    }
+
+    /// Pinned orders of a body, by number.
+    fn pinned_orders(
+        &mut self,
+        rule: RuleId,
+        orders: &PinnedJoins,
+        failures: &[PinnedJoins],
+        body: &Body,
+        stages: &[RelationId],
+    ) -> Option<PinnedOrders> {
+        let names = labels(&body.relations(), stages, &|relation| self.name(relation));
+        let Some(of_body) = Orders::named(orders, &names) else {
+            let atoms = names.join(", ");
+            self.warnings.push(self.misfit(rule, &format!("there is not an order for each of {atoms}")));
+            return None;
+        };
+        let failures = failures.iter().map(|orders| Orders::named(orders, &names).unwrap_or_default());
+        Some(PinnedOrders { body: of_body, failures: failures.collect() })
+    }
+
+    /// Makes pipelines and indexes.
+    fn lower(&mut self) -> (Vec<Relation>, Vec<RulePlan>, Vec<crate::query::Index>) {
+        self.report_unknown_rules();
+        let mut orders = BTreeMap::new();
+        for (rule, body) in self.bodies.clone() {
+            let stages = self.own_stages(rule);
+            if let Some(pinned) = self.pinned_rule(rule)
+                && let Some(known) =
+                    self.pinned_orders(rule, &pinned.orders, &pinned.failures, &body, &stages)
+            {
+                orders.insert(rule, known);
+            }
+        }
+        let mut indexes = Indexes::default();
+        let mut planner = RulePlanner { estimates: &self.estimates, indexes: &mut indexes };
+        let mut rules = Vec::new();
+        for (rule, body) in &self.bodies {
+            let head = RelationId(self.program.rule(*rule).head.0);
+            let mut plan = planner.plan(*rule, head, body, orders.get(rule));
+            plan.stages = self.stages_of.get(rule).cloned().unwrap_or_default();
+            rules.push(plan);
+        }
+        for (stage, at) in self.stages.iter().zip(self.program.schema.len() as u32..) {
+            rules.push(planner.plan(stage.rule, RelationId(at), &stage.body, stage.pinned.as_ref()));
+        }
+        let (indexes, places) = indexes.merge();
+        for rule in &mut rules {
+            for joins in std::iter::once(&mut rule.body).chain(&mut rule.failures) {
+                for pipeline in &mut joins.pipelines {
+                    settle(&mut pipeline.steps, &places);
+                }
+            }
+        }
+        (self.relations(), rules, indexes)
+    }
+
+    fn report_unknown_rules(&mut self) {
+        let known: BTreeSet<String> = self.program.rules.iter().map(key).collect();
+        for (fingerprint, rule) in self.settings.pinned.iter().flat_map(|pinned| &pinned.rules) {
+            if !known.contains(fingerprint) {
+                let head = &rule.head;
+                self.warnings.push(format!(
+                    "the pinned plan has a rule of {head} with fingerprint {fingerprint}, which the program has not"
+                ));
+            }
+        }
+    }
+
+    /// The program's tables, in their order, then stages.
+    fn relations(&self) -> Vec<Relation> {
+        let statistics = self.settings.statistics.as_ref();
+        let tables = self.program.schema.iter().map(|(id, table)| Relation {
             name: table.name.clone(),
             table: Some(id),
             columns: table.columns.iter().map(|column| column.name.clone()).collect(),
-            needed: *needed,
-            wanted: wanted.contains(&id),
-            keep: Keep::AsIs,
+            needed: self.needed[id.0 as usize],
+            wanted: self.wanted.contains(&id),
+            keep: self.keep(id),
             level: u32::from(table.role != Role::Input),
-            rows: 0.0,
+            rows: self.estimates[id.0 as usize].rows,
+            counted: statistics.is_some_and(|known| known.tables.contains_key(&table.name)),
+        });
+        let stages = self.stages.iter().zip(&self.estimates[self.program.schema.len()..]);
+        let stages = stages.map(|(stage, estimate)| Relation {
+            name: stage.name.clone(),
+            table: None,
+            columns: stage.columns.clone(),
+            needed: true,
+            wanted: false,
+            keep: Keep::Distinct,
+            level: 1,
+            rows: estimate.rows,
             counted: false,
-        })
-        .collect();
-    for table in &program.order {
-        for (_, rule) in program.rules_of(*table) {
-            for atom in Body::new(rule, &program.schema).atoms {
-                let below = relations[atom.relation.0 as usize].level;
-                let level = &mut relations[table.0 as usize].level;
-                *level = (*level).max(below + 1);
+        });
+        let mut relations: Vec<Relation> = tables.chain(stages).collect();
+        self.set_levels(&mut relations);
+        relations
+    }
+
+    fn set_levels(&self, relations: &mut [Relation]) {
+        let mut raise = |head: RelationId, body: &Body| {
+            let below = body.atoms.iter().map(|atom| relations[atom.relation.0 as usize].level).max();
+            let level = &mut relations[head.0 as usize].level;
+            *level = (*level).max(below.map_or(1, |below| below + 1));
+        };
+        for table in &self.program.order {
+            for (rule, _) in self.program.rules_of(*table) {
+                let first = self.program.schema.len() as u32;
+                for (stage, at) in self.stages.iter().zip(first..).filter(|(stage, _)| stage.rule == rule) {
+                    raise(RelationId(at), &stage.body);
+                }
+                if let Some(body) = self.bodies.get(&rule) {
+                    raise(RelationId(table.0), body);
+                }
             }
         }
     }
-    relations
-}
 
-/// How a table's rows become a set. `read`: the tables that are wanted or that rules read.
-fn keep(program: &Program, table: TableId, keys_hold: &[bool], read: &BTreeSet<TableId>) -> Keep {
-    let declared = program.schema.table(table);
-    if declared.role == Role::Input {
-        return Keep::AsIs;
-    }
-    if let Some(key) = declared.key.as_ref().filter(|_| !keys_hold[table.0 as usize]) {
-        return Keep::Key(key.clone());
-    }
-    let mut rules = program.rules_of(table).map(|(_, rule)| Body::new(rule, &program.schema));
-    let is_set = match (rules.next(), rules.next()) {
-        (None, _) => true,
-        (Some(body), None) => body.is_grouped() || body.is_unique(),
-        (Some(_), Some(_)) => false,
-    };
-    // Of what nobody reads only failures matter.
-    if is_set || !read.contains(&table) { Keep::AsIs } else { Keep::Distinct }
-}
-
-/// By table, whether its declared key holds whatever the rows are: input tables, whose keys are checked before rules
-/// see them, and tables with one rule whose key columns determine the others by keys that hold.
-///
-/// Keys that are checked only once rows are derived are not relied on: they can be broken while a transaction is
-/// tried, and then every further key that they break has to be noticed too.
-fn keys_that_hold(program: &Program) -> Vec<bool> {
-    let mut holds: Vec<bool> = program.schema.iter().map(|(_, table)| table.role == Role::Input).collect();
-    for table in &program.order {
-        let mut rules = program.rules_of(*table).map(|(_, rule)| rule);
-        if let (Some(rule), None) = (rules.next(), rules.next()) {
-            holds[table.0 as usize] = key_follows(program, rule, &holds);
+    /// How a table's rows become a set.
+    fn keep(&self, table: TableId) -> Keep {
+        let declared = self.program.schema.table(table);
+        if declared.role == Role::Input || !self.needed[table.0 as usize] {
+            return Keep::AsIs;
         }
+        if let Some(key) = declared.key.as_ref().filter(|_| !self.keys_hold[table.0 as usize]) {
+            return Keep::Key(key.clone());
+        }
+        let mut bodies = self.program.rules_of(table).filter_map(|(rule, _)| self.bodies.get(&rule));
+        let is_set = match (bodies.next(), bodies.next()) {
+            (None, _) => true,
+            (Some(body), None) => body.is_grouped() || body.is_unique(),
+            (Some(_), Some(_)) => false,
+        };
+        if is_set || !self.is_read(table) { Keep::AsIs } else { Keep::Distinct }
     }
-    holds
-}
-
-/// Whether a rule's bindings that agree on the head's key columns agree on all columns.
-fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
-    let Some(key) = &program.schema.table(rule.head).key else { return false };
-    let body = Body::new(rule, &program.schema);
-    let is_sound = |atom: &usize| {
-        let table = TableId(body.atoms[*atom].relation.0);
-        holds[table.0 as usize] || program.schema.table(table).key.is_none()
-    };
-    let sound = (0..body.atoms.len()).filter(is_sound);
-    let knowledge = body.knowledge(sound);
-    let mut bound = Variables::new();
-    for column in key {
-        if let HeadTerm::Value(Expr::Variable(variable)) = &rule.terms[*column] {
-            bound.insert(*variable);
-        }
-    }
-    let determined = knowledge.closure(&bound);
-    rule.terms.iter().enumerate().all(|(column, term)| match term {
-        HeadTerm::Value(expr) => key.contains(&column) || variables_of(expr).is_subset(&determined),
-        // Aggregates follow from the group, which the other columns are.
-        HeadTerm::Aggregate { .. } => true,
-    })
-}
-
-/// By table, whether it is wanted, read by a needed rule, or a place where errors can come up.
-fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &[bool]) -> Vec<bool> {
-    let mut needed = vec![false; program.schema.len()];
-    for table in program.order.iter().rev() {
-        let at = table.0 as usize;
-        let declared = program.schema.table(*table);
-        if declared.role == Role::Input {
-            // Whoever wants an input table knows its changes without rules.
-            continue;
-        }
-        let key_to_check = declared.key.is_some() && !keys_hold[at];
-        let mut bodies = Vec::new();
-        for (_, rule) in program.rules_of(*table) {
-            bodies.push(Body::new(rule, &program.schema));
-        }
-        needed[at] |= wanted.contains(table) || key_to_check || bodies.iter().any(rule_may_fail);
-        if needed[at] {
-            for atom in bodies.iter().flat_map(|body| &body.atoms) {
-                needed[atom.relation.0 as usize] = true;
-            }
-        }
-    }
-    needed
-}
-
-/// Whether evaluating a rule can fail.
-fn rule_may_fail(body: &Body) -> bool {
-    let sums =
-        body.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { aggregate: Aggregate::Sum, .. }));
-    sums || body.items.iter().any(|item| item.may_fail) || body.head_expressions().any(may_fail)
 }

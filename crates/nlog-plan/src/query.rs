@@ -27,6 +27,8 @@ pub struct Plan {
     pub indexes: Vec<Index>,
     /// The rules that are needed: by number, those of stages after them.
     pub rules: Vec<RulePlan>,
+    /// The names of tables of which no rows are kept: their rules stand in the rules that read them.
+    pub inlined: Vec<String>,
     /// What was asked of the plan and could not be, for people.
     pub warnings: Vec<String>,
 }
@@ -91,6 +93,17 @@ pub struct RulePlan {
     pub output: Output,
     /// Bindings that fail where `body` could not follow them: each that arrives ([`End::Failure`]) is a failure.
     pub failures: Vec<Joins>,
+    /// The stages that stand in the body for some of the rule's atoms, in the order in which they were made.
+    pub stages: Vec<Stage>,
+}
+
+/// A relation that stands for some of a rule's atoms.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stage {
+    /// The relation. Rules can share it.
+    pub relation: RelationId,
+    /// The atoms, named by their relations; the second of one relation is `name#2`.
+    pub of: Vec<String>,
 }
 
 /// A conjunction.
@@ -115,6 +128,8 @@ pub struct Pipeline {
     pub end: End,
     /// Whether a binding can carry a failure: in a slot, or remembered when the slot was dropped or a filter failed.
     pub may_fail: bool,
+    /// How many rows its atom is thought to have.
+    pub rows: f64,
     /// How many rows it is thought to touch if it begins with all rows of its atom: those, and for each probe the
     /// lookups and what they find.
     pub cost: f64,

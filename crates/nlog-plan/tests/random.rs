@@ -20,12 +20,12 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Inputs, Role, TableId, Tables};
-use nlog_plan::Settings;
 use nlog_plan::query::Plan;
+use nlog_plan::{Pinned, Settings, Statistics, TableStatistics};
 use nlog_reference::Reference;
 use programs::generate::Case;
 use support::interpreter::evaluate;
-use support::random::seeds;
+use support::random::{Random, seeds};
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -33,6 +33,42 @@ struct Tally {
     accepted: u64,
     refused: u64,
     followed: u64,
+    stages: usize,
+    inlined: usize,
+}
+
+/// A plan with or without statistics, stages, inlining and a pinned plan.
+fn planned(program: &Arc<Program>, wanted: &BTreeSet<TableId>, seed: u64) -> Result<Plan, String> {
+    let mut random = Random::new(seed);
+    let mut settings = Settings {
+        without_stages: random.chance(20),
+        without_inlining: random.chance(20),
+        ..Settings::default()
+    };
+    if random.chance(60) {
+        let tables = program.schema.iter().filter(|_| random.chance(80));
+        let names: Vec<(String, usize)> =
+            tables.map(|(_, table)| (table.name.clone(), table.columns.len())).collect();
+        let mut statistics = Statistics::default();
+        for (name, columns) in names {
+            let rows = random.below(10_000);
+            let distinct = (0..columns).map(|_| random.below(rows + 1)).collect();
+            statistics.tables.insert(name, TableStatistics { rows, distinct });
+        }
+        settings.statistics = Some(statistics);
+    }
+    let plan = Plan::new(Arc::clone(program), wanted, &settings);
+    if random.chance(60) {
+        return Ok(plan);
+    }
+    let pinned = serde_json::to_string(&plan.pinned()).map_err(|error| error.to_string())?;
+    let pinned: Pinned = serde_json::from_str(&pinned).map_err(|error| error.to_string())?;
+    let settings = Settings { pinned: Some(pinned.clone()), ..Settings::default() };
+    let again = Plan::new(Arc::clone(program), wanted, &settings);
+    if again.pinned() != pinned || !again.warnings.is_empty() {
+        return Err(format!("pinned {pinned:?}\nbecame {:?}\n{:?}", again.pinned(), again.warnings));
+    }
+    Ok(again)
 }
 
 fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
@@ -42,7 +78,9 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
         |role: Role| if seed.is_multiple_of(3) { role == Role::Output } else { role != Role::Input };
     let wanted: BTreeSet<TableId> =
         program.schema.iter().filter(|(_, table)| is_wanted(table.role)).map(|(id, _)| id).collect();
-    let plan = Plan::new(Arc::clone(&program), &wanted, &Settings::default());
+    let plan = planned(&program, &wanted, seed)?;
+    tally.stages += plan.relations.iter().filter(|relation| relation.table.is_none()).count();
+    tally.inlined += plan.inlined.len();
     tally.followed += plan.rules.iter().map(|rule| rule.failures.len() as u64).sum::<u64>();
     let mut reference = Reference::new(Arc::clone(&program), Tables::All);
     let mut inputs = Inputs::new(program.schema.clone());
@@ -98,12 +136,15 @@ fn plans_mean_what_rules_mean() {
         if difference(&case, seed, &mut tally).is_err() {
             let what = |case: &Case| difference(case, seed, &mut Tally::default());
             let case = case.shrink(&|case| what(case).is_err());
-            panic!("seed {seed}:\n{case}\n{}", what(&case).err().unwrap_or_default());
+            let why = what(&case).err().unwrap_or_default();
+            let plan = case.compile().map(|program| Plan::for_outputs(program).to_string());
+            panic!("seed {seed}:\n{case}\n{why}\n{}", plan.unwrap_or_default());
         }
     }
     println!("{tally:?}");
     if cases >= 100 {
         assert!(tally.compiled * 10 >= cases * 8, "most programs compile");
         assert!(tally.accepted > cases && tally.refused > cases / 4, "both are tried: {tally:?}");
+        assert!(tally.stages > 20 && tally.inlined > 0 && tally.followed > 20, "{tally:?}");
     }
 }

@@ -1,0 +1,99 @@
+//! What evaluating rules is thought to cost, in rows touched: to compare ways of writing the same rules.
+
+use std::collections::BTreeMap;
+
+use crate::analysis::variables_of;
+use crate::body::Body;
+use crate::dependency::Variables;
+use crate::draft::{Aim, Draft, Op};
+use crate::estimate::Estimate;
+use crate::order::{Search, cheapest};
+use crate::query::RelationId;
+use nlog::program::{HeadTerm, VariableId};
+
+/// What a row in an index costs: it is sorted, stored and merged.
+pub(crate) const INDEXED: f64 = 3.0;
+
+/// How the rows of a head become a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Duplicates {
+    /// Nobody minds them.
+    Ignored,
+    /// They are counted if there can be any.
+    Counted,
+    /// Rows are counted in any case.
+    AlwaysCounted,
+}
+
+/// What a body costs.
+#[derive(Debug, Clone)]
+pub(crate) struct Cost {
+    /// Rows touched to know all bindings, and to make a set of the head's rows.
+    work: f64,
+    /// The indexes that are probed and how many rows they have.
+    indexes: BTreeMap<(RelationId, String, Vec<usize>), f64>,
+}
+
+impl Cost {
+    /// Of a body over relations of which this is thought.
+    pub(crate) fn new(body: &Body, duplicates: Duplicates, estimates: &[Estimate]) -> Self {
+        let search = Search::new(body, Aim::Main, estimates);
+        let orders = search.all();
+        let (mut work, count) = match orders.get(cheapest(&orders)) {
+            Some(order) => (order.cost, order.count),
+            None => (1.0, 1.0),
+        };
+        let counted = match duplicates {
+            Duplicates::Ignored => false,
+            Duplicates::Counted => !body.is_unique(),
+            Duplicates::AlwaysCounted => true,
+        };
+        if counted {
+            work += count + INDEXED * estimate(&search, body).rows;
+        }
+        let mut indexes = BTreeMap::new();
+        for order in &orders {
+            for op in Draft::new(body, Aim::Main, &order.atoms).ops {
+                if let Op::Probe { atom, key } = op {
+                    let columns = key.into_iter().map(|(column, _)| column).collect();
+                    let select = format!("{:?}", body.atoms[atom].select);
+                    let rows = search.model.atoms[atom].selected;
+                    indexes.insert((body.atoms[atom].relation, select, columns), rows);
+                }
+            }
+        }
+        Cost { work, indexes }
+    }
+
+    /// Of several bodies that share their indexes.
+    pub(crate) fn total<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> f64 {
+        let mut work = 0.0;
+        let mut indexes = BTreeMap::new();
+        for cost in costs {
+            work += cost.work;
+            indexes.extend(cost.indexes.iter());
+        }
+        work + INDEXED * indexes.into_values().sum::<f64>()
+    }
+}
+
+/// What is thought of the rows that a body gives.
+pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
+    let orders = search.all();
+    let count = match orders.get(cheapest(&orders)) {
+        Some(order) => order.count,
+        None => search.along(&[]).count,
+    };
+    let different = |variables: Variables| {
+        let variables: Vec<VariableId> = variables.into_iter().collect();
+        search.model.different(body, &variables, count)
+    };
+    let grouped = body.is_grouped();
+    let rows = if !grouped && body.is_unique() { count } else { different(body.determining()) };
+    let distinct = body.terms.iter().map(|term| match term {
+        HeadTerm::Value(expr) => different(variables_of(expr)),
+        HeadTerm::Aggregate { .. } => rows,
+    });
+    let counted = search.model.atoms.iter().all(|atom| atom.counted);
+    Estimate { rows, distinct: distinct.collect(), counted }.bounded()
+}

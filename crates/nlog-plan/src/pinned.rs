@@ -1,0 +1,187 @@
+//! Plans that are kept: which orders and stages were chosen, so that they can be chosen again.
+
+use std::collections::BTreeMap;
+
+use nlog::program::Rule;
+use serde::{Deserialize, Serialize};
+
+use crate::body::Body;
+use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step};
+
+/// What was chosen in a plan. A plan made with it repeats it for the rules that it names, whatever the statistics say.
+///
+/// As JSON it can be edited: atoms are named by their tables, the second of a table in a rule `table#2`, stages
+/// `stage1`, `stage2` and so on.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pinned {
+    /// The tables that no rows are kept of: their rules stand in those that read them.
+    #[serde(default)]
+    pub inlined: Vec<String>,
+    /// By the rule's fingerprint, in hexadecimal.
+    pub rules: BTreeMap<String, PinnedRule>,
+}
+
+/// What was chosen for a rule.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedRule {
+    /// The table that it fills, for people.
+    pub head: String,
+    /// Its stages, in the order in which they are split off.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<PinnedStage>,
+    /// What is joined when.
+    #[serde(flatten)]
+    pub orders: PinnedJoins,
+    /// The same for the failures that are looked for apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<PinnedJoins>,
+}
+
+/// A part of a rule that is a stage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedStage {
+    /// The atoms of which it is made.
+    pub of: Vec<String>,
+    /// What is joined when.
+    pub orders: PinnedJoins,
+}
+
+/// The orders of a conjunction.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PinnedJoins {
+    /// For each atom the order of all, beginning with it.
+    pub pipelines: Vec<Vec<String>>,
+    /// The atom with which all rows begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub whole: Option<String>,
+}
+
+/// Orders by the numbers of atoms in a body.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    pub(crate) atoms: Vec<Vec<usize>>,
+    pub(crate) whole: usize,
+}
+
+/// Orders of a body and of its failures.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct PinnedOrders {
+    pub(crate) body: Orders,
+    pub(crate) failures: Vec<Orders>,
+}
+
+impl Orders {
+    /// Whether they are orders of so many atoms, one beginning with each.
+    pub(crate) fn fit(&self, atoms: usize) -> bool {
+        let is_order = |(at, order): (usize, &Vec<usize>)| {
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            order.first() == Some(&at) && sorted.into_iter().eq(0..atoms)
+        };
+        self.atoms.len() == atoms && self.whole < atoms && self.atoms.iter().enumerate().all(is_order)
+    }
+
+    /// From names; none if they do not fit the body.
+    pub(crate) fn named(pinned: &PinnedJoins, labels: &[String]) -> Option<Orders> {
+        let number = |name: &String| labels.iter().position(|label| label == name);
+        let order = |names: &Vec<String>| names.iter().map(number).collect::<Option<Vec<usize>>>();
+        let mut atoms = pinned.pipelines.iter().map(order).collect::<Option<Vec<_>>>()?;
+        atoms.sort_by_key(|order| order.first().copied());
+        let whole = match &pinned.whole {
+            Some(name) => number(name)?,
+            None => 0,
+        };
+        let orders = Orders { atoms, whole };
+        orders.fit(labels.len()).then_some(orders)
+    }
+}
+
+impl PinnedJoins {
+    fn new(joins: &Joins, labels: &[String]) -> Self {
+        let order = |pipeline: &crate::query::Pipeline| {
+            let mut order = Vec::new();
+            if let Start::Row { atom, .. } = &pipeline.start {
+                order.push(labels[*atom].clone());
+            }
+            for step in &pipeline.steps {
+                if let Step::Probe(probe) = step {
+                    order.push(labels[probe.atom].clone());
+                }
+            }
+            order
+        };
+        if joins.atoms.is_empty() {
+            return PinnedJoins::default();
+        }
+        let pipelines = joins.pipelines.iter().map(order).collect();
+        PinnedJoins { pipelines, whole: labels.get(joins.whole).cloned() }
+    }
+}
+
+/// What the atoms of a conjunction are called: by relation, those of one numbered. `stages` are the rule's own.
+pub(crate) fn labels(
+    atoms: &[RelationId],
+    stages: &[RelationId],
+    name_of: &dyn Fn(RelationId) -> String,
+) -> Vec<String> {
+    let mut labels = Vec::with_capacity(atoms.len());
+    for (at, relation) in atoms.iter().enumerate() {
+        let name = match stages.iter().position(|stage| stage == relation) {
+            Some(stage) => format!("stage{}", stage + 1),
+            None => name_of(*relation),
+        };
+        let before = atoms[..at].iter().filter(|other| *other == relation).count();
+        labels.push(if before == 0 { name } else { format!("{name}#{}", before + 1) });
+    }
+    labels
+}
+
+/// The name under which a rule's choices are kept.
+pub(crate) fn key(rule: &Rule) -> String {
+    format!("{:016x}", rule.fingerprint)
+}
+
+impl Body {
+    pub(crate) fn relations(&self) -> Vec<RelationId> {
+        self.atoms.iter().map(|atom| atom.relation).collect()
+    }
+}
+
+impl Plan {
+    /// What was chosen, to be chosen again.
+    pub fn pinned(&self) -> Pinned {
+        let name_of = |relation: RelationId| self.relations[relation.0 as usize].name.clone();
+        let mut pinned = Pinned { inlined: self.inlined.clone(), rules: BTreeMap::new() };
+        for plan in self.rules.iter().filter(|plan| !plan.body.atoms.is_empty()) {
+            if self.relations[plan.head.0 as usize].table.is_none() {
+                continue;
+            }
+            let rule = self.program.rule(plan.rule);
+            let stages = plan.stages.iter().enumerate().filter_map(|(at, stage)| {
+                let of_stage = |rule: &&RulePlan| rule.head == stage.relation;
+                let joins = &self.rules.iter().find(of_stage)?.body;
+                // A stage can be made of those before it.
+                let before: Vec<RelationId> = plan.stages[..at].iter().map(|stage| stage.relation).collect();
+                let labels = labels(&joins.atoms, &before, &name_of);
+                Some(PinnedStage { of: stage.of.clone(), orders: PinnedJoins::new(joins, &labels) })
+            });
+            let stages = stages.collect();
+            let own: Vec<RelationId> = plan.stages.iter().map(|stage| stage.relation).collect();
+            let labels = labels(&plan.body.atoms, &own, &name_of);
+            let failures = plan.failures.iter().map(|joins| PinnedJoins::new(joins, &labels));
+            pinned.rules.insert(
+                key(rule),
+                PinnedRule {
+                    head: name_of(plan.head),
+                    stages,
+                    orders: PinnedJoins::new(&plan.body, &labels),
+                    failures: failures.collect(),
+                },
+            );
+        }
+        pinned
+    }
+}

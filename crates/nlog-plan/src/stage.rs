@@ -1,0 +1,209 @@
+//! Stages: parts of a rule's body of which fewer columns are needed than tell their bindings apart.
+//!
+//! In `tunnel(port, source, …) :- log_port(p, ldp), log_port_presence(p, source), log_port(port, ldp), …` the rest of
+//! the rule does not ask by which `p` a datapath has come to a host. Without a stage each `p` gives all tunnels once
+//! more, and they have to be counted; with `stage(ldp, source)` made distinct first, each comes once.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nlog::program::{Expr, HeadTerm, Term, VariableId};
+
+use crate::body::{Atom, Body, What};
+use crate::cost::{Cost, Duplicates, estimate};
+use crate::dependency::{Dependency, Variables};
+use crate::draft::Aim;
+use crate::estimate::Estimate;
+use crate::order::{Search, cheapest};
+use crate::query::RelationId;
+
+/// The most atoms of a body in whose parts stages are looked for.
+const MOST_ATOMS: usize = 9;
+
+/// How much of the cost has to be left at most for a stage to be worth its place.
+const WORTH: f64 = 0.8;
+
+/// How many rows for a binding are few.
+const FEW: f64 = 0.5;
+
+/// A part of a body by itself, and what is left of the body with the part's rows in its place.
+#[derive(Debug, Clone)]
+pub(crate) struct Split {
+    /// The atoms of the part, by their places in the body.
+    pub(crate) atoms: Vec<usize>,
+    pub(crate) stage: Body,
+    pub(crate) rest: Body,
+}
+
+impl Split {
+    /// These atoms as a stage, which is the relation of this number. None if nothing would be gained: all columns that
+    /// tell bindings apart are needed.
+    pub(crate) fn new(body: &Body, atoms: &[usize], stage: RelationId) -> Option<Split> {
+        let inside: Variables = atoms.iter().flat_map(|atom| &body.atoms[*atom].variables).copied().collect();
+        // Lets stay outside: their variables are columns for nothing.
+        let belongs = |item: &crate::body::Item| {
+            matches!(item.what, What::Filter(_)) && !item.may_fail && item.uses.is_subset(&inside)
+        };
+        let (own, others): (Vec<_>, Vec<_>) = body.items.iter().cloned().partition(belongs);
+        let left: Vec<usize> = (0..body.atoms.len()).filter(|atom| !atoms.contains(atom)).collect();
+        let mut outside = body.head.clone();
+        outside.extend(left.iter().flat_map(|atom| &body.atoms[*atom].variables));
+        outside.extend(others.iter().flat_map(|item| &item.uses));
+        let mut atoms = atoms.to_vec();
+        atoms.sort_by_key(|atom| body.atoms[*atom].relation);
+        // In the order of the part's own atoms, so that equal parts of different rules are seen to be equal.
+        let mut columns: Vec<VariableId> = Vec::new();
+        for (_, variable) in atoms.iter().flat_map(|atom| &body.atoms[*atom].columns) {
+            if outside.contains(variable) && !columns.contains(variable) {
+                columns.push(*variable);
+            }
+        }
+        let head = columns.iter().map(|variable| HeadTerm::Value(Expr::Variable(*variable))).collect();
+        let part = atoms.iter().map(|atom| body.atoms[*atom].clone()).collect();
+        let part = Body::of(part, own, head, body.names.clone());
+        if columns.is_empty() || part.is_unique() {
+            return None;
+        }
+        let terms: Vec<Term> = columns.iter().map(|variable| Term::Variable(*variable)).collect();
+        let mut atom = Atom::new(stage, &terms, None);
+        let knowledge = part.knowledge(0..part.atoms.len());
+        for variable in &columns {
+            let from: Variables = [*variable].into();
+            let to: Variables = knowledge.closure(&from).intersection(&atom.variables).copied().collect();
+            if to == atom.variables && atom.key.is_none() {
+                atom.key = Some(from.clone());
+                atom.row.clone_from(&atom.key);
+            }
+            if to.len() > 1 {
+                atom.dependencies.push(Dependency { from, to });
+            }
+        }
+        let mut rest = vec![atom];
+        rest.extend(left.into_iter().map(|atom| body.atoms[atom].clone()));
+        let rest = Body::of(rest, others, body.terms.clone(), body.names.clone());
+        Some(Split { atoms, stage: part, rest })
+    }
+
+    /// The stage that spares most, if one does.
+    pub(crate) fn best(body: &Body, duplicates: Duplicates, estimates: &[Estimate]) -> Option<Split> {
+        let count = body.atoms.len();
+        if !(2..=MOST_ATOMS).contains(&count) || body.knowledge(0..count).is_unique(&body.head) {
+            return None;
+        }
+        let without = Cost::total([&Cost::new(body, duplicates, estimates)]);
+        let id = RelationId(estimates.len() as u32);
+        let mut best: Option<(f64, Split)> = None;
+        for set in 1..(1_usize << count) - 1 {
+            let atoms: Vec<usize> = (0..count).filter(|atom| set & (1 << atom) != 0).collect();
+            if !is_connected(body, &atoms) {
+                continue;
+            }
+            let Some(split) = Split::new(body, &atoms, id) else { continue };
+            if !split.spares_duplicates(duplicates, estimates) {
+                continue;
+            }
+            let cost = Cost::total(&split.costs(duplicates, estimates));
+            if cost < without * WORTH && best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, split));
+            }
+        }
+        best.map(|(_, split)| split)
+    }
+
+    /// Whether the head's rows need not be counted any more, or the stage is known to have far fewer rows than
+    /// bindings.
+    fn spares_duplicates(&self, duplicates: Duplicates, estimates: &[Estimate]) -> bool {
+        if duplicates == Duplicates::Counted && self.rest.is_unique() {
+            return true;
+        }
+        // A guess is not worth the place that a stage takes.
+        if self.stage.atoms.iter().any(|atom| !estimates[atom.relation.0 as usize].counted) {
+            return false;
+        }
+        let search = Search::new(&self.stage, Aim::Main, estimates);
+        let orders = search.all();
+        let bindings = orders.get(cheapest(&orders)).map_or(1.0, |order| order.count);
+        estimate(&search, &self.stage).rows <= bindings * FEW
+    }
+
+    /// What the stage and the rest cost, if the stage is the next relation after those of which something is thought.
+    pub(crate) fn costs(&self, duplicates: Duplicates, estimates: &[Estimate]) -> Vec<Cost> {
+        let mut estimates = estimates.to_vec();
+        estimates.push(estimate(&Search::new(&self.stage, Aim::Main, &estimates), &self.stage));
+        vec![
+            Cost::new(&self.stage, Duplicates::AlwaysCounted, &estimates),
+            Cost::new(&self.rest, duplicates, &estimates),
+        ]
+    }
+
+    /// What the columns of the stage are called.
+    pub(crate) fn columns(&self) -> Vec<String> {
+        let columns = self.stage.head_expressions().map(|expr| match expr {
+            Expr::Variable(variable) => self.stage.name(*variable),
+            _ => String::new(),
+        });
+        columns.collect()
+    }
+}
+
+impl Body {
+    /// A text that is equal for bodies that give the same rows, whatever their variables are called.
+    pub(crate) fn identity(&self) -> String {
+        let mut numbers: BTreeMap<VariableId, usize> = BTreeMap::new();
+        let mut text = String::new();
+        for atom in &self.atoms {
+            let _ = write!(text, "{:?} {:?}", atom.relation, atom.select);
+            for (column, variable) in &atom.columns {
+                let next = numbers.len();
+                let number = numbers.entry(*variable).or_insert(next);
+                let _ = write!(text, " {column}:{number}");
+            }
+            text.push(';');
+        }
+        for item in &self.items {
+            match &item.what {
+                What::Filter(expr) => write_expr(&mut text, expr, &numbers),
+                // Stages have no others.
+                other => drop(write!(text, "{other:?}")),
+            }
+            text.push(';');
+        }
+        for expr in self.head_expressions() {
+            write_expr(&mut text, expr, &numbers);
+            text.push(',');
+        }
+        text
+    }
+}
+
+fn write_expr(text: &mut String, expr: &Expr, numbers: &BTreeMap<VariableId, usize>) {
+    match expr {
+        Expr::Variable(variable) => drop(write!(text, "{:?}", numbers.get(variable))),
+        Expr::Constant(value) => drop(write!(text, "{value:?}")),
+        Expr::Call { function, arguments } => {
+            let _ = write!(text, "{function:?}(");
+            for argument in arguments {
+                write_expr(text, argument, numbers);
+                text.push(',');
+            }
+            text.push(')');
+        }
+        Expr::If { condition, then, otherwise } => {
+            for (word, part) in [("if", condition), ("then", then), ("else", otherwise)] {
+                let _ = write!(text, " {word} ");
+                write_expr(text, part, numbers);
+            }
+        }
+    }
+}
+
+/// Whether each atom shares a variable with others, so that the part is no product.
+fn is_connected(body: &Body, atoms: &[usize]) -> bool {
+    let Some((first, rest)) = atoms.split_first() else { return false };
+    let mut bound = body.atoms[*first].variables.clone();
+    let mut left = rest.to_vec();
+    while let Some(at) = left.iter().position(|atom| !body.atoms[*atom].variables.is_disjoint(&bound)) {
+        bound.extend(body.atoms[left.swap_remove(at)].variables.iter().copied());
+    }
+    left.is_empty()
+}

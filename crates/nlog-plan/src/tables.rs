@@ -1,0 +1,83 @@
+//! Tables: whose keys hold, which are needed.
+
+use std::collections::BTreeSet;
+
+use nlog::Program;
+use nlog::program::{Aggregate, Expr, HeadTerm, Rule};
+use nlog_data::{Role, TableId};
+
+use crate::analysis::{may_fail, variables_of};
+use crate::body::Body;
+use crate::dependency::Variables;
+
+/// By table, whether its declared key holds whatever the rows are: input tables, whose keys are checked before rules
+/// see them, and tables with one rule whose key columns determine the others by keys that hold.
+///
+/// Keys that are checked only once rows are derived are not relied on: they can be broken while a transaction is
+/// tried, and then every further key that they break has to be noticed too.
+pub(crate) fn keys_that_hold(program: &Program) -> Vec<bool> {
+    let mut holds: Vec<bool> = program.schema.iter().map(|(_, table)| table.role == Role::Input).collect();
+    for table in &program.order {
+        let mut rules = program.rules_of(*table).map(|(_, rule)| rule);
+        if let (Some(rule), None) = (rules.next(), rules.next()) {
+            holds[table.0 as usize] = key_follows(program, rule, &holds);
+        }
+    }
+    holds
+}
+
+/// Whether a rule's bindings that agree on the head's key columns agree on all columns.
+fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
+    let Some(key) = &program.schema.table(rule.head).key else { return false };
+    let body = Body::new(rule, &program.schema);
+    let is_sound = |atom: &usize| {
+        let table = TableId(body.atoms[*atom].relation.0);
+        holds[table.0 as usize] || program.schema.table(table).key.is_none()
+    };
+    let sound = (0..body.atoms.len()).filter(is_sound);
+    let knowledge = body.knowledge(sound);
+    let mut bound = Variables::new();
+    for column in key {
+        if let HeadTerm::Value(Expr::Variable(variable)) = &rule.terms[*column] {
+            bound.insert(*variable);
+        }
+    }
+    let determined = knowledge.closure(&bound);
+    rule.terms.iter().enumerate().all(|(column, term)| match term {
+        HeadTerm::Value(expr) => key.contains(&column) || variables_of(expr).is_subset(&determined),
+        // Aggregates follow from the group, which the other columns are.
+        HeadTerm::Aggregate { .. } => true,
+    })
+}
+
+/// By table, whether it is wanted, read by a needed rule, or a place where errors can come up.
+pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &[bool]) -> Vec<bool> {
+    let mut needed = vec![false; program.schema.len()];
+    for table in program.order.iter().rev() {
+        let at = table.0 as usize;
+        let declared = program.schema.table(*table);
+        if declared.role == Role::Input {
+            // Whoever wants an input table knows its changes without rules.
+            continue;
+        }
+        let key_to_check = declared.key.is_some() && !keys_hold[at];
+        let mut bodies = Vec::new();
+        for (_, rule) in program.rules_of(*table) {
+            bodies.push(Body::new(rule, &program.schema));
+        }
+        needed[at] |= wanted.contains(table) || key_to_check || bodies.iter().any(rule_may_fail);
+        if needed[at] {
+            for atom in bodies.iter().flat_map(|body| &body.atoms) {
+                needed[atom.relation.0 as usize] = true;
+            }
+        }
+    }
+    needed
+}
+
+/// Whether evaluating a rule can fail.
+pub(crate) fn rule_may_fail(body: &Body) -> bool {
+    let sums =
+        body.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { aggregate: Aggregate::Sum, .. }));
+    sums || body.items.iter().any(|item| item.may_fail) || body.head_expressions().any(may_fail)
+}
