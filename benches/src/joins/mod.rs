@@ -59,7 +59,7 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
             program.schema.iter().find(|(_, table)| table.role == Role::Output).context("no head")?;
         let planned = |statistics: Option<Statistics>| -> Result<f64> {
             let wanted = BTreeSet::from([head]);
-            let plan = Plan::new(program.clone(), &wanted, &Settings { statistics });
+            let plan = Plan::new(program.clone(), &wanted, &Settings { statistics, ..Settings::default() });
             Ok(cost(&plan, case, &sizes)? / best)
         };
         Ok(Ratios {
