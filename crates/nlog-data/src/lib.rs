@@ -6,7 +6,7 @@
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
 //! (tables), [`function`] (the one table of functions and operators), [`transaction`] (what goes in and what comes
 //! out), [`columns`] (both by columns, for large ones), [`json`] (both as JSON Lines), [`inputs`] (the contents of
-//! input tables, and which transactions they accept).
+//! input tables, and which transactions they accept), [`state`] (those contents as a file).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
@@ -37,6 +37,7 @@ pub mod inputs;
 pub mod json;
 pub mod literal;
 pub mod schema;
+pub mod state;
 pub mod transaction;
 pub mod types;
 pub mod value;

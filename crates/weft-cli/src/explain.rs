@@ -10,7 +10,7 @@ use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::{Pattern, Place};
 use nlog_data::json::to_json;
-use nlog_data::{Delta, Evaluator, Role, Row, TableId, Tables, Transaction};
+use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
 use serde_json::{Value as Json, json};
@@ -135,8 +135,8 @@ impl Question {
         let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
         let mut run = Run::new(&self.input, program.clone());
         let nowhere: Option<&mut Vec<u8>> = None;
-        run.lines(open_input(&self.input)?, &mut dataflow, nowhere, &mut |txn, delta: &Delta| {
-            for (&table, changes) in &delta.tables {
+        run.lines(open_input(&self.input)?, &mut dataflow, nowhere, &mut |txn, delta: &ColumnDelta| {
+            for (&table, changes) in &delta.to_rows().tables {
                 if program.schema.table(table).role == Role::Input {
                     for row in &changes.delete {
                         origins.remove(&(table, row.clone()));

@@ -48,12 +48,15 @@ fn zero_is_done() {
 }
 
 #[test]
-fn an_engine_that_is_not_built_is_said_to_be_so() {
+fn both_engines_can_be_chosen() {
     let folder = folder();
-    let composed = folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--engine", "composed"]);
-    let fused = folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--engine", "fused"]);
-    assert_eq!(fused.has_status(0).stdout, composed.stdout);
-    assert!(fused.stderr.contains("not built yet"), "{}", fused.stderr);
+    let with = |flags: &[&str]| folder.weft(&[&["eval", "p.nlog", "-i", "t.jsonl"], flags].concat());
+    let usual = with(&[]);
+    usual.has_status(0);
+    for flags in [&["--engine", "composed"][..], &["--engine", "fused"], &["--workers", "2"]] {
+        assert_eq!(with(flags), usual, "{flags:?}");
+    }
+    with(&["--engine", "other"]).has_status(2);
 }
 
 #[test]

@@ -1,0 +1,252 @@
+//! A saved state: the rows of every input table in a few bytes each, and what belongs to them.
+//!
+//! What rules derive is not saved: it follows from the inputs, and so a state stays good when rules change. It is
+//! refused by a program that has other input tables, or other columns in them.
+//!
+//! ```
+//! use nlog_data::{Column, Columns, Role, Schema, Table, TableId, Type, state};
+//!
+//! let column = |name: &str| Column { name: name.to_string(), ty: Type::Int };
+//! let schema = Schema::new(vec![Table {
+//!     name: "a".to_string(), role: Role::Input, columns: vec![column("x")], key: None, doc: String::new(),
+//! }]);
+//! let rows = Columns::from_rows(&[vec![1.into()], vec![2.into()]])?;
+//! let mut writer = state::Writer::new(Vec::new(), &schema)?;
+//! writer.table(TableId(0), &rows)?;
+//! let bytes = writer.finish(&[("note".to_string(), b"two rows".to_vec())].into())?;
+//! let state = state::read(&bytes, &schema)?;
+//! assert_eq!(state.tables[&TableId(0)], rows);
+//! assert_eq!(state.sections["note"], b"two rows");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Format
+//!
+//! The bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that. Numbers of four
+//! bytes have the lowest byte first; all others are variable-length (seven bits a byte, the lowest first, the highest
+//! bit set where more follow; signed ones zigzag). A text is its length in bytes and UTF-8.
+//!
+//! The body begins with the number of input tables and for each, in name order, its name and [what it is](signature).
+//! Each table follows as one more than its place among those, how many rows it has, and its columns. A column is the
+//! number of its distinct values, these in ascending order, how many bytes a cell has, and for each row the place of
+//! its value in so many bytes, the lowest first (none if there is only one value). After the last table comes 0, then
+//! the number of sections, and for each its name, its length and its bytes.
+//!
+//! A value is a byte for its kind ([`Kind`]) and what follows that: of an int the signed number, of an address its
+//! bytes, of a prefix its address and its length, of a text, a match and actions the text, of sets and lists how many
+//! values there are and these, of a record its fields.
+
+mod decode;
+mod encode;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use crate::{Columns, Role, Schema, Table, TableId, Type};
+
+pub use decode::read;
+
+/// What every state begins with.
+const MAGIC: &[u8; 8] = b"weft-st\n";
+
+/// The version of the format; it changes with every change of the format.
+const VERSION: u32 = 1;
+
+/// What a value is, as a byte before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Kind {
+    None,
+    False,
+    True,
+    Int,
+    String,
+    Mac,
+    Ipv4,
+    Ipv6,
+    Net4,
+    Net6,
+    Match,
+    Actions,
+    Set,
+    List,
+    Record,
+}
+
+impl Kind {
+    const ALL: [Kind; 15] = [
+        Kind::None,
+        Kind::False,
+        Kind::True,
+        Kind::Int,
+        Kind::String,
+        Kind::Mac,
+        Kind::Ipv4,
+        Kind::Ipv6,
+        Kind::Net4,
+        Kind::Net6,
+        Kind::Match,
+        Kind::Actions,
+        Kind::Set,
+        Kind::List,
+        Kind::Record,
+    ];
+}
+
+/// What was read of a state.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SavedState {
+    /// The rows of input tables, in the [ascending form](Columns::into_ascending).
+    pub tables: BTreeMap<TableId, Columns>,
+    /// What whoever saved the state put beside it, by name.
+    pub sections: BTreeMap<String, Vec<u8>>,
+}
+
+/// Why bytes are no state for a program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// They begin otherwise.
+    #[error("this is no saved state")]
+    NoState,
+    /// They are of another version of the format.
+    #[error(
+        "its format has version {found}, this weft reads version {VERSION}; save it again with this weft"
+    )]
+    Version {
+        /// The version found.
+        found: u32,
+    },
+    /// They are not what was written.
+    #[error("it is damaged or cut short: {what}; use an earlier one, or the transactions themselves")]
+    Damaged {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// They are the state of a program with other input tables.
+    #[error("it was saved from a program with other input tables: {difference}")]
+    OtherProgram {
+        /// The first table that differs, and how.
+        difference: String,
+    },
+}
+
+/// Writes a state: the rows of each table, then everything else.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: Summed<W>,
+    /// The input tables, and how many columns each has.
+    inputs: Vec<(TableId, usize)>,
+    /// What is not written yet.
+    bytes: Vec<u8>,
+}
+
+impl<W: Write> Writer<W> {
+    /// Begins a state of a program with these tables.
+    pub fn new(out: W, schema: &Schema) -> io::Result<Self> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let inputs: Vec<(TableId, &Table)> =
+            schema.iter().filter(|(_, table)| table.role == Role::Input).collect();
+        encode::number(&mut bytes, inputs.len() as u64);
+        for (_, table) in &inputs {
+            encode::text(&mut bytes, &table.name);
+            encode::text(&mut bytes, &signature(table));
+        }
+        let inputs = inputs.into_iter().map(|(id, table)| (id, table.columns.len())).collect();
+        let mut writer = Writer { out: Summed { out, sum: crc32fast::Hasher::new() }, inputs, bytes };
+        writer.spill()?;
+        Ok(writer)
+    }
+
+    /// The rows of an input table, once; of tables that are left out there are none. They are in the
+    /// [ascending form](Columns::into_ascending).
+    ///
+    /// # Errors
+    /// What the writer says; or that the table is no input of the program, or has not so many columns.
+    pub fn table(&mut self, table: TableId, rows: &Columns) -> io::Result<()> {
+        let place = self.inputs.iter().position(|(input, _)| *input == table);
+        let place = place.ok_or_else(|| io::Error::other(format!("table {} is no input table", table.0)))?;
+        // Rows that there are none of have no width.
+        if rows.is_empty() {
+            return Ok(());
+        }
+        if self.inputs[place].1 != rows.width() {
+            return Err(io::Error::other(format!(
+                "table {} does not have {} columns",
+                table.0,
+                rows.width()
+            )));
+        }
+        encode::number(&mut self.bytes, place as u64 + 1);
+        encode::columns(&mut self.bytes, rows);
+        self.spill()
+    }
+
+    /// Ends the state with these sections, and gives the writer back, which may still have to be flushed.
+    pub fn finish(mut self, sections: &BTreeMap<String, Vec<u8>>) -> io::Result<W> {
+        encode::number(&mut self.bytes, 0);
+        encode::number(&mut self.bytes, sections.len() as u64);
+        for (name, bytes) in sections {
+            encode::text(&mut self.bytes, name);
+            encode::number(&mut self.bytes, bytes.len() as u64);
+            self.bytes.extend_from_slice(bytes);
+        }
+        self.spill()?;
+        let Summed { mut out, sum } = self.out;
+        out.write_all(&sum.finalize().to_le_bytes())?;
+        Ok(out)
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.bytes)?;
+        self.bytes.clear();
+        Ok(())
+    }
+}
+
+/// A writer that sums up what goes through it.
+struct Summed<W> {
+    out: W,
+    sum: crc32fast::Hasher,
+}
+
+impl<W: Write> Summed<W> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sum.update(bytes);
+        self.out.write_all(bytes)
+    }
+}
+
+impl<W> std::fmt::Debug for Summed<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Summed")
+    }
+}
+
+/// What a table's rows are, in full: its columns with their types, and its key. Tables of one signature take the same
+/// rows.
+pub fn signature(table: &Table) -> String {
+    let columns = table.columns.iter().map(|column| format!("{}: {}", column.name, type_in_full(&column.ty)));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    let Some(key) = &table.key else { return format!("({columns})") };
+    let key = key.iter().filter_map(|at| table.columns.get(*at)).map(|column| column.name.as_str());
+    format!("({columns}) key({})", key.collect::<Vec<_>>().join(", "))
+}
+
+/// A type with what its names stand for.
+fn type_in_full(ty: &Type) -> String {
+    match ty {
+        Type::Set(of) => format!("set<{}>", type_in_full(of)),
+        Type::List(of) => format!("list<{}>", type_in_full(of)),
+        Type::Opt(of) => format!("opt<{}>", type_in_full(of)),
+        Type::Enum(of) => {
+            let members = of.members.iter().map(|member| format!("{member:?}"));
+            format!("{}{{{}}}", of.name, members.collect::<Vec<_>>().join(", "))
+        }
+        Type::Record(of) => {
+            let fields = of.fields.iter().map(|(name, ty)| format!("{name}: {}", type_in_full(ty)));
+            format!("{}{{{}}}", of.name, fields.collect::<Vec<_>>().join(", "))
+        }
+        ty => ty.to_string(),
+    }
+}

@@ -1,0 +1,231 @@
+//! Bytes to values, columns and states. No bytes do harm: what cannot be is an error, and nothing is made larger than
+//! the bytes that it comes from warrant.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::IpNet;
+use openflow_rs::MacAddr;
+
+use super::encode::cell_bytes;
+use super::{Kind, MAGIC, SavedState, StateError, VERSION, signature};
+use crate::{Columns, Role, Schema, Table, TableId, Type, Value};
+
+/// How many bytes the checksum has.
+const SUM: usize = 4;
+
+/// Reads a state of a program with these tables.
+pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
+    let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(StateError::NoState)?;
+    let (version, _) = rest.split_first_chunk().ok_or(damaged("it ends in its first bytes"))?;
+    let found = u32::from_le_bytes(*version);
+    if found != VERSION {
+        return Err(StateError::Version { found });
+    }
+    let (summed, sum) = bytes.split_last_chunk::<SUM>().ok_or(damaged("it ends in its first bytes"))?;
+    let body = summed.get(MAGIC.len() + version.len()..).ok_or(damaged("it ends in its first bytes"))?;
+    if crc32fast::hash(summed) != u32::from_le_bytes(*sum) {
+        return Err(damaged("its checksum is another"));
+    }
+    let mut bytes = Bytes(body);
+    let inputs = inputs_of(&mut bytes, schema)?;
+    let mut state = SavedState::default();
+    loop {
+        let place = bytes.number()?;
+        let Some(place) = place.checked_sub(1) else { break };
+        let table = usize::try_from(place).ok().and_then(|place| inputs.get(place));
+        let (id, table) = table.ok_or(damaged("a table has a number that there is not"))?;
+        let rows = bytes.columns(table)?;
+        if state.tables.insert(*id, rows).is_some() {
+            return Err(damaged("a table is there twice"));
+        }
+    }
+    for _ in 0..bytes.number()? {
+        let name = bytes.text()?.to_owned();
+        let length = bytes.count()?;
+        state.sections.insert(name, bytes.take(length)?.to_vec());
+    }
+    if bytes.0.is_empty() { Ok(state) } else { Err(damaged("it goes on after its end")) }
+}
+
+fn damaged(what: &'static str) -> StateError {
+    StateError::Damaged { what }
+}
+
+/// The input tables of the program, if they are those of the state.
+fn inputs_of<'a>(bytes: &mut Bytes<'_>, schema: &'a Schema) -> Result<Vec<(TableId, &'a Table)>, StateError> {
+    let other = |difference| Err(StateError::OtherProgram { difference });
+    let mut saved = BTreeMap::new();
+    for _ in 0..bytes.number()? {
+        saved.insert(bytes.text()?, bytes.text()?);
+    }
+    let inputs: Vec<(TableId, &Table)> =
+        schema.iter().filter(|(_, table)| table.role == Role::Input).collect();
+    for (_, table) in &inputs {
+        let (name, ours) = (&table.name, signature(table));
+        match saved.remove(name.as_str()) {
+            None => return other(format!("it has no input table {name}")),
+            Some(theirs) if theirs != ours => {
+                return other(format!("its table {name} is {theirs}, the program's {ours}"));
+            }
+            Some(_) => {}
+        }
+    }
+    match saved.keys().next() {
+        None => Ok(inputs),
+        Some(name) => other(format!("the program has no input table {name}")),
+    }
+}
+
+/// What is still to be read.
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn take(&mut self, count: usize) -> Result<&'a [u8], StateError> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(damaged("it ends too early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], StateError> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(damaged("it ends too early"))?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, StateError> {
+        self.array().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Result<u64, StateError> {
+        let mut value = 0;
+        for place in (0..u64::BITS).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << place;
+            if byte < 0x80 {
+                return Ok(value);
+            }
+        }
+        Err(damaged("a number is too long"))
+    }
+
+    /// A number of things that take a byte each, at least, and so are not more than there are bytes.
+    fn count(&mut self) -> Result<usize, StateError> {
+        let count = usize::try_from(self.number()?).ok();
+        count.filter(|count| *count <= self.0.len()).ok_or(damaged("it ends too early"))
+    }
+
+    fn text(&mut self) -> Result<&'a str, StateError> {
+        let length = self.count()?;
+        str::from_utf8(self.take(length)?).map_err(|_| damaged("a text is not UTF-8"))
+    }
+
+    fn columns(&mut self, table: &Table) -> Result<Columns, StateError> {
+        let too_many = damaged("a table has more rows than bytes");
+        let rows = usize::try_from(self.number()?).map_err(|_| too_many.clone())?;
+        let width = table.columns.len();
+        // Ascending rows differ, so that only one can do without a byte.
+        if rows > self.0.len().max(1) {
+            return Err(too_many);
+        }
+        let mut cells = vec![0; rows.checked_mul(width).ok_or(too_many)?];
+        let mut dictionaries = Vec::with_capacity(width);
+        for (at, column) in table.columns.iter().enumerate() {
+            let count = self.count()?;
+            let mut dictionary = Vec::with_capacity(count.min(rows));
+            for _ in 0..count {
+                dictionary.push(self.value(&column.ty)?);
+            }
+            self.cells(&mut cells, at, width, rows, count)?;
+            dictionaries.push(dictionary);
+        }
+        let columns = Columns::from_parts(dictionaries, cells, rows);
+        // The text of a match can have changed since it was saved, and with it the order.
+        columns.map(Columns::into_ascending).map_err(|_| damaged("a cell has a value that there is not"))
+    }
+
+    /// The cells of one column, whose dictionary has so many values.
+    fn cells(
+        &mut self,
+        cells: &mut [u32],
+        column: usize,
+        width: usize,
+        rows: usize,
+        values: usize,
+    ) -> Result<(), StateError> {
+        let bytes = usize::from(self.byte()?);
+        if bytes != cell_bytes(values) {
+            return Err(damaged("a column has cells of another width"));
+        }
+        let taken = self.take(bytes.checked_mul(rows).ok_or(damaged("it ends too early"))?)?;
+        let cells = cells.iter_mut().skip(column).step_by(width);
+        match bytes {
+            0 => {}
+            1 => cells.zip(taken).for_each(|(cell, byte)| *cell = u32::from(*byte)),
+            2 => fill(cells, taken, |[low, high]: &[u8; 2]| u32::from_le_bytes([*low, *high, 0, 0])),
+            3 => fill(cells, taken, |[low, mid, high]: &[u8; 3]| u32::from_le_bytes([*low, *mid, *high, 0])),
+            _ => fill(cells, taken, |bytes: &[u8; 4]| u32::from_le_bytes(*bytes)),
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, ty: &Type) -> Result<Value, StateError> {
+        let kind = *Kind::ALL.get(usize::from(self.byte()?)).ok_or(damaged("a value is of no kind"))?;
+        self.value_of(kind, ty)
+    }
+
+    fn value_of(&mut self, kind: Kind, ty: &Type) -> Result<Value, StateError> {
+        Ok(match (ty, kind) {
+            (Type::Opt(_), Kind::None) => Value::None,
+            (Type::Opt(of), kind) => return self.value_of(kind, of),
+            (Type::Bool, Kind::False) => Value::Bool(false),
+            (Type::Bool, Kind::True) => Value::Bool(true),
+            (Type::Int, Kind::Int) => {
+                let zigzag = self.number()?;
+                Value::Int((zigzag >> 1) as i64 ^ -((zigzag & 1) as i64))
+            }
+            (Type::String | Type::Enum(_), Kind::String)
+            | (Type::Match, Kind::Match)
+            | (Type::Actions, Kind::Actions) => {
+                ty.parse_text(self.text()?).map_err(|_| damaged("a text is not of its column's type"))?
+            }
+            (Type::Mac, Kind::Mac) => Value::Mac(MacAddr(self.array()?)),
+            (Type::Ip, Kind::Ipv4 | Kind::Ipv6) => Value::Ip(self.address(kind)?),
+            (Type::Net, Kind::Net4 | Kind::Net6) => {
+                let address = self.address(kind)?;
+                let net = IpNet::new(address, self.byte()?);
+                let net = net.ok().filter(|net| net.trunc() == *net);
+                Value::Net(net.ok_or(damaged("a prefix is too long for its address"))?)
+            }
+            (Type::Set(of), Kind::Set) => Value::set(self.values(of)?),
+            (Type::List(of), Kind::List) => Value::list(self.values(of)?),
+            (Type::Record(of), Kind::Record) => {
+                let fields = of.fields.iter().map(|(_, ty)| self.value(ty));
+                Value::record(fields.collect::<Result<Vec<_>, _>>()?)
+            }
+            _ => return Err(damaged("a value is not of its column's type")),
+        })
+    }
+
+    fn values(&mut self, ty: &Type) -> Result<Vec<Value>, StateError> {
+        (0..self.count()?).map(|_| self.value(ty)).collect()
+    }
+
+    fn address(&mut self, kind: Kind) -> Result<IpAddr, StateError> {
+        Ok(match kind {
+            Kind::Ipv4 | Kind::Net4 => IpAddr::V4(Ipv4Addr::from(self.array::<4>()?)),
+            _ => IpAddr::V6(Ipv6Addr::from(self.array::<16>()?)),
+        })
+    }
+}
+
+/// Fills cells, each from `N` bytes.
+fn fill<'a, const N: usize>(
+    cells: impl Iterator<Item = &'a mut u32>,
+    bytes: &[u8],
+    cell: impl Fn(&[u8; N]) -> u32,
+) {
+    for (to, bytes) in cells.zip(bytes.as_chunks().0) {
+        *to = cell(bytes);
+    }
+}

@@ -1,0 +1,99 @@
+//! Numbers, texts, values and columns to bytes.
+
+use std::net::IpAddr;
+
+use super::Kind;
+use crate::{Columns, Value};
+
+/// A variable-length number.
+pub(super) fn number(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// A text: its length and its bytes.
+pub(super) fn text(out: &mut Vec<u8>, text: &str) {
+    number(out, text.len() as u64);
+    out.extend_from_slice(text.as_bytes());
+}
+
+/// How many bytes a cell takes that is one of so many values.
+pub(super) fn cell_bytes(values: usize) -> usize {
+    match values {
+        0..=1 => 0,
+        values => (usize::BITS - (values - 1).leading_zeros()).div_ceil(8) as usize,
+    }
+}
+
+/// The rows of a table.
+pub(super) fn columns(out: &mut Vec<u8>, rows: &Columns) {
+    number(out, rows.len() as u64);
+    for (column, dictionary) in rows.dictionaries().iter().enumerate() {
+        number(out, dictionary.len() as u64);
+        for item in dictionary {
+            value(out, item);
+        }
+        let bytes = cell_bytes(dictionary.len());
+        out.push(bytes as u8);
+        out.reserve(bytes * rows.len());
+        for cell in rows.cells().iter().skip(column).step_by(rows.width()) {
+            out.extend_from_slice(&cell.to_le_bytes()[..bytes]);
+        }
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: &Value) {
+    let kind = match value {
+        Value::None => Kind::None,
+        Value::Bool(false) => Kind::False,
+        Value::Bool(true) => Kind::True,
+        Value::Int(_) => Kind::Int,
+        Value::String(_) => Kind::String,
+        Value::Mac(_) => Kind::Mac,
+        Value::Ip(IpAddr::V4(_)) => Kind::Ipv4,
+        Value::Ip(IpAddr::V6(_)) => Kind::Ipv6,
+        Value::Net(net) if net.addr().is_ipv4() => Kind::Net4,
+        Value::Net(_) => Kind::Net6,
+        Value::Match(_) => Kind::Match,
+        Value::Actions(_) => Kind::Actions,
+        Value::Set(_) => Kind::Set,
+        Value::List(_) => Kind::List,
+        Value::Record(_) => Kind::Record,
+    };
+    out.push(kind as u8);
+    match value {
+        Value::None | Value::Bool(_) => {}
+        // Zigzag: small numbers of either sign are short.
+        Value::Int(value) => number(out, (value << 1 ^ value >> 63) as u64),
+        Value::String(value) => text(out, value),
+        Value::Mac(value) => out.extend_from_slice(&value.0),
+        Value::Ip(value) => address(out, *value),
+        Value::Net(value) => {
+            address(out, value.addr());
+            out.push(value.prefix_len());
+        }
+        Value::Match(value) => text(out, value.text()),
+        Value::Actions(value) => text(out, value.text()),
+        Value::Set(values) | Value::List(values) => {
+            number(out, values.len() as u64);
+            fields(out, values);
+        }
+        Value::Record(values) => fields(out, values),
+    }
+}
+
+fn fields(out: &mut Vec<u8>, values: &[Value]) {
+    for item in values {
+        value(out, item);
+    }
+}
+
+fn address(out: &mut Vec<u8>, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
+        IpAddr::V6(address) => out.extend_from_slice(&address.octets()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Saved states of `weft eval`: where a run begins, and what it leaves behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use nlog_data::state::{self, SavedState};
+use nlog_data::{ColumnTransaction, Columns, CommitError, Evaluator, Role, Schema, TableId};
+use nlog_plan::{Statistics, TableStatistics};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Failure;
+
+/// The section with the figures of all tables that were at hand, as JSON.
+const STATISTICS: &str = "statistics";
+/// The section with the figures of the run, as JSON.
+const PROGRESS: &str = "progress";
+
+/// How far a run has come.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct Progress {
+    /// The number of the last transaction.
+    pub(crate) last_number: u64,
+    /// How many transactions were accepted. Before the first one not even facts hold.
+    pub(crate) accepted: u64,
+}
+
+/// What a run begins with.
+pub(crate) struct Begin {
+    file: PathBuf,
+    inputs: ColumnTransaction,
+    /// What is known of the tables.
+    pub(crate) statistics: Statistics,
+    /// Where the earlier run stopped.
+    pub(crate) progress: Progress,
+}
+
+impl Begin {
+    /// Reads a saved state.
+    pub(crate) fn read(file: &Path, schema: &Schema) -> Result<Self, Failure> {
+        let bytes = fs::read(file)
+            .map_err(|error| Failure::outside(format!("cannot read the state {}", file.display()), error))?;
+        let rejected = |why: &dyn std::fmt::Display| {
+            Failure::Rejected(format!("the state {} cannot be used: {why}", file.display()))
+        };
+        let SavedState { tables, sections } =
+            state::read(&bytes, schema).map_err(|error| rejected(&error))?;
+        let statistics = section(&sections, STATISTICS).map_err(|error| rejected(&error))?;
+        let progress = section(&sections, PROGRESS).map_err(|error| rejected(&error))?;
+        Ok(Begin {
+            file: file.to_owned(),
+            inputs: ColumnTransaction { insert: tables, ..ColumnTransaction::default() },
+            statistics,
+            progress,
+        })
+    }
+
+    /// Puts the rows in, as one transaction.
+    pub(crate) fn load(self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
+        if self.progress.accepted == 0 {
+            return Ok(());
+        }
+        match evaluator.commit_columns(&self.inputs) {
+            Ok(_) => Ok(()),
+            Err(CommitError::Refused(error)) => Err(Failure::Rejected(format!(
+                "the state {} cannot be used: the program refuses its rows: {error}",
+                self.file.display()
+            ))),
+            Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+        }
+    }
+}
+
+/// What a section says; nothing if there is none.
+fn section<T: Default + DeserializeOwned>(
+    sections: &BTreeMap<String, Vec<u8>>,
+    name: &str,
+) -> Result<T, String> {
+    let json = sections.get(name).map(|json| serde_json::from_slice(json)).transpose();
+    json.map(Option::unwrap_or_default).map_err(|error| format!("its section {name}: {error}"))
+}
+
+/// Saves the inputs, the figures of these tables as well, and how far the run has come. A file that is there is
+/// replaced as a whole or not at all.
+pub(crate) fn save(
+    file: &Path,
+    evaluator: &mut dyn Evaluator,
+    known: &BTreeSet<TableId>,
+    progress: Progress,
+) -> Result<(), Failure> {
+    let failed =
+        |error: std::io::Error| Failure::outside(format!("cannot write the state {}", file.display()), error);
+    let schema = evaluator.schema().clone();
+    let beside = beside(file);
+    let out = BufWriter::with_capacity(1 << 20, File::create(&beside).map_err(failed)?);
+    let written = (|| {
+        let mut writer = state::Writer::new(out, &schema).map_err(failed)?;
+        let mut statistics = Statistics::default();
+        for (id, table) in schema.iter() {
+            let input = table.role == Role::Input;
+            if !input && !known.contains(&id) {
+                continue;
+            }
+            let rows = evaluator.contents_columns(id).map_err(|error| Failure::Outside(error.to_string()))?;
+            statistics.tables.insert(table.name.clone(), figures(&rows));
+            if input {
+                writer.table(id, &rows).map_err(failed)?;
+            }
+        }
+        let json = |name: &str, json: serde_json::Result<Vec<u8>>| {
+            json.map(|json| (name.to_owned(), json)).map_err(|error| failed(error.into()))
+        };
+        let sections = BTreeMap::from([
+            json(STATISTICS, serde_json::to_vec(&statistics))?,
+            json(PROGRESS, serde_json::to_vec(&progress))?,
+        ]);
+        let mut out = writer.finish(&sections).map_err(failed)?;
+        out.flush().map_err(failed)?;
+        out.get_ref().sync_all().map_err(failed)?;
+        fs::rename(&beside, file).map_err(failed)
+    })();
+    if written.is_err() {
+        // The first error is what counts; that the unfinished file stays would be a smaller one.
+        let _left = fs::remove_file(&beside);
+    }
+    written
+}
+
+/// The file that becomes the state once it is whole, in the same folder.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.unfinished", std::process::id()));
+    file.with_file_name(name)
+}
+
+fn figures(rows: &Columns) -> TableStatistics {
+    let distinct = rows.dictionaries().iter().map(|values| values.len() as u64);
+    TableStatistics { rows: rows.len() as u64, distinct: distinct.collect() }
+}

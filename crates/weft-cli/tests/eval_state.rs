@@ -1,0 +1,140 @@
+//! Saved states: a run that begins with one goes on as the run would have that saved it.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod support;
+
+use std::fs;
+
+use support::{Folder, Random, WAYS};
+
+const PROGRAM: &str = r#"
+    type encap = enum {geneve, stt};
+    input table a(k: string, v: int) key(k);
+    input table b(x: int, to: opt<ip>, by: encap);
+    output table z(k: string, v: int) key(k);
+    output table y(v: int, n: int) key(v);
+    output table fact(x: int);
+    z(k, v) :- a(k, v), b(v, _, _);
+    y(v, count(x)) :- a(_, v), b(x, _, "geneve"), x != v;
+    fact(7);
+"#;
+
+/// A transaction that changes a few rows, now and then one that is refused.
+fn transaction(random: &mut Random) -> String {
+    let mut rows = |table: &str| {
+        let rows: Vec<String> = (0..random.below(4))
+            .map(|_| {
+                let (small, key, to) = (random.below(5), random.below(6), random.below(3));
+                match table {
+                    "a" => format!(r#"["k{key}",{small}]"#),
+                    _ if to == 0 => format!(r#"[{small},null,"stt"]"#),
+                    _ => format!(r#"[{small},"10.0.0.{to}","geneve"]"#),
+                }
+            })
+            .collect();
+        format!(r#""{table}":[{}]"#, rows.join(","))
+    };
+    let (delete_a, delete_b) = (rows("a"), rows("b"));
+    let (insert_a, insert_b) = (rows("a"), rows("b"));
+    format!(r#"{{"delete":{{{delete_a},{delete_b}}},"insert":{{{insert_a},{insert_b}}}}}"#)
+}
+
+#[test]
+fn a_run_in_parts_prints_what_one_run_prints() {
+    let folder = Folder::new();
+    folder.write("p.nlog", PROGRAM);
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let history: Vec<String> = (0..30).map(|_| transaction(&mut random)).collect();
+        // The first part of the first history is empty: facts then come with the second.
+        let cuts = [random.below(15) * usize::from(seed > 0), 15 + random.below(15)];
+        let parts = [&history[..cuts[0]], &history[cuts[0]..cuts[1]], &history[cuts[1]..]];
+        for way in WAYS {
+            let run = |lines: &[String], more: &[&str]| {
+                let input = lines.join("\n");
+                folder.weft_reading(input, &[&["eval", "p.nlog", "-i", "-"], way, more].concat())
+            };
+            let whole = run(&history, &[]);
+            let mut printed = run(parts[0], &["--save-state", "state"]).stdout;
+            printed += &run(parts[1], &["--state", "state", "--save-state", "state"]).stdout;
+            printed += &run(parts[2], &["--state", "state"]).stdout;
+            assert_eq!(whole.stdout.lines().count(), 30, "{}", whole.stderr);
+            assert_eq!(whole.stdout, printed, "{way:?}, parts of {cuts:?}");
+            let contents = |lines: &[String], more: &[&str]| {
+                run(lines, &[&["--final", "--tables", "all"], more].concat()).stdout
+            };
+            assert_eq!(
+                contents(&history, &[]),
+                contents(parts[2], &["--state", "state"]),
+                "{way:?}, {cuts:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_state_is_for_programs_with_its_input_tables() {
+    let folder = Folder::new();
+    folder.write("p.nlog", PROGRAM).write("t.jsonl", r#"{"insert":{"b":[[1,null,"stt"]]}}"#);
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "state"]).has_status(0);
+    assert_eq!(
+        fs::read_dir(folder.path("")).unwrap().count(),
+        3,
+        "nothing but the program, the transactions and the state"
+    );
+    let with = |program: &str| {
+        folder.write("p.nlog", program);
+        folder.weft_reading("{}", &["eval", "p.nlog", "-i", "-", "--state", "state"])
+    };
+    // Rules and what they fill may change.
+    let other = with(&PROGRAM.replace("fact", "truth").replace("x != v", "x > v"));
+    assert_eq!(other.has_status(0).stdout, "{\"txn\":2,\"insert\":{},\"delete\":{}}\n");
+    let other = with(&PROGRAM.replace("to: opt<ip>", "to: opt<net>"));
+    assert_eq!(other.has_status(1).stdout, "");
+    let (theirs, ours) = ("opt<ip>", "opt<net>");
+    let signature = |to| format!("(x: int, to: {to}, by: encap{{\"geneve\", \"stt\"}})");
+    let why = format!(
+        "error: the state state cannot be used: it was saved from a program with other input tables: its table b is {}, the program's {}\n",
+        signature(theirs),
+        signature(ours)
+    );
+    assert_eq!(other.stderr, why);
+    let refused = with(&format!(
+        "{PROGRAM} output table one(n: int) key(n); one(9223372036854775807 + x) :- b(x, _, _);"
+    ));
+    refused.has_status(1);
+    assert!(
+        refused.stderr.contains("the program refuses its rows: overflow: table one: "),
+        "{}",
+        refused.stderr
+    );
+}
+
+#[test]
+fn what_is_no_state_is_told() {
+    let folder = Folder::new();
+    folder.write("p.nlog", PROGRAM).write("t.jsonl", r#"{"insert":{"a":[["k",1]]}}"#);
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "state"]).has_status(0);
+    let state = fs::read(folder.path("state")).unwrap();
+    let with = |bytes: &[u8]| {
+        folder.write("state", bytes);
+        folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--state", "state"])
+    };
+    for (bytes, why) in [
+        (&b"{}"[..], "this is no saved state"),
+        (&state[..state.len() - 1], "it is damaged or cut short: its checksum is another"),
+    ] {
+        let outcome = with(bytes);
+        outcome.has_status(1);
+        assert!(outcome.stderr.contains(why) && outcome.stdout.is_empty(), "{}", outcome.stderr);
+    }
+    with(&state).has_status(0);
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--state", "no"]).has_status(3);
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "no/state"]).has_status(3);
+    // A state that is there stays as it is if another cannot be written in its place.
+    fs::create_dir(folder.path("folder")).unwrap();
+    folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "folder"]).has_status(3);
+    assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 4, "no unfinished file is left");
+}
