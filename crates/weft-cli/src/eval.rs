@@ -80,7 +80,8 @@ impl Eval {
         let tables = self.chosen_tables(&program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
         let input = open_input(&self.input)?;
-        let planning = Settings { statistics: begin.as_ref().map(|begin| begin.statistics.clone()) };
+        let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
+        let planning = Settings { statistics, ..Settings::default() };
         let mut evaluator = self.evaluator(&program, Tables::These(tables.clone()), planning)?;
         let mut run = Run::new(&self.input, program);
         if let Some(begin) = begin {
