@@ -39,7 +39,7 @@ impl Tally {
 const REFUSALS: [&str; 4] = ["duplicate-key", "key-conflict", "overflow", "range"];
 
 /// What plans are made of, of which every part has to be tried.
-const PARTS: [&str; 9] = [
+const PARTS: [&str; 11] = [
     "probes",
     "probes of four tables and more",
     "keys of several columns",
@@ -49,6 +49,8 @@ const PARTS: [&str; 9] = [
     "groups",
     "checked keys",
     "wide rows",
+    "stages",
+    "tables put where they are read",
 ];
 
 /// Which of them a plan has.
@@ -68,22 +70,47 @@ fn parts(plan: &Plan, tally: &mut Tally) {
         plan.rules.iter().any(|rule| matches!(rule.output, Output::Groups { .. })),
         plan.relations.iter().any(|relation| matches!(relation.keep, Keep::Key(_))),
         plan.relations.iter().any(|relation| relation.needed && relation.columns.len() > 8),
+        plan.relations.iter().any(|relation| relation.table.is_none()),
+        !plan.inlined.is_empty(),
     ];
     for (part, _) in PARTS.into_iter().zip(has).filter(|(_, has)| *has) {
         tally.count(part);
     }
 }
 
-/// The ways in which a case is run beside the plain ones: each kind of engine with each kind of plan, over the seeds.
-fn ways(case: &Case, seed: u64, program: &Arc<Program>, state: Statistics) -> Result<Vec<Way>, String> {
+/// What a planner can be told: true figures, others, and what it must leave alone.
+fn plannings(
+    program: &Arc<Program>,
+    state: Statistics,
+    random: &mut Random,
+) -> [(&'static str, Settings); 6] {
+    let nonsense = Some(statistics::nonsense(random, program));
+    let figures = |statistics| Settings { statistics, ..Settings::default() };
+    let misled = plan(program, &figures(nonsense.clone()));
+    let nonsense = figures(nonsense);
+    [
+        ("no figures", figures(None)),
+        ("true figures", figures(Some(state.clone()))),
+        ("pinned", Settings { pinned: Some(misled.pinned()), ..figures(Some(state)) }),
+        ("without stages", Settings { without_stages: true, ..nonsense.clone() }),
+        ("without inlining", Settings { without_inlining: true, ..nonsense.clone() }),
+        ("nonsense", nonsense),
+    ]
+}
+
+fn plan(program: &Arc<Program>, settings: &Settings) -> Plan {
+    let outputs = program.schema.iter().filter(|(_, table)| table.role == Role::Output);
+    let wanted = outputs.map(|(id, _)| id).collect();
+    Plan::new(Arc::clone(program), &wanted, settings)
+}
+
+/// The ways in which a case is run: in each engine, and by every kind of plan.
+fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Result<Vec<Way>, String> {
     let mut random = Random::new(seed);
-    let nonsense = statistics::nonsense(&mut random, program);
-    let settings = |statistics| Settings { statistics, ..Settings::default() };
-    let plans = [
-        ("no figures", settings(None)),
-        ("true figures", settings(Some(state))),
-        ("nonsense", settings(Some(nonsense))),
-    ];
+    let plannings = plannings(program, final_statistics(case, program), &mut random);
+    for (_, planning) in &plannings {
+        parts(&plan(program, planning), tally);
+    }
     let mut ways = Vec::new();
     for (at, (engine, workers)) in ENGINES.into_iter().enumerate() {
         // Threads cost more than what they do here: two in one case, four in the next.
@@ -91,10 +118,10 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, state: Statistics) -> Re
         if workers > 1 && workers != turn {
             continue;
         }
-        let (planned, planning) = plans[(seed as usize + at) % plans.len()].clone();
+        let (planned, planning) = plannings[(seed as usize + at) % plannings.len()].clone();
         ways.push(Way { planned, planning, ..Way::new(engine, workers) });
     }
-    for (planned, planning) in plans {
+    for (planned, planning) in plannings {
         ways.push(Way { planned, planning, columns: random.chance(50), ..Way::new(Kind::Fused, 1) });
     }
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
@@ -124,10 +151,9 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
     for feature in case.features() {
         tally.count(feature);
     }
-    parts(&Plan::for_outputs(Arc::clone(&program)), tally);
     let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
     let mut runs = Runs::alone(&program, &tables, seed.is_multiple_of(2));
-    for way in ways(case, seed, &program, final_statistics(case, &program))? {
+    for way in ways(case, seed, &program, tally)? {
         runs.add(way);
     }
     for step in 0..case.steps() {
