@@ -5,8 +5,9 @@
 //!
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
 //! (tables), [`function`] (the one table of functions and operators), [`transaction`] (what goes in and what comes
-//! out), [`columns`] (both by columns, for large ones), [`json`] (both as JSON Lines), [`inputs`] (the contents of
-//! input tables, and which transactions they accept), [`state`] (those contents as a file).
+//! out), [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON
+//! Lines), [`inputs`] (the contents of input tables, and which transactions they accept), [`state`] (those contents as
+//! a file).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
@@ -36,6 +37,7 @@ pub mod function;
 pub mod inputs;
 pub mod json;
 pub mod literal;
+pub mod merge;
 pub mod schema;
 pub mod state;
 pub mod transaction;
@@ -45,6 +47,7 @@ pub mod value;
 pub use columns::{ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommittedColumns, TableColumns};
 pub use function::{Failure, FailureCode, Function, Results};
 pub use inputs::{Changes, Inputs};
+pub use merge::CommittedBatch;
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
     CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, Row, RuleId, TableDelta,

@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::json::quote_row;
+use crate::merge;
 use crate::{
-    ColumnTransaction, Columns, CommittedColumns, Failure, FailureCode, Role, Schema, TableId, Value,
+    ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
+    TableId, Value,
 };
 
 /// One tuple: a value for each column.
@@ -256,6 +258,16 @@ pub trait Evaluator {
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         let committed = self.commit(&transaction.to_rows())?;
         CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
+    }
+
+    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports what the accepted
+    /// ones did together. A row that went and came back counts as [reattributed](TableDelta::reattributed) where
+    /// attribution was asked for, since its rule before is not known.
+    ///
+    /// An evaluator may take a way that is faster than one by one where nobody can tell the difference. After an
+    /// error it must not be used any more.
+    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
+        merge::one_by_one(self, transactions)
     }
 
     /// [`Evaluator::contents`] by columns, in the [ascending form](Columns::into_ascending).

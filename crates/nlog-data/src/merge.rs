@@ -1,0 +1,101 @@
+//! Several transactions as one: the sum of their deltas.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    CommitError, Committed, Delta, Evaluator, Row, RuleId, TableDelta, TableId, Transaction, TransactionError,
+};
+
+/// What came of several transactions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CommittedBatch {
+    /// What those that were accepted did together: a row that came and went again is in no list.
+    pub committed: Committed,
+    /// Those that were refused, by their place among the transactions, and why.
+    pub refused: Vec<(usize, TransactionError)>,
+}
+
+/// The default of [`Evaluator::commit_merged`]: one by one.
+pub(crate) fn one_by_one<E: Evaluator + ?Sized>(
+    evaluator: &mut E,
+    transactions: &[Transaction],
+) -> Result<CommittedBatch, CommitError> {
+    let mut batch = CommittedBatch::default();
+    let mut sum = Sum::default();
+    for (place, transaction) in transactions.iter().enumerate() {
+        match evaluator.commit(transaction) {
+            Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {
+                sum.add(delta);
+                batch.committed.redundant_inserts += redundant_inserts;
+                batch.committed.redundant_deletes += redundant_deletes;
+            }
+            Err(CommitError::Refused(error)) => batch.refused.push((place, error)),
+            Err(error @ CommitError::Engine(_)) => return Err(error),
+        }
+    }
+    batch.committed.delta = sum.delta();
+    Ok(batch)
+}
+
+/// Deltas that follow each other, as one.
+#[derive(Debug, Clone, Default)]
+struct Sum {
+    tables: BTreeMap<TableId, BTreeMap<Row, Change>>,
+}
+
+/// What became of a row.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    /// Whether it was there before all deltas.
+    before: bool,
+    /// Whether it is there after them.
+    after: bool,
+    /// The rule that it is attributed to, if it is there and attribution was asked for.
+    rule: Option<RuleId>,
+}
+
+impl Sum {
+    /// Adds the next delta.
+    fn add(&mut self, delta: Delta) {
+        for (id, TableDelta { insert, delete, rules, reattributed }) in delta.tables {
+            let rows = self.tables.entry(id).or_default();
+            let mut change = |row, before, after, rule| {
+                let change = rows.entry(row).or_insert(Change { before, after, rule });
+                (change.after, change.rule) = (after, rule);
+            };
+            for row in delete {
+                change(row, true, false, None);
+            }
+            let mut rules = rules.into_iter();
+            for row in insert {
+                change(row, false, true, rules.next());
+            }
+            for (row, rule) in reattributed {
+                change(row, true, true, Some(rule));
+            }
+        }
+    }
+
+    /// All of them together.
+    fn delta(self) -> Delta {
+        let mut delta = Delta::default();
+        for (id, rows) in self.tables {
+            let mut table = TableDelta::default();
+            for (row, Change { before, after, rule }) in rows {
+                match (before, after) {
+                    (false, true) => {
+                        table.rules.extend(rule);
+                        table.insert.push(row);
+                    }
+                    (true, false) => table.delete.push(row),
+                    (true, true) => table.reattributed.extend(rule.map(|rule| (row, rule))),
+                    (false, false) => {}
+                }
+            }
+            if table != TableDelta::default() {
+                delta.tables.insert(id, table);
+            }
+        }
+        delta
+    }
+}
