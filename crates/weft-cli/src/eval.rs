@@ -16,9 +16,11 @@ use nlog_reference::Reference;
 use crate::exit::Failure;
 use crate::program::compile;
 
+mod hooks;
 mod run;
 mod state;
 
+use hooks::Hooks;
 pub(crate) use run::{Run, open_input};
 use state::Begin;
 
@@ -62,6 +64,8 @@ pub(crate) struct Eval {
     /// Save the state after the last transaction: the input tables' rows, and how many rows and values tables have
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
+    #[command(flatten)]
+    hooks: Hooks,
 }
 
 /// Both ways give the same results, byte for byte.
@@ -82,7 +86,8 @@ impl Eval {
         let input = open_input(&self.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let planning = Settings { statistics, ..Settings::default() };
-        let mut evaluator = self.evaluator(&program, Tables::These(tables.clone()), planning)?;
+        let start = self.evaluators(planning);
+        let mut evaluator = self.hooks.around(&program, Tables::These(tables.clone()), start)?;
         let mut run = Run::new(&self.input, program);
         if let Some(begin) = begin {
             run.progress = begin.progress;
@@ -101,26 +106,27 @@ impl Eval {
         run.finish()
     }
 
-    /// What evaluates the program, by what was asked for.
-    fn evaluator(
+    /// What starts evaluators, by what was asked for.
+    fn evaluators(
         &self,
-        program: &Arc<Program>,
-        observe: Tables,
         planning: Settings,
-    ) -> Result<Box<dyn Evaluator>, Failure> {
-        if self.reference {
-            return Ok(Box::new(Reference::new(program.clone(), observe)));
-        }
+    ) -> impl Fn(Arc<Program>, Tables) -> Result<Box<dyn Evaluator>, String> + Send + use<> {
+        let (reference, workers) = (self.reference, usize::from(self.workers));
         let engine = match self.engine {
             Some(Engine::Composed) => Kind::Composed,
             Some(Engine::Fused) => Kind::Fused,
             None if self.workers > 1 => Kind::Composed,
             None => Kind::Fused,
         };
-        let workers = usize::from(self.workers);
-        let options = Options { engine, workers, observe, planning, ..Options::default() };
-        let dataflow = Dataflow::new(program.clone(), options);
-        Ok(Box::new(dataflow.map_err(|error| Failure::Outside(error.to_string()))?))
+        move |program, observe| {
+            if reference {
+                return Ok(Box::new(Reference::new(program, observe)));
+            }
+            let planning = planning.clone();
+            let options = Options { engine, workers, observe, planning, ..Options::default() };
+            let dataflow = Dataflow::new(program, options);
+            Ok(Box::new(dataflow.map_err(|error| error.to_string())?))
+        }
     }
 
     fn chosen_tables(&self, schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {

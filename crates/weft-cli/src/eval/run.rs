@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::json::{ColumnLine, LineError, parse_line_columns, write_delta_columns, write_error_line};
-use nlog_data::{ColumnDelta, ColumnTransaction, CommitError, Evaluator, TransactionError};
+use nlog_data::{
+    ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, TransactionError,
+};
 
+use super::hooks;
 use super::state::Progress;
 use crate::exit::{Failure, say};
 
@@ -94,7 +97,7 @@ impl Run {
             };
             let txn = txn.unwrap_or(self.progress.last_number.saturating_add(1));
             self.progress.last_number = txn;
-            match self.take(parsed, evaluator)? {
+            match self.take(number, parsed, evaluator)? {
                 Ok(delta) => {
                     each(txn, &delta);
                     if let Some(out) = out.as_mut() {
@@ -120,11 +123,16 @@ impl Run {
     /// The delta of a line's transaction, or why it is refused.
     fn take(
         &mut self,
+        number: u64,
         parsed: Result<ColumnLine, LineError>,
         evaluator: &mut dyn Evaluator,
     ) -> Result<Result<ColumnDelta, TransactionError>, Failure> {
         let result = match parsed {
-            Ok(parsed) => self.commit(&parsed.transaction, evaluator),
+            Ok(parsed) => match hooks::tick(&parsed, number) {
+                Ok(None) => self.commit(&parsed.transaction, evaluator),
+                Ok(Some(now)) => self.tick(now, number, evaluator),
+                Err(error) => Err(error.into()),
+            },
             Err(LineError { error, before, .. }) => {
                 Err(evaluator.check(&before).err().unwrap_or(error).into())
             }
@@ -149,6 +157,25 @@ impl Run {
         self.redundant_inserts += committed.redundant_inserts;
         self.redundant_deletes += committed.redundant_deletes;
         Ok(committed.delta)
+    }
+
+    fn tick(
+        &mut self,
+        now: u64,
+        number: u64,
+        evaluator: &mut dyn Evaluator,
+    ) -> Result<ColumnDelta, CommitError> {
+        let committed = evaluator.tick(now).map_err(|error| match error {
+            // Nobody waits for it: the line is at fault.
+            CommitError::Refused(error) if error.code == ErrorCode::BadJson => {
+                let message = format!("line {number}, column 1: {}", error.message);
+                CommitError::Refused(TransactionError { message, ..error })
+            }
+            error => error,
+        })?;
+        self.progress.accepted += 1;
+        let committed = CommittedColumns::from_rows(committed);
+        committed.map(|committed| committed.delta).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
     /// What the program's facts give holds even if no transaction was accepted.

@@ -1,0 +1,57 @@
+//! Hooks of `weft eval`, and the ticks that timed ones want.
+
+use std::sync::Arc;
+
+use clap::Args;
+use nlog::Program;
+use nlog_data::json::ColumnLine;
+use nlog_data::{ErrorCode, Evaluator, Tables, TransactionError};
+use nlog_hooks::{Hooked, Wired, Wiring};
+
+use crate::exit::Failure;
+
+/// Which hooks a program is run with.
+#[derive(Args)]
+pub(super) struct Hooks {
+    /// Fill an input table from an output table by a hook: `connected_components:FROM:TO`, or
+    /// `hysteresis:FROM:TO:rise=MS,fall=MS`, for which lines `{"tick": MS}` among the transactions say the time. May be
+    /// given several times
+    #[arg(long = "hook", value_name = "HOOK:FROM:TO", conflicts_with_all = ["state", "save_state"])]
+    wirings: Vec<Wiring>,
+}
+
+impl Hooks {
+    /// The program's evaluator, with hooks around it if there are any. `start` makes evaluators, of the program and of
+    /// what hooks need of it.
+    pub(super) fn around(
+        &self,
+        program: &Arc<Program>,
+        observe: Tables,
+        start: impl Fn(Arc<Program>, Tables) -> Result<Box<dyn Evaluator>, String> + Send + 'static,
+    ) -> Result<Box<dyn Evaluator>, Failure> {
+        let wired = Wired::new(program, &self.wirings).map_err(|error| Failure::Usage(error.to_string()))?;
+        let evaluator = start(Arc::clone(program), observe).map_err(Failure::Outside)?;
+        if wired.is_empty() {
+            return Ok(evaluator);
+        }
+        Ok(Box::new(Hooked::new(wired, evaluator, start).map_err(Failure::Outside)?))
+    }
+}
+
+/// The time that a line says, in milliseconds, if it is a tick: `{"tick": 1500}`. It has no rows; members that only tell
+/// where it comes from it may have.
+pub(super) fn tick(line: &ColumnLine, number: u64) -> Result<Option<u64>, TransactionError> {
+    let refuse =
+        |why: &str| TransactionError::new(ErrorCode::BadJson, format!("line {number}, column 1: {why}"));
+    // A line with an error is an empty transaction, whatever else it has.
+    let Some(tick) = line.origin.get("tick").filter(|_| !line.origin.contains_key("error")) else {
+        return Ok(None);
+    };
+    if !line.transaction.insert.is_empty() || !line.transaction.delete.is_empty() {
+        return Err(refuse("a tick is a transaction of its own; its rows belong into another line"));
+    }
+    match tick.as_u64() {
+        Some(now) => Ok(Some(now)),
+        None => Err(refuse("tick is no natural number of milliseconds")),
+    }
+}
