@@ -305,6 +305,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
         (**self).commit_columns(transaction)
     }
 
+    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
+        (**self).commit_merged(transactions)
+    }
+
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         (**self).contents_columns(table)
     }
