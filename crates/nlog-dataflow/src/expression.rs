@@ -13,7 +13,7 @@ use crate::symbol::{FALSE, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 const MEMO_LIMIT: usize = 1 << 18;
 
 /// An expression over slots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Expression {
     Slot(usize),
     Constant(Symbol),
@@ -24,7 +24,7 @@ pub(crate) enum Expression {
 }
 
 /// A call of a function at one place.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Call {
     function: Arc<Function>,
     arguments: Vec<Expression>,

@@ -15,6 +15,7 @@ mod engine;
 mod groups;
 mod index;
 mod inputs;
+mod live;
 mod output;
 mod pipeline;
 mod relation;
@@ -37,6 +38,7 @@ use delta::Delta;
 use engine::{Refusal, State};
 use inputs::{Changes, Inputs};
 use output::Output;
+use trace::View;
 
 /// Symbols are looked through once there are so many new ones, at least.
 const NEW_SYMBOLS: usize = 1 << 14;
@@ -94,19 +96,9 @@ impl Engine {
             }
         }
         self.state.propagate()?;
-        let plan = Arc::clone(&self.state.plan);
-        let mut outputs = Vec::new();
-        for (id, delta, report) in self.state.take_changed() {
-            let relation = &plan.relations[id.0 as usize];
-            let Some(table) = relation.table.filter(|_| relation.wanted) else { continue };
-            if plan.program.schema.table(table).role == Role::Input {
-                continue;
-            }
-            let only = self.only_rule(table).filter(|_| self.attribute);
-            outputs.push(Output::of_relation(table, delta, report, only));
-        }
+        let mut outputs = self.outputs();
         for (table, delta) in &changes.tables {
-            if plan.relations[table.0 as usize].wanted {
+            if self.state.plan.relations[table.0 as usize].wanted {
                 outputs.push(Output::of_input(*table, delta.clone()));
             }
         }
@@ -127,26 +119,60 @@ impl Engine {
     fn run(&mut self, changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
         let derived =
             if changes.tables.is_empty() && self.facts { Ok(Vec::new()) } else { self.derive(&changes) };
-        self.state.end(derived.is_ok());
         match derived {
             Ok(outputs) => {
+                self.state.end(true);
                 self.facts = true;
                 Ok((outputs, changes))
             }
             Err(refusal) => {
+                let error = self.refused(refusal);
+                self.state.end(false);
                 self.inputs.undo(&changes);
-                Err(match refusal {
-                    Refusal::Derived(error) => error.to_transaction_error(self.schema()).into(),
-                    Refusal::TooMany(relation) => {
-                        let name = &self.state.plan.relations[relation.0 as usize].name;
-                        CommitError::Engine(format!(
-                            "rows of {name} are derived in more than 2147483647 ways; the rules that derive them \
-                             have a product in them that wants a table of its own"
-                        ))
-                    }
-                })
+                Err(error)
             }
         }
+    }
+
+    /// What a refusal is to others.
+    fn refused(&self, refusal: Refusal) -> CommitError {
+        match refusal {
+            Refusal::Derived(error) => error.to_transaction_error(self.schema()).into(),
+            Refusal::TooMany(relation) => {
+                let name = &self.state.plan.relations[relation.0 as usize].name;
+                CommitError::Engine(format!(
+                    "rows of {name} are derived in more than 2147483647 ways; the rules that derive them have a \
+                     product in them that wants a table of its own"
+                ))
+            }
+        }
+    }
+
+    /// What tables that rules fill have changed by, in the running transaction.
+    fn outputs(&mut self) -> Vec<Output> {
+        let plan = Arc::clone(&self.state.plan);
+        let mut outputs = Vec::new();
+        for (id, delta, report) in self.state.take_changed() {
+            let relation = &plan.relations[id.0 as usize];
+            let Some(table) = relation.table.filter(|_| relation.wanted) else { continue };
+            if plan.program.schema.table(table).role == Role::Input {
+                continue;
+            }
+            let only = self.only_rule(table).filter(|_| self.attribute);
+            outputs.push(Output::of_relation(table, delta, report, only));
+        }
+        outputs
+    }
+
+    fn column_delta(&mut self) -> ColumnDelta {
+        let mut delta = ColumnDelta::default();
+        for output in self.outputs() {
+            let table = output.table;
+            if let Some(changed) = output.into_columns(&self.state.symbols) {
+                delta.tables.insert(table, changed);
+            }
+        }
+        delta
     }
 
     fn is_sound(&self) -> Result<(), CommitError> {
@@ -221,7 +247,7 @@ impl Engine {
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
-        self.state.rows(RelationId(table.0), &|table| inputs.rows(table)).map_err(|_| {
+        self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table)).map_err(|_| {
             CommitError::Engine("rows of a table are derived too often to be counted".to_owned())
         })
     }
@@ -284,5 +310,168 @@ impl Evaluator for Engine {
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         let rows = self.rows(table)?;
         Ok(output::columns_of(&rows, &self.state.symbols).into_ascending())
+    }
+}
+
+impl Engine {
+    /// What it did.
+    pub fn profile_text(&self) -> String {
+        let mut text = String::new();
+        for rule in &self.state.rules {
+            for part in &rule.parts {
+                for (at, p) in part.pipelines.iter().enumerate() {
+                    text += &format!(
+                        "rule {:?} head {} atom {at}: {:?} {:.1} ms\n",
+                        rule.id,
+                        self.state.plan.relations[rule.head.0 as usize].name,
+                        p.work,
+                        p.work.nanos as f64 / 1e6
+                    );
+                }
+            }
+        }
+        for (at, index) in self.state.indexes.iter().enumerate() {
+            text += &format!(
+                "index {at} of {}: {} updates {:.1} MB\n",
+                self.state.plan.relations[index.relation.0 as usize].name,
+                index.trace.updates(),
+                index.trace.bytes() as f64 / 1e6
+            );
+        }
+        for relation in &self.state.relations {
+            text += &format!(
+                "relation {}: {} updates {:.1} MB\n",
+                self.state.plan.relations[relation.id.0 as usize].name,
+                relation.counts.updates(),
+                relation.counts.bytes() as f64 / 1e6
+            );
+        }
+        text
+    }
+}
+
+/// A change of rules that is derived and not yet decided. Dropped, it never was.
+pub struct Proposal<'a> {
+    engine: &'a mut Engine,
+    former: Option<(live::Former, Inputs)>,
+    delta: ColumnDelta,
+}
+
+/// Why an engine does not go over to another program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// An input table has rows and another form in the new program.
+    #[error(
+        "input table {table} has {rows} rows and other columns or another key in the new program; take the rows out \
+         before its declaration changes"
+    )]
+    Input {
+        /// Its name.
+        table: String,
+        /// How many rows it has.
+        rows: usize,
+    },
+    /// What the new rules derive is in error, or the engine is.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl Engine {
+    /// Derives what another program would change, without deciding: rules and tables may have come, gone or changed.
+    ///
+    /// Input tables keep their rows by name; rows of one that the new program does not have are gone once it is
+    /// accepted. Only what the edit touches is computed, from the traces that are there. The delta is that of the new
+    /// program's tables that `options` observe: a table that is new comes with all its rows.
+    pub fn propose(
+        &mut self,
+        program: Arc<Program>,
+        options: &Options,
+        settings: &Settings,
+    ) -> Result<Proposal<'_>, ChangeError> {
+        self.is_sound()?;
+        self.check_inputs(&program.schema)?;
+        let ids = program.schema.iter().map(|(id, _)| id);
+        let wanted: BTreeSet<TableId> =
+            ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, settings));
+        let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
+        let former_schema = Arc::clone(&self.state.plan.program.schema);
+        let rest = self.inputs.take_over(inputs);
+        let empty = State::new(Arc::clone(&plan), Arc::clone(&self.state.symbols), false);
+        let old = std::mem::replace(&mut self.state, empty);
+        let by_name = |table: TableId, schema: &Schema| -> Delta {
+            let name = &schema.table(table).name;
+            program.schema.find(name).map_or_else(|| rest.rows(table), |table| self.inputs.rows(table))
+        };
+        let (state, former, result) = live::change(
+            old,
+            plan,
+            self.attribute,
+            self.facts,
+            &|table| by_name(table, &former_schema),
+            &|table| self.inputs.rows(table),
+        );
+        self.state = state;
+        let mut proposal =
+            Proposal { engine: self, former: Some((former, rest)), delta: ColumnDelta::default() };
+        match result {
+            Ok(()) => {
+                proposal.delta = proposal.engine.column_delta();
+                Ok(proposal)
+            }
+            Err(refusal) => Err(proposal.engine.refused(refusal).into()),
+        }
+    }
+
+    fn check_inputs(&self, schema: &Schema) -> Result<(), ChangeError> {
+        for (id, table) in self.schema().iter().filter(|(_, table)| table.role == Role::Input) {
+            let rows = self.inputs.len(id);
+            let other = schema.find(&table.name).map(|id| schema.table(id));
+            let differs = other.is_some_and(|other| {
+                (other.role, &other.key) != (table.role, &table.key)
+                    || !other
+                        .columns
+                        .iter()
+                        .map(|column| &column.ty)
+                        .eq(table.columns.iter().map(|column| &column.ty))
+            });
+            if rows > 0 && differs {
+                return Err(ChangeError::Input { table: table.name.clone(), rows });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Proposal<'_> {
+    /// What the change would do to the tables that are observed.
+    pub fn delta(&self) -> &ColumnDelta {
+        &self.delta
+    }
+
+    /// Goes over to the new program.
+    pub fn accept(mut self) -> ColumnDelta {
+        self.former = None;
+        self.engine.state.end(true);
+        std::mem::take(&mut self.delta)
+    }
+}
+
+impl Drop for Proposal<'_> {
+    fn drop(&mut self) {
+        let Some((former, rest)) = self.former.take() else { return };
+        let engine = &mut *self.engine;
+        engine.state.end(false);
+        let schema = Arc::clone(&engine.state.plan.program.schema);
+        let empty = State::new(Arc::clone(&engine.state.plan), Arc::clone(&engine.state.symbols), false);
+        let new = std::mem::replace(&mut engine.state, empty);
+        engine.state = former.restore(new);
+        let _ = schema;
+        let mut inputs = rest;
+        inputs.take_back(std::mem::replace(
+            &mut engine.inputs,
+            Inputs::new(Arc::clone(&engine.state.plan.program.schema)),
+        ));
+        engine.inputs = inputs;
     }
 }

@@ -114,6 +114,11 @@ impl Delta {
         }
     }
 
+    /// Whether rows only come, or only go: then nothing cancels.
+    pub(crate) fn is_one_way(&self) -> bool {
+        self.diffs.iter().all(|diff| *diff > 0) || self.diffs.iter().all(|diff| *diff < 0)
+    }
+
     /// Of consolidated rows those that are there, each once.
     pub(crate) fn to_set(&mut self) {
         let mut kept = 0;

@@ -17,10 +17,32 @@ use crate::symbol::{Marks, Symbol, Symbols};
 /// A rule, ready to run.
 pub(crate) struct Rule {
     pub(crate) id: RuleId,
+    /// What attributed rows know it by; see [`Numbers`].
+    pub(crate) number: u32,
     pub(crate) head: RelationId,
     pub(crate) groups: Option<Groups>,
     /// The body, then what follows its failures.
     pub(crate) parts: Vec<Part>,
+}
+
+/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Numbers {
+    /// Fingerprint and number in the program, of rules that are gone the number that they had.
+    rules: Vec<(u64, RuleId)>,
+}
+
+impl Numbers {
+    fn of_program(program: &nlog::Program) -> Self {
+        Numbers {
+            rules: program.rules.iter().zip(0..).map(|(rule, id)| (rule.fingerprint, RuleId(id))).collect(),
+        }
+    }
+
+    /// By what the first of several rules is chosen.
+    pub(crate) fn order(&self, number: u32) -> (u64, RuleId) {
+        self.rules[number as usize]
+    }
 }
 
 /// A conjunction, ready to run.
@@ -51,6 +73,9 @@ pub(crate) struct State {
     /// The pipelines that run once.
     once: Vec<PipelineAt>,
     agenda: Agenda,
+    pub(crate) numbers: Numbers,
+    /// The rules that are being changed.
+    editing: Option<Edit>,
     /// The relations that the running transaction has reached.
     reached: Vec<usize>,
     /// The rules whose groups it has reached.
@@ -65,6 +90,13 @@ struct Agenda {
     relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
+}
+
+/// How rules change.
+#[derive(Debug)]
+struct Edit {
+    fresh: BTreeSet<usize>,
+    gone: BTreeMap<RelationId, Delta>,
 }
 
 /// What is wrong with what a transaction derives.
@@ -104,6 +136,8 @@ impl State {
             uses: vec![Vec::new(); relations.len()],
             once: Vec::new(),
             agenda: Agenda { pending: vec![Vec::new(); relations.len()], ..Agenda::default() },
+            numbers: Numbers::of_program(&plan.program),
+            editing: None,
             reached: Vec::new(),
             grouped: Vec::new(),
             troubles: Troubles::default(),
@@ -148,6 +182,10 @@ impl State {
     }
 
     fn schedule(&mut self, at: PipelineAt) {
+        if self.editing.as_ref().is_some_and(|edit| edit.fresh.contains(&at.rule)) {
+            // It derives everything, not changes.
+            return;
+        }
         let head = self.rules[at.rule].head.0 as usize;
         self.agenda.pending[head].push(at);
         self.agenda.relations.insert((self.plan.relations[head].level, head));
@@ -158,15 +196,26 @@ impl State {
         while let Some((_, relation)) = self.agenda.relations.pop_first() {
             self.reached.push(relation);
             let derived = self.derive(relation)?;
-            if derived.is_empty() {
-                continue;
-            }
-            let settled =
-                self.relations[relation].settle(derived, &self.symbols, &mut self.troubles.conflicts);
-            settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
-            self.spread(relation)?;
+            self.settle(relation, derived)?;
         }
+        self.refusal()
+    }
+
+    /// The least error that was met, if any.
+    fn refusal(&self) -> Result<(), Refusal> {
         self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
+    }
+
+    /// Makes a set of what is derived, and passes on how it changed.
+    fn settle(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
+        if derived.is_empty() {
+            return Ok(());
+        }
+        let (symbols, numbers) = (&self.symbols, &self.numbers);
+        let conflicts = &mut self.troubles.conflicts;
+        let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
+        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
+        self.spread(relation)
     }
 
     /// Indexes a relation's changes and puts what depends on them on the agenda.
@@ -185,7 +234,7 @@ impl State {
         Ok(())
     }
 
-    /// Runs the pending pipelines of a relation's rules; gives consolidated rows.
+    /// Runs the pending pipelines of a relation's rules; rows may come several times where they are counted.
     fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
         let mut pending = std::mem::take(&mut self.agenda.pending[relation]);
         pending.sort_unstable();
@@ -217,23 +266,20 @@ impl State {
                     Context { symbols, indexes, out, failures: &mut failures, too_many: &mut too_many };
                 pipeline.run(rows, &mut context);
             }
-            let suffix = if attributed { &[rule.id.0][..] } else { &[] };
-            if let Some(groups) = &mut rule.groups {
-                grouped.push(of_rule[0].rule);
-                let consolidated = own.consolidate();
-                let settled = consolidated
-                    .and_then(|()| groups.settle(&own, symbols, &mut derived, suffix, &mut failures));
-                too_many |= settled.is_err();
-            } else if attributed {
-                for (row, diff) in own.rows() {
-                    derived.push_words(row.iter().chain(suffix).copied(), diff);
+            if apart {
+                too_many |= finish(rule, own, attributed, symbols, &mut failures, &mut derived).is_err();
+                if rule.groups.is_some() {
+                    grouped.push(of_rule[0].rule);
                 }
             }
             troubles.add(rule.id, failures);
         }
         pending.clear();
         self.agenda.pending[relation] = pending;
-        if too_many || derived.consolidate().is_err() {
+        // Where rows are counted they are summed up on the way. Elsewhere no row is derived twice, so that only what comes
+        // can cancel what goes.
+        let settled = head.keeps_rows() || derived.is_one_way();
+        if too_many || (!settled && derived.consolidate().is_err()) {
             return Err(Refusal::TooMany(RelationId(relation as u32)));
         }
         Ok(derived)
@@ -256,6 +302,24 @@ impl State {
         changed
     }
 
+    /// Gives rules the numbers that attributed rows know them by: those that went on keep theirs.
+    pub(crate) fn renumber(&mut self, former: &State, from: &[Option<usize>]) {
+        self.numbers = former.numbers.clone();
+        for (rule, from) in self.rules.iter_mut().zip(from) {
+            let fingerprint = self.plan.program.rule(rule.id).fingerprint;
+            match from {
+                Some(from) => {
+                    rule.number = former.rules[*from].number;
+                    self.numbers.rules[rule.number as usize] = (fingerprint, rule.id);
+                }
+                None => {
+                    rule.number = self.numbers.rules.len() as u32;
+                    self.numbers.rules.push((fingerprint, rule.id));
+                }
+            }
+        }
+    }
+
     /// Ends a transaction: what it would do is done, or dropped.
     pub(crate) fn end(&mut self, accepted: bool) {
         for (_, relation) in std::mem::take(&mut self.agenda.relations) {
@@ -276,10 +340,11 @@ impl State {
         self.troubles = Troubles::default();
     }
 
-    /// All rows of a relation that rules fill, outside transactions. `inputs` gives those of input tables.
+    /// All rows of a relation. `inputs` gives those of input tables.
     pub(crate) fn rows(
-        &mut self,
+        &self,
         id: RelationId,
+        view: View,
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<Delta, Refusal> {
         let at = id.0 as usize;
@@ -288,17 +353,17 @@ impl State {
         {
             return Ok(inputs(table));
         }
-        if let Some(rows) = self.relations[at].rows(View::Before, &self.symbols) {
+        if let Some(rows) = self.relations[at].rows(view, &self.symbols) {
             return Ok(rows);
         }
-        let whole = self.indexed[at].iter().find_map(|index| self.indexes[*index].rows(&self.symbols));
-        if let Some(rows) = whole {
+        let indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
+        if let Some(rows) = indexes.filter_map(|index| index.rows(view, &self.symbols)).next() {
             return Ok(rows);
         }
         let mut rows = Delta::new(self.relations[at].columns);
         for rule in 0..self.rules.len() {
             if self.rules[rule].head == id {
-                self.rows_of_rule(rule, inputs, &mut rows)?;
+                self.rows_of_rule(rule, view, inputs, &mut rows)?;
             }
         }
         rows.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
@@ -306,48 +371,105 @@ impl State {
         Ok(rows)
     }
 
-    /// The rows that a rule derives, outside transactions.
+    /// The rows that a rule derives, as often as it does.
     pub(crate) fn rows_of_rule(
-        &mut self,
+        &self,
         rule: usize,
+        view: View,
         inputs: &dyn Fn(TableId) -> Delta,
         out: &mut Delta,
     ) -> Result<(), Refusal> {
-        if let Some(groups) = &mut self.rules[rule].groups {
-            groups.rows(View::Before, &self.symbols, out);
-            return Ok(());
+        match &self.rules[rule].groups {
+            Some(groups) => groups.rows(view, &self.symbols, out),
+            None => {
+                self.run_whole(rule, 0, view, inputs, out)?;
+            }
         }
-        let plan = Arc::clone(&self.plan);
-        let joins = &plan.rules[rule].body;
-        let mut failures = Vec::new();
-        let too_many = self.run_whole(joins, inputs, out, &mut failures)?;
-        if too_many { Err(Refusal::TooMany(self.rules[rule].head)) } else { Ok(()) }
+        Ok(())
     }
 
-    /// All bindings of a conjunction, outside transactions; whether some count left what it can hold.
+    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is met.
     fn run_whole(
-        &mut self,
-        joins: &Joins,
+        &self,
+        rule: usize,
+        part: usize,
+        view: View,
         inputs: &dyn Fn(TableId) -> Delta,
         out: &mut Delta,
-        failures: &mut Vec<(Symbol, Diff)>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Vec<(Symbol, Diff)>, Refusal> {
+        let plan = &self.plan.rules[rule];
+        let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
+        let is_after = view == View::After;
         let mut pipeline =
-            Pipeline::new(&joins.pipelines[joins.whole], |_| false, &self.indexes, &self.symbols);
+            Pipeline::new(&joins.pipelines[joins.whole], |_| is_after, &self.indexes, &self.symbols);
         let rows = match pipeline.atom {
-            Some(atom) => self.rows(joins.atoms[atom], inputs)?,
+            Some(atom) => self.rows(joins.atoms[atom], view, inputs)?,
             None => one_row(),
         };
-        let mut too_many = false;
-        let mut context = Context {
-            symbols: &self.symbols,
-            indexes: &self.indexes,
-            out,
-            failures,
-            too_many: &mut too_many,
-        };
+        let (mut too_many, mut failures) = (false, Vec::new());
+        let (symbols, indexes) = (&self.symbols, &self.indexes);
+        let (failed, too) = (&mut failures, &mut too_many);
+        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too };
         pipeline.run(&rows, &mut context);
-        Ok(too_many)
+        if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
+    }
+
+    /// A transaction that changes rules and no input: `gone` are rows, of relations, that rules derived which are no
+    /// more; `fresh` are rules that derive for the first time.
+    pub(crate) fn edit(
+        &mut self,
+        fresh: BTreeSet<usize>,
+        gone: Vec<(RelationId, Delta)>,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(), Refusal> {
+        let heads = fresh.iter().map(|rule| self.rules[*rule].head).chain(gone.iter().map(|(head, _)| *head));
+        for head in heads.collect::<Vec<_>>() {
+            let head = head.0 as usize;
+            self.agenda.relations.insert((self.plan.relations[head].level, head));
+        }
+        self.editing = Some(Edit { fresh, gone: gone.into_iter().collect() });
+        let mut result = Ok(());
+        while result.is_ok()
+            && let Some((_, relation)) = self.agenda.relations.pop_first()
+        {
+            self.reached.push(relation);
+            result = self.edited(relation, inputs).and_then(|derived| self.settle(relation, derived));
+        }
+        self.editing = None;
+        result.and_then(|()| self.refusal())
+    }
+
+    /// What an edit derives for a relation.
+    fn edited(&mut self, relation: usize, inputs: &dyn Fn(TableId) -> Delta) -> Result<Delta, Refusal> {
+        let id = RelationId(relation as u32);
+        let mut derived = self.derive(relation)?;
+        let Some(editing) = &mut self.editing else { return Ok(derived) };
+        if let Some(mut gone) = editing.gone.remove(&id) {
+            derived.append(&mut gone);
+        }
+        let fresh: Vec<usize> =
+            editing.fresh.iter().copied().filter(|rule| self.rules[*rule].head == id).collect();
+        for rule in fresh {
+            let groups = self.rules[rule].groups.as_ref();
+            let mut rows = Delta::new(groups.map_or(self.relations[relation].columns, Groups::width));
+            let mut failures = self.run_whole(rule, 0, View::After, inputs, &mut rows)?;
+            for part in 1..self.rules[rule].parts.len() {
+                failures.extend(self.run_whole(rule, part, View::After, inputs, &mut Delta::new(0))?);
+            }
+            let attributed = self.relations[relation].split.attributed;
+            let running = &mut self.rules[rule];
+            finish(running, rows, attributed, &self.symbols, &mut failures, &mut derived)
+                .map_err(|TooMany| Refusal::TooMany(id))?;
+            self.troubles.add(running.id, failures);
+            if running.groups.is_some() {
+                self.grouped.push(rule);
+            }
+        }
+        let counted = self.relations[relation].keeps_rows();
+        if !counted {
+            derived.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
+        }
+        Ok(derived)
     }
 
     /// Marks every symbol that something here holds, and forgets what expressions remember.
@@ -377,6 +499,7 @@ impl Rule {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
         Rule {
             id: plan.rule,
+            number: plan.rule.0,
             head: plan.head,
             groups: Groups::new(&plan.output, symbols),
             parts: parts.map(|joins| Part::new(joins, indexes, symbols)).collect(),
@@ -424,6 +547,27 @@ impl Troubles {
         });
         failures.chain(conflicts).min()
     }
+}
+
+/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the rule's
+/// number where that is asked for.
+fn finish(
+    rule: &mut Rule,
+    mut own: Delta,
+    attributed: bool,
+    symbols: &Symbols,
+    failures: &mut Vec<(Symbol, Diff)>,
+    derived: &mut Delta,
+) -> Result<(), TooMany> {
+    let suffix = if attributed { &[rule.number][..] } else { &[] };
+    if let Some(groups) = &mut rule.groups {
+        own.consolidate()?;
+        return groups.settle(&own, symbols, derived, suffix, failures);
+    }
+    for (row, diff) in own.rows() {
+        derived.push_words(row.iter().chain(suffix).copied(), diff);
+    }
+    Ok(())
 }
 
 /// Whether rows of the relation have to be told apart by their rules: there are several.

@@ -71,11 +71,12 @@ impl Groups {
     }
 
     /// The rows of all groups.
-    pub(crate) fn rows(&mut self, view: View, symbols: &Symbols, out: &mut Delta) {
+    pub(crate) fn rows(&self, view: View, symbols: &Symbols, out: &mut Delta) {
+        let mut aggregates = self.aggregates.clone();
         let mut computing = Computing {
             group: self.group,
             tuple: self.tuple,
-            aggregates: &mut self.aggregates,
+            aggregates: &mut aggregates,
             columns: &self.columns,
             symbols,
             frame: Vec::new(),

@@ -139,8 +139,8 @@ impl Index {
         }));
     }
 
-    /// The rows of its relation, outside transactions, if it has all of them with all their columns.
-    pub(crate) fn rows(&self, symbols: &Symbols) -> Option<Delta> {
+    /// The rows of its relation, if it has all of them with all their columns.
+    pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
         let width = self.key.len() + self.value.len();
         let mut places: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
         places.sort_unstable();
@@ -149,7 +149,7 @@ impl Index {
         }
         let mut rows = Delta::new(width);
         let (mut parts, mut row) = (Vec::with_capacity(width), vec![0; width]);
-        each_width!(&self.trace, trace => trace.for_each(View::Before, |key, value, _| {
+        each_width!(&self.trace, trace => trace.for_each(view, |key, value, _| {
             parts.clear();
             key.unpack(self.key.len(), symbols, &mut parts);
             value.unpack(self.value.len(), symbols, &mut parts);

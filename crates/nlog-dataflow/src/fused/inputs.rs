@@ -206,17 +206,30 @@ impl Inputs {
         }
     }
 
-    /// Tables of another schema, with the rows of those that both have: by name, with equal columns and key.
-    pub(crate) fn for_schema(self, schema: Arc<Schema>) -> Self {
-        let mut next = Inputs::new(schema);
-        let mut old: Vec<Option<Stored>> = self.tables.into_iter().map(Some).collect();
-        for (id, table) in next.schema.clone().iter().filter(|(_, table)| table.role == Role::Input) {
-            let before = self.schema.find(&table.name).filter(|id| self.schema.table(*id) == table);
-            if let Some(stored) = before.and_then(|before| old[before.0 as usize].take()) {
-                next.tables[id.0 as usize] = stored;
+    /// Takes over the rows of tables that both schemas have, by name; gives back what is left. They fit, or are none.
+    pub(crate) fn take_over(&mut self, mut other: Inputs) -> Inputs {
+        self.swap_tables(&mut other);
+        other
+    }
+
+    /// The reverse: these tables get their rows back.
+    pub(crate) fn take_back(&mut self, mut other: Inputs) {
+        self.swap_tables(&mut other);
+    }
+
+    fn swap_tables(&mut self, other: &mut Inputs) {
+        let schema = Arc::clone(&self.schema);
+        for (id, _) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            let found = other.schema.find(&schema.table(id).name);
+            let fits = |found: &TableId| {
+                let (mine, theirs) = (&self.tables[id.0 as usize], &other.tables[found.0 as usize]);
+                other.schema.table(*found).role == Role::Input
+                    && (mine.width, &mine.key) == (theirs.width, &theirs.key)
+            };
+            if let Some(found) = found.filter(fits) {
+                std::mem::swap(&mut self.tables[id.0 as usize], &mut other.tables[found.0 as usize]);
             }
         }
-        next
     }
 }
 

@@ -4,14 +4,17 @@ use nlog_plan::Keep;
 use nlog_plan::NARROW;
 use nlog_plan::query::{Plan, RelationId};
 
+use nlog_data::RuleId;
+
 use super::delta::{Delta, Diff, TooMany};
+use super::engine::Numbers;
 use super::index::count;
 use super::trace::{Count, Trace, Update, View};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
 /// A relation's rows as key and rest.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Split {
     pub(crate) key: Vec<usize>,
     pub(crate) rest: Vec<usize>,
@@ -176,23 +179,25 @@ impl Relation {
         self.columns + usize::from(self.split.attributed)
     }
 
-    /// Whether rows are kept, so that they can be read from here.
+    /// Whether rows are counted.
     pub(crate) fn keeps_rows(&self) -> bool {
         !matches!(self.counts, Counts::None)
     }
 
-    /// Takes what rules derived, and says how the set of rows changes, in [`Relation::delta`]. Rows of `derived` are
-    /// consolidated.
+    /// Takes what rules derived, and says how the set of rows changes, in [`Relation::delta`]. Where nothing is
+    /// counted, `derived` is that already.
     pub(crate) fn settle(
         &mut self,
         derived: Delta,
         symbols: &Symbols,
+        numbers: &Numbers,
         conflicts: &mut Vec<Conflict>,
     ) -> Result<(), TooMany> {
         let mut settling = Settling {
             relation: self.id,
             split: &self.split,
             symbols,
+            numbers,
             delta: &mut self.delta,
             report: &mut self.report,
             conflicts,
@@ -256,6 +261,7 @@ struct Settling<'a> {
     relation: RelationId,
     split: &'a Split,
     symbols: &'a Symbols,
+    numbers: &'a Numbers,
     delta: &'a mut Delta,
     report: &'a mut Attributed,
     conflicts: &'a mut Vec<Conflict>,
@@ -319,12 +325,12 @@ impl Settling<'_> {
 
     /// Rows that differ in their rule alone are one, which has the least rule.
     fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
-        let mut of_rules: Vec<(Vec<Symbol>, Symbol, bool, bool)> = presences
+        let mut of_rules: Vec<(Vec<Symbol>, (u64, RuleId), bool, bool)> = presences
             .iter()
             .map(|presence| {
                 let mut row = Vec::new();
                 let rule = self.split.row(key, &presence.value, self.symbols, &mut row);
-                (row, rule, presence.before > 0, presence.after > 0)
+                (row, self.numbers.order(rule), presence.before > 0, presence.after > 0)
             })
             .collect();
         of_rules.sort_unstable();
@@ -332,14 +338,14 @@ impl Settling<'_> {
             let row = &of_row[0].0;
             let before = of_row.iter().find(|of_rule| of_rule.2).map(|of_rule| of_rule.1);
             let after = of_row.iter().find(|of_rule| of_rule.3).map(|of_rule| of_rule.1);
-            let with = |rule: Symbol| row.iter().copied().chain([rule]);
+            let with = |rule: (u64, RuleId)| row.iter().copied().chain([rule.1.0]);
             match (before, after) {
                 (None, Some(rule)) => {
                     self.delta.push(row, 1);
                     self.report.inserted.push_words(with(rule), 1);
                 }
                 (Some(_), None) => self.delta.push(row, -1),
-                (Some(old), Some(new)) if old != new => self.report.reattributed.push_words(with(new), 1),
+                (Some(old), Some(new)) if old.0 != new.0 => self.report.reattributed.push_words(with(new), 1),
                 _ => {}
             }
         }

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use differential_dataflow::consolidation::{consolidate, consolidate_updates};
+use differential_dataflow::consolidation::consolidate;
 use differential_dataflow::trace::cursor::Cursor as _;
 use differential_dataflow::trace::implementations::Vector;
 use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, OrdValBuilder};
@@ -58,7 +58,7 @@ impl<K: Row, V: Row> Trace<K, V> {
 
     /// Adds changes to what the running transaction would do.
     pub(crate) fn stage(&mut self, mut updates: Vec<Update<K, V>>) {
-        consolidate_updates(&mut updates);
+        sum_up(&mut updates);
         if updates.is_empty() {
             return;
         }
@@ -177,6 +177,21 @@ impl<K: Row, V: Row> Trace<K, V> {
 
 fn new_spine<K: Row, V: Row>() -> Spine<Rc<Batch<K, V>>> {
     Spine::new(OperatorInfo::new(0, 0, Rc::from(&[0_usize][..])), None, None)
+}
+
+/// Sorts changes and sums those of one pair up; what cancels goes.
+fn sum_up<K: Row, V: Row>(updates: &mut Vec<Update<K, V>>) {
+    if !updates.is_sorted_by(|a, b| a.0 <= b.0) {
+        updates.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+    }
+    updates.dedup_by(|next, first| {
+        let same = next.0 == first.0;
+        if same {
+            first.2 += next.2;
+        }
+        same
+    });
+    updates.retain(|(_, _, count)| *count != 0);
 }
 
 fn build<K: Row, V: Row>(mut updates: Vec<Update<K, V>>, now: Time) -> Batch<K, V> {

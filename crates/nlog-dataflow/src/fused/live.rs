@@ -1,0 +1,250 @@
+//! Rules that change while the engine runs: from one program to another over the rows that there are.
+//!
+//! What both programs have in common stays as it is: traces of relations, indexes and groups move over. A rule that is
+//! gone takes away what it derived; a rule that is new adds what it derives now; everything else follows as it does from
+//! any transaction. So an edit costs what it touches. Until it is decided everything new is staged, and what moved can
+//! move back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog_data::{Role, TableId};
+use nlog_plan::query::{Plan, RelationId, RulePlan};
+
+use super::delta::Delta;
+use super::engine::{Refusal, State};
+use super::trace::View;
+
+/// What an engine was before its program changed, as far as it did not move over.
+pub(crate) struct Former {
+    state: State,
+    moves: Moves,
+}
+
+/// What is to be done when a state is made from another one.
+struct Transition<'a> {
+    old: &'a State,
+    inputs: &'a dyn Fn(TableId) -> Delta,
+    /// By new relation the old one that it goes on from.
+    from: Vec<Option<usize>>,
+    /// By new rule the old one that it is.
+    rules: Vec<Option<usize>>,
+    /// By new relation, rows that rules derived which are gone.
+    gone: Vec<(RelationId, Delta)>,
+}
+
+/// Goes over to a new plan. The new state has the edit staged and propagated; the caller ends it, and on refusal goes
+/// back with [`Former::restore`].
+pub(crate) fn change(
+    old: State,
+    plan: Arc<Plan>,
+    attribute: bool,
+    facts: bool,
+    former_inputs: &dyn Fn(TableId) -> Delta,
+    inputs: &dyn Fn(TableId) -> Delta,
+) -> (State, Former, Result<(), Refusal>) {
+    let mut new = State::new(plan, Arc::clone(&old.symbols), attribute);
+    if !facts {
+        // Nothing is derived yet.
+        return (new, Former { state: old, moves: Moves::default() }, Ok(()));
+    }
+    let mut transition = Transition::new(&old, &new, former_inputs);
+    let filled = transition.take_away(&new).and_then(|()| transition.fill(&mut new));
+    let Transition { rules, gone, .. } = transition;
+    let moves = match filled {
+        Ok(moves) => moves,
+        Err(refusal) => return (new, Former { state: old, moves: Moves::default() }, Err(refusal)),
+    };
+    new.renumber(&old, &rules);
+    let mut former = Former { state: old, moves };
+    former.swap(&mut new);
+    let fresh = (0..new.rules.len()).filter(|rule| rules[*rule].is_none()).collect();
+    let result = new.edit(fresh, gone, inputs);
+    (new, former, result)
+}
+
+impl<'a> Transition<'a> {
+    fn new(old: &'a State, new: &State, inputs: &'a dyn Fn(TableId) -> Delta) -> Self {
+        let by_name: BTreeMap<&str, usize> =
+            old.plan.relations.iter().zip(0..).map(|(relation, at)| (&*relation.name, at)).collect();
+        let from: Vec<Option<usize>> = (new.plan.relations.iter())
+            .map(|relation| {
+                let at = *by_name.get(&*relation.name)?;
+                let before = &old.plan.relations[at];
+                let same = before.needed && relation.needed && before.columns == relation.columns;
+                let role = |plan: &Plan, table: Option<TableId>| {
+                    table.map(|table| plan.program.schema.table(table).role == Role::Input)
+                };
+                let roles = role(&old.plan, before.table) == role(&new.plan, relation.table);
+                (same && roles).then_some(at)
+            })
+            .collect();
+        // A rule is what it was if it says the same, reads the same, and its head goes on.
+        let mut known: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (at, rule) in old.plan.rules.iter().enumerate() {
+            known.entry(definition(&old.plan, rule)).or_default().push(at);
+        }
+        let rules = (new.plan.rules.iter())
+            .map(|rule| {
+                from[rule.head.0 as usize]?;
+                let reads = rule.body.atoms.iter().all(|atom| from[atom.0 as usize].is_some());
+                if reads { known.get_mut(&definition(&new.plan, rule))?.pop() } else { None }
+            })
+            .collect();
+        Transition { old, inputs, from, rules, gone: Vec::new() }
+    }
+
+    /// What rules derived that are gone goes, with the relations that go on.
+    fn take_away(&mut self, new: &State) -> Result<(), Refusal> {
+        let stay: BTreeSet<usize> = self.rules.iter().flatten().copied().collect();
+        for (at, before) in self.from.iter().enumerate() {
+            let Some(before) = *before else { continue };
+            let attributed = new.relations[at].split.attributed;
+            let width = new.relations[at].derived_width();
+            let mut gone = Delta::new(width);
+            for rule in 0..self.old.rules.len() {
+                if self.old.rules[rule].head.0 as usize == before && !stay.contains(&rule) {
+                    let mut rows = Delta::new(self.old.relations[before].columns);
+                    self.old.rows_of_rule(rule, View::Before, self.inputs, &mut rows)?;
+                    let number = self.old.rules[rule].number;
+                    for (row, diff) in rows.rows() {
+                        let suffix = if attributed { &[number][..] } else { &[] };
+                        gone.push_words(row.iter().chain(suffix).copied(), -diff);
+                    }
+                }
+            }
+            if !gone.is_empty() {
+                self.gone.push((RelationId(at as u32), gone));
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills indexes and counts that the old state does not have; says which ones it has, as pairs of old and new.
+    fn fill(&mut self, new: &mut State) -> Result<Moves, Refusal> {
+        let mut moves = Moves::default();
+        let mut taken = BTreeSet::new();
+        for at in 0..new.indexes.len() {
+            let relation = new.indexes[at].relation.0 as usize;
+            let Some(before) = self.from[relation] else { continue };
+            let wanted = &new.plan.indexes[at];
+            let found = (0..self.old.indexes.len()).find(|old| {
+                let had = &self.old.plan.indexes[*old];
+                had.relation.0 as usize == before
+                    && (&had.select, &had.key, &had.value) == (&wanted.select, &wanted.key, &wanted.value)
+                    && !taken.contains(old)
+            });
+            if let Some(old) = found {
+                taken.insert(old);
+                moves.indexes.push((old, at));
+                continue;
+            }
+            let rows = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;
+            let too_many = |_| Refusal::TooMany(RelationId(relation as u32));
+            new.indexes[at].stage(&rows, &new.symbols).map_err(too_many)?;
+            new.indexes[at].trace.publish_if_touched();
+        }
+        for at in 0..new.relations.len() {
+            let Some(before) = self.from[at] else { continue };
+            if self.is_input(new, at) || !new.relations[at].keeps_rows() {
+                continue;
+            }
+            let (had, has) = (&self.old.relations[before], &new.relations[at]);
+            if had.keeps_rows() && had.split == has.split {
+                moves.counts.push((before, at));
+            } else {
+                self.count(new, at, before)?;
+            }
+        }
+        for (at, before) in self.rules.iter().enumerate() {
+            if let Some(before) = before.filter(|before| self.old.rules[*before].groups.is_some()) {
+                moves.groups.push((before, at));
+            }
+        }
+        Ok(moves)
+    }
+
+    fn is_input(&self, new: &State, at: usize) -> bool {
+        new.plan.relations[at]
+            .table
+            .is_some_and(|table| new.plan.program.schema.table(table).role == Role::Input)
+    }
+
+    /// Counts the rows of a relation that were not counted, or in another form.
+    fn count(&mut self, new: &mut State, at: usize, before: usize) -> Result<(), Refusal> {
+        let attributed = new.relations[at].split.attributed;
+        let mut derived = Delta::new(new.relations[at].derived_width());
+        for rule in 0..self.old.rules.len() {
+            if self.old.rules[rule].head.0 as usize == before {
+                let mut rows = Delta::new(self.old.relations[before].columns);
+                self.old.rows_of_rule(rule, View::Before, self.inputs, &mut rows)?;
+                let number = self.old.rules[rule].number;
+                for (row, diff) in rows.rows() {
+                    let suffix = if attributed { &[number][..] } else { &[] };
+                    derived.push_words(row.iter().chain(suffix).copied(), diff);
+                }
+            }
+        }
+        let symbols = Arc::clone(&new.symbols);
+        let numbers = self.old.numbers.clone();
+        let relation = &mut new.relations[at];
+        // What was accepted has no conflicts; if a key is checked anew, the edit's own pass meets them.
+        let counted = relation.settle(derived, &symbols, &numbers, &mut Vec::new());
+        counted.map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
+        relation.end(true);
+        Ok(())
+    }
+}
+
+/// What moves from an old state to a new one.
+#[derive(Debug, Default)]
+struct Moves {
+    indexes: Vec<(usize, usize)>,
+    counts: Vec<(usize, usize)>,
+    groups: Vec<(usize, usize)>,
+}
+
+impl Former {
+    /// Moves what both states have from the one to the other, or back.
+    fn swap(&mut self, new: &mut State) {
+        let old = &mut self.state;
+        for (before, after) in &self.moves.indexes {
+            std::mem::swap(&mut old.indexes[*before].trace, &mut new.indexes[*after].trace);
+        }
+        for (before, after) in &self.moves.counts {
+            std::mem::swap(&mut old.relations[*before].counts, &mut new.relations[*after].counts);
+        }
+        for (before, after) in &self.moves.groups {
+            let groups = (&mut old.rules[*before].groups, &mut new.rules[*after].groups);
+            if let (Some(before), Some(after)) = groups {
+                std::mem::swap(&mut before.trace, &mut after.trace);
+            }
+        }
+    }
+
+    /// Back to what was, once what the new state staged is dropped.
+    pub(crate) fn restore(mut self, mut new: State) -> State {
+        self.swap(&mut new);
+        self.state
+    }
+}
+
+/// What a rule says and reads: stages by what they are made of.
+fn definition(plan: &Plan, rule: &RulePlan) -> String {
+    let program = &plan.program;
+    let mut text = format!("{:016x}", program.rule(rule.rule).fingerprint);
+    for atom in &rule.body.atoms {
+        let relation = &plan.relations[atom.0 as usize];
+        text.push(' ');
+        if relation.table.is_some() {
+            text.push_str(&relation.name);
+        } else {
+            text.push('(');
+            for of_stage in plan.rules.iter().filter(|of_stage| of_stage.head == *atom) {
+                text.push_str(&definition(plan, of_stage));
+            }
+            text.push(')');
+        }
+    }
+    text
+}
