@@ -29,7 +29,6 @@ use nlog_data::{
     ColumnDelta, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Delta as ValueDelta,
     Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
 };
-use nlog_plan::Settings;
 use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::Options;
@@ -58,11 +57,11 @@ pub struct Engine {
 
 impl Engine {
     /// Plans the program.
-    pub fn new(program: Arc<Program>, options: &Options, settings: &Settings) -> Self {
+    pub fn new(program: Arc<Program>, options: &Options) -> Self {
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, settings));
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
         let symbols = Arc::new(Symbols::new());
         Engine {
             inputs: Inputs::new(Arc::clone(&program.schema)),
@@ -382,18 +381,13 @@ impl Engine {
     /// Input tables keep their rows by name; rows of one that the new program does not have are gone once it is
     /// accepted. Only what the edit touches is computed, from the traces that are there. The delta is that of the new
     /// program's tables that `options` observe: a table that is new comes with all its rows.
-    pub fn propose(
-        &mut self,
-        program: Arc<Program>,
-        options: &Options,
-        settings: &Settings,
-    ) -> Result<Proposal<'_>, ChangeError> {
+    pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
         self.check_inputs(&program.schema)?;
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, settings));
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
         let former_schema = Arc::clone(&self.state.plan.program.schema);
         let rest = self.inputs.take_over(inputs);

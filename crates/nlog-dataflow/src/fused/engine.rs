@@ -340,7 +340,7 @@ impl State {
         self.troubles = Troubles::default();
     }
 
-    /// All rows of a relation. `inputs` gives those of input tables.
+    /// All rows of a relation, as often as its readers see them. `inputs` gives those of input tables.
     pub(crate) fn rows(
         &self,
         id: RelationId,
@@ -367,7 +367,6 @@ impl State {
             }
         }
         rows.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
-        rows.to_set();
         Ok(rows)
     }
 

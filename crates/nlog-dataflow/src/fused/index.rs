@@ -149,14 +149,14 @@ impl Index {
         }
         let mut rows = Delta::new(width);
         let (mut parts, mut row) = (Vec::with_capacity(width), vec![0; width]);
-        each_width!(&self.trace, trace => trace.for_each(view, |key, value, _| {
+        each_width!(&self.trace, trace => trace.for_each(view, |key, value, count| {
             parts.clear();
             key.unpack(self.key.len(), symbols, &mut parts);
             value.unpack(self.value.len(), symbols, &mut parts);
             for (column, word) in self.key.iter().chain(&self.value).zip(&parts) {
                 row[*column] = *word;
             }
-            rows.push(&row, 1);
+            rows.push(&row, Diff::from(count));
         }));
         Some(rows)
     }

@@ -71,12 +71,14 @@ impl<'a> Transition<'a> {
             .map(|relation| {
                 let at = *by_name.get(&*relation.name)?;
                 let before = &old.plan.relations[at];
-                let same = before.needed && relation.needed && before.columns == relation.columns;
-                let role = |plan: &Plan, table: Option<TableId>| {
-                    table.map(|table| plan.program.schema.table(table).role == Role::Input)
+                let is_input = |plan: &Plan, table: Option<TableId>| {
+                    table.is_some_and(|table| plan.program.schema.table(table).role == Role::Input)
                 };
-                let roles = role(&old.plan, before.table) == role(&new.plan, relation.table);
-                (same && roles).then_some(at)
+                let inputs = (is_input(&old.plan, before.table), is_input(&new.plan, relation.table));
+                // Rows of inputs are there whether or not rules needed them.
+                let kept =
+                    inputs == (true, true) || (inputs == (false, false) && before.needed && relation.needed);
+                (kept && before.columns.len() == relation.columns.len()).then_some(at)
             })
             .collect();
         // A rule is what it was if it says the same, reads the same, and its head goes on.
@@ -232,7 +234,10 @@ impl Former {
 /// What a rule says and reads: stages by what they are made of.
 fn definition(plan: &Plan, rule: &RulePlan) -> String {
     let program = &plan.program;
-    let mut text = format!("{:016x}", program.rule(rule.rule).fingerprint);
+    let head = &plan.relations[rule.head.0 as usize];
+    // Hidden tables' rules have the fingerprint of the rule that they were made of, and stages that of their reader.
+    let name = if head.table.is_some() { &*head.name } else { "" };
+    let mut text = format!("{name} {:016x}", program.rule(rule.rule).fingerprint);
     for atom in &rule.body.atoms {
         let relation = &plan.relations[atom.0 as usize];
         text.push(' ');

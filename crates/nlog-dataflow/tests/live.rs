@@ -1,0 +1,222 @@
+//! Rules that come and go while the engine runs: every edit's delta is what the reference says of the two programs, and
+//! afterwards the engine says what one says that always had these rules.
+
+mod support;
+
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    CommitError, Delta, Evaluator, Role, TableDelta, TableId, Tables, Transaction, TransactionError, json,
+};
+use nlog_dataflow::fused::{ChangeError, Engine};
+use nlog_dataflow::{Kind, Options};
+use nlog_reference::Reference;
+use support::generate::Case;
+use support::{Random, compile, seeds, transaction};
+
+fn options(attribute: bool) -> Options {
+    Options { engine: Kind::Fused, observe: Tables::All, attribute, ..Options::default() }
+}
+
+/// The same program with only some of its rules.
+fn some_rules(program: &Arc<Program>, random: &mut Random) -> Arc<Program> {
+    let mut some = Program::clone(program);
+    some.rules.retain(|_| random.chance(70));
+    Arc::new(some)
+}
+
+/// All input rows as one transaction.
+fn inputs(engine: &mut Engine) -> Transaction {
+    let program = Arc::clone(engine.program());
+    let mut all = Transaction::default();
+    for (id, _) in program.schema.iter().filter(|(_, table)| table.role == Role::Input) {
+        all.insert.insert(id, engine.contents(id).expect("inputs are always there"));
+    }
+    all
+}
+
+/// A reference that has seen these inputs.
+fn reference(
+    program: &Arc<Program>,
+    inputs: &Transaction,
+    attribute: bool,
+) -> Result<Reference, TransactionError> {
+    let reference = Reference::new(Arc::clone(program), Tables::All);
+    let mut reference = if attribute { reference.with_attribution() } else { reference };
+    match reference.commit(inputs) {
+        Ok(_) => Ok(reference),
+        Err(CommitError::Refused(error)) => Err(error),
+        Err(CommitError::Engine(why)) => panic!("{why}"),
+    }
+}
+
+/// What tables that rules fill have in one program and not in the other.
+fn difference(program: &Program, old: &mut Reference, new: &mut Reference) -> Delta {
+    let mut delta = Delta::default();
+    let derived = |table: &nlog_data::Table| matches!(table.role, Role::Internal | Role::Output);
+    for (id, _) in program.schema.iter().filter(|(_, table)| derived(table)) {
+        let (was, is) = (old.contents(id).expect("asked for"), new.contents(id).expect("asked for"));
+        let insert: Vec<_> = is.iter().filter(|row| was.binary_search(row).is_err()).cloned().collect();
+        let delete: Vec<_> = was.iter().filter(|row| is.binary_search(row).is_err()).cloned().collect();
+        if !(insert.is_empty() && delete.is_empty()) {
+            delta.tables.insert(id, TableDelta { insert, delete, ..TableDelta::default() });
+        }
+    }
+    delta
+}
+
+fn line(delta: &Delta, program: &Program) -> String {
+    let mut line = Vec::new();
+    json::write_delta_line(&mut line, 1, delta, &program.schema);
+    String::from_utf8(line).expect("JSON is text").trim_end().to_owned()
+}
+
+fn contents_are_equal(engine: &mut Engine, reference: &mut Reference) -> Result<(), String> {
+    let program = Arc::clone(engine.program());
+    for (id, table) in program.schema.iter().filter(|(_, table)| table.role != Role::Hidden) {
+        let (ours, theirs) =
+            (engine.contents(id).expect("asked for"), reference.contents(id).expect("asked for"));
+        if ours != theirs {
+            return Err(format!("table {}: {ours:?}, not {theirs:?}", table.name));
+        }
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Tally {
+    accepted: usize,
+    dropped: usize,
+    refused: usize,
+    changed: usize,
+}
+
+fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let case = Case::random(seed);
+    let Some(whole) = case.compile() else { return Ok(()) };
+    let mut random = Random::new(seed);
+    let attribute = seed.is_multiple_of(2);
+    let options = options(attribute);
+    let mut engine = Engine::new(some_rules(&whole, &mut random), &options);
+    for step in 0..case.steps() {
+        let program = Arc::clone(engine.program());
+        let transaction = case.transaction(step, &program, &mut |table: TableId| {
+            engine.contents(table).expect("inputs are always there")
+        });
+        let rows = inputs(&mut engine);
+        let mut oracle = reference(&program, &rows, attribute).ok();
+        let ours = engine.commit(&transaction);
+        if let Some(oracle) = &mut oracle {
+            let theirs = oracle.commit(&transaction);
+            match (&ours, &theirs) {
+                (Ok(_), Ok(_)) => {}
+                (Err(ours), Err(theirs)) if ours == theirs => {}
+                _ => return Err(format!("step {step}: {ours:?}, not {theirs:?}")),
+            }
+            if ours.is_ok() {
+                contents_are_equal(&mut engine, oracle).map_err(|why| format!("step {step}: {why}"))?;
+            }
+        }
+        let rows = inputs(&mut engine);
+        let Ok(mut old) = reference(&program, &rows, attribute) else { continue };
+        let next = some_rules(&whole, &mut random);
+        let new = reference(&next, &rows, attribute);
+        let accept = random.chance(60);
+        let started = contents_are_equal(&mut engine, &mut old).is_ok();
+        let ours = engine.propose(Arc::clone(&next), &options).map(|proposal| {
+            let delta = proposal.delta().to_rows();
+            if accept {
+                proposal.accept();
+            }
+            delta
+        });
+        match (ours, new) {
+            // Facts are true from the first accepted transaction on; until then nothing is derived.
+            _ if !started => {}
+            (Ok(delta), Ok(mut new)) => {
+                let (ours, theirs) =
+                    (line(&delta, &next), line(&difference(&next, &mut old, &mut new), &next));
+                if ours != theirs {
+                    return Err(format!("step {step}: the edit is\n{ours}, not\n{theirs}"));
+                }
+                tally.changed += usize::from(!ours.ends_with(r#""insert":{},"delete":{}}"#));
+                let (count, now) =
+                    if accept { (&mut tally.accepted, &mut new) } else { (&mut tally.dropped, &mut old) };
+                *count += 1;
+                contents_are_equal(&mut engine, now)
+                    .map_err(|why| format!("step {step}, accepted {accept}: {why}"))?;
+            }
+            (Err(ChangeError::Commit(CommitError::Refused(ours))), Err(theirs)) if ours == theirs => {
+                tally.refused += 1;
+                contents_are_equal(&mut engine, &mut old).map_err(|why| format!("refused: {why}"))?;
+            }
+            (ours, theirs) => {
+                return Err(format!("step {step}: the edit: {ours:?}, not {:?}", theirs.map(drop)));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_edited_engine_is_one_that_always_had_these_rules() {
+    let mut tally = Tally::default();
+    for seed in seeds(300) {
+        if let Err(why) = run(seed, &mut tally) {
+            panic!("seed {seed}: {why}\n{}", Case::random(seed));
+        }
+    }
+    let Tally { accepted, dropped, refused, changed } = tally;
+    println!("edits: {accepted} accepted, {dropped} dropped, {refused} refused; {changed} changed rows");
+}
+
+const PEERS: &str = "input table on(port: string, hv: string) key(port);
+     input table at(hv: string, ip: int) key(hv);
+     output table reach(port: string, ip: int);
+     reach(port, ip) :- on(port, hv), at(hv, ip);";
+
+#[test]
+fn tables_come_and_go_with_their_rows() {
+    let first = compile(PEERS);
+    let mut engine = Engine::new(Arc::clone(&first), &options(false));
+    let rows = transaction(&first, r#"{"insert":{"on":[["p","h"],["q","g"]],"at":[["h",1],["g",2]]}}"#);
+    engine.commit(&rows).expect("it is right");
+
+    let more = compile(&format!(
+        "{PEERS} input table blocked(ip: int); output table alone(hv: string); table seen(hv: string);
+         seen(hv) :- on(_, hv); alone(hv) :- seen(hv), at(hv, 1);"
+    ));
+    let proposal = engine.propose(Arc::clone(&more), &options(false)).expect("it is right");
+    assert_eq!(
+        line(&proposal.delta().to_rows(), &more),
+        r#"{"txn":1,"insert":{"alone":[["h"]],"seen":[["g"],["h"]]},"delete":{}}"#
+    );
+    proposal.accept();
+    let rows = transaction(&more, r#"{"insert":{"blocked":[[7]]},"delete":{"on":[["p","h"]]}}"#);
+    let delta = engine.commit(&rows).expect("it is right").delta;
+    assert_eq!(
+        line(&delta, &more),
+        r#"{"txn":1,"insert":{"blocked":[[7]]},"delete":{"alone":[["h"]],"on":[["p","h"]],"reach":[["p",1]],"seen":[["h"]]}}"#
+    );
+
+    drop(engine.propose(Arc::clone(&first), &options(false)).expect("it is right"));
+    let blocked = more.schema.find("blocked").expect("declared");
+    assert_eq!(engine.contents(blocked).expect("it is there").len(), 1, "a dry run takes nothing away");
+    engine.propose(Arc::clone(&first), &options(false)).expect("it is right").accept();
+    assert_eq!(engine.contents(first.schema.find("on").expect("declared")).expect("it is there").len(), 1);
+}
+
+#[test]
+fn an_input_table_with_rows_keeps_its_form() {
+    let first = compile(PEERS);
+    let mut engine = Engine::new(Arc::clone(&first), &options(false));
+    let rows = transaction(&first, r#"{"insert":{"on":[["p","h"]]}}"#);
+    engine.commit(&rows).expect("it is right");
+    let other = compile(&PEERS.replace("key(port)", "key(port, hv)"));
+    let error = engine.propose(other, &options(false)).err().expect("rows do not fit");
+    assert_eq!(error, ChangeError::Input { table: "on".to_owned(), rows: 1 });
+    let rows = transaction(&first, r#"{"insert":{"at":[["h",1]]}}"#);
+    let delta = engine.commit(&rows).expect("it is as it was").delta;
+    assert!(line(&delta, &first).contains(r#""reach":[["p",1]]"#));
+}
