@@ -246,9 +246,10 @@ impl Engine {
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
-        self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table)).map_err(|_| {
-            CommitError::Engine("rows of a table are derived too often to be counted".to_owned())
-        })
+        let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
+        let mut rows = rows.map_err(|refusal| self.refused(refusal))?;
+        rows.to_set();
+        Ok(rows)
     }
 }
 

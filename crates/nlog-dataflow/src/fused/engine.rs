@@ -208,13 +208,26 @@ impl State {
 
     /// Makes a set of what is derived, and passes on how it changed.
     fn settle(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
-        if derived.is_empty() {
-            return Ok(());
-        }
+        if derived.is_empty() { Ok(()) } else { self.settle_with(relation, derived, None) }
+    }
+
+    /// The same, with a correction of what readers have seen.
+    fn settle_with(
+        &mut self,
+        relation: usize,
+        derived: Delta,
+        surplus: Option<Delta>,
+    ) -> Result<(), Refusal> {
         let (symbols, numbers) = (&self.symbols, &self.numbers);
         let conflicts = &mut self.troubles.conflicts;
         let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
-        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
+        let too_many = |TooMany| Refusal::TooMany(RelationId(relation as u32));
+        settled.map_err(too_many)?;
+        if let Some(mut surplus) = surplus {
+            let delta = &mut self.relations[relation].delta;
+            delta.append(&mut surplus);
+            delta.consolidate().map_err(too_many)?;
+        }
         self.spread(relation)
     }
 
@@ -414,25 +427,32 @@ impl State {
     }
 
     /// A transaction that changes rules and no input: `gone` are rows, of relations, that rules derived which are no
-    /// more; `fresh` are rules that derive for the first time.
+    /// more; `fresh` are rules that derive for the first time; `surplus` is what readers of relations have seen more
+    /// often than they shall.
     pub(crate) fn edit(
         &mut self,
         fresh: BTreeSet<usize>,
         gone: Vec<(RelationId, Delta)>,
+        surplus: Vec<(RelationId, Delta)>,
         inputs: &dyn Fn(TableId) -> Delta,
     ) -> Result<(), Refusal> {
-        let heads = fresh.iter().map(|rule| self.rules[*rule].head).chain(gone.iter().map(|(head, _)| *head));
+        let heads = fresh.iter().map(|rule| self.rules[*rule].head);
+        let heads = heads.chain(gone.iter().chain(&surplus).map(|(head, _)| *head));
         for head in heads.collect::<Vec<_>>() {
             let head = head.0 as usize;
             self.agenda.relations.insert((self.plan.relations[head].level, head));
         }
         self.editing = Some(Edit { fresh, gone: gone.into_iter().collect() });
+        let mut surplus: BTreeMap<RelationId, Delta> = surplus.into_iter().collect();
         let mut result = Ok(());
         while result.is_ok()
             && let Some((_, relation)) = self.agenda.relations.pop_first()
         {
             self.reached.push(relation);
-            result = self.edited(relation, inputs).and_then(|derived| self.settle(relation, derived));
+            result = self.edited(relation, inputs).and_then(|derived| {
+                let surplus = surplus.remove(&RelationId(relation as u32));
+                self.settle_with(relation, derived, surplus)
+            });
         }
         self.editing = None;
         result.and_then(|()| self.refusal())

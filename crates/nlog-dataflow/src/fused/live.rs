@@ -31,6 +31,8 @@ struct Transition<'a> {
     rules: Vec<Option<usize>>,
     /// By new relation, rows that rules derived which are gone.
     gone: Vec<(RelationId, Delta)>,
+    /// By new relation, what its readers have seen of it more often than they shall.
+    surplus: Vec<(RelationId, Delta)>,
 }
 
 /// Goes over to a new plan. The new state has the edit staged and propagated; the caller ends it, and on refusal goes
@@ -50,7 +52,7 @@ pub(crate) fn change(
     }
     let mut transition = Transition::new(&old, &new, former_inputs);
     let filled = transition.take_away(&new).and_then(|()| transition.fill(&mut new));
-    let Transition { rules, gone, .. } = transition;
+    let Transition { rules, gone, surplus, .. } = transition;
     let moves = match filled {
         Ok(moves) => moves,
         Err(refusal) => return (new, Former { state: old, moves: Moves::default() }, Err(refusal)),
@@ -59,7 +61,7 @@ pub(crate) fn change(
     let mut former = Former { state: old, moves };
     former.swap(&mut new);
     let fresh = (0..new.rules.len()).filter(|rule| rules[*rule].is_none()).collect();
-    let result = new.edit(fresh, gone, inputs);
+    let result = new.edit(fresh, gone, surplus, inputs);
     (new, former, result)
 }
 
@@ -93,7 +95,7 @@ impl<'a> Transition<'a> {
                 if reads { known.get_mut(&definition(&new.plan, rule))?.pop() } else { None }
             })
             .collect();
-        Transition { old, inputs, from, rules, gone: Vec::new() }
+        Transition { old, inputs, from, rules, gone: Vec::new(), surplus: Vec::new() }
     }
 
     /// What rules derived that are gone goes, with the relations that go on.
@@ -148,7 +150,14 @@ impl<'a> Transition<'a> {
         }
         for at in 0..new.relations.len() {
             let Some(before) = self.from[at] else { continue };
-            if self.is_input(new, at) || !new.relations[at].keeps_rows() {
+            if self.is_input(new, at) {
+                continue;
+            }
+            if self.old.relations[before].keeps_rows() {
+                // What others have derived from it took each row once, and has to go on so.
+                new.relations[at].keep_counts();
+            }
+            if !new.relations[at].keeps_rows() {
                 continue;
             }
             let (had, has) = (&self.old.relations[before], &new.relations[at]);
@@ -194,6 +203,18 @@ impl<'a> Transition<'a> {
         let counted = relation.settle(derived, &symbols, &numbers, &mut Vec::new());
         counted.map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
         relation.end(true);
+        if !self.old.relations[before].keeps_rows() {
+            // What others have derived from it took rows as often as rules derive them; now they take each once.
+            let mut surplus = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;
+            surplus.negate();
+            for (row, _) in surplus.clone().rows() {
+                surplus.push(row, 1);
+            }
+            surplus.consolidate().map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
+            if !surplus.is_empty() {
+                self.surplus.push((RelationId(at as u32), surplus));
+            }
+        }
         Ok(())
     }
 }

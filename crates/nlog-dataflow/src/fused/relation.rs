@@ -174,6 +174,13 @@ impl Relation {
         Relation { id, columns, split, counts, delta: Delta::new(columns), report: Attributed::new(columns) }
     }
 
+    /// Counts rows although the plan does not ask for it.
+    pub(crate) fn keep_counts(&mut self) {
+        if !self.keeps_rows() {
+            self.counts = Counts::new(&self.split);
+        }
+    }
+
     /// How many columns a derived row has: those of the relation, and its rule if rows are attributed.
     pub(crate) fn derived_width(&self) -> usize {
         self.columns + usize::from(self.split.attributed)
