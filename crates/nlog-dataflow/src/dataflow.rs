@@ -79,7 +79,7 @@ impl Dataflow {
             return Err(StartError::NoWorkers);
         }
         let engine = match options.engine {
-            Kind::Fused => Engine::Fused(Box::new(fused::Engine::new(program, &options))),
+            Kind::Fused => Engine::Fused(Box::new(fused::Engine::new(program, &options)?)),
             Kind::Composed => {
                 let schema = Arc::clone(&program.schema);
                 let ids = schema.iter().map(|(id, _)| id);

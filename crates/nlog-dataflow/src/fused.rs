@@ -18,8 +18,11 @@ mod inputs;
 mod live;
 mod output;
 mod pipeline;
+mod placement;
 mod relation;
+mod together;
 mod trace;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,13 +34,17 @@ use nlog_data::{
 };
 use nlog_plan::query::{Plan, RelationId};
 
-use crate::dataflow::Options;
+use crate::dataflow::{Options, StartError};
 use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::{Refusal, State};
 use inputs::{Changes, Inputs};
 use output::Output;
+use together::Lost;
 use trace::View;
+use workers::{Changed, Workers};
+
+pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
 const NEW_SYMBOLS: usize = 1 << 14;
@@ -45,6 +52,8 @@ const NEW_SYMBOLS: usize = 1 << 14;
 /// A program as a running engine.
 pub struct Engine {
     state: State,
+    /// The other workers, if there are any; the state is then the part that this one has.
+    workers: Option<Workers>,
     inputs: Inputs,
     attribute: bool,
     /// Whether facts are true: from the first accepted transaction on.
@@ -57,20 +66,30 @@ pub struct Engine {
 
 impl Engine {
     /// Plans the program.
-    pub fn new(program: Arc<Program>, options: &Options) -> Self {
+    pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
         let symbols = Arc::new(Symbols::new());
-        Engine {
+        let (state, workers) = match options.workers {
+            0 => return Err(StartError::NoWorkers),
+            1 => (State::new(plan, symbols, options.attribute), None),
+            count => {
+                let started = Workers::start(&plan, &symbols, options.attribute, count);
+                let (state, workers) = started.map_err(StartError::Workers)?;
+                (state, Some(workers))
+            }
+        };
+        Ok(Engine {
             inputs: Inputs::new(Arc::clone(&program.schema)),
-            state: State::new(plan, symbols, options.attribute),
+            state,
+            workers,
             attribute: options.attribute,
             facts: false,
             symbols_limit: NEW_SYMBOLS,
             broken: None,
-        }
+        })
     }
 
     /// The plan that is run.
@@ -84,25 +103,51 @@ impl Engine {
     }
 
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
-    /// staged and waits for [`State::end`].
-    fn derive(&mut self, changes: &Changes) -> Result<Vec<Output>, Refusal> {
-        if !self.facts {
-            self.state.state_facts();
-        }
+    /// staged and waits for [`Engine::end`].
+    fn derive(&mut self, changes: &Changes) -> Result<Result<Vec<Output>, Refusal>, Lost> {
+        let plan = Arc::clone(&self.state.plan);
+        let needed = changes.tables.iter().filter(|(table, _)| plan.relations[table.0 as usize].needed);
+        let needed: Vec<(RelationId, Delta)> =
+            needed.map(|(table, delta)| (RelationId(table.0), delta.clone())).collect();
+        let changed = match &mut self.workers {
+            Some(workers) => workers.run(&mut self.state, needed, !self.facts)?,
+            None => self.state.run(needed, !self.facts),
+        };
+        let changed = match changed {
+            Ok(changed) => changed,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut outputs = self.outputs(changed);
         for (table, delta) in &changes.tables {
-            if self.state.plan.relations[table.0 as usize].needed {
-                self.state.change(RelationId(table.0), delta.clone())?;
-            }
-        }
-        self.state.propagate()?;
-        let mut outputs = self.outputs();
-        for (table, delta) in &changes.tables {
-            if self.state.plan.relations[table.0 as usize].wanted {
+            if plan.relations[table.0 as usize].wanted {
                 outputs.push(Output::of_input(*table, delta.clone()));
             }
         }
         outputs.sort_unstable_by_key(|output| output.table);
-        Ok(outputs)
+        Ok(Ok(outputs))
+    }
+
+    /// Ends a transaction everywhere: what it would do is done, or dropped.
+    fn end(&mut self, accepted: bool) -> Result<(), Lost> {
+        self.state.end(accepted);
+        self.workers.as_ref().map_or(Ok(()), |workers| workers.end(accepted))
+    }
+
+    /// Nothing works any more.
+    fn lost(&mut self) -> CommitError {
+        let why = "a worker has ended; the engine has to be started anew".to_owned();
+        self.broken = Some(why.clone());
+        CommitError::Engine(why)
+    }
+
+    /// What each worker has done since the engine was started.
+    pub fn loads(&mut self) -> Result<Vec<Load>, CommitError> {
+        let mut loads = vec![self.state.load()];
+        if let Some(workers) = &self.workers {
+            let Ok(others) = workers.loads() else { return Err(self.lost()) };
+            loads.extend(others);
+        }
+        Ok(loads)
     }
 
     /// The rule of all rows of a table, if it has only one.
@@ -116,17 +161,20 @@ impl Engine {
 
     /// Takes changes through the rules: what is reported, or why they are refused, after which all is as before.
     fn run(&mut self, changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
-        let derived =
-            if changes.tables.is_empty() && self.facts { Ok(Vec::new()) } else { self.derive(&changes) };
-        match derived {
+        if changes.tables.is_empty() && self.facts {
+            return Ok((Vec::new(), changes));
+        }
+        let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
+        let result = derived.map_err(|refusal| self.refused(refusal));
+        if self.end(result.is_ok()).is_err() {
+            return Err(self.lost());
+        }
+        match result {
             Ok(outputs) => {
-                self.state.end(true);
                 self.facts = true;
                 Ok((outputs, changes))
             }
-            Err(refusal) => {
-                let error = self.refused(refusal);
-                self.state.end(false);
+            Err(error) => {
                 self.inputs.undo(&changes);
                 Err(error)
             }
@@ -148,10 +196,10 @@ impl Engine {
     }
 
     /// What tables that rules fill have changed by, in the running transaction.
-    fn outputs(&mut self) -> Vec<Output> {
+    fn outputs(&self, changed: Changed) -> Vec<Output> {
         let plan = Arc::clone(&self.state.plan);
         let mut outputs = Vec::new();
-        for (id, delta, report) in self.state.take_changed() {
+        for (id, delta, report) in changed {
             let relation = &plan.relations[id.0 as usize];
             let Some(table) = relation.table.filter(|_| relation.wanted) else { continue };
             if plan.program.schema.table(table).role == Role::Input {
@@ -165,7 +213,8 @@ impl Engine {
 
     fn column_delta(&mut self) -> ColumnDelta {
         let mut delta = ColumnDelta::default();
-        for output in self.outputs() {
+        let changed = self.state.take_changed();
+        for output in self.outputs(changed) {
             let table = output.table;
             if let Some(changed) = output.into_columns(&self.state.symbols) {
                 delta.tables.insert(table, changed);
@@ -179,16 +228,20 @@ impl Engine {
     }
 
     /// Gives symbols back that nothing holds any more, once there are as many new ones as there were old ones.
-    fn collect_symbols(&mut self) {
+    fn collect_symbols(&mut self) -> Result<(), CommitError> {
         if self.state.symbols.len() < self.symbols_limit {
-            return;
+            return Ok(());
         }
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
         self.state.mark(&mut marks);
+        if self.workers.as_ref().is_some_and(|workers| workers.mark(&mut marks).is_err()) {
+            return Err(self.lost());
+        }
         self.state.symbols.sweep(&marks);
         let left = self.state.symbols.len();
         self.symbols_limit = left + left.max(NEW_SYMBOLS);
+        Ok(())
     }
 
     /// Input rows of a transaction, each as words.
@@ -246,6 +299,15 @@ impl Engine {
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
+        if let (Some(workers), Role::Internal | Role::Hidden | Role::Output) =
+            (&self.workers, schema.table(table).role)
+        {
+            let mut rows = self.state.kept_rows(RelationId(table.0), View::Before);
+            if workers.rows(RelationId(table.0), &mut rows).is_err() {
+                return Err(self.lost());
+            }
+            return Ok(rows);
+        }
         let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
         let mut rows = rows.map_err(|refusal| self.refused(refusal))?;
         rows.to_set();
@@ -275,7 +337,7 @@ impl Evaluator for Engine {
                 delta.tables.insert(table, changed);
             }
         }
-        self.collect_symbols();
+        self.collect_symbols()?;
         Ok(Committed {
             delta,
             redundant_inserts: changes.redundant_inserts,
@@ -299,7 +361,7 @@ impl Evaluator for Engine {
                 delta.tables.insert(table, changed);
             }
         }
-        self.collect_symbols();
+        self.collect_symbols()?;
         Ok(CommittedColumns {
             delta,
             redundant_inserts: changes.redundant_inserts,
@@ -371,6 +433,11 @@ pub enum ChangeError {
         /// How many rows it has.
         rows: usize,
     },
+    /// The engine has several workers.
+    #[error(
+        "rules can be changed in an engine of one worker only; start it with one, or anew with the new program"
+    )]
+    Workers,
     /// What the new rules derive is in error, or the engine is.
     #[error(transparent)]
     Commit(#[from] CommitError),
@@ -384,6 +451,9 @@ impl Engine {
     /// program's tables that `options` observe: a table that is new comes with all its rows.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
+        if self.workers.is_some() {
+            return Err(ChangeError::Workers);
+        }
         self.check_inputs(&program.schema)?;
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =

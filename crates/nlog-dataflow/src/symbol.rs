@@ -269,6 +269,15 @@ impl Bits {
 }
 
 impl Marks {
+    /// What another one marked, too.
+    pub(crate) fn append(&mut self, other: &Marks) {
+        let pairs = self.values.iter_mut().chain([&mut self.tuples]);
+        for (mine, theirs) in pairs.zip(other.values.iter().chain([&other.tuples])) {
+            mine.0.resize(mine.0.len().max(theirs.0.len()), 0);
+            mine.0.iter_mut().zip(&theirs.0).for_each(|(mine, theirs)| *mine |= theirs);
+        }
+    }
+
     /// A word that may be a symbol is held. Small numbers need no mark.
     #[inline]
     pub(crate) fn symbol(&mut self, symbol: Symbol) {

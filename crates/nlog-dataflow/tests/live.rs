@@ -98,7 +98,7 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
     let mut random = Random::new(seed);
     let attribute = seed.is_multiple_of(2);
     let options = options(attribute);
-    let mut engine = Engine::new(some_rules(&whole, &mut random), &options);
+    let mut engine = Engine::new(some_rules(&whole, &mut random), &options).expect("it starts");
     let mut begun = false;
     for step in 0..case.steps() {
         let program = Arc::clone(engine.program());
@@ -180,7 +180,7 @@ const PEERS: &str = "input table on(port: string, hv: string) key(port);
 #[test]
 fn tables_come_and_go_with_their_rows() {
     let first = compile(PEERS);
-    let mut engine = Engine::new(Arc::clone(&first), &options(false));
+    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
     let rows = transaction(&first, r#"{"insert":{"on":[["p","h"],["q","g"]],"at":[["h",1],["g",2]]}}"#);
     engine.commit(&rows).expect("it is right");
 
@@ -211,7 +211,7 @@ fn tables_come_and_go_with_their_rows() {
 #[test]
 fn an_input_table_with_rows_keeps_its_form() {
     let first = compile(PEERS);
-    let mut engine = Engine::new(Arc::clone(&first), &options(false));
+    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
     let rows = transaction(&first, r#"{"insert":{"on":[["p","h"]]}}"#);
     engine.commit(&rows).expect("it is right");
     let other = compile(&PEERS.replace("key(port)", "key(port, hv)"));

@@ -98,11 +98,6 @@ impl Delta {
         &self.words[at * self.width..(at + 1) * self.width]
     }
 
-    #[inline]
-    pub(crate) fn diff(&self, at: usize) -> Diff {
-        self.diffs[at]
-    }
-
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[Symbol], Diff)> {
         (0..self.len()).map(|at| (self.row(at), self.diffs[at]))
     }

@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nlog_data::{DerivedCause, DerivedError, Role, Row as ValueRow, RuleId, TableId};
-use nlog_plan::query::{Joins, Plan, RelationId};
+use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
+use super::placement::{Moves, Placement};
 use super::relation::{Attributed, Conflict, Relation};
 use super::trace::View;
+use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbol, Symbols};
 
 /// A rule, ready to run.
@@ -54,40 +56,51 @@ pub(crate) struct Part {
 /// A pipeline of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PipelineAt {
-    rule: usize,
-    part: usize,
-    pipeline: usize,
+    pub(crate) rule: usize,
+    pub(crate) part: usize,
+    pub(crate) pipeline: usize,
 }
 
 /// What a program's rules have derived, and how it changes.
 pub(crate) struct State {
     pub(crate) plan: Arc<Plan>,
     pub(crate) symbols: Arc<Symbols>,
+    pub(crate) placement: Placement,
     pub(crate) relations: Vec<Relation>,
     pub(crate) indexes: Vec<Index>,
     /// By relation, its indexes.
-    indexed: Vec<Vec<usize>>,
+    pub(crate) indexed: Vec<Vec<usize>>,
     pub(crate) rules: Vec<Rule>,
     /// By relation, the pipelines that begin with its changes.
-    uses: Vec<Vec<PipelineAt>>,
+    pub(crate) uses: Vec<Vec<PipelineAt>>,
     /// The pipelines that run once.
     once: Vec<PipelineAt>,
-    agenda: Agenda,
+    pub(crate) agenda: Agenda,
     pub(crate) numbers: Numbers,
     /// The rules that are being changed.
     editing: Option<Edit>,
     /// The relations that the running transaction has reached.
-    reached: Vec<usize>,
+    pub(crate) reached: Vec<usize>,
     /// The rules whose groups it has reached.
     grouped: Vec<usize>,
     pub(crate) troubles: Troubles,
 }
 
+/// What a relation's rules have derived so far in a transaction.
+#[derive(Debug)]
+pub(crate) struct Derivation {
+    pub(crate) relation: usize,
+    pub(crate) pending: Vec<PipelineAt>,
+    /// By rule what its pipelines ended with.
+    pub(crate) rules: Vec<(usize, Delta)>,
+    pub(crate) too_many: bool,
+}
+
 /// What remains to be done in a transaction.
 #[derive(Debug, Default)]
-struct Agenda {
+pub(crate) struct Agenda {
     /// Relations to look at, by level.
-    relations: BTreeSet<(u32, usize)>,
+    pub(crate) relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
 }
@@ -119,6 +132,17 @@ pub(crate) enum Refusal {
 impl State {
     /// Nothing derived yet. `attribute`: wanted tables tell which rule derives a row.
     pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, attribute: bool) -> Self {
+        let placement = Placement::alone(&plan);
+        State::placed(plan, symbols, attribute, placement)
+    }
+
+    /// The part of it that one of several workers has.
+    pub(crate) fn placed(
+        plan: Arc<Plan>,
+        symbols: Arc<Symbols>,
+        attribute: bool,
+        placement: Placement,
+    ) -> Self {
         let relations: Vec<Relation> = (0..plan.relations.len() as u32)
             .map(RelationId)
             .map(|id| Relation::new(&plan, id, attribute && is_attributed(&plan, id)))
@@ -130,7 +154,8 @@ impl State {
         for (at, index) in indexes.iter().enumerate() {
             indexed[index.relation.0 as usize].push(at);
         }
-        let rules: Vec<Rule> = plan.rules.iter().map(|rule| Rule::new(rule, &indexes, &symbols)).collect();
+        let rules: Vec<Rule> =
+            (plan.rules.iter()).map(|rule| Rule::new(rule, &placement, &indexes, &symbols)).collect();
         let mut state = State {
             indexed,
             uses: vec![Vec::new(); relations.len()],
@@ -143,6 +168,7 @@ impl State {
             troubles: Troubles::default(),
             plan,
             symbols,
+            placement,
             relations,
             indexes,
             rules,
@@ -181,7 +207,7 @@ impl State {
         self.spread(at)
     }
 
-    fn schedule(&mut self, at: PipelineAt) {
+    pub(crate) fn schedule(&mut self, at: PipelineAt) {
         if self.editing.as_ref().is_some_and(|edit| edit.fresh.contains(&at.rule)) {
             // It derives everything, not changes.
             return;
@@ -191,8 +217,20 @@ impl State {
         self.agenda.relations.insert((self.plan.relations[head].level, head));
     }
 
+    /// Runs changes of inputs; whatever comes of them is staged. How relations have changed.
+    pub(crate) fn run(&mut self, changes: Vec<(RelationId, Delta)>, facts: bool) -> Result<Changed, Refusal> {
+        if facts {
+            self.state_facts();
+        }
+        for (id, delta) in changes {
+            self.change(id, delta)?;
+        }
+        self.propagate()?;
+        Ok(self.take_changed())
+    }
+
     /// Works the agenda off.
-    pub(crate) fn propagate(&mut self) -> Result<(), Refusal> {
+    fn propagate(&mut self) -> Result<(), Refusal> {
         while let Some((_, relation)) = self.agenda.relations.pop_first() {
             self.reached.push(relation);
             let derived = self.derive(relation)?;
@@ -202,8 +240,16 @@ impl State {
     }
 
     /// The least error that was met, if any.
-    fn refusal(&self) -> Result<(), Refusal> {
+    pub(crate) fn refusal(&self) -> Result<(), Refusal> {
         self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
+    }
+
+    /// Makes a set of what is derived.
+    pub(crate) fn settle_rows(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
+        let (symbols, numbers) = (&self.symbols, &self.numbers);
+        let conflicts = &mut self.troubles.conflicts;
+        let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
+        settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))
     }
 
     /// Makes a set of what is derived, and passes on how it changed.
@@ -218,11 +264,8 @@ impl State {
         derived: Delta,
         surplus: Option<Delta>,
     ) -> Result<(), Refusal> {
-        let (symbols, numbers) = (&self.symbols, &self.numbers);
-        let conflicts = &mut self.troubles.conflicts;
-        let settled = self.relations[relation].settle(derived, symbols, numbers, conflicts);
         let too_many = |TooMany| Refusal::TooMany(RelationId(relation as u32));
-        settled.map_err(too_many)?;
+        self.settle_rows(relation, derived)?;
         if let Some(mut surplus) = surplus {
             let delta = &mut self.relations[relation].delta;
             delta.append(&mut surplus);
@@ -249,57 +292,80 @@ impl State {
 
     /// Runs the pending pipelines of a relation's rules; rows may come several times where they are counted.
     fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
+        let mut derivation = self.begin(relation);
+        self.finish(&mut derivation)
+    }
+
+    /// Runs the pending pipelines of a relation's rules.
+    pub(crate) fn begin(&mut self, relation: usize) -> Derivation {
         let mut pending = std::mem::take(&mut self.agenda.pending[relation]);
         pending.sort_unstable();
-        let State { relations, indexes, rules, symbols, troubles, grouped, .. } = self;
-        let head = &relations[relation];
-        let attributed = head.split.attributed;
-        let mut derived = Delta::new(head.derived_width());
-        let mut too_many = false;
-        for of_rule in pending.chunk_by(|a, b| a.rule == b.rule) {
-            let rule = &mut rules[of_rule[0].rule];
-            let mut own = Delta::new(rule.groups.as_ref().map_or(head.columns, Groups::width));
-            let apart = attributed || rule.groups.is_some();
+        let mut derivation = Derivation { relation, rules: Vec::new(), too_many: false, pending };
+        for of_rule in derivation.pending.chunk_by(|a, b| a.rule == b.rule) {
+            let rule = &mut self.rules[of_rule[0].rule];
+            let columns = self.relations[relation].columns;
+            let mut own = Delta::new(rule.groups.as_ref().map_or(columns, Groups::width));
             let mut failures = Vec::new();
             for at in of_rule {
                 let part = &mut rule.parts[at.part];
                 let pipeline = &mut part.pipelines[at.pipeline];
-                if pipeline.is_idle(indexes) {
+                if pipeline.is_idle(&self.indexes) {
                     continue;
                 }
                 let once;
                 let rows = if let Some(atom) = pipeline.atom {
-                    &relations[part.atoms[atom].0 as usize].delta
+                    &self.relations[part.atoms[atom].0 as usize].delta
                 } else {
                     once = one_row();
                     &once
                 };
-                let out = if apart { &mut own } else { &mut derived };
-                let mut context =
-                    Context { symbols, indexes, out, failures: &mut failures, too_many: &mut too_many };
+                let mut context = Context {
+                    symbols: &self.symbols,
+                    indexes: &self.indexes,
+                    out: &mut own,
+                    failures: &mut failures,
+                    too_many: &mut derivation.too_many,
+                    me: self.placement.me,
+                    peers: self.placement.peers,
+                };
                 pipeline.run(rows, &mut context);
             }
-            if apart {
-                too_many |= finish(rule, own, attributed, symbols, &mut failures, &mut derived).is_err();
-                if rule.groups.is_some() {
-                    grouped.push(of_rule[0].rule);
-                }
-            }
-            troubles.add(rule.id, failures);
+            self.troubles.add(rule.id, failures);
+            derivation.rules.push((of_rule[0].rule, own));
         }
+        derivation
+    }
+
+    /// Makes rows of the head of what pipelines ended with.
+    pub(crate) fn finish(&mut self, derivation: &mut Derivation) -> Result<Delta, Refusal> {
+        let relation = derivation.relation;
+        let head = &self.relations[relation];
+        let attributed = head.split.attributed;
+        let mut derived = Delta::new(head.derived_width());
+        for (at, own) in std::mem::take(&mut derivation.rules) {
+            let rule = &mut self.rules[at];
+            let mut failures = Vec::new();
+            let done = finish(rule, own, attributed, &self.symbols, &mut failures, &mut derived);
+            derivation.too_many |= done.is_err();
+            if rule.groups.is_some() {
+                self.grouped.push(at);
+            }
+            self.troubles.add(rule.id, failures);
+        }
+        let mut pending = std::mem::take(&mut derivation.pending);
         pending.clear();
         self.agenda.pending[relation] = pending;
         // Where rows are counted they are summed up on the way. Elsewhere no row is derived twice, so that only what comes
         // can cancel what goes.
         let settled = head.keeps_rows() || derived.is_one_way();
-        if too_many || (!settled && derived.consolidate().is_err()) {
+        if derivation.too_many || (!settled && derived.consolidate().is_err()) {
             return Err(Refusal::TooMany(RelationId(relation as u32)));
         }
         Ok(derived)
     }
 
     /// How relations have changed; with the rules of rows where these are attributed.
-    pub(crate) fn take_changed(&mut self) -> Vec<(RelationId, Delta, Option<Attributed>)> {
+    pub(crate) fn take_changed(&mut self) -> Changed {
         let mut changed = Vec::new();
         for at in &self.reached {
             let relation = &mut self.relations[*at];
@@ -339,6 +405,10 @@ impl State {
             // Only a refused transaction ends early.
             self.agenda.pending[relation].clear();
         }
+        if !accepted && self.placement.peers > 1 {
+            let parts = self.rules.iter_mut().flat_map(|rule| &mut rule.parts);
+            parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
+        }
         for at in self.reached.drain(..) {
             self.relations[at].end(accepted);
             for index in &self.indexed[at] {
@@ -351,6 +421,41 @@ impl State {
             if accepted { groups.trace.publish_if_touched() } else { groups.trace.discard() }
         }
         self.troubles = Troubles::default();
+    }
+
+    /// Keeps the rows of what is wanted, so that they can be read at each worker.
+    pub(crate) fn keep_wanted(&mut self) {
+        let plan = Arc::clone(&self.plan);
+        for (relation, of_plan) in self.relations.iter_mut().zip(&plan.relations) {
+            if of_plan.wanted && of_plan.level > 0 {
+                relation.keep_counts();
+            }
+        }
+    }
+
+    /// Whether rules fill the relation.
+    pub(crate) fn is_derived(&self, id: RelationId) -> bool {
+        let table = self.plan.relations[id.0 as usize].table;
+        table.is_none_or(|table| self.plan.program.schema.table(table).role != Role::Input)
+    }
+
+    /// The rows of a relation that are kept here.
+    pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
+        let relation = &self.relations[id.0 as usize];
+        relation.rows(view, &self.symbols).unwrap_or_else(|| Delta::new(relation.columns))
+    }
+
+    /// What all pipelines have done.
+    pub(crate) fn load(&self) -> Load {
+        let mut load = Load::default();
+        let pipelines = self.rules.iter().flat_map(|rule| &rule.parts).flat_map(|part| &part.pipelines);
+        for work in pipelines.map(|pipeline| &pipeline.work) {
+            load.rows += work.rows;
+            load.bindings += work.bindings;
+            load.derived += work.derived;
+            load.nanos += work.nanos;
+        }
+        load
     }
 
     /// All rows of a relation, as often as its readers see them. `inputs` gives those of input tables.
@@ -412,8 +517,9 @@ impl State {
         let plan = &self.plan.rules[rule];
         let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
         let is_after = view == View::After;
+        let whole = &joins.pipelines[joins.whole];
         let mut pipeline =
-            Pipeline::new(&joins.pipelines[joins.whole], |_| is_after, &self.indexes, &self.symbols);
+            Pipeline::new(whole, |_| is_after, Moves::none(whole), &self.indexes, &self.symbols);
         let rows = match pipeline.atom {
             Some(atom) => self.rows(joins.atoms[atom], view, inputs)?,
             None => one_row(),
@@ -421,7 +527,7 @@ impl State {
         let (mut too_many, mut failures) = (false, Vec::new());
         let (symbols, indexes) = (&self.symbols, &self.indexes);
         let (failed, too) = (&mut failures, &mut too_many);
-        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too };
+        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too, me: 0, peers: 1 };
         pipeline.run(&rows, &mut context);
         if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
     }
@@ -514,41 +620,45 @@ impl State {
 }
 
 impl Rule {
-    pub(crate) fn new(plan: &nlog_plan::query::RulePlan, indexes: &[Index], symbols: &Symbols) -> Self {
+    fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
+        let part = |joins: &Joins| {
+            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
+            // what the others were. So the one that is cheapest for all rows is the last.
+            let rank = |atom: usize| (atom == joins.whole, atom);
+            let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
+                let moves = placement.moves(plan, joins, pipeline);
+                Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, indexes, symbols)
+            });
+            Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
+        };
         Rule {
             id: plan.rule,
             number: plan.rule.0,
             head: plan.head,
             groups: Groups::new(&plan.output, symbols),
-            parts: parts.map(|joins| Part::new(joins, indexes, symbols)).collect(),
+            parts: parts.map(part).collect(),
         }
     }
 }
 
-impl Part {
-    fn new(joins: &Joins, indexes: &[Index], symbols: &Symbols) -> Self {
-        // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
-        // what the others were. So the one that is cheapest for all rows is the last.
-        let rank = |atom: usize| (atom == joins.whole, atom);
-        let pipelines = joins
-            .pipelines
-            .iter()
-            .enumerate()
-            .map(|(own, plan)| Pipeline::new(plan, |atom| rank(atom) < rank(own), indexes, symbols));
-        Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
-    }
-}
-
 impl Troubles {
-    fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
+    pub(crate) fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
         for (failure, diff) in failures {
             *self.failures.entry((rule.0, failure)).or_default() += diff;
         }
     }
 
+    /// What another worker met.
+    pub(crate) fn append(&mut self, other: Troubles) {
+        for (failure, diff) in other.failures {
+            *self.failures.entry(failure).or_default() += diff;
+        }
+        self.conflicts.extend(other.conflicts);
+    }
+
     /// The error to report, if there is one.
-    fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
+    pub(crate) fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
         let program = &plan.program;
         let failures =
             self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {
@@ -582,6 +692,10 @@ fn finish(
     if let Some(groups) = &mut rule.groups {
         own.consolidate()?;
         return groups.settle(&own, symbols, derived, suffix, failures);
+    }
+    if !attributed {
+        derived.append(&mut own);
+        return Ok(());
     }
     for (row, diff) in own.rows() {
         derived.push_words(row.iter().chain(suffix).copied(), diff);

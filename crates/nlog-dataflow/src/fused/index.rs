@@ -35,10 +35,6 @@ impl AnyTrace {
         each_width!(self, trace => trace.is_empty(view))
     }
 
-    pub(crate) fn is_touched(&self) -> bool {
-        each_width!(self, trace => trace.is_touched())
-    }
-
     pub(crate) fn publish_if_touched(&mut self) {
         each_width!(self, trace => if trace.is_touched() { trace.publish() });
     }
@@ -120,14 +116,6 @@ impl Index {
     /// How many columns a value has.
     pub(crate) fn values(&self) -> usize {
         self.value.len()
-    }
-
-    pub(crate) fn keys(&self) -> usize {
-        self.key.len()
-    }
-
-    pub(crate) fn fit(&self) -> &Fit {
-        &self.fit
     }
 
     /// Marks every symbol in it.

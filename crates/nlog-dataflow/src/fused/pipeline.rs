@@ -8,6 +8,7 @@ use nlog_plan::query::{End, IndexId, Pipeline as PipelinePlan, Probe as ProbePla
 
 use super::delta::{Delta, Diff};
 use super::index::{AnyTrace, Fit, Index};
+use super::placement::{Move, Moves, owner};
 use super::trace::{Batches, View};
 use crate::expression::{Binding, Expression};
 use crate::row::{Narrow, Row, Wide};
@@ -43,12 +44,25 @@ pub(crate) struct Pipeline {
     probes: Vec<Probe>,
     end: Ending,
     may_fail: bool,
+    /// What happens to what comes out, by its columns.
+    end_move: Move,
     pub(crate) work: Work,
+}
+
+/// Bindings on their way from one worker's probe to the same probe of another's: key, what is kept, one after the other.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Parcel {
+    words: Vec<Symbol>,
+    diffs: Vec<Diff>,
+    failures: Vec<Symbol>,
 }
 
 /// A probe and what follows it.
 struct Probe {
     index: IndexId,
+    movement: Move,
+    /// By worker, what is sent to it next.
+    parcels: Vec<Parcel>,
     view: View,
     key: Vec<usize>,
     keep: Vec<usize>,
@@ -93,6 +107,9 @@ pub(crate) struct Context<'a> {
     pub(crate) failures: &'a mut Vec<(Symbol, Diff)>,
     /// Whether a count has left what it can hold.
     pub(crate) too_many: &'a mut bool,
+    /// Which worker this is, of how many.
+    pub(crate) me: usize,
+    pub(crate) peers: usize,
 }
 
 impl Pipeline {
@@ -100,9 +117,11 @@ impl Pipeline {
     pub(crate) fn new(
         plan: &PipelinePlan,
         is_before: impl Fn(usize) -> bool,
+        moves: Moves,
         indexes: &[Index],
         symbols: &Symbols,
     ) -> Self {
+        let mut movements = moves.probes.into_iter();
         let (fit, columns, atom) = match &plan.start {
             Start::Once => (Fit::default(), Vec::new(), None),
             Start::Row { atom, select, columns, .. } => {
@@ -112,7 +131,8 @@ impl Pipeline {
         let probes = plan.steps.iter().enumerate().filter_map(|(at, step)| match step {
             Step::Probe(probe) => {
                 let view = if is_before(probe.atom) { View::After } else { View::Before };
-                Some(Probe::new(probe, view, &plan.steps[at + 1..], indexes, symbols))
+                let movement = movements.next().unwrap_or(Move::Stay);
+                Some(Probe::new(probe, view, movement, &plan.steps[at + 1..], indexes, symbols))
             }
             _ => None,
         });
@@ -124,31 +144,62 @@ impl Pipeline {
             probes: probes.collect(),
             end: Ending::new(&plan.end, symbols),
             may_fail: plan.may_fail,
+            end_move: moves.end,
             work: Work::default(),
         }
     }
 
-    /// Whether some index that it probes has nothing, so that nothing comes of any row.
+    /// Whether some index that it probes has nothing, so that nothing comes of any row. What another worker has is not
+    /// known here.
     pub(crate) fn is_idle(&self, indexes: &[Index]) -> bool {
-        self.probes.iter().any(|probe| indexes[probe.index.0 as usize].trace.is_empty(probe.view))
+        let local = self.probes.iter().take_while(|probe| !matches!(probe.movement, Move::Send(_)));
+        local.into_iter().any(|probe| indexes[probe.index.0 as usize].trace.is_empty(probe.view))
     }
 
-    /// The indexes that it probes.
-    pub(crate) fn indexes(&self) -> impl Iterator<Item = IndexId> + '_ {
-        self.probes.iter().map(|probe| probe.index)
+    /// How often bindings can be sent on their way to the end.
+    pub(crate) fn sends(&self) -> usize {
+        self.probes.iter().filter(|probe| matches!(probe.movement, Move::Send(_))).count()
     }
 
-    /// Reads every index as it would be after the transaction: for all bindings at once, not for changes.
-    pub(crate) fn view_all(&mut self, view: View) {
+    /// What happens to what comes out.
+    pub(crate) fn end_move(&self) -> &Move {
+        &self.end_move
+    }
+
+    /// What is to be sent to a worker: for each probe that has something its number and the bindings.
+    pub(crate) fn parcels_for(&mut self, peer: usize) -> Vec<(usize, Parcel)> {
+        let probes = self.probes.iter_mut().enumerate();
+        probes
+            .filter_map(|(at, probe)| {
+                let parcel = std::mem::take(probe.parcels.get_mut(peer)?);
+                (!parcel.diffs.is_empty()).then_some((at, parcel))
+            })
+            .collect()
+    }
+
+    /// Goes on with what other workers sent to one of its probes.
+    pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) {
+        self.probes[probe].receive(parcel, context.symbols);
+        let mut flow =
+            Flow { end: &mut self.end, end_move: &self.end_move, may_fail: self.may_fail, bindings: 0 };
+        for at in probe..self.probes.len() {
+            flow.work_off(&mut self.probes[at..], context);
+        }
+        self.work.bindings += flow.bindings;
+    }
+
+    /// Drops what a refused transaction left on its way.
+    pub(crate) fn drop_parcels(&mut self) {
         for probe in &mut self.probes {
-            probe.view = view;
+            probe.parcels.clear();
         }
     }
 
     /// Runs changed rows through. A pipeline that begins with nothing takes one row without columns.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
-        let mut flow = Flow { end: &mut self.end, may_fail: self.may_fail, bindings: 0 };
+        let mut flow =
+            Flow { end: &mut self.end, end_move: &self.end_move, may_fail: self.may_fail, bindings: 0 };
         let mut binding = Binding::default();
         for (row, diff) in rows.rows() {
             if !self.fit.fits(row) {
@@ -157,7 +208,7 @@ impl Pipeline {
             binding.slots.clear();
             binding.slots.extend(self.columns.iter().map(|column| row[*column]));
             binding.failure = NO_FAILURE;
-            let (probes, symbols) = (&mut self.probes, context.symbols);
+            let (probes, symbols) = (&mut self.probes[..], context.symbols);
             self.steps.run(&mut binding, symbols, &mut |binding| {
                 flow.pass_on(binding, diff, probes, context);
             });
@@ -194,7 +245,14 @@ impl Pipeline {
 }
 
 impl Probe {
-    fn new(plan: &ProbePlan, view: View, later: &[Step], indexes: &[Index], symbols: &Symbols) -> Self {
+    fn new(
+        plan: &ProbePlan,
+        view: View,
+        movement: Move,
+        later: &[Step],
+        indexes: &[Index],
+        symbols: &Symbols,
+    ) -> Self {
         let index = &indexes[plan.index.0 as usize];
         let lot = match index.trace {
             AnyTrace::Narrow(_) => Lot::Narrow(LotOf::default()),
@@ -202,6 +260,8 @@ impl Probe {
         };
         Probe {
             index: plan.index,
+            movement,
+            parcels: Vec::new(),
             view,
             key: plan.key.clone(),
             keep: plan.keep.clone(),
@@ -209,6 +269,30 @@ impl Probe {
             values: index.values(),
             steps: Steps::before_probe(later, symbols),
             lot,
+        }
+    }
+
+    /// Puts a binding into the parcel for another worker.
+    fn send(&mut self, to: usize, binding: &Binding, diff: Diff, may_fail: bool, context: &Context<'_>) {
+        self.parcels.resize_with(context.peers, Parcel::default);
+        let parcel = &mut self.parcels[to];
+        parcel.words.extend(self.key.iter().chain(&self.keep).map(|slot| binding.slots[*slot]));
+        parcel.diffs.push(diff);
+        if may_fail {
+            parcel.failures.push(binding.least_failure(context.symbols));
+        }
+    }
+
+    /// Puts bindings of another worker into the lot.
+    fn receive(&mut self, parcel: &Parcel, symbols: &Symbols) {
+        let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
+        for at in 0..parcel.diffs.len() {
+            let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
+            let failure = parcel.failures.get(at).copied();
+            match &mut self.lot {
+                Lot::Narrow(lot) => lot.push_received(key, kept, parcel.diffs[at], failure, symbols),
+                Lot::Wide(lot) => lot.push_received(key, kept, parcel.diffs[at], failure, symbols),
+            }
         }
     }
 
@@ -243,6 +327,20 @@ impl<P: Row> LotOf<P> {
         self.diffs.len() >= LOT
     }
 
+    fn push_received(
+        &mut self,
+        key: &[Symbol],
+        kept: &[Symbol],
+        diff: Diff,
+        failure: Option<Symbol>,
+        symbols: &Symbols,
+    ) {
+        self.keys.push((P::pack(key.iter().copied(), symbols), self.diffs.len() as u32));
+        self.kept.extend_from_slice(kept);
+        self.diffs.push(diff);
+        self.failures.extend(failure);
+    }
+
     fn clear(&mut self) {
         self.keys.clear();
         self.kept.clear();
@@ -254,6 +352,7 @@ impl<P: Row> LotOf<P> {
 /// Bindings on their way through one run.
 struct Flow<'a> {
     end: &'a mut Ending,
+    end_move: &'a Move,
     may_fail: bool,
     bindings: u64,
 }
@@ -262,13 +361,21 @@ impl Flow<'_> {
     /// To the next probe's lot, or to the end.
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
-        match probes.first_mut() {
-            None => self.end.take(binding, diff, self.may_fail, context),
-            Some(next) => {
-                if next.wait(binding, diff, self.may_fail, context.symbols) {
-                    self.work_off(probes, context);
-                }
+        let Some(next) = probes.first_mut() else {
+            self.end.take(binding, diff, self.may_fail, self.end_move, context);
+            return;
+        };
+        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slots[*slot]), context.peers);
+        let to = match &next.movement {
+            Move::Stay => context.me,
+            Move::Own(slots) | Move::Send(slots) => owner(slots),
+        };
+        if to == context.me {
+            if next.wait(binding, diff, self.may_fail, context.symbols) {
+                self.work_off(probes, context);
             }
+        } else if matches!(next.movement, Move::Send(_)) {
+            next.send(to, binding, diff, self.may_fail, context);
         }
     }
 
@@ -355,7 +462,14 @@ impl Ending {
     }
 
     #[inline]
-    fn take(&mut self, binding: &Binding, diff: Diff, may_fail: bool, context: &mut Context<'_>) {
+    fn take(
+        &mut self,
+        binding: &Binding,
+        diff: Diff,
+        may_fail: bool,
+        end_move: &Move,
+        context: &mut Context<'_>,
+    ) {
         let symbols = context.symbols;
         let mut failure = if may_fail { binding.least_failure(symbols) } else { NO_FAILURE };
         let mut evaluate = |expressions: &mut Vec<Expression>, out: &mut Vec<Symbol>| {
@@ -382,7 +496,11 @@ impl Ending {
             }
             Ending::Failure => true,
         };
-        let is_row = has_values && failure == NO_FAILURE && !matches!(self, Ending::Failure);
+        let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, Ending::Failure);
+        if let (true, Move::Own(columns)) = (is_row, end_move) {
+            let row = &context.out.words_mut()[begun..];
+            is_row = owner(columns.iter().map(|column| row[*column]), context.peers) == context.me;
+        }
         context.out.end(begun, is_row.then_some(diff));
         if has_values && failure != NO_FAILURE {
             context.failures.push((failure, diff));

@@ -1,0 +1,282 @@
+//! Which worker has which rows, and what has to move.
+//!
+//! Every worker has all rows of input tables. Rows that rules derive live at the worker that the hash of their *home*
+//! columns says. Homes are found from the plan: from outputs down, a relation is split by the column that its readers
+//! split theirs by, where they take it as it is. So in the physical layer rows are split by host, in the logical one by
+//! datapath, and most pipelines never leave their worker. What indexes are probed by decides where a binding has to be:
+//! if it is there nothing moves; if every worker has it all but one drop it; else it is sent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nlog_data::Role;
+use nlog_plan::query::{
+    End, Joins, Output, Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Start, Step,
+};
+use nlog_plan::{GroupColumn, Keep, Scalar};
+
+use crate::row::mix;
+use crate::symbol::Symbol;
+
+/// Where a relation's or an index's rows are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// At every worker.
+    Everywhere,
+    /// At the worker that these columns say; of an index, these parts of its key.
+    At(Vec<usize>),
+}
+
+/// What has to happen to a binding before it is looked up, or to a row before it is made part of a set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// Nothing: it is where it has to be.
+    Stay,
+    /// Every worker has it; the one that these slots say goes on with it.
+    Own(Vec<usize>),
+    /// It is sent to the worker that these slots say.
+    Send(Vec<usize>),
+}
+
+/// Where everything of a plan is.
+#[derive(Debug, Clone)]
+pub(crate) struct Placement {
+    pub(crate) me: usize,
+    pub(crate) peers: usize,
+    /// By relation.
+    pub(crate) relations: Vec<Place>,
+    /// By index.
+    pub(crate) indexes: Vec<Place>,
+    /// By index, whether rows reach it without moving from where their relation has them.
+    pub(crate) at_home: Vec<bool>,
+}
+
+/// What moves in a pipeline.
+#[derive(Debug, Clone)]
+pub(crate) struct Moves {
+    /// Before each probe.
+    pub(crate) probes: Vec<Move>,
+    /// At the end, by columns of what comes out.
+    pub(crate) end: Move,
+}
+
+/// Where the bindings of a pipeline are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Whereabouts {
+    Everywhere,
+    At(Vec<usize>),
+    Unknown,
+}
+
+impl Placement {
+    /// Everything at one worker.
+    pub(crate) fn alone(plan: &Plan) -> Self {
+        Placement {
+            me: 0,
+            peers: 1,
+            relations: vec![Place::Everywhere; plan.relations.len()],
+            indexes: vec![Place::Everywhere; plan.indexes.len()],
+            at_home: vec![true; plan.indexes.len()],
+        }
+    }
+
+    /// Of worker `me` of so many.
+    pub(crate) fn new(plan: &Plan, me: usize, peers: usize) -> Self {
+        if peers == 1 {
+            return Placement::alone(plan);
+        }
+        let relations = homes(plan);
+        let (mut indexes, mut at_home) = (Vec::new(), Vec::new());
+        for index in &plan.indexes {
+            let (place, home) = match &relations[index.relation.0 as usize] {
+                Place::Everywhere => (Place::Everywhere, true),
+                Place::At(columns) => {
+                    let parts: Option<Vec<usize>> = columns
+                        .iter()
+                        .map(|column| index.key.iter().position(|part| part == column))
+                        .collect();
+                    let whole = || (0..index.key.len()).collect();
+                    let home = parts.is_some();
+                    (Place::At(parts.unwrap_or_else(whole)), home)
+                }
+            };
+            indexes.push(place);
+            at_home.push(home);
+        }
+        Placement { me, peers, relations, indexes, at_home }
+    }
+
+    /// What moves in a pipeline of a rule.
+    pub(crate) fn moves(&self, rule: &RulePlan, joins: &Joins, pipeline: &PipelinePlan) -> Moves {
+        if self.peers == 1 {
+            return Moves::none(pipeline);
+        }
+        let probes = || pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
+        let mut at = match &pipeline.start {
+            Start::Once => Whereabouts::Everywhere,
+            Start::Row { atom, columns, .. } => match &self.relations[joins.atoms[*atom].0 as usize] {
+                Place::Everywhere => Whereabouts::Everywhere,
+                Place::At(home) => {
+                    Whereabouts::of(home.iter().map(|column| columns.iter().position(|c| c == column)))
+                }
+            },
+        };
+        let mut moves = Vec::new();
+        for step in probes() {
+            let Step::Probe(probe) = step else { continue };
+            if let Place::At(parts) = &self.indexes[probe.index.0 as usize] {
+                let slots: Vec<usize> = parts.iter().map(|part| probe.key[*part]).collect();
+                moves.push(at.go_to(&slots));
+                at = Whereabouts::At(slots);
+            } else {
+                moves.push(Move::Stay);
+            }
+            if let Whereabouts::At(slots) = &at {
+                at =
+                    Whereabouts::of(slots.iter().map(|slot| probe.keep.iter().position(|kept| kept == slot)));
+            }
+        }
+        Moves { probes: moves, end: self.end(rule, pipeline, &at) }
+    }
+
+    fn end(&self, rule: &RulePlan, pipeline: &PipelinePlan, at: &Whereabouts) -> Move {
+        let Place::At(home) = &self.relations[rule.head.0 as usize] else { return Move::Stay };
+        let (columns, scalars): (Vec<usize>, Vec<&Scalar>) = match (&pipeline.end, &rule.output) {
+            (End::Row(scalars), _) => (home.clone(), home.iter().map(|column| &scalars[*column]).collect()),
+            (End::Group { group, .. }, Output::Groups { columns, .. }) => {
+                let parts: Vec<usize> = home.iter().filter_map(|column| group_of(columns[*column])).collect();
+                let scalars = parts.iter().map(|part| &group[*part]).collect();
+                (parts, scalars)
+            }
+            // Where a failure is met does not matter.
+            _ => return Move::Stay,
+        };
+        let slots: Option<Vec<usize>> = scalars
+            .iter()
+            .map(|scalar| if let Scalar::Slot(slot) = scalar { Some(*slot) } else { None })
+            .collect();
+        match (at, slots) {
+            (Whereabouts::Everywhere, _) => Move::Own(columns),
+            (Whereabouts::At(at), Some(slots)) if *at == slots => Move::Stay,
+            _ => Move::Send(columns),
+        }
+    }
+}
+
+impl Moves {
+    /// Nothing moves.
+    pub(crate) fn none(pipeline: &PipelinePlan) -> Self {
+        let probes = pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
+        Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay }
+    }
+}
+
+impl Whereabouts {
+    fn of(slots: impl Iterator<Item = Option<usize>>) -> Self {
+        slots.collect::<Option<Vec<usize>>>().map_or(Whereabouts::Unknown, Whereabouts::At)
+    }
+
+    fn go_to(&self, slots: &[usize]) -> Move {
+        match self {
+            Whereabouts::Everywhere => Move::Own(slots.to_vec()),
+            Whereabouts::At(at) if at == slots => Move::Stay,
+            Whereabouts::At(_) | Whereabouts::Unknown => Move::Send(slots.to_vec()),
+        }
+    }
+}
+
+/// The worker, of so many, that words say.
+#[inline]
+pub(crate) fn owner(words: impl Iterator<Item = Symbol>, peers: usize) -> usize {
+    let hash = words.fold(0, |hash: u64, word| mix(&[word, hash as u32, (hash >> 32) as u32]));
+    // The high half times the number of peers: no division, and all bits count.
+    (((hash >> 32) * peers as u64) >> 32) as usize
+}
+
+fn group_of(column: GroupColumn) -> Option<usize> {
+    match column {
+        GroupColumn::Group(at) => Some(at),
+        GroupColumn::Aggregate(_) => None,
+    }
+}
+
+/// By relation where its rows live.
+fn homes(plan: &Plan) -> Vec<Place> {
+    let is_input = |at: usize| {
+        plan.relations[at].table.is_some_and(|table| plan.program.schema.table(table).role == Role::Input)
+    };
+    let mut order: Vec<usize> = (0..plan.relations.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(plan.relations[*at].level));
+    let mut votes: BTreeMap<(RelationId, usize), usize> = BTreeMap::new();
+    let mut homes = vec![Place::Everywhere; plan.relations.len()];
+    for at in order {
+        if is_input(at) {
+            continue;
+        }
+        let id = RelationId(at as u32);
+        let candidates = home_columns(plan, id);
+        let vote = |column: &usize| votes.get(&(id, *column)).copied().unwrap_or(0);
+        let best = candidates.iter().copied().max_by_key(|column| (vote(column), std::cmp::Reverse(*column)));
+        homes[at] = Place::At(best.into_iter().collect());
+        let Some(home) = best else { continue };
+        for rule in plan.rules.iter().filter(|rule| rule.head == id) {
+            for (atom, column) in origins(plan, rule, home) {
+                *votes.entry((rule.body.atoms[atom], column)).or_default() += 1;
+            }
+        }
+    }
+    homes
+}
+
+/// The columns that a relation can be split by: rows that have to be seen together agree on them.
+fn home_columns(plan: &Plan, id: RelationId) -> BTreeSet<usize> {
+    let relation = &plan.relations[id.0 as usize];
+    let mut columns: BTreeSet<usize> = match &relation.keep {
+        Keep::Key(key) => key.iter().copied().collect(),
+        Keep::AsIs | Keep::Distinct => (0..relation.columns.len()).collect(),
+    };
+    for rule in plan.rules.iter().filter(|rule| rule.head == id) {
+        if let Output::Groups { columns: of_head, .. } = &rule.output {
+            columns.retain(|column| group_of(of_head[*column]).is_some());
+        }
+    }
+    columns
+}
+
+/// The columns of a rule's atoms that a column of its head is taken from as it is.
+fn origins(plan: &Plan, rule: &RulePlan, column: usize) -> BTreeSet<(usize, usize)> {
+    let Some(pipeline) = rule.body.pipelines.get(rule.body.whole) else { return BTreeSet::new() };
+    let mut slots: Vec<BTreeSet<(usize, usize)>> = match &pipeline.start {
+        Start::Once => Vec::new(),
+        Start::Row { atom, columns, .. } => columns.iter().map(|column| [(*atom, *column)].into()).collect(),
+    };
+    for step in &pipeline.steps {
+        match step {
+            Step::Let { .. } | Step::Key { .. } => slots.push(BTreeSet::new()),
+            Step::Generate { wanted, .. } => {
+                slots.extend(wanted.iter().filter(|wanted| **wanted).map(|_| BTreeSet::new()));
+            }
+            Step::Filter(_) | Step::Must(_) | Step::Failed(_) => {}
+            Step::Probe(probe) => {
+                let index = &plan.indexes[probe.index.0 as usize];
+                for (slot, column) in probe.key.iter().zip(&index.key) {
+                    slots[*slot].insert((probe.atom, *column));
+                }
+                let mut next: Vec<BTreeSet<(usize, usize)>> =
+                    probe.keep.iter().map(|slot| slots[*slot].clone()).collect();
+                next.extend(probe.take.iter().map(|at| [(probe.atom, index.value[*at])].into()));
+                slots = next;
+            }
+        }
+    }
+    let scalar = match (&pipeline.end, &rule.output) {
+        (End::Row(scalars), _) => scalars.get(column),
+        (End::Group { group, .. }, Output::Groups { columns, .. }) => {
+            columns.get(column).and_then(|column| group_of(*column)).and_then(|part| group.get(part))
+        }
+        _ => None,
+    };
+    match scalar {
+        Some(Scalar::Slot(slot)) => slots.get(*slot).cloned().unwrap_or_default(),
+        _ => BTreeSet::new(),
+    }
+}

@@ -1,0 +1,240 @@
+//! A transaction at several workers: every one runs the same rules on its part of the rows, and what has to be elsewhere
+//! moves in rounds.
+//!
+//! A round is one packet from everyone to everyone. Which rounds there are follows from the plan and from what all
+//! workers know alike, never from what one of them happens to have: else one would wait for a packet that another does
+//! not send. Level by level: pipelines run up to their sends, one round for each send on the longest of them; one round
+//! for rows of heads, if some pipeline's may be elsewhere; and one that moves rows to indexes and tells everyone which
+//! relations have changed anywhere.
+
+use std::collections::BTreeSet;
+
+use super::delta::Delta;
+use super::engine::{Derivation, PipelineAt, Refusal, State};
+use super::pipeline::{Context, Parcel};
+use super::placement::{Move, Place, owner};
+use nlog_plan::query::RelationId;
+
+/// What one worker sends another in a round.
+#[derive(Debug, Default)]
+pub(crate) struct Packet {
+    /// Relations that have changed at the sender.
+    changed: Vec<usize>,
+    blocks: Vec<Block>,
+}
+
+#[derive(Debug)]
+enum Block {
+    /// Bindings that go on at a probe.
+    Bindings { at: PipelineAt, probe: usize, parcel: Parcel },
+    /// What a rule's pipelines ended with.
+    Ends { rule: usize, rows: Delta },
+    /// Rows for an index.
+    Index { index: usize, rows: Delta },
+}
+
+/// Another worker is no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost;
+
+/// Takes packets from every worker to every other one.
+pub(crate) trait Carrier {
+    /// Sends a packet to each worker, in their order, and waits for one from each; the worker's own are empty.
+    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost>;
+}
+
+impl State {
+    /// Works the agenda off together with the other workers, which all do the same.
+    pub(crate) fn propagate_together(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Refusal>, Lost> {
+        let mut refusal = None;
+        while let Some((level, _)) = self.agenda.relations.first().copied() {
+            let mut derivations = Vec::new();
+            while let Some((_, relation)) =
+                self.agenda.relations.first().copied().filter(|(l, _)| *l == level)
+            {
+                self.agenda.relations.pop_first();
+                self.reached.push(relation);
+                derivations.push(self.begin(relation));
+            }
+            self.move_bindings(&mut derivations, carrier)?;
+            self.move_ends(&mut derivations, carrier)?;
+            for mut derivation in derivations {
+                if let Err(error) = self.settle_own(&mut derivation) {
+                    refusal.get_or_insert(error);
+                }
+            }
+            if let Err(error) = self.move_to_indexes(level, carrier)? {
+                refusal.get_or_insert(error);
+            }
+        }
+        Ok(refusal)
+    }
+
+    fn packets(&self) -> Vec<Packet> {
+        (0..self.placement.peers).map(|_| Packet::default()).collect()
+    }
+
+    /// Rounds until no binding is on its way.
+    fn move_bindings(
+        &mut self,
+        derivations: &mut [Derivation],
+        carrier: &mut dyn Carrier,
+    ) -> Result<(), Lost> {
+        let pending: Vec<PipelineAt> =
+            derivations.iter().flat_map(|derivation| derivation.pending.iter().copied()).collect();
+        let rounds = pending.iter().map(|at| self.pipeline(*at).sends()).max().unwrap_or(0);
+        for _ in 0..rounds {
+            let mut out = self.packets();
+            for at in &pending {
+                for (peer, packet) in out.iter_mut().enumerate() {
+                    for (probe, parcel) in self.pipeline(*at).parcels_for(peer) {
+                        packet.blocks.push(Block::Bindings { at: *at, probe, parcel });
+                    }
+                }
+            }
+            for block in carrier.exchange(out)?.into_iter().flat_map(|packet| packet.blocks) {
+                if let Block::Bindings { at, probe, parcel } = block {
+                    self.receive(derivations, at, probe, &parcel);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pipeline(&mut self, at: PipelineAt) -> &mut super::pipeline::Pipeline {
+        &mut self.rules[at.rule].parts[at.part].pipelines[at.pipeline]
+    }
+
+    fn receive(&mut self, derivations: &mut [Derivation], at: PipelineAt, probe: usize, parcel: &Parcel) {
+        let head = self.rules[at.rule].head.0 as usize;
+        let Some(derivation) = derivations.iter_mut().find(|derivation| derivation.relation == head) else {
+            return;
+        };
+        let Some((_, own)) = derivation.rules.iter_mut().find(|(rule, _)| *rule == at.rule) else { return };
+        let mut failures = Vec::new();
+        let mut context = Context {
+            symbols: &self.symbols,
+            indexes: &self.indexes,
+            out: own,
+            failures: &mut failures,
+            too_many: &mut derivation.too_many,
+            me: self.placement.me,
+            peers: self.placement.peers,
+        };
+        let rule = &mut self.rules[at.rule];
+        rule.parts[at.part].pipelines[at.pipeline].receive(probe, parcel, &mut context);
+        self.troubles.add(rule.id, failures);
+    }
+
+    /// What pipelines ended with goes to where the head's rows live.
+    fn move_ends(&mut self, derivations: &mut [Derivation], carrier: &mut dyn Carrier) -> Result<(), Lost> {
+        let mut sent = Vec::new();
+        for at in
+            derivations.iter().flat_map(|derivation| derivation.pending.iter().copied()).collect::<Vec<_>>()
+        {
+            if let Move::Send(columns) = self.pipeline(at).end_move() {
+                sent.push((at.rule, columns.clone()));
+            }
+        }
+        sent.dedup_by_key(|(rule, _)| *rule);
+        if sent.is_empty() {
+            return Ok(());
+        }
+        let mut out = self.packets();
+        for (rule, own) in derivations.iter_mut().flat_map(|derivation| &mut derivation.rules) {
+            if let Some((_, columns)) = sent.iter().find(|(of, _)| of == rule) {
+                for (peer, rows) in split(own, columns, self.placement.me, self.placement.peers) {
+                    out[peer].blocks.push(Block::Ends { rule: *rule, rows });
+                }
+            }
+        }
+        for block in carrier.exchange(out)?.into_iter().flat_map(|packet| packet.blocks) {
+            if let Block::Ends { rule, mut rows } = block {
+                let mut all = derivations.iter_mut().flat_map(|derivation| &mut derivation.rules);
+                if let Some((_, own)) = all.find(|(of, _)| *of == rule) {
+                    own.append(&mut rows);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_own(&mut self, derivation: &mut Derivation) -> Result<(), Refusal> {
+        let derived = self.finish(derivation)?;
+        if derived.is_empty() { Ok(()) } else { self.settle_rows(derivation.relation, derived) }
+    }
+
+    /// Rows go to indexes that live elsewhere, everyone learns what has changed, and what depends on it is next.
+    fn move_to_indexes(
+        &mut self,
+        level: u32,
+        carrier: &mut dyn Carrier,
+    ) -> Result<Result<(), Refusal>, Lost> {
+        let changed: Vec<usize> = (self.reached.iter().copied())
+            .filter(|at| self.plan.relations[*at].level == level && !self.relations[*at].delta.is_empty())
+            .collect();
+        let mut out = self.packets();
+        let mut received: Vec<(usize, Delta)> = Vec::new();
+        for relation in &changed {
+            for index in
+                self.indexed[*relation].iter().copied().filter(|index| !self.placement.at_home[*index])
+            {
+                let mut rows = self.relations[*relation].delta.clone();
+                let Place::At(parts) = &self.placement.indexes[index] else { continue };
+                let columns: Vec<usize> =
+                    parts.iter().map(|part| self.plan.indexes[index].key[*part]).collect();
+                for (peer, rows) in split(&mut rows, &columns, self.placement.me, self.placement.peers) {
+                    out[peer].blocks.push(Block::Index { index, rows });
+                }
+                received.push((index, rows));
+            }
+        }
+        for packet in &mut out {
+            packet.changed.clone_from(&changed);
+        }
+        let mut agreed: BTreeSet<usize> = changed.iter().copied().collect();
+        for packet in carrier.exchange(out)? {
+            agreed.extend(packet.changed);
+            for block in packet.blocks {
+                if let Block::Index { index, rows } = block {
+                    received.push((index, rows));
+                }
+            }
+        }
+        let result = self.stage_received(&changed, &received);
+        for relation in agreed {
+            for at in 0..self.uses[relation].len() {
+                self.schedule(self.uses[relation][at]);
+            }
+        }
+        Ok(result)
+    }
+
+    fn stage_received(&mut self, changed: &[usize], received: &[(usize, Delta)]) -> Result<(), Refusal> {
+        let symbols = std::sync::Arc::clone(&self.symbols);
+        for relation in changed {
+            for index in &self.indexed[*relation] {
+                if self.placement.at_home[*index] {
+                    let staged = self.indexes[*index].stage(&self.relations[*relation].delta, &symbols);
+                    staged.map_err(|_| Refusal::TooMany(RelationId(*relation as u32)))?;
+                }
+            }
+        }
+        for (index, rows) in received {
+            let relation = self.indexes[*index].relation;
+            self.indexes[*index].stage(rows, &symbols).map_err(|_| Refusal::TooMany(relation))?;
+            self.reached.push(relation.0 as usize);
+        }
+        Ok(())
+    }
+}
+
+/// Takes out of rows what belongs to other workers.
+fn split(rows: &mut Delta, columns: &[usize], me: usize, peers: usize) -> Vec<(usize, Delta)> {
+    let mut parts: Vec<Delta> = (0..peers).map(|_| Delta::new(rows.width())).collect();
+    for (row, diff) in rows.rows() {
+        parts[owner(columns.iter().map(|column| row[*column]), peers)].push(row, diff);
+    }
+    *rows = std::mem::take(&mut parts[me]);
+    parts.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect()
+}
