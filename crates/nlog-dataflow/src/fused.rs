@@ -3,7 +3,7 @@
 //! A transaction pays for the rules that it touches, not for those that the program has; an idle engine pays nothing.
 //! Traces, batches, builders, cursors and merging are differential's. How it works, with the measurements that led to
 //! it, is in ARCHITECTURE.md; the ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
-//! arrangements (McSherry and others, VLDB 2020).
+//! arrangements ("Shared Arrangements", VLDB 2020).
 //!
 //! In reading order: [`trace`] (pairs with counts, and what a transaction stages beside them), [`delta`] (rows that come
 //! and go), [`index`], [`pipeline`] (changed rows of one atom to rows of the head), [`groups`] (aggregates),
@@ -19,6 +19,7 @@ mod live;
 mod output;
 mod pipeline;
 mod placement;
+mod profile;
 mod relation;
 mod together;
 mod trace;
@@ -44,6 +45,7 @@ use together::Lost;
 use trace::View;
 use workers::{Changed, Workers};
 
+pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
@@ -60,6 +62,8 @@ pub struct Engine {
     facts: bool,
     /// How many symbols there are when it is time to look which are needed.
     symbols_limit: usize,
+    /// How many transactions were run.
+    transactions: u64,
     /// Why nothing works any more.
     broken: Option<String>,
 }
@@ -88,6 +92,7 @@ impl Engine {
             attribute: options.attribute,
             facts: false,
             symbols_limit: NEW_SYMBOLS,
+            transactions: 0,
             broken: None,
         })
     }
@@ -140,6 +145,14 @@ impl Engine {
         CommitError::Engine(why)
     }
 
+    /// What the engine has done since it was started, and what it holds.
+    pub fn profile(&mut self) -> Result<Profile, CommitError> {
+        let mut profile = self.state.profile();
+        profile.workers = self.loads()?;
+        profile.transactions = self.transactions;
+        Ok(profile)
+    }
+
     /// What each worker has done since the engine was started.
     pub fn loads(&mut self) -> Result<Vec<Load>, CommitError> {
         let mut loads = vec![self.state.load()];
@@ -164,6 +177,7 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
+        self.transactions += 1;
         let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
         let result = derived.map_err(|refusal| self.refused(refusal));
         if self.end(result.is_ok()).is_err() {
@@ -310,7 +324,7 @@ impl Engine {
         }
         let rows = self.state.rows(RelationId(table.0), View::Before, &|table| inputs.rows(table));
         let mut rows = rows.map_err(|refusal| self.refused(refusal))?;
-        rows.to_set();
+        rows.make_set();
         Ok(rows)
     }
 }
@@ -372,43 +386,6 @@ impl Evaluator for Engine {
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         let rows = self.rows(table)?;
         Ok(output::columns_of(&rows, &self.state.symbols).into_ascending())
-    }
-}
-
-impl Engine {
-    /// What it did.
-    pub fn profile_text(&self) -> String {
-        let mut text = String::new();
-        for rule in &self.state.rules {
-            for part in &rule.parts {
-                for (at, p) in part.pipelines.iter().enumerate() {
-                    text += &format!(
-                        "rule {:?} head {} atom {at}: {:?} {:.1} ms\n",
-                        rule.id,
-                        self.state.plan.relations[rule.head.0 as usize].name,
-                        p.work,
-                        p.work.nanos as f64 / 1e6
-                    );
-                }
-            }
-        }
-        for (at, index) in self.state.indexes.iter().enumerate() {
-            text += &format!(
-                "index {at} of {}: {} updates {:.1} MB\n",
-                self.state.plan.relations[index.relation.0 as usize].name,
-                index.trace.updates(),
-                index.trace.bytes() as f64 / 1e6
-            );
-        }
-        for relation in &self.state.relations {
-            text += &format!(
-                "relation {}: {} updates {:.1} MB\n",
-                self.state.plan.relations[relation.id.0 as usize].name,
-                relation.counts.updates(),
-                relation.counts.bytes() as f64 / 1e6
-            );
-        }
-        text
     }
 }
 

@@ -115,7 +115,7 @@ impl Delta {
     }
 
     /// Of consolidated rows those that are there, each once.
-    pub(crate) fn to_set(&mut self) {
+    pub(crate) fn make_set(&mut self) {
         let mut kept = 0;
         for at in 0..self.len() {
             if self.diffs[at] > 0 {
@@ -157,7 +157,7 @@ impl Delta {
             row.words_mut()[..width].copy_from_slice(words);
             (row, diff)
         }));
-        rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        rows.sort_unstable_by_key(|(row, _)| *row);
         self.words.clear();
         self.diffs.clear();
         for equal in rows.chunk_by(|a, b| a.0 == b.0) {

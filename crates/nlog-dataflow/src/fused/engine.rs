@@ -276,6 +276,8 @@ impl State {
 
     /// Indexes a relation's changes and puts what depends on them on the agenda.
     fn spread(&mut self, relation: usize) -> Result<(), Refusal> {
+        let changes = self.relations[relation].delta.len() as u64;
+        self.relations[relation].changes += changes;
         let delta = &self.relations[relation].delta;
         if delta.is_empty() {
             return Ok(());
@@ -386,15 +388,12 @@ impl State {
         self.numbers = former.numbers.clone();
         for (rule, from) in self.rules.iter_mut().zip(from) {
             let fingerprint = self.plan.program.rule(rule.id).fingerprint;
-            match from {
-                Some(from) => {
-                    rule.number = former.rules[*from].number;
-                    self.numbers.rules[rule.number as usize] = (fingerprint, rule.id);
-                }
-                None => {
-                    rule.number = self.numbers.rules.len() as u32;
-                    self.numbers.rules.push((fingerprint, rule.id));
-                }
+            if let Some(from) = from {
+                rule.number = former.rules[*from].number;
+                self.numbers.rules[rule.number as usize] = (fingerprint, rule.id);
+            } else {
+                rule.number = self.numbers.rules.len() as u32;
+                self.numbers.rules.push((fingerprint, rule.id));
             }
         }
     }
@@ -474,8 +473,8 @@ impl State {
         if let Some(rows) = self.relations[at].rows(view, &self.symbols) {
             return Ok(rows);
         }
-        let indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
-        if let Some(rows) = indexes.filter_map(|index| index.rows(view, &self.symbols)).next() {
+        let mut indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
+        if let Some(rows) = indexes.find_map(|index| index.rows(view, &self.symbols)) {
             return Ok(rows);
         }
         let mut rows = Delta::new(self.relations[at].columns);

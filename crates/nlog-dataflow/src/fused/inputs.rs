@@ -192,11 +192,6 @@ impl Inputs {
         self.tables[table.0 as usize].places.len()
     }
 
-    /// Bytes that all rows take.
-    pub(crate) fn bytes(&self) -> usize {
-        self.tables.iter().map(|table| (table.words.capacity() + table.places.capacity()) * 4).sum()
-    }
-
     /// Every symbol in a row.
     pub(crate) fn symbols(&self, each: &mut impl FnMut(Symbol)) {
         for table in &self.tables {
@@ -300,17 +295,13 @@ impl Stored {
                 }
             }
             Entry::Vacant(vacant) => {
-                let place = free.pop();
-                match place {
-                    Some(place) => {
-                        vacant.insert(place);
-                        words[range(place)].copy_from_slice(row);
-                    }
-                    None => {
-                        let place = if *width == 0 { 0 } else { words.len() / *width };
-                        vacant.insert(place as u32);
-                        words.extend_from_slice(row);
-                    }
+                if let Some(place) = free.pop() {
+                    vacant.insert(place);
+                    words[range(place)].copy_from_slice(row);
+                } else {
+                    let place = words.len().checked_div(*width).unwrap_or(0);
+                    vacant.insert(place as u32);
+                    words.extend_from_slice(row);
                 }
                 Ok(true)
             }

@@ -150,7 +150,7 @@ impl<'a> Transition<'a> {
         }
         for at in 0..new.relations.len() {
             let Some(before) = self.from[at] else { continue };
-            if self.is_input(new, at) {
+            if !new.is_derived(RelationId(at as u32)) {
                 continue;
             }
             if self.old.relations[before].keeps_rows() {
@@ -173,12 +173,6 @@ impl<'a> Transition<'a> {
             }
         }
         Ok(moves)
-    }
-
-    fn is_input(&self, new: &State, at: usize) -> bool {
-        new.plan.relations[at]
-            .table
-            .is_some_and(|table| new.plan.program.schema.table(table).role == Role::Input)
     }
 
     /// Counts the rows of a relation that were not counted, or in another form.

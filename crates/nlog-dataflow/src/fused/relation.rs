@@ -57,6 +57,8 @@ pub(crate) struct Relation {
     pub(crate) counts: Counts,
     /// How its rows change.
     pub(crate) delta: Delta,
+    /// How many rows came or went so far.
+    pub(crate) changes: u64,
     /// If rows are attributed: how what is reported changes.
     pub(crate) report: Attributed,
 }
@@ -171,7 +173,8 @@ impl Relation {
         let split = Split::new(plan, id, attributed);
         let keeps = attributed || plan.relations[id.0 as usize].keep != Keep::AsIs;
         let counts = if keeps { Counts::new(&split) } else { Counts::None };
-        Relation { id, columns, split, counts, delta: Delta::new(columns), report: Attributed::new(columns) }
+        let delta = Delta::new(columns);
+        Relation { id, columns, split, counts, delta, changes: 0, report: Attributed::new(columns) }
     }
 
     /// Counts rows although the plan does not ask for it.
@@ -234,7 +237,7 @@ impl Relation {
         if self.split.attributed {
             // A row can be there by several rules.
             rows.consolidate().ok()?;
-            rows.to_set();
+            rows.make_set();
         }
         Some(rows)
     }
@@ -273,6 +276,9 @@ struct Settling<'a> {
     report: &'a mut Attributed,
     conflicts: &'a mut Vec<Conflict>,
 }
+
+/// A row, the rule that derives it, whether it did and whether it does.
+type OfRule = (Vec<Symbol>, (u64, RuleId), bool, bool);
 
 /// A value under a key: how often it was there, and how often it is.
 struct Presence<V> {
@@ -332,7 +338,7 @@ impl Settling<'_> {
 
     /// Rows that differ in their rule alone are one, which has the least rule.
     fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
-        let mut of_rules: Vec<(Vec<Symbol>, (u64, RuleId), bool, bool)> = presences
+        let mut of_rules: Vec<OfRule> = presences
             .iter()
             .map(|presence| {
                 let mut row = Vec::new();

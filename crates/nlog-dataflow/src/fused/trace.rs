@@ -182,7 +182,7 @@ fn new_spine<K: Row, V: Row>() -> Spine<Rc<Batch<K, V>>> {
 /// Sorts changes and sums those of one pair up; what cancels goes.
 fn sum_up<K: Row, V: Row>(updates: &mut Vec<Update<K, V>>) {
     if !updates.is_sorted_by(|a, b| a.0 <= b.0) {
-        updates.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        updates.sort_unstable_by_key(|update| update.0);
     }
     updates.dedup_by(|next, first| {
         let same = next.0 == first.0;
@@ -238,9 +238,12 @@ impl<K: Row, V: Row> Batches<K, V> {
     }
 }
 
+/// A batch and the place in it.
+type Reading<'a, K, V> = (Cursor<K, V>, &'a Batch<K, V>);
+
 /// Finds the values under ascending keys.
 pub(crate) struct Probe<'a, K: Row, V: Row> {
-    cursors: Vec<(Cursor<K, V>, &'a Batch<K, V>)>,
+    cursors: Vec<Reading<'a, K, V>>,
     found: Vec<(V, Count)>,
     key: Option<K>,
 }
