@@ -127,7 +127,7 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Re
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
     let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
     ways.push(Way { program: Some(other), ..Way::new(either(&mut random), 1) });
-    ways.push(Way { life: Life::Restarted, ..Way::new(either(&mut random), 1) });
+    ways.push(Way { life: Life::Reloaded, ..Way::new(either(&mut random), 1) });
     Ok(ways)
 }
 

@@ -1,11 +1,12 @@
 //! The ways in which one program can be run.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Role, Row, Schema,
-    TableId, Transaction, TransactionError,
+    TableId, Transaction, TransactionError, state,
 };
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
@@ -30,8 +31,8 @@ pub(crate) struct Way {
 pub(crate) enum Life {
     /// Nothing.
     Fresh,
-    /// Now and then it is left, and another one starts from the rows of its inputs.
-    Restarted,
+    /// Now and then its state is saved, and another one begins with that.
+    Reloaded,
 }
 
 impl Way {
@@ -67,7 +68,7 @@ impl Way {
         };
         let engine: Box<dyn Evaluator> = match self.life {
             Life::Fresh => Box::new(start(program, options)),
-            Life::Restarted => Box::new(Restarted::new(program, options)),
+            Life::Reloaded => Box::new(Reloaded::new(program, options)),
         };
         if self.columns { Box::new(ByColumns(engine)) } else { engine }
     }
@@ -81,8 +82,8 @@ pub(crate) fn start(program: Arc<Program>, options: Options) -> Dataflow {
 /// How many transactions an engine lives for.
 const LIFE: u64 = 3;
 
-/// An engine that begins anew after a few transactions.
-struct Restarted {
+/// An engine that is saved and loaded after a few transactions.
+struct Reloaded {
     program: Arc<Program>,
     options: Options,
     engine: Dataflow,
@@ -92,35 +93,37 @@ struct Restarted {
     facts: bool,
 }
 
-impl Restarted {
+impl Reloaded {
     fn new(program: Arc<Program>, options: Options) -> Self {
         let engine = start(Arc::clone(&program), options.clone());
-        Restarted { program, options, engine, age: 0, facts: false }
+        Reloaded { program, options, engine, age: 0, facts: false }
     }
 
     /// One more transaction comes.
     fn turn(&mut self) -> Result<(), CommitError> {
         self.age += 1;
         if self.facts && self.age.is_multiple_of(LIFE) {
-            self.restart()
-                .map_err(|error| CommitError::Engine(format!("it does not start again: {error}")))?;
+            self.reload().map_err(|error| CommitError::Engine(format!("the saved state: {error}")))?;
         }
         Ok(())
     }
 
-    fn restart(&mut self) -> Result<(), CommitError> {
-        let mut rows = Transaction::default();
-        for (id, table) in self.program.schema.iter() {
-            if table.role == Role::Input {
-                rows.insert.insert(id, self.engine.contents(id)?);
-            }
+    fn reload(&mut self) -> Result<(), String> {
+        let schema = Arc::clone(&self.program.schema);
+        let mut writer = state::Writer::new(Vec::new(), &schema).map_err(|error| error.to_string())?;
+        for (id, _) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+            let rows = self.engine.contents_columns(id).map_err(|error| error.to_string())?;
+            writer.table(id, &rows).map_err(|error| error.to_string())?;
         }
+        let bytes = writer.finish(&BTreeMap::new()).map_err(|error| error.to_string())?;
+        let saved = state::read(&bytes, &schema).map_err(|error| error.to_string())?;
         self.engine = start(Arc::clone(&self.program), self.options.clone());
-        self.engine.commit(&rows).map(|_| ())
+        let rows = ColumnTransaction { insert: saved.tables, delete: BTreeMap::new() };
+        self.engine.commit_columns(&rows).map(|_| ()).map_err(|error| error.to_string())
     }
 }
 
-impl Evaluator for Restarted {
+impl Evaluator for Reloaded {
     fn schema(&self) -> &Schema {
         self.engine.schema()
     }
