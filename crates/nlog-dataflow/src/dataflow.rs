@@ -106,6 +106,26 @@ impl Dataflow {
         &self.plan().program
     }
 
+    /// What the engine has done since it was started, and what it holds; the composed engine does not count.
+    pub fn profile(&mut self) -> Result<Option<fused::Profile>, CommitError> {
+        match &mut self.engine {
+            Engine::Fused(engine) => engine.profile().map(Some),
+            Engine::Composed(_) => Ok(None),
+        }
+    }
+
+    /// Derives what another program would change, without deciding: see [`fused::Engine::propose`].
+    pub fn propose(
+        &mut self,
+        program: Arc<Program>,
+        options: &Options,
+    ) -> Result<fused::Proposal<'_>, fused::ChangeError> {
+        match &mut self.engine {
+            Engine::Fused(engine) => engine.propose(program, options),
+            Engine::Composed(_) => Err(fused::ChangeError::Composed),
+        }
+    }
+
     fn evaluator(&mut self) -> &mut dyn Evaluator {
         match &mut self.engine {
             Engine::Fused(engine) => engine.as_mut(),

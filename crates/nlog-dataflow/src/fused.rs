@@ -415,6 +415,9 @@ pub enum ChangeError {
         "rules can be changed in an engine of one worker only; start it with one, or anew with the new program"
     )]
     Workers,
+    /// The engine is the composed one.
+    #[error("the composed engine cannot change its rules while it runs; use the fused one, or start anew")]
+    Composed,
     /// What the new rules derive is in error, or the engine is.
     #[error(transparent)]
     Commit(#[from] CommitError),
