@@ -6,7 +6,7 @@ use crate::analysis::variables_of;
 use crate::body::Body;
 use crate::dependency::Variables;
 use crate::draft::{Aim, Draft, Op};
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Estimates};
 use crate::order::{Search, cheapest};
 use crate::query::RelationId;
 use nlog::program::{HeadTerm, VariableId};
@@ -36,7 +36,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// Of a body over relations of which this is thought.
-    pub(crate) fn new(body: &Body, duplicates: Duplicates, estimates: &[Estimate]) -> Self {
+    pub(crate) fn new(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Self {
         let search = Search::new(body, Aim::Main, estimates);
         let orders = search.all();
         let (mut work, count) = match orders.get(cheapest(&orders)) {
@@ -79,11 +79,7 @@ impl Cost {
 
 /// What is thought of the rows that a body gives.
 pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
-    let orders = search.all();
-    let count = match orders.get(cheapest(&orders)) {
-        Some(order) => order.count,
-        None => search.along(&[]).count,
-    };
+    let count = search.bindings();
     let different = |variables: Variables| {
         let variables: Vec<VariableId> = variables.into_iter().collect();
         search.model.different(body, &variables, count)

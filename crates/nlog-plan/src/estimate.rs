@@ -2,6 +2,7 @@
 
 use nlog_data::Table;
 
+use crate::query::RelationId;
 use crate::statistics::Statistics;
 
 /// The rows of an input table of which nothing is known.
@@ -18,6 +19,35 @@ pub(crate) struct Estimate {
     pub(crate) distinct: Vec<f64>,
     /// Whether that has been counted, or follows from what has been.
     pub(crate) counted: bool,
+}
+
+/// What is thought of relations.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Estimates<'a> {
+    all: &'a [Estimate],
+    /// Of the relation after those.
+    next: Option<&'a Estimate>,
+}
+
+impl<'a> Estimates<'a> {
+    pub(crate) fn new(all: &'a [Estimate]) -> Self {
+        Estimates { all, next: None }
+    }
+
+    /// With one relation more.
+    pub(crate) fn with(all: Estimates<'a>, next: &'a Estimate) -> Self {
+        Estimates { all: all.all, next: Some(next) }
+    }
+
+    pub(crate) fn of(&self, relation: RelationId) -> &'a Estimate {
+        let at = relation.0 as usize;
+        self.next.filter(|_| at == self.all.len()).unwrap_or_else(|| &self.all[at])
+    }
+
+    /// The number of the relation after those of which something is thought.
+    pub(crate) fn next(&self) -> RelationId {
+        RelationId(self.all.len() as u32)
+    }
 }
 
 impl Estimate {

@@ -1,12 +1,16 @@
 //! The indexes of a plan: equal ones are one, and those that are contained in others go.
 
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
 use crate::body::Atom;
-use crate::query::{Index, IndexId, Step};
+use crate::query::{Index, IndexId, RelationId, Step};
 
 /// The indexes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
-    pub(crate) all: Vec<Index>,
+    all: Vec<Index>,
+    of_relation: HashMap<RelationId, Vec<usize>>,
 }
 
 impl Indexes {
@@ -14,7 +18,9 @@ impl Indexes {
     pub(crate) fn find(&mut self, atom: &Atom, key: Vec<usize>, value: Vec<usize>, fan_out: f64) -> IndexId {
         let index = Index { relation: atom.relation, select: atom.select.clone(), key, value, fan_out };
         let same = |known: &Index| known.is_alike(&index) && known.value == index.value;
-        let at = self.all.iter().position(same).unwrap_or_else(|| {
+        let known = self.of_relation.entry(atom.relation).or_default();
+        let at = known.iter().copied().find(|at| same(&self.all[*at])).unwrap_or_else(|| {
+            known.push(self.all.len());
             self.all.push(index);
             self.all.len() - 1
         });
@@ -29,10 +35,10 @@ impl Indexes {
         };
         let mut place_of: Vec<usize> = (0..self.all.len()).collect();
         for (at, index) in self.all.iter().enumerate() {
-            let candidates = self.all.iter().enumerate().filter(|(_, other)| contains(other, index));
-            let widest =
-                candidates.max_by_key(|(other, index)| (index.value.len(), std::cmp::Reverse(*other)));
-            place_of[at] = widest.map_or(at, |(widest, _)| widest);
+            let candidates = self.of_relation[&index.relation].iter().copied();
+            let candidates = candidates.filter(|other| contains(&self.all[*other], index));
+            let widest = candidates.max_by_key(|other| (self.all[*other].value.len(), Reverse(*other)));
+            place_of[at] = widest.unwrap_or(at);
         }
         let mut left = Vec::new();
         let mut number_of = vec![None; self.all.len()];

@@ -6,7 +6,7 @@ use nlog_data::RuleId;
 
 use crate::body::Body;
 use crate::draft::{Aim, Draft};
-use crate::estimate::Estimate;
+use crate::estimate::Estimates;
 use crate::indexes::Indexes;
 use crate::lower::{Lowering, output};
 use crate::order::{Order, Search, cheapest};
@@ -16,7 +16,7 @@ use crate::query::{Joins, RelationId, RulePlan};
 /// Plans rules over relations of which this is thought.
 pub(crate) struct RulePlanner<'a> {
     /// By relation.
-    pub(crate) estimates: &'a [Estimate],
+    pub(crate) estimates: Estimates<'a>,
     pub(crate) indexes: &'a mut Indexes,
 }
 

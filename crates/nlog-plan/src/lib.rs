@@ -62,6 +62,8 @@ pub mod query;
 mod stage;
 mod statistics;
 mod tables;
+mod text;
+mod words;
 
 pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};
 pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};

@@ -13,7 +13,7 @@ use nlog_data::function::Multiplicity;
 use crate::analysis::{EQUAL, equations, variables_of};
 use crate::body::{Body, What};
 use crate::draft::Aim;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Estimates};
 use crate::plan::{Operand, Selection};
 
 /// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: estimates are
@@ -105,7 +105,7 @@ pub(crate) struct Found {
 }
 
 impl Model {
-    pub(crate) fn new(body: &Body, aim: Aim, estimates: &[Estimate]) -> Self {
+    pub(crate) fn new(body: &Body, aim: Aim, estimates: Estimates<'_>) -> Self {
         let numbers = numbers(body);
         let mask = |variables: &mut dyn Iterator<Item = VariableId>| -> Mask {
             variables
@@ -115,7 +115,7 @@ impl Model {
         let mut values = vec![f64::INFINITY; numbers.len()];
         let atoms: Vec<AtomModel> = (body.atoms.iter())
             .map(|atom| {
-                let estimate = &estimates[atom.relation.0 as usize];
+                let estimate = estimates.of(atom.relation);
                 let selected = selected(estimate, &atom.select);
                 let columns = atom.columns.iter().filter_map(|(column, variable)| {
                     let distinct = estimate.distinct[*column].min(selected.max(1.0));

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use crate::body::Body;
 use crate::cost::INDEXED;
 use crate::draft::Aim;
-use crate::estimate::Estimate;
+use crate::estimate::Estimates;
 use crate::model::{Bindings, Found, LOOKUP, Model, UNKNOWN};
 
 /// The most atoms for which all orders are compared; beyond, each next one is what finds the fewest rows.
@@ -100,7 +100,7 @@ pub(crate) struct Expected {
 }
 
 impl Search {
-    pub(crate) fn new(body: &Body, aim: Aim, estimates: &[Estimate]) -> Self {
+    pub(crate) fn new(body: &Body, aim: Aim, estimates: Estimates<'_>) -> Self {
         let model = Model::new(body, aim, estimates);
         let atoms = body.atoms.len();
         let is_alike = |at: usize, other: usize| {
@@ -164,6 +164,15 @@ impl Search {
             rests[set] = rest.unwrap_or_default();
         }
         rests
+    }
+
+    /// How many bindings there are of all atoms.
+    pub(crate) fn bindings(&self) -> f64 {
+        match (self.sets.last(), self.atoms) {
+            (Some(all), _) => all.count,
+            (None, 0) => self.model.once().count,
+            (None, _) => self.greedy(0).count,
+        }
     }
 
     /// For each atom to begin with an order; none if there are no atoms.
@@ -277,4 +286,66 @@ pub(crate) fn cheapest(orders: &[Order]) -> usize {
 /// Which of two costs is less, if one is by more than a rounding.
 fn compare(a: f64, b: f64) -> Ordering {
     if (a - b).abs() <= EQUAL * a.abs().max(b.abs()) { Ordering::Equal } else { a.total_cmp(&b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::estimate::Estimate;
+
+    /// All orders of so many atoms.
+    fn permutations(of: usize) -> Vec<Vec<usize>> {
+        let mut all: Vec<Vec<usize>> = vec![Vec::new()];
+        for _ in 0..of {
+            let longer = all.iter().flat_map(|order| {
+                let next = (0..of).filter(|at| !order.contains(at));
+                next.map(|at| order.iter().copied().chain([at]).collect())
+            });
+            all = longer.collect();
+        }
+        all
+    }
+
+    /// Rules with keys, constants, equations and conditions, under all kinds of estimates.
+    const RULES: [&str; 4] = [
+        "r(a, f) :- t(a, b), t(b, c), u(c, d), k(d, e), k(e, f);",
+        "r(a, a) :- t(a, b), u(a, c), k(a, d), b != c, c < d, t(d, 7);",
+        "r(a, d) :- t(a, b), u(c, d), b == c ^ 1, k(d, x), t(x, y), y == 3;",
+        "r(a, b) :- t(a, _), u(b, _), k(a, c), k(b, c), t(c, c);",
+    ];
+
+    #[test]
+    fn no_order_is_thought_to_be_cheaper_than_the_one_chosen() {
+        let tables = "input table t(x: int, y: int); input table u(x: int, y: int);
+            input table k(x: int, y: int) key(x); output table r(x: int, y: int);";
+        for (rule, seed) in RULES.iter().flat_map(|rule| (0..20_u64).map(move |seed| (rule, seed))) {
+            let sources = nlog::Sources::from_texts([("p.nlog", format!("{tables}{rule}"))]);
+            let program = nlog::compile(&sources).program.expect("it compiles");
+            let body = Body::new(&program.rules[0], &program.schema);
+            let number = |at: u64| 10_f64.powi(((seed * 7 + at * 5) % 11) as i32 / 2);
+            let estimates: Vec<Estimate> = (0..program.schema.len() as u64)
+                .map(|table| Estimate {
+                    rows: number(table),
+                    distinct: vec![number(table + 9), number(table + 17)],
+                    counted: seed % 2 == 0,
+                })
+                .map(Estimate::bounded)
+                .collect();
+            let search = Search::new(&body, Aim::Main, Estimates::new(&estimates));
+            let free = search.compare(None);
+            for order in permutations(body.atoms.len()) {
+                let chosen = search.follow(&free, order[0]);
+                let cost = search.along(&order).cost;
+                assert!(
+                    compare(chosen.cost, cost) != Ordering::Greater,
+                    "{rule} {seed}: {:?} for {}, but {order:?} for {cost}",
+                    chosen.atoms,
+                    chosen.cost
+                );
+            }
+            for (order, start) in search.all().iter().zip(0..) {
+                assert!(order.cost <= search.follow(&free, start).cost * HARDLY_DEARER * (1.0 + EQUAL));
+            }
+        }
+    }
 }

@@ -9,7 +9,7 @@ use nlog_data::{Role, RuleId, TableId};
 use crate::body::Body;
 use crate::cost::{Cost, Duplicates, estimate};
 use crate::draft::Aim;
-use crate::estimate::Estimate;
+use crate::estimate::{Estimate, Estimates};
 use crate::indexes::{Indexes, settle};
 use crate::inline::{MOST_ATOMS, inline};
 use crate::joins::RulePlanner;
@@ -115,7 +115,7 @@ impl<'a> Planner<'a> {
             let mut derived: Option<Estimate> = None;
             for (rule, _) in self.program.rules_of(*table) {
                 let Some(body) = self.bodies.get(&rule) else { continue };
-                let more = estimate(&Search::new(body, Aim::Main, &self.estimates), body);
+                let more = estimate(&Search::new(body, Aim::Main, Estimates::new(&self.estimates)), body);
                 derived = Some(derived.map_or(more.clone(), |others| others.or(&more)));
             }
             if let Some(derived) = derived {
@@ -199,11 +199,14 @@ impl<'a> Planner<'a> {
 
     /// What a body costs, with its best stage if it has one.
     fn costs(&self, body: &Body, duplicates: Duplicates) -> Vec<Cost> {
-        let split =
-            if self.settings.without_stages { None } else { Split::best(body, duplicates, &self.estimates) };
+        let split = if self.settings.without_stages {
+            None
+        } else {
+            Split::best(body, duplicates, Estimates::new(&self.estimates))
+        };
         match split {
-            None => vec![Cost::new(body, duplicates, &self.estimates)],
-            Some(split) => split.costs(duplicates, &self.estimates),
+            None => vec![Cost::new(body, duplicates, Estimates::new(&self.estimates))],
+            Some(split) => split.costs(duplicates, Estimates::new(&self.estimates)),
         }
     }
 
@@ -264,7 +267,7 @@ impl<'a> Planner<'a> {
                 }
                 (Some(_), None) => None,
                 (None, _) if self.settings.without_stages => None,
-                (None, _) => Split::best(body, duplicates, &self.estimates),
+                (None, _) => Split::best(body, duplicates, Estimates::new(&self.estimates)),
             };
             let Some(mut split) = split else { return };
             let orders =
@@ -273,7 +276,7 @@ impl<'a> Planner<'a> {
             let of = split.atoms.iter().map(|atom| names[*atom].clone()).collect();
             let relation = *known.entry(identity).or_insert(next);
             if relation == next {
-                let search = Search::new(&split.stage, Aim::Main, &self.estimates);
+                let search = Search::new(&split.stage, Aim::Main, Estimates::new(&self.estimates));
                 self.estimates.push(estimate(&search, &split.stage));
                 let head = &self.program.schema.table(self.program.rule(rule).head).name;
                 let number = self
@@ -347,7 +350,7 @@ impl<'a> Planner<'a> {
             }
         }
         let mut indexes = Indexes::default();
-        let mut planner = RulePlanner { estimates: &self.estimates, indexes: &mut indexes };
+        let mut planner = RulePlanner { estimates: Estimates::new(&self.estimates), indexes: &mut indexes };
         let mut rules = Vec::new();
         for (rule, body) in &self.bodies {
             let head = RelationId(self.program.rule(*rule).head.0);

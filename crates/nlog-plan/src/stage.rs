@@ -13,8 +13,8 @@ use crate::body::{Atom, Body, What};
 use crate::cost::{Cost, Duplicates, estimate};
 use crate::dependency::{Dependency, Variables};
 use crate::draft::Aim;
-use crate::estimate::Estimate;
-use crate::order::{Search, cheapest};
+use crate::estimate::Estimates;
+use crate::order::Search;
 use crate::query::RelationId;
 
 /// The most atoms of a body in whose parts stages are looked for.
@@ -85,13 +85,13 @@ impl Split {
     }
 
     /// The stage that spares most, if one does.
-    pub(crate) fn best(body: &Body, duplicates: Duplicates, estimates: &[Estimate]) -> Option<Split> {
+    pub(crate) fn best(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Option<Split> {
         let count = body.atoms.len();
         if !(2..=MOST_ATOMS).contains(&count) || body.knowledge(0..count).is_unique(&body.head) {
             return None;
         }
         let without = Cost::total([&Cost::new(body, duplicates, estimates)]);
-        let id = RelationId(estimates.len() as u32);
+        let id = estimates.next();
         let mut best: Option<(f64, Split)> = None;
         for set in 1..(1_usize << count) - 1 {
             let atoms: Vec<usize> = (0..count).filter(|atom| set & (1 << atom) != 0).collect();
@@ -112,27 +112,24 @@ impl Split {
 
     /// Whether the head's rows need not be counted any more, or the stage is known to have far fewer rows than
     /// bindings.
-    fn spares_duplicates(&self, duplicates: Duplicates, estimates: &[Estimate]) -> bool {
+    fn spares_duplicates(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> bool {
         if duplicates == Duplicates::Counted && self.rest.is_unique() {
             return true;
         }
         // A guess is not worth the place that a stage takes.
-        if self.stage.atoms.iter().any(|atom| !estimates[atom.relation.0 as usize].counted) {
+        if self.stage.atoms.iter().any(|atom| !estimates.of(atom.relation).counted) {
             return false;
         }
         let search = Search::new(&self.stage, Aim::Main, estimates);
-        let orders = search.all();
-        let bindings = orders.get(cheapest(&orders)).map_or(1.0, |order| order.count);
-        estimate(&search, &self.stage).rows <= bindings * FEW
+        estimate(&search, &self.stage).rows <= search.bindings() * FEW
     }
 
     /// What the stage and the rest cost, if the stage is the next relation after those of which something is thought.
-    pub(crate) fn costs(&self, duplicates: Duplicates, estimates: &[Estimate]) -> Vec<Cost> {
-        let mut estimates = estimates.to_vec();
-        estimates.push(estimate(&Search::new(&self.stage, Aim::Main, &estimates), &self.stage));
+    pub(crate) fn costs(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> Vec<Cost> {
+        let own = estimate(&Search::new(&self.stage, Aim::Main, estimates), &self.stage);
         vec![
-            Cost::new(&self.stage, Duplicates::AlwaysCounted, &estimates),
-            Cost::new(&self.rest, duplicates, &estimates),
+            Cost::new(&self.stage, Duplicates::AlwaysCounted, estimates),
+            Cost::new(&self.rest, duplicates, Estimates::with(estimates, &own)),
         ]
     }
 
