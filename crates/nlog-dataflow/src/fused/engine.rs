@@ -1,65 +1,22 @@
 //! One transaction after the other: level by level, what changes is derived, made a set, indexed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nlog_data::{DerivedCause, DerivedError, Role, Row as ValueRow, RuleId, TableId};
-use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
+use nlog_data::Role;
+use nlog_plan::query::{Plan, RelationId};
 
-use super::delta::{Delta, Diff, TooMany};
+use super::delta::{Delta, TooMany};
+use super::edit::Edit;
 use super::groups::Groups;
 use super::index::Index;
 use super::pipeline::{Context, Pipeline};
-use super::placement::{Moves, Placement};
-use super::relation::{Attributed, Conflict, Relation};
-use super::trace::View;
+use super::placement::Placement;
+use super::relation::{Attributed, Relation};
+use super::rule::{Numbers, PipelineAt, Rule, finish};
+use super::trouble::{Refusal, Troubles};
 use super::workers::{Changed, Load};
-use crate::symbol::{Marks, Symbol, Symbols};
-
-/// A rule, ready to run.
-pub(crate) struct Rule {
-    pub(crate) id: RuleId,
-    /// What attributed rows know it by; see [`Numbers`].
-    pub(crate) number: u32,
-    pub(crate) head: RelationId,
-    pub(crate) groups: Option<Groups>,
-    /// The body, then what follows its failures.
-    pub(crate) parts: Vec<Part>,
-}
-
-/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of rules.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Numbers {
-    /// Fingerprint and number in the program, of rules that are gone the number that they had.
-    rules: Vec<(u64, RuleId)>,
-}
-
-impl Numbers {
-    fn of_program(program: &nlog::Program) -> Self {
-        Numbers {
-            rules: program.rules.iter().zip(0..).map(|(rule, id)| (rule.fingerprint, RuleId(id))).collect(),
-        }
-    }
-
-    /// By what the first of several rules is chosen.
-    pub(crate) fn order(&self, number: u32) -> (u64, RuleId) {
-        self.rules[number as usize]
-    }
-}
-
-/// A conjunction, ready to run.
-pub(crate) struct Part {
-    pub(crate) atoms: Vec<RelationId>,
-    pub(crate) pipelines: Vec<Pipeline>,
-}
-
-/// A pipeline of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PipelineAt {
-    pub(crate) rule: usize,
-    pub(crate) part: usize,
-    pub(crate) pipeline: usize,
-}
+use crate::symbol::{Marks, Symbols};
 
 /// What a program's rules have derived, and how it changes.
 pub(crate) struct State {
@@ -78,11 +35,11 @@ pub(crate) struct State {
     pub(crate) agenda: Agenda,
     pub(crate) numbers: Numbers,
     /// The rules that are being changed.
-    editing: Option<Edit>,
+    pub(crate) editing: Option<Edit>,
     /// The relations that the running transaction has reached.
     pub(crate) reached: Vec<usize>,
     /// The rules whose groups it has reached.
-    grouped: Vec<usize>,
+    pub(crate) grouped: Vec<usize>,
     pub(crate) troubles: Troubles,
 }
 
@@ -103,30 +60,6 @@ pub(crate) struct Agenda {
     pub(crate) relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
-}
-
-/// How rules change.
-#[derive(Debug)]
-struct Edit {
-    fresh: BTreeSet<usize>,
-    gone: BTreeMap<RelationId, Delta>,
-}
-
-/// What is wrong with what a transaction derives.
-#[derive(Debug, Default)]
-pub(crate) struct Troubles {
-    /// By rule and failure how many more bindings fail so.
-    failures: BTreeMap<(u32, Symbol), Diff>,
-    conflicts: Vec<Conflict>,
-}
-
-/// Why a transaction cannot be derived.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// An error of the program on these rows.
-    Derived(DerivedError),
-    /// A relation's rows are derived too often.
-    TooMany(RelationId),
 }
 
 impl State {
@@ -258,7 +191,7 @@ impl State {
     }
 
     /// The same, with a correction of what readers have seen.
-    fn settle_with(
+    pub(crate) fn settle_with(
         &mut self,
         relation: usize,
         derived: Delta,
@@ -293,7 +226,7 @@ impl State {
     }
 
     /// Runs the pending pipelines of a relation's rules; rows may come several times where they are counted.
-    fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
+    pub(crate) fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
         let mut derivation = self.begin(relation);
         self.finish(&mut derivation)
     }
@@ -383,21 +316,6 @@ impl State {
         changed
     }
 
-    /// Gives rules the numbers that attributed rows know them by: those that went on keep theirs.
-    pub(crate) fn renumber(&mut self, former: &State, from: &[Option<usize>]) {
-        self.numbers = former.numbers.clone();
-        for (rule, from) in self.rules.iter_mut().zip(from) {
-            let fingerprint = self.plan.program.rule(rule.id).fingerprint;
-            if let Some(from) = from {
-                rule.number = former.rules[*from].number;
-                self.numbers.rules[rule.number as usize] = (fingerprint, rule.id);
-            } else {
-                rule.number = self.numbers.rules.len() as u32;
-                self.numbers.rules.push((fingerprint, rule.id));
-            }
-        }
-    }
-
     /// Ends a transaction: what it would do is done, or dropped.
     pub(crate) fn end(&mut self, accepted: bool) {
         for (_, relation) in std::mem::take(&mut self.agenda.relations) {
@@ -438,12 +356,6 @@ impl State {
         table.is_none_or(|table| self.plan.program.schema.table(table).role != Role::Input)
     }
 
-    /// The rows of a relation that are kept here.
-    pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
-        let relation = &self.relations[id.0 as usize];
-        relation.rows(view, &self.symbols).unwrap_or_else(|| Delta::new(relation.columns))
-    }
-
     /// What all pipelines have done.
     pub(crate) fn load(&self) -> Load {
         let mut load = Load::default();
@@ -455,145 +367,6 @@ impl State {
             load.nanos += work.nanos;
         }
         load
-    }
-
-    /// All rows of a relation, as often as its readers see them. `inputs` gives those of input tables.
-    pub(crate) fn rows(
-        &self,
-        id: RelationId,
-        view: View,
-        inputs: &dyn Fn(TableId) -> Delta,
-    ) -> Result<Delta, Refusal> {
-        let at = id.0 as usize;
-        if let Some(table) = self.plan.relations[at].table
-            && self.plan.program.schema.table(table).role == Role::Input
-        {
-            return Ok(inputs(table));
-        }
-        if let Some(rows) = self.relations[at].rows(view, &self.symbols) {
-            return Ok(rows);
-        }
-        let mut indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
-        if let Some(rows) = indexes.find_map(|index| index.rows(view, &self.symbols)) {
-            return Ok(rows);
-        }
-        let mut rows = Delta::new(self.relations[at].columns);
-        for rule in 0..self.rules.len() {
-            if self.rules[rule].head == id {
-                self.rows_of_rule(rule, view, inputs, &mut rows)?;
-            }
-        }
-        rows.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
-        Ok(rows)
-    }
-
-    /// The rows that a rule derives, as often as it does.
-    pub(crate) fn rows_of_rule(
-        &self,
-        rule: usize,
-        view: View,
-        inputs: &dyn Fn(TableId) -> Delta,
-        out: &mut Delta,
-    ) -> Result<(), Refusal> {
-        match &self.rules[rule].groups {
-            Some(groups) => groups.rows(view, &self.symbols, out),
-            None => {
-                self.run_whole(rule, 0, view, inputs, out)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is met.
-    fn run_whole(
-        &self,
-        rule: usize,
-        part: usize,
-        view: View,
-        inputs: &dyn Fn(TableId) -> Delta,
-        out: &mut Delta,
-    ) -> Result<Vec<(Symbol, Diff)>, Refusal> {
-        let plan = &self.plan.rules[rule];
-        let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
-        let is_after = view == View::After;
-        let whole = &joins.pipelines[joins.whole];
-        let mut pipeline =
-            Pipeline::new(whole, |_| is_after, Moves::none(whole), &self.indexes, &self.symbols);
-        let rows = match pipeline.atom {
-            Some(atom) => self.rows(joins.atoms[atom], view, inputs)?,
-            None => one_row(),
-        };
-        let (mut too_many, mut failures) = (false, Vec::new());
-        let (symbols, indexes) = (&self.symbols, &self.indexes);
-        let (failed, too) = (&mut failures, &mut too_many);
-        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too, me: 0, peers: 1 };
-        pipeline.run(&rows, &mut context);
-        if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
-    }
-
-    /// A transaction that changes rules and no input: `gone` are rows, of relations, that rules derived which are no
-    /// more; `fresh` are rules that derive for the first time; `surplus` is what readers of relations have seen more
-    /// often than they shall.
-    pub(crate) fn edit(
-        &mut self,
-        fresh: BTreeSet<usize>,
-        gone: Vec<(RelationId, Delta)>,
-        surplus: Vec<(RelationId, Delta)>,
-        inputs: &dyn Fn(TableId) -> Delta,
-    ) -> Result<(), Refusal> {
-        let heads = fresh.iter().map(|rule| self.rules[*rule].head);
-        let heads = heads.chain(gone.iter().chain(&surplus).map(|(head, _)| *head));
-        for head in heads.collect::<Vec<_>>() {
-            let head = head.0 as usize;
-            self.agenda.relations.insert((self.plan.relations[head].level, head));
-        }
-        self.editing = Some(Edit { fresh, gone: gone.into_iter().collect() });
-        let mut surplus: BTreeMap<RelationId, Delta> = surplus.into_iter().collect();
-        let mut result = Ok(());
-        while result.is_ok()
-            && let Some((_, relation)) = self.agenda.relations.pop_first()
-        {
-            self.reached.push(relation);
-            result = self.edited(relation, inputs).and_then(|derived| {
-                let surplus = surplus.remove(&RelationId(relation as u32));
-                self.settle_with(relation, derived, surplus)
-            });
-        }
-        self.editing = None;
-        result.and_then(|()| self.refusal())
-    }
-
-    /// What an edit derives for a relation.
-    fn edited(&mut self, relation: usize, inputs: &dyn Fn(TableId) -> Delta) -> Result<Delta, Refusal> {
-        let id = RelationId(relation as u32);
-        let mut derived = self.derive(relation)?;
-        let Some(editing) = &mut self.editing else { return Ok(derived) };
-        if let Some(mut gone) = editing.gone.remove(&id) {
-            derived.append(&mut gone);
-        }
-        let fresh: Vec<usize> =
-            editing.fresh.iter().copied().filter(|rule| self.rules[*rule].head == id).collect();
-        for rule in fresh {
-            let groups = self.rules[rule].groups.as_ref();
-            let mut rows = Delta::new(groups.map_or(self.relations[relation].columns, Groups::width));
-            let mut failures = self.run_whole(rule, 0, View::After, inputs, &mut rows)?;
-            for part in 1..self.rules[rule].parts.len() {
-                failures.extend(self.run_whole(rule, part, View::After, inputs, &mut Delta::new(0))?);
-            }
-            let attributed = self.relations[relation].split.attributed;
-            let running = &mut self.rules[rule];
-            finish(running, rows, attributed, &self.symbols, &mut failures, &mut derived)
-                .map_err(|TooMany| Refusal::TooMany(id))?;
-            self.troubles.add(running.id, failures);
-            if running.groups.is_some() {
-                self.grouped.push(rule);
-            }
-        }
-        let counted = self.relations[relation].keeps_rows();
-        if !counted {
-            derived.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
-        }
-        Ok(derived)
     }
 
     /// Marks every symbol that something here holds, and forgets what expressions remember.
@@ -618,90 +391,6 @@ impl State {
     }
 }
 
-impl Rule {
-    fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
-        let parts = std::iter::once(&plan.body).chain(&plan.failures);
-        let part = |joins: &Joins| {
-            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
-            // what the others were. So the one that is cheapest for all rows is the last.
-            let rank = |atom: usize| (atom == joins.whole, atom);
-            let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
-                let moves = placement.moves(plan, joins, pipeline);
-                Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, indexes, symbols)
-            });
-            Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
-        };
-        Rule {
-            id: plan.rule,
-            number: plan.rule.0,
-            head: plan.head,
-            groups: Groups::new(&plan.output, symbols),
-            parts: parts.map(part).collect(),
-        }
-    }
-}
-
-impl Troubles {
-    pub(crate) fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
-        for (failure, diff) in failures {
-            *self.failures.entry((rule.0, failure)).or_default() += diff;
-        }
-    }
-
-    /// What another worker met.
-    pub(crate) fn append(&mut self, other: Troubles) {
-        for (failure, diff) in other.failures {
-            *self.failures.entry(failure).or_default() += diff;
-        }
-        self.conflicts.extend(other.conflicts);
-    }
-
-    /// The error to report, if there is one.
-    pub(crate) fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
-        let program = &plan.program;
-        let failures =
-            self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {
-                table: program.schema.shown(program.rule(RuleId(*rule)).head),
-                cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
-            });
-        let conflicts = self.conflicts.iter().filter_map(|conflict| {
-            let values =
-                |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
-            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
-            rows.sort_unstable();
-            let mut rows = rows.into_iter();
-            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
-            Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
-        });
-        failures.chain(conflicts).min()
-    }
-}
-
-/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the rule's
-/// number where that is asked for.
-fn finish(
-    rule: &mut Rule,
-    mut own: Delta,
-    attributed: bool,
-    symbols: &Symbols,
-    failures: &mut Vec<(Symbol, Diff)>,
-    derived: &mut Delta,
-) -> Result<(), TooMany> {
-    let suffix = if attributed { &[rule.number][..] } else { &[] };
-    if let Some(groups) = &mut rule.groups {
-        own.consolidate()?;
-        return groups.settle(&own, symbols, derived, suffix, failures);
-    }
-    if !attributed {
-        derived.append(&mut own);
-        return Ok(());
-    }
-    for (row, diff) in own.rows() {
-        derived.push_words(row.iter().chain(suffix).copied(), diff);
-    }
-    Ok(())
-}
-
 /// Whether rows of the relation have to be told apart by their rules: there are several.
 fn is_attributed(plan: &Plan, id: RelationId) -> bool {
     let relation = &plan.relations[id.0 as usize];
@@ -709,7 +398,7 @@ fn is_attributed(plan: &Plan, id: RelationId) -> bool {
 }
 
 /// What pipelines that begin with nothing begin with.
-fn one_row() -> Delta {
+pub(crate) fn one_row() -> Delta {
     let mut one = Delta::new(0);
     one.push(&[], 1);
     one

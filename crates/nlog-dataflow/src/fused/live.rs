@@ -12,8 +12,9 @@ use nlog_data::{Role, TableId};
 use nlog_plan::query::{Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
-use super::engine::{Refusal, State};
+use super::engine::State;
 use super::trace::View;
+use super::trouble::Refusal;
 
 /// What an engine was before its program changed, as far as it did not move over.
 pub(crate) struct Former {

@@ -7,8 +7,8 @@ use nlog_plan::query::{Plan, RelationId};
 use nlog_data::RuleId;
 
 use super::delta::{Delta, Diff, TooMany};
-use super::engine::Numbers;
 use super::index::count;
+use super::rule::Numbers;
 use super::trace::{Count, Trace, Update, View};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};

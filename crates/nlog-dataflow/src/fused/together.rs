@@ -10,9 +10,11 @@
 use std::collections::BTreeSet;
 
 use super::delta::Delta;
-use super::engine::{Derivation, PipelineAt, Refusal, State};
+use super::engine::{Derivation, State};
 use super::pipeline::{Context, Parcel};
 use super::placement::{Move, Place, owner};
+use super::rule::PipelineAt;
+use super::trouble::Refusal;
 use nlog_plan::query::RelationId;
 
 /// What one worker sends another in a round.

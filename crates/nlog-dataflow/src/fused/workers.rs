@@ -12,11 +12,12 @@ use std::thread::JoinHandle;
 use nlog_plan::query::{Plan, RelationId};
 
 use super::delta::Delta;
-use super::engine::{Refusal, State, Troubles};
+use super::engine::State;
 use super::placement::Placement;
 use super::relation::Attributed;
 use super::together::{Carrier, Lost, Packet};
 use super::trace::View;
+use super::trouble::{Refusal, Troubles};
 use crate::symbol::{Marks, Symbols};
 
 /// What a worker is told.

@@ -1,0 +1,102 @@
+//! A transaction that changes rules and no input.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nlog_data::TableId;
+use nlog_plan::query::RelationId;
+
+use super::delta::{Delta, TooMany};
+use super::engine::State;
+use super::groups::Groups;
+use super::rule::finish;
+use super::trace::View;
+use super::trouble::Refusal;
+
+/// How rules change.
+#[derive(Debug)]
+pub(crate) struct Edit {
+    pub(crate) fresh: BTreeSet<usize>,
+    gone: BTreeMap<RelationId, Delta>,
+}
+
+impl State {
+    /// A transaction that changes rules and no input: `gone` are rows, of relations, that rules derived which are no
+    /// more; `fresh` are rules that derive for the first time; `surplus` is what readers of relations have seen more
+    /// often than they shall.
+    pub(crate) fn edit(
+        &mut self,
+        fresh: BTreeSet<usize>,
+        gone: Vec<(RelationId, Delta)>,
+        surplus: Vec<(RelationId, Delta)>,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<(), Refusal> {
+        let heads = fresh.iter().map(|rule| self.rules[*rule].head);
+        let heads = heads.chain(gone.iter().chain(&surplus).map(|(head, _)| *head));
+        for head in heads.collect::<Vec<_>>() {
+            let head = head.0 as usize;
+            self.agenda.relations.insert((self.plan.relations[head].level, head));
+        }
+        self.editing = Some(Edit { fresh, gone: gone.into_iter().collect() });
+        let mut surplus: BTreeMap<RelationId, Delta> = surplus.into_iter().collect();
+        let mut result = Ok(());
+        while result.is_ok()
+            && let Some((_, relation)) = self.agenda.relations.pop_first()
+        {
+            self.reached.push(relation);
+            result = self.edited(relation, inputs).and_then(|derived| {
+                let surplus = surplus.remove(&RelationId(relation as u32));
+                self.settle_with(relation, derived, surplus)
+            });
+        }
+        self.editing = None;
+        result.and_then(|()| self.refusal())
+    }
+
+    /// What an edit derives for a relation.
+    fn edited(&mut self, relation: usize, inputs: &dyn Fn(TableId) -> Delta) -> Result<Delta, Refusal> {
+        let id = RelationId(relation as u32);
+        let mut derived = self.derive(relation)?;
+        let Some(editing) = &mut self.editing else { return Ok(derived) };
+        if let Some(mut gone) = editing.gone.remove(&id) {
+            derived.append(&mut gone);
+        }
+        let fresh: Vec<usize> =
+            editing.fresh.iter().copied().filter(|rule| self.rules[*rule].head == id).collect();
+        for rule in fresh {
+            let groups = self.rules[rule].groups.as_ref();
+            let mut rows = Delta::new(groups.map_or(self.relations[relation].columns, Groups::width));
+            let mut failures = self.run_whole(rule, 0, View::After, inputs, &mut rows)?;
+            for part in 1..self.rules[rule].parts.len() {
+                failures.extend(self.run_whole(rule, part, View::After, inputs, &mut Delta::new(0))?);
+            }
+            let attributed = self.relations[relation].split.attributed;
+            let running = &mut self.rules[rule];
+            finish(running, rows, attributed, &self.symbols, &mut failures, &mut derived)
+                .map_err(|TooMany| Refusal::TooMany(id))?;
+            self.troubles.add(running.id, failures);
+            if running.groups.is_some() {
+                self.grouped.push(rule);
+            }
+        }
+        let counted = self.relations[relation].keeps_rows();
+        if !counted {
+            derived.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
+        }
+        Ok(derived)
+    }
+
+    /// Gives rules the numbers that attributed rows know them by: those that went on keep theirs.
+    pub(crate) fn renumber(&mut self, former: &State, from: &[Option<usize>]) {
+        self.numbers = former.numbers.clone();
+        for (rule, from) in self.rules.iter_mut().zip(from) {
+            let fingerprint = self.plan.program.rule(rule.id).fingerprint;
+            if let Some(from) = from {
+                rule.number = former.rules[*from].number;
+                self.numbers.rules[rule.number as usize] = (fingerprint, rule.id);
+            } else {
+                rule.number = self.numbers.rules.len() as u32;
+                self.numbers.rules.push((fingerprint, rule.id));
+            }
+        }
+    }
+}

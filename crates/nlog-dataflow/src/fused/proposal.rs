@@ -1,0 +1,146 @@
+//! Another program for a running engine, to be looked at before it is accepted.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{ColumnDelta, CommitError, Evaluator as _, Role, Schema, TableId};
+use nlog_plan::query::Plan;
+
+use super::delta::Delta;
+use super::engine::State;
+use super::inputs::Inputs;
+use super::{Engine, live};
+use crate::dataflow::Options;
+
+/// A change of rules that is derived and not yet decided. Dropped, it never was.
+pub struct Proposal<'a> {
+    engine: &'a mut Engine,
+    former: Option<(live::Former, Inputs)>,
+    delta: ColumnDelta,
+}
+
+/// Why an engine does not go over to another program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// An input table has rows and another form in the new program.
+    #[error(
+        "input table {table} has {rows} rows and other columns or another key in the new program; take the rows out \
+         before its declaration changes"
+    )]
+    Input {
+        /// Its name.
+        table: String,
+        /// How many rows it has.
+        rows: usize,
+    },
+    /// The engine has several workers.
+    #[error(
+        "rules can be changed in an engine of one worker only; start it with one, or anew with the new program"
+    )]
+    Workers,
+    /// The engine is the composed one.
+    #[error("the composed engine cannot change its rules while it runs; use the fused one, or start anew")]
+    Composed,
+    /// What the new rules derive is in error, or the engine is.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+impl Engine {
+    /// Derives what another program would change, without deciding: rules and tables may have come, gone or changed.
+    ///
+    /// Input tables keep their rows by name; rows of one that the new program does not have are gone once it is
+    /// accepted. Only what the edit touches is computed, from the traces that are there. The delta is that of the new
+    /// program's tables that `options` observe: a table that is new comes with all its rows.
+    pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
+        self.is_sound()?;
+        if self.workers.is_some() {
+            return Err(ChangeError::Workers);
+        }
+        self.check_inputs(&program.schema)?;
+        let ids = program.schema.iter().map(|(id, _)| id);
+        let wanted: BTreeSet<TableId> =
+            ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
+        let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
+        let former_schema = Arc::clone(&self.state.plan.program.schema);
+        let rest = self.inputs.take_over(inputs);
+        let empty = State::new(Arc::clone(&plan), Arc::clone(&self.state.symbols), false);
+        let old = std::mem::replace(&mut self.state, empty);
+        let by_name = |table: TableId, schema: &Schema| -> Delta {
+            let name = &schema.table(table).name;
+            program.schema.find(name).map_or_else(|| rest.rows(table), |table| self.inputs.rows(table))
+        };
+        let (state, former, result) = live::change(
+            old,
+            plan,
+            self.attribute,
+            self.facts,
+            &|table| by_name(table, &former_schema),
+            &|table| self.inputs.rows(table),
+        );
+        self.state = state;
+        let mut proposal =
+            Proposal { engine: self, former: Some((former, rest)), delta: ColumnDelta::default() };
+        match result {
+            Ok(()) => {
+                proposal.delta = proposal.engine.column_delta();
+                Ok(proposal)
+            }
+            Err(refusal) => Err(proposal.engine.refused(refusal).into()),
+        }
+    }
+
+    fn check_inputs(&self, schema: &Schema) -> Result<(), ChangeError> {
+        for (id, table) in self.schema().iter().filter(|(_, table)| table.role == Role::Input) {
+            let rows = self.inputs.len(id);
+            let other = schema.find(&table.name).map(|id| schema.table(id));
+            let differs = other.is_some_and(|other| {
+                (other.role, &other.key) != (table.role, &table.key)
+                    || !other
+                        .columns
+                        .iter()
+                        .map(|column| &column.ty)
+                        .eq(table.columns.iter().map(|column| &column.ty))
+            });
+            if rows > 0 && differs {
+                return Err(ChangeError::Input { table: table.name.clone(), rows });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Proposal<'_> {
+    /// What the change would do to the tables that are observed.
+    pub fn delta(&self) -> &ColumnDelta {
+        &self.delta
+    }
+
+    /// Goes over to the new program.
+    pub fn accept(mut self) -> ColumnDelta {
+        self.former = None;
+        self.engine.state.end(true);
+        std::mem::take(&mut self.delta)
+    }
+}
+
+impl Drop for Proposal<'_> {
+    fn drop(&mut self) {
+        let Some((former, rest)) = self.former.take() else { return };
+        let engine = &mut *self.engine;
+        engine.state.end(false);
+        let schema = Arc::clone(&engine.state.plan.program.schema);
+        let empty = State::new(Arc::clone(&engine.state.plan), Arc::clone(&engine.state.symbols), false);
+        let new = std::mem::replace(&mut engine.state, empty);
+        engine.state = former.restore(new);
+        let _ = schema;
+        let mut inputs = rest;
+        inputs.take_back(std::mem::replace(
+            &mut engine.inputs,
+            Inputs::new(Arc::clone(&engine.state.plan.program.schema)),
+        ));
+        engine.inputs = inputs;
+    }
+}

@@ -1,0 +1,94 @@
+//! The rows of relations, from whatever has them.
+
+use nlog_data::{Role, TableId};
+use nlog_plan::query::RelationId;
+
+use super::delta::{Delta, Diff, TooMany};
+use super::engine::{State, one_row};
+use super::pipeline::{Context, Pipeline};
+use super::placement::Moves;
+use super::trace::View;
+use super::trouble::Refusal;
+use crate::symbol::Symbol;
+
+impl State {
+    /// The rows of a relation that are kept here.
+    pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
+        let relation = &self.relations[id.0 as usize];
+        relation.rows(view, &self.symbols).unwrap_or_else(|| Delta::new(relation.columns))
+    }
+
+    /// All rows of a relation, as often as its readers see them. `inputs` gives those of input tables.
+    pub(crate) fn rows(
+        &self,
+        id: RelationId,
+        view: View,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<Delta, Refusal> {
+        let at = id.0 as usize;
+        if let Some(table) = self.plan.relations[at].table
+            && self.plan.program.schema.table(table).role == Role::Input
+        {
+            return Ok(inputs(table));
+        }
+        if let Some(rows) = self.relations[at].rows(view, &self.symbols) {
+            return Ok(rows);
+        }
+        let mut indexes = self.indexed[at].iter().map(|index| &self.indexes[*index]);
+        if let Some(rows) = indexes.find_map(|index| index.rows(view, &self.symbols)) {
+            return Ok(rows);
+        }
+        let mut rows = Delta::new(self.relations[at].columns);
+        for rule in 0..self.rules.len() {
+            if self.rules[rule].head == id {
+                self.rows_of_rule(rule, view, inputs, &mut rows)?;
+            }
+        }
+        rows.consolidate().map_err(|TooMany| Refusal::TooMany(id))?;
+        Ok(rows)
+    }
+
+    /// The rows that a rule derives, as often as it does.
+    pub(crate) fn rows_of_rule(
+        &self,
+        rule: usize,
+        view: View,
+        inputs: &dyn Fn(TableId) -> Delta,
+        out: &mut Delta,
+    ) -> Result<(), Refusal> {
+        match &self.rules[rule].groups {
+            Some(groups) => groups.rows(view, &self.symbols, out),
+            None => {
+                self.run_whole(rule, 0, view, inputs, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is met.
+    pub(crate) fn run_whole(
+        &self,
+        rule: usize,
+        part: usize,
+        view: View,
+        inputs: &dyn Fn(TableId) -> Delta,
+        out: &mut Delta,
+    ) -> Result<Vec<(Symbol, Diff)>, Refusal> {
+        let plan = &self.plan.rules[rule];
+        let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
+        let is_after = view == View::After;
+        let whole = &joins.pipelines[joins.whole];
+        let mut pipeline =
+            Pipeline::new(whole, |_| is_after, Moves::none(whole), &self.indexes, &self.symbols);
+        let rows = match pipeline.atom {
+            Some(atom) => self.rows(joins.atoms[atom], view, inputs)?,
+            None => one_row(),
+        };
+        let (mut too_many, mut failures) = (false, Vec::new());
+        let (symbols, indexes) = (&self.symbols, &self.indexes);
+        let (failed, too) = (&mut failures, &mut too_many);
+        let mut context = Context { symbols, indexes, out, failures: failed, too_many: too, me: 0, peers: 1 };
+        pipeline.run(&rows, &mut context);
+        if too_many { Err(Refusal::TooMany(plan.head)) } else { Ok(failures) }
+    }
+}

@@ -1,0 +1,104 @@
+//! Rules, ready to run, and what becomes of what their pipelines end with.
+
+use nlog_data::RuleId;
+use nlog_plan::query::{Joins, RelationId, RulePlan};
+
+use super::delta::{Delta, Diff, TooMany};
+use super::groups::Groups;
+use super::index::Index;
+use super::pipeline::Pipeline;
+use super::placement::Placement;
+use crate::symbol::{Symbol, Symbols};
+
+/// A rule, ready to run.
+pub(crate) struct Rule {
+    pub(crate) id: RuleId,
+    /// What attributed rows know it by; see [`Numbers`].
+    pub(crate) number: u32,
+    pub(crate) head: RelationId,
+    pub(crate) groups: Option<Groups>,
+    /// The body, then what follows its failures.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of rules.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Numbers {
+    /// Fingerprint and number in the program, of rules that are gone the number that they had.
+    pub(crate) rules: Vec<(u64, RuleId)>,
+}
+
+impl Numbers {
+    pub(crate) fn of_program(program: &nlog::Program) -> Self {
+        Numbers {
+            rules: program.rules.iter().zip(0..).map(|(rule, id)| (rule.fingerprint, RuleId(id))).collect(),
+        }
+    }
+
+    /// By what the first of several rules is chosen.
+    pub(crate) fn order(&self, number: u32) -> (u64, RuleId) {
+        self.rules[number as usize]
+    }
+}
+
+/// A conjunction, ready to run.
+pub(crate) struct Part {
+    pub(crate) atoms: Vec<RelationId>,
+    pub(crate) pipelines: Vec<Pipeline>,
+}
+
+/// A pipeline of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PipelineAt {
+    pub(crate) rule: usize,
+    pub(crate) part: usize,
+    pub(crate) pipeline: usize,
+}
+
+impl Rule {
+    pub(crate) fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
+        let parts = std::iter::once(&plan.body).chain(&plan.failures);
+        let part = |joins: &Joins| {
+            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
+            // what the others were. So the one that is cheapest for all rows is the last.
+            let rank = |atom: usize| (atom == joins.whole, atom);
+            let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
+                let moves = placement.moves(plan, joins, pipeline);
+                Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, indexes, symbols)
+            });
+            Part { atoms: joins.atoms.clone(), pipelines: pipelines.collect() }
+        };
+        Rule {
+            id: plan.rule,
+            number: plan.rule.0,
+            head: plan.head,
+            groups: Groups::new(&plan.output, symbols),
+            parts: parts.map(part).collect(),
+        }
+    }
+}
+
+/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the rule's
+/// number where that is asked for.
+pub(crate) fn finish(
+    rule: &mut Rule,
+    mut own: Delta,
+    attributed: bool,
+    symbols: &Symbols,
+    failures: &mut Vec<(Symbol, Diff)>,
+    derived: &mut Delta,
+) -> Result<(), TooMany> {
+    let suffix = if attributed { &[rule.number][..] } else { &[] };
+    if let Some(groups) = &mut rule.groups {
+        own.consolidate()?;
+        return groups.settle(&own, symbols, derived, suffix, failures);
+    }
+    if !attributed {
+        derived.append(&mut own);
+        return Ok(());
+    }
+    for (row, diff) in own.rows() {
+        derived.push_words(row.iter().chain(suffix).copied(), diff);
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! What can be wrong with what a transaction derives.
+
+use std::collections::BTreeMap;
+
+use nlog_data::{DerivedCause, DerivedError, Row as ValueRow, RuleId};
+use nlog_plan::query::{Plan, RelationId};
+
+use super::delta::Diff;
+use super::relation::Conflict;
+use crate::symbol::{Symbol, Symbols};
+
+/// What is wrong with what a transaction derives.
+#[derive(Debug, Default)]
+pub(crate) struct Troubles {
+    /// By rule and failure how many more bindings fail so.
+    failures: BTreeMap<(u32, Symbol), Diff>,
+    pub(crate) conflicts: Vec<Conflict>,
+}
+
+/// Why a transaction cannot be derived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// An error of the program on these rows.
+    Derived(DerivedError),
+    /// A relation's rows are derived too often.
+    TooMany(RelationId),
+}
+
+impl Troubles {
+    pub(crate) fn add(&mut self, rule: RuleId, failures: Vec<(Symbol, Diff)>) {
+        for (failure, diff) in failures {
+            *self.failures.entry((rule.0, failure)).or_default() += diff;
+        }
+    }
+
+    /// What another worker met.
+    pub(crate) fn append(&mut self, other: Troubles) {
+        for (failure, diff) in other.failures {
+            *self.failures.entry(failure).or_default() += diff;
+        }
+        self.conflicts.extend(other.conflicts);
+    }
+
+    /// The error to report, if there is one.
+    pub(crate) fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
+        let program = &plan.program;
+        let failures =
+            self.failures.iter().filter(|(_, count)| **count > 0).map(|((rule, failure), _)| DerivedError {
+                table: program.schema.shown(program.rule(RuleId(*rule)).head),
+                cause: DerivedCause::Failure { failure: symbols.failure(*failure), rule: RuleId(*rule) },
+            });
+        let conflicts = self.conflicts.iter().filter_map(|conflict| {
+            let values =
+                |row: &Vec<Symbol>| row.iter().map(|word| symbols.value(*word)).collect::<ValueRow>();
+            let mut rows: Vec<ValueRow> = conflict.rows.iter().map(values).collect();
+            rows.sort_unstable();
+            let mut rows = rows.into_iter();
+            let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
+            Some(DerivedError { table: plan.relations[conflict.relation.0 as usize].table?, cause })
+        });
+        failures.chain(conflicts).min()
+    }
+}
