@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::ValueEnum;
 use nlog::{Program, Sources};
 use nlog_data::Tables;
@@ -31,13 +31,16 @@ impl Engine {
         workers: usize,
         planning: Settings,
     ) -> Result<Dataflow> {
-        ensure!(self == Engine::Composed || workers == 1, "the fused engine has one worker");
+        Ok(Dataflow::new(program, self.options(workers, planning))?)
+    }
+
+    /// How it is started.
+    pub(crate) fn options(self, workers: usize, planning: Settings) -> Options {
         let engine = match self {
             Engine::Fused => Kind::Fused,
             Engine::Composed => Kind::Composed,
         };
-        let options = Options { engine, workers, observe: Tables::Outputs, planning, ..Options::default() };
-        Ok(Dataflow::new(program, options)?)
+        Options { engine, workers, observe: Tables::Outputs, planning, ..Options::default() }
     }
 }
 

@@ -73,6 +73,10 @@ enum Bench {
     Workers,
     /// Figure 6 through `weft eval`, JSON to JSON; against a program written by hand
     Json,
+    /// A six-atom rule added to the loaded Figure 6; against loading everything anew
+    Live,
+    /// Inputs from a saved state; against the same from JSON
+    State,
     /// One row in a program of 1,224 rules in 10 layers, its load, and what it costs when idle
     Layered,
     /// Six-way joins whose written order is bad: the planner's order against all others
@@ -104,6 +108,10 @@ enum Bench {
     #[command(hide = true)]
     Figure6JsonByHand { input: PathBuf },
     #[command(hide = true)]
+    Figure6LiveRun,
+    #[command(hide = true)]
+    Figure6SavedRun { folder: PathBuf },
+    #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
     #[command(hide = true)]
     LayeredRun { engine: Engine },
@@ -134,6 +142,8 @@ fn main() -> Result<()> {
         Bench::Figure6Run { side } => say(&figure6::run(*side, arguments.figure6())?),
         Bench::Figure6JsonRun { side, folder } => say(&figure6::json::run(*side, folder)?),
         Bench::Figure6JsonByHand { input } => figure6::json::by_hand(input),
+        Bench::Figure6LiveRun => say(&figure6::live::run(arguments.divisor)?),
+        Bench::Figure6SavedRun { folder } => say(&figure6::saved::run(folder)?),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
@@ -165,14 +175,18 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Figure6 => figure6::compare::by_hand(runs, arguments.figure6()),
         Bench::Workers => figure6::compare::workers(runs, arguments.figure6()),
         Bench::Json => figure6::json::lines(runs, arguments.divisor),
+        Bench::Live => figure6::live::lines(runs, arguments.divisor),
+        Bench::State => figure6::saved::lines(runs, arguments.divisor),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Datalog => datalog::lines(runs, arguments.divisor),
         _ => {
             let parts = [
                 Bench::Figure6,
-                // Bench::Workers belongs here as soon as the fused engine has more than one.
+                Bench::Workers,
                 Bench::Json,
+                Bench::State,
+                Bench::Live,
                 Bench::Layered,
                 Bench::Joins,
                 Bench::Datalog,

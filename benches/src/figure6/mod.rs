@@ -2,11 +2,14 @@
 //!
 //! Both sides run the same transactions and say what came out; only their own work is in the clock. In reading order:
 //! [`workload`], [`handwritten`] (the baseline), [`weft`] (ours), this file (one run), [`compare`] (many),
-//! [`json`] (whole processes).
+//! [`json`] (whole processes), [`saved`] (saved states),
+//! [`live`] (rules that come and go).
 
 pub(crate) mod compare;
 mod handwritten;
 pub(crate) mod json;
+pub(crate) mod live;
+pub(crate) mod saved;
 #[cfg(test)]
 mod tests;
 mod weft;

@@ -12,6 +12,8 @@ fn all_sides_have_the_same_output() {
     for side in [Side::HandValues, Side::WeftIds, Side::WeftColumns, Side::WeftRows] {
         assert_eq!(run(side, SMALL).expect("it runs").output, expected, "{side:?}");
     }
+    let two = Run { workers: 2, ..SMALL };
+    assert_eq!(run(Side::WeftIds, two).expect("it runs").output, expected);
     let none = Run { steps: 0, ..SMALL };
     assert_eq!(run(Side::HandIds, none).expect("it runs").output.tunnels, network.tunnels().len() as i64);
 }

@@ -123,7 +123,7 @@ impl Tables {
     }
 
     /// A transaction by columns; each value once in its column's dictionary.
-    fn columns(&self, change: Change) -> Result<ColumnTransaction> {
+    pub(super) fn columns(&self, change: Change) -> Result<ColumnTransaction> {
         let side = |rows: &Rows| -> Result<BTreeMap<TableId, Columns>> {
             let tables = [
                 (self.port.0, columns(&rows.port, &self.port.1)?),

@@ -66,12 +66,22 @@ impl Sizes {
 
     /// An order that touches most rows.
     pub(super) fn worst_order(&self) -> Vec<usize> {
-        let mut order = Vec::new();
-        let worst = self.from(f64::max);
-        let mut set = 0;
+        let worst: Vec<f64> = self.from(f64::max).into_iter().map(|cost| -cost).collect();
+        self.follow(&worst, None)
+    }
+
+    /// An order that touches least rows; of those that begin with this atom, if one is given.
+    pub(super) fn best_order(&self, first: Option<usize>) -> Vec<usize> {
+        self.follow(&self.from(f64::min), first)
+    }
+
+    /// Goes from set to set, always to that of the least cost.
+    fn follow(&self, costs: &[f64], first: Option<usize>) -> Vec<usize> {
+        let mut order: Vec<usize> = first.into_iter().collect();
+        let mut set = first.map_or(0, |first| 1 << first);
         while order.len() < self.atoms {
             let next = (0..self.atoms).filter(|at| set & (1 << at) == 0);
-            let next = next.max_by(|a, b| worst[set | 1 << a].total_cmp(&worst[set | 1 << b]));
+            let next = next.min_by(|a, b| costs[set | 1 << a].total_cmp(&costs[set | 1 << b]));
             let Some(next) = next else { break };
             order.push(next);
             set |= 1 << next;
@@ -174,5 +184,8 @@ mod tests {
         let costs = [sizes.cost(&[0, 1, 2]), sizes.cost(&[2, 1, 0]), sizes.best()];
         assert_eq!(costs.map(|cost| cost as u64), [8, 5, 5]);
         assert_eq!(sizes.cost(&sizes.worst_order()) as u64, 9);
+        // Two orders are as good.
+        assert_eq!(sizes.cost(&sizes.best_order(None)) as u64, 5);
+        assert_eq!(sizes.best_order(Some(0)), [0, 2, 1]);
     }
 }

@@ -1,7 +1,8 @@
 //! Six-way joins whose written order is bad: how good the planner's order is beside the best of all 720.
 //!
 //! The measure is rows touched: those that a pipeline begins with and those that each of its probes finds, which is
-//! what time goes into and is the same on every machine. Of every set of atoms the join is computed once, by a few
+//! what time goes into and is the same on every machine; the time of the engine is beside it, with the planner's orders
+//! and with the best ones pinned. Of every set of atoms the join is computed once, by a few
 //! lines of their own ([`count`]), so that all orders can be compared. In reading order: [`generate`] (programs and
 //! rows), [`count`], this file.
 
@@ -9,19 +10,24 @@ mod count;
 mod generate;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use nlog_data::Role;
+use nlog::Program;
+use nlog_data::{ColumnDelta, ColumnTransaction, Columns, Evaluator as _, Role, Row, Value};
 use nlog_plan::query::{Plan, RelationId, RulePlan, Start, Step};
-use nlog_plan::{Settings, Statistics, TableStatistics};
+use nlog_plan::{Pinned, PinnedJoins, Settings, Statistics, TableStatistics};
 
-use crate::engine;
+use crate::engine::{self, Engine};
+use crate::measure::Clock;
 use crate::report::{Aim, Line};
 use count::Sizes;
 use generate::{Case, MOST_ROWS};
 
 /// Random programs, beside those that are like OVN's.
 const RANDOM: usize = 40;
+/// Loads of each plan, of which the fastest counts.
+const LOADS: usize = 3;
 
 /// How the planner's order compares with the best one.
 #[derive(Debug, Clone, Copy)]
@@ -30,6 +36,8 @@ struct Ratios {
     without: f64,
     /// Of the order that the rule is written in.
     written: f64,
+    /// The time that a load takes, with statistics, by that with the best orders pinned.
+    time: f64,
 }
 
 /// The planner's orders against the best ones.
@@ -46,6 +54,12 @@ pub(crate) fn lines(seed: u64) -> Result<Vec<Line>> {
         add("with statistics", Aim::AtMost(2.0), |ratios| ratios.with_statistics);
         add("without statistics", Aim::None, |ratios| ratios.without);
         add("as written", Aim::None, |ratios| ratios.written);
+        let times = ratios.iter().map(|ratios| ratios.time).collect();
+        let name = format!(
+            "{} {name}, with statistics: time of the load, times that of the best order",
+            ratios.len()
+        );
+        lines.push(Line::alone(name, 2, times, Aim::None));
     }
     Ok(lines)
 }
@@ -57,18 +71,70 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
         let program = engine::compile("join.nlog", &case.text())?;
         let (head, _) =
             program.schema.iter().find(|(_, table)| table.role == Role::Output).context("no head")?;
-        let planned = |statistics: Option<Statistics>| -> Result<f64> {
-            let wanted = BTreeSet::from([head]);
-            let plan = Plan::new(program.clone(), &wanted, &Settings { statistics, ..Settings::default() });
-            Ok(cost(&plan, case, &sizes)? / best)
+        let wanted = BTreeSet::from([head]);
+        let plan = |settings: &Settings| Plan::new(program.clone(), &wanted, settings);
+        let informed = Settings { statistics: Some(statistics(case)), ..Settings::default() };
+        let (with_statistics, without) = (plan(&informed), plan(&Settings::default()));
+        let pinned = Settings { pinned: Some(best_pinned(&without, case, &sizes)), ..Settings::default() };
+        let best_plan = plan(&pinned);
+        ensure!(best_plan.warnings.is_empty(), "the best orders are not taken: {:?}", best_plan.warnings);
+        let found = cost(&best_plan, case, &sizes)?;
+        ensure!((found / best - 1.0).abs() < 1e-6, "the pinned plan touches {found} rows, not {best}");
+        let time = {
+            let (planned, pinned) = in_turns(case, &program, &informed, &pinned)?;
+            planned / pinned
         };
         Ok(Ratios {
-            with_statistics: planned(Some(statistics(case)))?,
-            without: planned(None)?,
+            with_statistics: cost(&with_statistics, case, &sizes)? / best,
+            without: cost(&without, case, &sizes)? / best,
             written: sizes.cost(&(0..case.atoms.len()).collect::<Vec<_>>()) / best,
+            time,
         })
     };
     cases.iter().map(|case| ratio(case).with_context(|| case.text())).collect()
+}
+
+/// The best order from each atom, and the best of all to begin with.
+fn best_pinned(plan: &Plan, case: &Case, sizes: &Sizes) -> Pinned {
+    let name = |at: &usize| case.atoms[*at].table.clone();
+    let pipelines = (0..case.atoms.len()).map(|at| sizes.best_order(Some(at)).iter().map(name).collect());
+    let orders =
+        PinnedJoins { pipelines: pipelines.collect(), whole: sizes.best_order(None).first().map(name) };
+    let mut pinned = plan.pinned();
+    for rule in pinned.rules.values_mut() {
+        rule.stages = Vec::new();
+        rule.orders = orders.clone();
+    }
+    pinned
+}
+
+/// Seconds that the engine takes to load the rows: the least of several runs in turns, planned and pinned.
+fn in_turns(
+    case: &Case,
+    program: &Arc<Program>,
+    planned: &Settings,
+    pinned: &Settings,
+) -> Result<(f64, f64)> {
+    let mut transaction = ColumnTransaction::default();
+    for atom in &case.atoms {
+        let table = program.schema.find(&atom.table).context("an atom's table is not declared")?;
+        let value = |value: &u32| Value::Int(i64::from(*value));
+        let rows: Vec<Row> = atom.rows.iter().map(|row| row.iter().map(value).collect()).collect();
+        transaction.insert.insert(table, Columns::from_rows(&rows)?);
+    }
+    let load = |settings: &Settings| -> Result<(f64, ColumnDelta)> {
+        let mut engine = Engine::Fused.start_with(program.clone(), 1, settings.clone())?;
+        let clock = Clock::start();
+        let committed = engine.commit_columns(&transaction)?;
+        Ok((clock.stop().1.as_secs_f64(), committed.delta))
+    };
+    let mut least = (f64::INFINITY, f64::INFINITY);
+    for _ in 0..LOADS {
+        let (planned, pinned) = (load(planned)?, load(pinned)?);
+        ensure!(planned.1 == pinned.1, "the two plans derive different rows");
+        least = (least.0.min(planned.0), least.1.min(pinned.0));
+    }
+    Ok(least)
 }
 
 /// What is known of a state that has exactly these rows.
@@ -125,7 +191,7 @@ fn order(rule: &RulePlan) -> Result<Vec<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nlog_data::{Evaluator as _, Tables, Transaction, Value};
+    use nlog_data::{Tables, Transaction};
 
     #[test]
     fn planned_orders_are_bounded_by_the_best_and_the_worst() {
