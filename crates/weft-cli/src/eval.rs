@@ -8,13 +8,14 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use nlog::Program;
 use nlog_data::json::ContentsWriter;
-use nlog_data::{Evaluator, Role, Schema, TableId, Tables};
+use nlog_data::{Evaluator, TableId, Tables};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 use nlog_reference::Reference;
 
-use crate::exit::Failure;
-use crate::program::compile;
+use crate::exit::{Failure, say};
+use crate::plan::read_pinned;
+use crate::program::{chosen_tables, compile};
 
 mod hooks;
 mod run;
@@ -22,10 +23,7 @@ mod state;
 
 use hooks::Hooks;
 pub(crate) use run::{Run, open_input};
-use state::Begin;
-
-/// How many tables a message names.
-const SHOWN_TABLES: usize = 20;
+pub(crate) use state::Begin;
 
 /// What `--help` ends with.
 const EXAMPLE: &str = r#"A transaction is a line of JSON, and so is the answer; each takes effect whole or not at all:
@@ -64,6 +62,9 @@ pub(crate) struct Eval {
     /// Save the state after the last transaction: the input tables' rows, and how many rows and values tables have
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
+    /// Join in the orders that `weft plan --save` wrote, for the rules that it names
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
     #[command(flatten)]
     hooks: Hooks,
 }
@@ -81,11 +82,12 @@ impl Eval {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
         let program = compile(&self.programs)?;
-        let tables = self.chosen_tables(&program.schema)?;
+        let tables = chosen_tables(&self.tables, &program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
         let input = open_input(&self.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
-        let planning = Settings { statistics, ..Settings::default() };
+        let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
+        let planning = Settings { statistics, pinned, ..Settings::default() };
         let start = self.evaluators(planning);
         let mut evaluator = self.hooks.around(&program, Tables::These(tables.clone()), start)?;
         let mut run = Run::new(&self.input, program);
@@ -124,37 +126,12 @@ impl Eval {
             }
             let planning = planning.clone();
             let options = Options { engine, workers, observe, planning, ..Options::default() };
-            let dataflow = Dataflow::new(program, options);
-            Ok(Box::new(dataflow.map_err(|error| error.to_string())?))
+            let dataflow = Dataflow::new(program, options).map_err(|error| error.to_string())?;
+            for warning in &dataflow.plan().warnings {
+                say(format_args!("warning: {warning}"));
+            }
+            Ok(Box::new(dataflow))
         }
-    }
-
-    fn chosen_tables(&self, schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {
-        if self.tables.is_empty() {
-            return Ok(schema
-                .iter()
-                .filter(|(_, table)| table.role == Role::Output)
-                .map(|(id, _)| id)
-                .collect());
-        }
-        if self.tables.iter().any(|name| name == "all") {
-            let shown = schema.iter().filter(|(id, _)| Tables::All.include(schema, *id));
-            return Ok(shown.map(|(id, _)| id).collect());
-        }
-        let find = |name: &String| {
-            let unknown = || {
-                let known: Vec<&str> = schema
-                    .iter()
-                    .filter(|(id, _)| Tables::All.include(schema, *id))
-                    .map(|(_, table)| table.name.as_str())
-                    .collect();
-                let more = if known.len() > SHOWN_TABLES { ", …" } else { "" };
-                let known = known[..known.len().min(SHOWN_TABLES)].join(", ");
-                Failure::Usage(format!("--tables: the program has no table `{name}`; it has {known}{more}"))
-            };
-            schema.find(name).ok_or_else(unknown)
-        };
-        self.tables.iter().map(find).collect()
     }
 }
 

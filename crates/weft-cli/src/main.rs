@@ -14,6 +14,7 @@ mod explain;
 mod flows;
 mod fmt;
 mod lab;
+mod plan;
 mod program;
 mod test;
 mod wait;
@@ -39,6 +40,8 @@ enum Command {
     Fmt(fmt::Fmt),
     /// Run the unit tests that stand beside rules
     Test(test::Test),
+    /// How rules are evaluated: what is looked up in which order, and why
+    Plan(plan::PlanCommand),
     /// Run transactions through rules and print what changes
     Eval(eval::Eval),
     /// Why is this row there: its derivation, down to input rows and the transactions that put them there
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Test(test) => test.run(),
+        Command::Plan(plan) => plan.run(),
         Command::Eval(eval) => eval.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),

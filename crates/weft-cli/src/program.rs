@@ -1,5 +1,6 @@
 //! Reading programs for the commands that take one.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,8 +8,12 @@ use std::sync::Arc;
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
+use nlog_data::{Schema, TableId, Tables};
 
 use crate::exit::{Failure, say};
+
+/// How many tables a message names.
+const SHOWN_TABLES: usize = 20;
 
 /// Reads the files of a program.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
@@ -30,6 +35,32 @@ pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, &sources);
     program.ok_or(Failure::Reported)
+}
+
+/// The tables that `--tables` names: output tables if it names none.
+pub(crate) fn chosen_tables(names: &[String], schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {
+    let of = |tables: Tables| {
+        let chosen = schema.iter().filter(|(id, _)| tables.include(schema, *id));
+        chosen.map(|(id, _)| id).collect()
+    };
+    if names.is_empty() {
+        return Ok(of(Tables::Outputs));
+    }
+    let all: BTreeSet<TableId> = of(Tables::All);
+    if names.iter().any(|name| name == "all") {
+        return Ok(all);
+    }
+    let find = |name: &String| {
+        let unknown = || {
+            let known: Vec<&str> =
+                all.iter().take(SHOWN_TABLES).map(|id| schema.table(*id).name.as_str()).collect();
+            let more = if all.len() > SHOWN_TABLES { ", …" } else { "" };
+            let known = known.join(", ");
+            Failure::Usage(format!("--tables: the program has no table `{name}`; it has {known}{more}"))
+        };
+        schema.find(name).ok_or_else(unknown)
+    };
+    names.iter().map(find).collect()
 }
 
 /// Shows diagnostics to people.
