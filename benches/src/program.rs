@@ -60,7 +60,9 @@ pub(crate) fn figures(seed: u64, runs: usize) -> Result<()> {
         again(&rules, &rules.join(&edit.path), edit, runs, &edit.what)?;
     }
     again(&whole, &whole, &text.edits[0], runs, "the same condition, all in one file")?;
-    println!("\n| until the first delta | composed, s | reference, s | ratio |\n|---|---|---|---|");
+    println!(
+        "\n| until the first delta | weft eval, s | weft eval --reference, s | ratio |\n|---|---|---|---|"
+    );
     let transaction = folder.path().join("transaction.jsonl");
     let (mut ours, mut baseline) = (Vec::new(), Vec::new());
     for run in 0..=runs {

@@ -65,7 +65,10 @@ impl std::fmt::Display for Line {
         let digits = self.digits;
         write!(f, "| {} | {:.digits$} |", self.what, self.ours)?;
         match &self.baseline {
-            Some((baseline, ratio)) => write!(f, " {baseline:.digits$} | {ratio:.2} |")?,
+            Some((baseline, ratio)) => {
+                let places = if ratio.median() < 0.1 { 5 } else { 2 };
+                write!(f, " {baseline:.digits$} | {ratio:.places$} |")?;
+            }
             None => write!(f, " | |")?,
         }
         match self.aim {
