@@ -30,6 +30,7 @@ mod rule;
 mod together;
 mod trace;
 mod trouble;
+mod words;
 mod workers;
 
 use std::collections::BTreeSet;
@@ -55,6 +56,7 @@ use workers::{Changed, Workers};
 
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
+pub use words::{TableWords, Words};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
@@ -71,6 +73,8 @@ pub struct Engine {
     facts: bool,
     /// How many symbols there are when it is time to look which are needed.
     symbols_limit: usize,
+    /// Whether rows have gone, or been refused, since symbols were given back.
+    gone: bool,
     /// How many transactions were run.
     transactions: u64,
     /// Why nothing works any more.
@@ -101,6 +105,7 @@ impl Engine {
             attribute: options.attribute,
             facts: false,
             symbols_limit: NEW_SYMBOLS,
+            gone: false,
             transactions: 0,
             broken: None,
         })
@@ -187,6 +192,7 @@ impl Engine {
             return Ok((Vec::new(), changes));
         }
         self.transactions += 1;
+        self.gone |= changes.tables.values().any(Delta::has_gone);
         let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
         let result = derived.map_err(|refusal| self.refused(refusal));
         if self.end(result.is_ok()).is_err() {
@@ -198,6 +204,7 @@ impl Engine {
                 Ok((outputs, changes))
             }
             Err(error) => {
+                self.gone = true;
                 self.inputs.undo(&changes);
                 Err(error)
             }
@@ -252,7 +259,13 @@ impl Engine {
 
     /// Gives symbols back that nothing holds any more, once there are as many new ones as there were old ones.
     fn collect_symbols(&mut self) -> Result<(), CommitError> {
-        if self.state.symbols.len() < self.symbols_limit {
+        let symbols = self.state.symbols.len();
+        if symbols < self.symbols_limit {
+            return Ok(());
+        }
+        if !std::mem::take(&mut self.gone) {
+            // Nothing has gone since the last time, so that all are needed.
+            self.symbols_limit = symbols + symbols.max(NEW_SYMBOLS);
             return Ok(());
         }
         let mut marks = Marks::default();
@@ -273,6 +286,8 @@ impl Engine {
         let touched: BTreeSet<TableId> =
             transaction.delete.keys().chain(transaction.insert.keys()).copied().collect();
         let mut changes = Changes::default();
+        // Until it is accepted.
+        let gone = std::mem::replace(&mut self.gone, true);
         for id in touched {
             let fits = |columns: Option<&Columns>| {
                 columns.is_none_or(|columns| {
@@ -303,7 +318,19 @@ impl Engine {
                 return Err(error);
             }
         }
+        self.gone = gone;
         Ok(changes)
+    }
+
+    /// Commits a transaction and leaves its delta in the engine's own words, for whoever goes through many rows: see
+    /// [`Words`].
+    pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<Words<'_>, CommitError> {
+        self.is_sound()?;
+        // Before, since the words that are given out must stay what they are.
+        self.collect_symbols()?;
+        let changes = self.apply_columns(transaction)?;
+        let (outputs, _) = self.run(changes)?;
+        Ok(Words::new(outputs, &self.state.symbols))
     }
 
     fn rows(&mut self, table: TableId) -> Result<Delta, CommitError> {
@@ -344,6 +371,7 @@ impl Evaluator for Engine {
     }
 
     fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.gone = true;
         let changes = self.inputs.apply(transaction, &self.state.symbols)?;
         self.inputs.undo(&changes);
         Ok(())
@@ -351,8 +379,9 @@ impl Evaluator for Engine {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.is_sound()?;
-        let changes = self.inputs.apply(transaction, &self.state.symbols)?;
-        let (outputs, changes) = self.run(changes)?;
+        let changes = self.inputs.apply(transaction, &self.state.symbols);
+        self.gone |= changes.is_err();
+        let (outputs, changes) = self.run(changes?)?;
         let mut delta = ValueDelta::default();
         for output in outputs {
             let table = output.table;

@@ -109,6 +109,11 @@ impl Delta {
         }
     }
 
+    /// Whether some row goes.
+    pub(crate) fn has_gone(&self) -> bool {
+        self.diffs.iter().any(|diff| *diff < 0)
+    }
+
     /// Whether rows only come, or only go: then nothing cancels.
     pub(crate) fn is_one_way(&self) -> bool {
         self.diffs.iter().all(|diff| *diff > 0) || self.diffs.iter().all(|diff| *diff < 0)

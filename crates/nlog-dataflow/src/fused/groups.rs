@@ -5,7 +5,7 @@ use nlog_plan::{GroupColumn, NARROW};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::{AnyTrace, count, each_width};
-use super::trace::{Trace, Update, View};
+use super::trace::{Trace, Update, View, sort};
 use crate::aggregate::compute;
 use crate::expression::Expression;
 use crate::row::Row;
@@ -132,7 +132,7 @@ impl Computing<'_> {
             let value = P::pack(words[self.group..].iter().copied(), self.symbols);
             updates.push(((key, value), 0, count(diff)?));
         }
-        updates.sort_unstable();
+        sort(&mut updates);
         let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
         groups.dedup();
         trace.stage(updates);

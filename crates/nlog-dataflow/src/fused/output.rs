@@ -51,6 +51,11 @@ impl Output {
         Output { table, rows, rules }
     }
 
+    /// Rows that come and go.
+    pub(crate) fn rows(&self) -> &Delta {
+        &self.rows
+    }
+
     /// As rows, ascending; none if nothing changed.
     pub(crate) fn into_rows(self, symbols: &Symbols) -> Option<TableDelta> {
         let delete = to_rows_of(&self.rows, |diff| diff < 0, symbols);
@@ -130,7 +135,8 @@ fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Co
     let reader = symbols.reader();
     let mut places: Vec<HashMap<Symbol, u32>> = vec![HashMap::new(); width];
     let mut dictionaries: Vec<Vec<Value>> = vec![Vec::new(); width];
-    let mut cells = Vec::new();
+    let kept = rows.rows().filter(|(_, diff)| keep(*diff)).count();
+    let mut cells = Vec::with_capacity(kept * width);
     let mut count = 0;
     for (words, _) in rows.rows().filter(|(_, diff)| keep(*diff)) {
         count += 1;

@@ -408,8 +408,8 @@ impl Flow<'_> {
         later: &mut [Probe],
         context: &mut Context<'_>,
     ) {
-        if !lot.keys.is_sorted() {
-            lot.keys.sort_unstable();
+        if !lot.keys.is_sorted_by(|a, b| a.0 <= b.0) {
+            lot.keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         }
         let (symbols, width) = (context.symbols, probe.keep.len());
         let mut finder = batches.probe();

@@ -9,7 +9,7 @@ use nlog_data::RuleId;
 use super::delta::{Delta, Diff, TooMany};
 use super::index::count;
 use super::rule::Numbers;
-use super::trace::{Count, Trace, Update, View};
+use super::trace::{Count, Trace, Update, View, sort};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
@@ -293,7 +293,7 @@ impl Settling<'_> {
         for (row, diff) in derived.rows() {
             updates.push((self.split.pair(row, self.symbols), 0, count(diff)?));
         }
-        updates.sort_unstable();
+        sort(&mut updates);
         let batches = trace.batches(View::Before);
         let mut probe = batches.probe();
         let mut presences = Vec::new();
@@ -316,7 +316,13 @@ impl Settling<'_> {
         } else {
             for presence in presences {
                 let change = Diff::from(presence.after > 0) - Diff::from(presence.before > 0);
-                if change != 0 {
+                if change == 0 {
+                    continue;
+                }
+                // Where the whole row is the key it stands there as it is.
+                if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
+                    self.delta.push(&key.words()[..self.split.key.len()], change);
+                } else {
                     self.split.row(key, &presence.value, self.symbols, &mut row);
                     self.delta.push(&row, change);
                 }

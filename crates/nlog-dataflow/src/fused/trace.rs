@@ -179,11 +179,18 @@ fn new_spine<K: Row, V: Row>() -> Spine<Rc<Batch<K, V>>> {
     Spine::new(OperatorInfo::new(0, 0, Rc::from(&[0_usize][..])), None, None)
 }
 
+/// Sorts changes by key and value.
+pub(crate) fn sort<K: Row, V: Row>(updates: &mut [Update<K, V>]) {
+    // The comparison of tuples asks twice for each part.
+    let order = |a: &Update<K, V>, b: &Update<K, V>| a.0.0.cmp(&b.0.0).then_with(|| a.0.1.cmp(&b.0.1));
+    if !updates.is_sorted_by(|a, b| order(a, b).is_le()) {
+        updates.sort_unstable_by(order);
+    }
+}
+
 /// Sorts changes and sums those of one pair up; what cancels goes.
 fn sum_up<K: Row, V: Row>(updates: &mut Vec<Update<K, V>>) {
-    if !updates.is_sorted_by(|a, b| a.0 <= b.0) {
-        updates.sort_unstable_by_key(|update| update.0);
-    }
+    sort(updates);
     updates.dedup_by(|next, first| {
         let same = next.0 == first.0;
         if same {
