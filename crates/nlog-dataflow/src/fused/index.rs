@@ -151,16 +151,40 @@ impl Index {
 
     /// Stages changes of its relation.
     pub(crate) fn stage(&mut self, delta: &Delta, symbols: &Symbols) -> Result<(), TooMany> {
-        match &mut self.trace {
-            AnyTrace::Narrow(trace) => {
-                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
+        let (key, value) = (self.key.len(), self.value.len());
+        let columns: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
+        let fit = &self.fit;
+        match (&mut self.trace, columns.len()) {
+            (AnyTrace::Narrow(trace), 0..=4) => {
+                trace.stage_rows(packed::<Narrow>(delta, fit, &columns)?, key, value);
             }
-            AnyTrace::Wide(trace) => {
-                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
+            (AnyTrace::Narrow(trace), _) => {
+                trace.stage_rows(packed::<Wide>(delta, fit, &columns)?, key, value);
+            }
+            (AnyTrace::Wide(trace), 0..=8) => {
+                trace.stage_rows(packed::<Wide>(delta, fit, &columns)?, key, value);
+            }
+            (AnyTrace::Wide(trace), _) => {
+                trace.stage(pairs(delta, fit, &self.key, &self.value, symbols)?);
             }
         }
         Ok(())
     }
+}
+
+/// The rows that fit, as these columns of them.
+fn packed<R: Row>(delta: &Delta, fit: &Fit, columns: &[usize]) -> Result<Vec<(R, Count)>, TooMany> {
+    let mut rows = Vec::with_capacity(delta.len());
+    for (row, diff) in delta.rows() {
+        if fit.fits(row) {
+            let mut packed = R::default();
+            for (word, column) in packed.words_mut().iter_mut().zip(columns) {
+                *word = row[*column];
+            }
+            rows.push((packed, count(diff)?));
+        }
+    }
+    Ok(rows)
 }
 
 /// The rows that fit, as pairs.

@@ -217,10 +217,10 @@ impl Relation {
                 self.delta = derived;
                 Ok(())
             }
-            Counts::NarrowRows(trace) => settling.settle(&derived, trace),
-            Counts::WideRows(trace) => settling.settle(&derived, trace),
-            Counts::NarrowPairs(trace) => settling.settle(&derived, trace),
-            Counts::WidePairs(trace) => settling.settle(&derived, trace),
+            Counts::NarrowRows(trace) => settling.settle(derived, trace),
+            Counts::WideRows(trace) => settling.settle(derived, trace),
+            Counts::NarrowPairs(trace) => settling.settle(derived, trace),
+            Counts::WidePairs(trace) => settling.settle(derived, trace),
         }
     }
 
@@ -288,11 +288,12 @@ struct Presence<V> {
 }
 
 impl Settling<'_> {
-    fn settle<K: Row, V: Row>(&mut self, derived: &Delta, trace: &mut Trace<K, V>) -> Result<(), TooMany> {
+    fn settle<K: Row, V: Row>(&mut self, derived: Delta, trace: &mut Trace<K, V>) -> Result<(), TooMany> {
         let mut updates: Vec<Update<K, V>> = Vec::with_capacity(derived.len());
         for (row, diff) in derived.rows() {
             updates.push((self.split.pair(row, self.symbols), 0, count(diff)?));
         }
+        drop(derived);
         sort(&mut updates);
         let batches = trace.batches(View::Before);
         let mut probe = batches.probe();

@@ -35,6 +35,9 @@ pub(crate) type Update<K, V> = ((K, V), Time, Count);
 /// When the clock has come this far the trace is written anew. Far from the end, so that a transaction's batches fit.
 const CLOCK_LIMIT: Time = if cfg!(test) { 1 << 8 } else { Time::MAX - (1 << 20) };
 
+/// How many changes a batch is built from at once.
+const BUILD_AT_ONCE: usize = 1 << 12;
+
 /// Which of a trace's batches are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
@@ -69,6 +72,41 @@ impl<K: Row, V: Row> Trace<K, V> {
     /// Whether anything is staged.
     pub(crate) fn is_touched(&self) -> bool {
         !self.staged.is_empty()
+    }
+
+    /// Adds changes of rows whose first words are the key and the next ones the value. Sorting rows of so few words is
+    /// twice as fast as sorting pairs, and takes half the memory.
+    pub(crate) fn stage_rows<R: Row>(&mut self, mut rows: Vec<(R, Count)>, key: usize, value: usize) {
+        if !rows.is_sorted_by(|a, b| a.0 <= b.0) {
+            rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        }
+        rows.dedup_by(|next, first| {
+            let same = next.0 == first.0;
+            if same {
+                first.1 += next.1;
+            }
+            same
+        });
+        rows.retain(|(_, count)| *count != 0);
+        if rows.is_empty() {
+            return;
+        }
+        let now = self.clock + self.staged.len() as Time;
+        let new_key = |pair: &&[(R, Count)]| pair[0].0.words()[..key] != pair[1].0.words()[..key];
+        let keys = 1 + rows.windows(2).filter(new_key).count();
+        let mut builder =
+            OrdValBuilder::<Layout<K, V>, Vec<Update<K, V>>>::with_capacity(keys, rows.len(), rows.len());
+        let mut part = Vec::with_capacity(BUILD_AT_ONCE.min(rows.len()));
+        for of_rows in rows.chunks(BUILD_AT_ONCE) {
+            part.extend(of_rows.iter().map(|(row, count)| {
+                let (words, mut pair) = (row.words(), (K::default(), V::default()));
+                pair.0.words_mut()[..key].copy_from_slice(&words[..key]);
+                pair.1.words_mut()[..value].copy_from_slice(&words[key..key + value]);
+                (pair, now, *count)
+            }));
+            builder.push(&mut part);
+        }
+        self.staged.push(Rc::new(finish(builder, now)));
     }
 
     /// Makes what is staged part of what is.
@@ -214,6 +252,10 @@ fn build<K: Row, V: Row>(mut updates: Vec<Update<K, V>>, now: Time) -> Batch<K, 
     let mut builder =
         OrdValBuilder::<Layout<K, V>, Vec<Update<K, V>>>::with_capacity(keys, values, updates.len());
     builder.push(&mut updates);
+    finish(builder, now)
+}
+
+fn finish<K: Row, V: Row>(builder: OrdValBuilder<Layout<K, V>, Vec<Update<K, V>>>, now: Time) -> Batch<K, V> {
     let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
     builder.done(Description::new(lower, upper, since))
 }
