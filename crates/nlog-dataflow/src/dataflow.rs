@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Row, Schema, TableId,
-    Tables, Transaction, TransactionError,
+    ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns, Evaluator, Row,
+    Schema, TableId, Tables, Transaction, TransactionError,
 };
 use nlog_plan::Settings;
 use nlog_plan::query::Plan;
@@ -153,6 +153,10 @@ impl Evaluator for Dataflow {
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         self.evaluator().commit_columns(transaction)
+    }
+
+    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
+        self.evaluator().commit_merged(transactions)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

@@ -2,7 +2,7 @@
 //! does not touch.
 //!
 //! Work is counted from outside, by a function in the rules that counts how often it is called: once for each binding
-//! that comes to it.
+//! that comes to it. The fused engine counts by itself as well.
 
 mod support;
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nlog::Program;
 use nlog::program::{BodyItem, Expr};
 use nlog_data::{Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};
-use nlog_dataflow::{Dataflow, Options};
+use nlog_dataflow::{Dataflow, Kind, Options};
 use support::{ENGINES, compile, way::start};
 
 /// Ports of a switch see each other; what stands for a host is told to all others; rules count what comes to them.
@@ -131,8 +131,57 @@ fn changes(program: &Program) -> Vec<Transaction> {
     ]
 }
 
-/// For loading and for each change: how often conditions were asked, and how many rows of outputs changed.
-fn costs(text: &str, switches: i64, options: Options) -> Vec<(u64, usize)> {
+/// What a transaction cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cost {
+    /// How often conditions were asked.
+    asked: u64,
+    /// What the engine says of itself.
+    work: Work,
+    /// Rows of outputs that changed.
+    changed: usize,
+}
+
+/// What the fused engine counts; of another one nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Work {
+    /// Rules that were run, each once for each atom that had changes. Counted at one worker, so only there of use.
+    runs: u64,
+    /// Changed rows that pipelines began with.
+    rows: u64,
+    /// Bindings that probes found.
+    bindings: u64,
+    /// Rows of heads that came out.
+    derived: u64,
+}
+
+impl Work {
+    /// What all workers of an engine did so far.
+    fn of(engine: &mut Dataflow) -> Self {
+        let Some(profile) = engine.profile().expect("it works") else { return Work::default() };
+        let pipelines = profile.rules.iter().flat_map(|rule| &rule.pipelines);
+        let runs = pipelines.map(|pipeline| pipeline.runs).sum();
+        let workers = || profile.workers.iter();
+        Work {
+            runs: if workers().len() == 1 { runs } else { 0 },
+            rows: workers().map(|load| load.rows).sum(),
+            bindings: workers().map(|load| load.bindings).sum(),
+            derived: workers().map(|load| load.derived).sum(),
+        }
+    }
+
+    fn since(self, before: Work) -> Self {
+        Work {
+            runs: self.runs - before.runs,
+            rows: self.rows - before.rows,
+            bindings: self.bindings - before.bindings,
+            derived: self.derived - before.derived,
+        }
+    }
+}
+
+/// For loading and for each change what it cost.
+fn costs(text: &str, switches: i64, options: Options) -> Vec<Cost> {
     let (program, calls) = counted(text);
     let mut engine: Dataflow = start(Arc::clone(&program), options);
     let transactions = std::iter::once(state(&program, switches)).chain(changes(&program));
@@ -141,11 +190,20 @@ fn costs(text: &str, switches: i64, options: Options) -> Vec<(u64, usize)> {
     };
     transactions
         .map(|transaction| {
-            let before = calls.load(Ordering::Relaxed);
+            let (asked, work) = (calls.load(Ordering::Relaxed), Work::of(&mut engine));
             let committed = engine.commit(&transaction).expect("nothing is wrong with it");
-            (calls.load(Ordering::Relaxed) - before, rows(&committed.delta))
+            Cost {
+                asked: calls.load(Ordering::Relaxed) - asked,
+                work: Work::of(&mut engine).since(work),
+                changed: rows(&committed.delta),
+            }
         })
         .collect()
+}
+
+/// What changes cost, loading left out. How many rows of `remote` change depends on who else needs them.
+fn work(costs: &[Cost]) -> Vec<(u64, Work)> {
+    costs[1..].iter().map(|cost| (cost.asked, cost.work)).collect()
 }
 
 #[test]
@@ -153,18 +211,17 @@ fn a_change_costs_what_it_touches_whatever_the_state() {
     for (engine, workers) in ENGINES {
         let options = Options { engine, workers, ..Options::default() };
         let small = costs(PROGRAM, 100, options.clone());
-        for (asked, changed) in &small {
+        for Cost { asked, work, changed } in &small {
             assert!(*asked > 0 && *changed > 0, "{engine:?}: every change is seen: {small:?}");
-            assert!(*asked < 50 * *changed as u64, "{engine:?}: nothing else is looked at: {small:?}");
+            let most = 50 * *changed as u64;
+            assert!(*asked < most && work.bindings < most, "{engine:?}: nothing else is touched: {small:?}");
+            assert!(engine == Kind::Composed || work.bindings > 0, "the fused engine counts: {small:?}");
         }
         for switches in [1_000, 10_000] {
             let large = costs(PROGRAM, switches, options.clone());
-            // How many rows of `remote` change depends on who else needs them.
-            let asked =
-                |costs: &[(u64, usize)]| costs[1..].iter().map(|(asked, _)| *asked).collect::<Vec<_>>();
-            assert_eq!(asked(&small), asked(&large), "{engine:?}, {workers} workers, {switches} switches");
+            assert_eq!(work(&small), work(&large), "{engine:?}, {workers} workers, {switches} switches");
             let times = switches as u64 / 100;
-            assert!(large[0].0 <= small[0].0 * times * 11 / 10, "{engine:?}: loading is linear");
+            assert!(large[0].asked <= small[0].asked * times * 11 / 10, "{engine:?}: loading is linear");
         }
     }
 }
@@ -176,8 +233,32 @@ fn rules_that_a_change_does_not_touch_cost_nothing() {
         let alone = costs(PROGRAM, 100, options.clone());
         for rules in [10, 100] {
             let among_others = costs(&(PROGRAM.to_owned() + &unrelated(rules)), 100, options.clone());
-            assert_eq!(alone[1..], among_others[1..], "{engine:?}, {workers} workers, {rules} more rules");
-            assert_eq!(among_others[0].0, alone[0].0 + 10 * rules as u64, "{engine:?}: they are loaded");
+            assert_eq!(
+                work(&alone),
+                work(&among_others),
+                "{engine:?}, {workers} workers, {rules} more rules"
+            );
+            // Where every worker has the rows, each may ask before one goes on.
+            let more = among_others[0].asked - alone[0].asked;
+            let once = 10 * rules as u64;
+            assert!((once..=once * workers as u64).contains(&more), "{engine:?}: they are loaded: {more}");
         }
+    }
+}
+
+/// A load is shared by all workers: none has less than half of what would be its fair part.
+#[test]
+fn workers_share_the_work() {
+    let (program, _) = counted(PROGRAM);
+    for workers in [2, 4] {
+        let options = Options { engine: Kind::Fused, workers, ..Options::default() };
+        let mut engine = start(Arc::clone(&program), options);
+        engine.commit(&state(&program, 1_000)).expect("nothing is wrong with it");
+        let profile = engine.profile().expect("it works").expect("the fused engine counts");
+        assert_eq!(profile.workers.len(), workers);
+        let bindings: Vec<u64> = profile.workers.iter().map(|load| load.bindings).collect();
+        println!("{workers} workers: bindings {bindings:?}");
+        let fair = bindings.iter().sum::<u64>() / workers as u64;
+        assert!(bindings.iter().all(|of_worker| *of_worker > fair / 2), "{bindings:?}");
     }
 }

@@ -79,8 +79,14 @@ pub(crate) fn transaction(program: &Program, text: &str) -> Transaction {
 }
 
 /// Every engine, with every number of workers that it is tried with.
-pub(crate) const ENGINES: [(Kind, usize); 5] =
-    [(Kind::Fused, 1), (Kind::Fused, 2), (Kind::Fused, 4), (Kind::Composed, 1), (Kind::Composed, 2)];
+pub(crate) const ENGINES: [(Kind, usize); 6] = [
+    (Kind::Fused, 1),
+    (Kind::Fused, 2),
+    (Kind::Fused, 4),
+    (Kind::Composed, 1),
+    (Kind::Composed, 2),
+    (Kind::Composed, 4),
+];
 
 /// The evaluators, and what each said last.
 pub(crate) struct Runs {
