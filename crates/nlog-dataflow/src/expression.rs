@@ -23,13 +23,59 @@ pub(crate) enum Expression {
     If(Box<[Expression; 3]>),
 }
 
+/// Results by arguments.
+#[derive(Debug, Clone)]
+enum Memo {
+    /// Computing is no dearer than looking up.
+    None,
+    /// Of functions of one argument, which most are.
+    One(HashMap<Symbol, Symbol>),
+    Many(HashMap<Box<[Symbol]>, Symbol>),
+}
+
+impl Memo {
+    #[inline]
+    fn get(&self, arguments: &[Symbol]) -> Option<Symbol> {
+        match (self, arguments) {
+            (Memo::One(memo), [argument]) => memo.get(argument).copied(),
+            (Memo::Many(memo), arguments) => memo.get(arguments).copied(),
+            _ => None,
+        }
+    }
+
+    fn insert(&mut self, arguments: &[Symbol], result: Symbol) {
+        match (self, arguments) {
+            (Memo::One(memo), [argument]) => {
+                if memo.len() >= MEMO_LIMIT {
+                    memo.clear();
+                }
+                memo.insert(*argument, result);
+            }
+            (Memo::Many(memo), arguments) => {
+                if memo.len() >= MEMO_LIMIT {
+                    memo.clear();
+                }
+                memo.insert(arguments.into(), result);
+            }
+            _ => {}
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Memo::None => {}
+            Memo::One(memo) => memo.clear(),
+            Memo::Many(memo) => memo.clear(),
+        }
+    }
+}
+
 /// A call of a function at one place.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     function: Arc<Function>,
     arguments: Vec<Expression>,
-    /// By arguments; none where computing is no dearer than looking up.
-    memo: Option<HashMap<Box<[Symbol]>, Symbol>>,
+    memo: Memo,
     words: Vec<Symbol>,
     values: Vec<Value>,
 }
@@ -95,9 +141,7 @@ impl Expression {
             Expression::Slot(_) | Expression::Constant(_) => {}
             Expression::Compare(sides, _) => sides.iter_mut().for_each(Expression::forget),
             Expression::Call(call) => {
-                if let Some(memo) = &mut call.memo {
-                    memo.clear();
-                }
+                call.memo.clear();
                 call.arguments.iter_mut().for_each(Expression::forget);
             }
             Expression::If(branches) => branches.iter_mut().for_each(Expression::forget),
@@ -145,15 +189,20 @@ impl Call {
     fn new(function: Arc<Function>, arguments: Vec<Expression>) -> Self {
         let is_plain = |shape: &Shape| matches!(shape, Shape::Is(Type::Int | Type::Bool));
         let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
-        Call { function, arguments, memo: (!cheap).then(HashMap::new), words: Vec::new(), values: Vec::new() }
+        let memo = match (cheap, arguments.len()) {
+            (true, _) => Memo::None,
+            (false, 1) => Memo::One(HashMap::new()),
+            (false, _) => Memo::Many(HashMap::new()),
+        };
+        Call { function, arguments, memo, words: Vec::new(), values: Vec::new() }
     }
 
     fn evaluate(&mut self, frame: &[Symbol], symbols: &Symbols) -> Symbol {
         if let Err(undetermined) = evaluate_all(&mut self.arguments, frame, symbols, &mut self.words) {
             return undetermined;
         }
-        if let Some(found) = self.memo.as_ref().and_then(|memo| memo.get(&*self.words)) {
-            return *found;
+        if let Some(found) = self.memo.get(&self.words) {
+            return found;
         }
         self.values.clear();
         self.values.extend(self.words.iter().map(|word| symbols.value(*word)));
@@ -165,12 +214,7 @@ impl Call {
             }
             Err(failure) => symbols.fail(failure),
         };
-        if let Some(memo) = &mut self.memo {
-            if memo.len() >= MEMO_LIMIT {
-                memo.clear();
-            }
-            memo.insert(self.words.as_slice().into(), result);
-        }
+        self.memo.insert(&self.words, result);
         result
     }
 }

@@ -409,7 +409,7 @@ impl Flow<'_> {
         context: &mut Context<'_>,
     ) {
         if !lot.keys.is_sorted_by(|a, b| a.0 <= b.0) {
-            lot.keys.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            lot.keys.sort_unstable_by_key(|(key, _)| *key);
         }
         let (symbols, width) = (context.symbols, probe.keep.len());
         let mut finder = batches.probe();

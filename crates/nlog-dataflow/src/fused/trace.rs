@@ -78,7 +78,7 @@ impl<K: Row, V: Row> Trace<K, V> {
     /// twice as fast as sorting pairs, and takes half the memory.
     pub(crate) fn stage_rows<R: Row>(&mut self, mut rows: Vec<(R, Count)>, key: usize, value: usize) {
         if !rows.is_sorted_by(|a, b| a.0 <= b.0) {
-            rows.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+            rows.sort_unstable_by_key(|(row, _)| *row);
         }
         rows.dedup_by(|next, first| {
             let same = next.0 == first.0;
