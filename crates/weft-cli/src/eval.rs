@@ -15,14 +15,18 @@ use nlog_reference::Reference;
 
 use crate::exit::{Failure, say};
 use crate::plan::read_pinned;
-use crate::program::{chosen_tables, compile};
+use crate::program::{chosen_tables, compile_sources, load};
 
+mod edit;
 mod hooks;
 mod run;
+mod running;
 mod state;
 
+use edit::Rules;
 use hooks::Hooks;
 pub(crate) use run::{Run, open_input};
+pub(crate) use running::Running;
 pub(crate) use state::Begin;
 
 /// What `--help` ends with.
@@ -81,57 +85,70 @@ enum Engine {
 impl Eval {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let program = compile(&self.programs)?;
+        let sources = load(&self.programs)?;
+        let program = compile_sources(&sources)?;
         let tables = chosen_tables(&self.tables, &program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
         let input = open_input(&self.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
-        let start = self.evaluators(planning);
-        let mut evaluator = self.hooks.around(&program, Tables::These(tables.clone()), start)?;
+        let mut running = self.start(&program, Tables::These(tables), planning)?;
         let mut run = Run::new(&self.input, program);
+        run.rules = Some(Rules::new(sources, self.tables.clone()));
         if let Some(begin) = begin {
             run.progress = begin.progress;
-            begin.load(evaluator.as_mut())?;
+            begin.load(running.evaluator())?;
         }
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
-        run.lines(input, evaluator.as_mut(), (!self.final_contents).then_some(&mut out), &mut |_, _| {})?;
+        run.lines(input, &mut running, (!self.final_contents).then_some(&mut out), &mut |_, _| {})?;
+        // Edits may have changed which tables there are.
+        let tables = run.observed();
         if self.final_contents {
-            run.state_facts(evaluator.as_mut())?;
-            write_contents(evaluator.as_mut(), &tables, &mut out)?;
+            run.state_facts(running.evaluator())?;
+            write_contents(running.evaluator(), &tables, &mut out)?;
         }
         out.flush().map_err(Failure::output)?;
         if let Some(file) = &self.save_state {
-            state::save(file, evaluator.as_mut(), &tables, run.progress)?;
+            state::save(file, running.evaluator(), &tables, run.progress)?;
         }
         run.finish()
     }
 
-    /// What starts evaluators, by what was asked for.
-    fn evaluators(
-        &self,
-        planning: Settings,
-    ) -> impl Fn(Arc<Program>, Tables) -> Result<Box<dyn Evaluator>, String> + Send + use<> {
-        let (reference, workers) = (self.reference, usize::from(self.workers));
+    /// Starts what was asked for.
+    fn start(&self, program: &Arc<Program>, observe: Tables, planning: Settings) -> Result<Running, Failure> {
+        let workers = usize::from(self.workers);
         let engine = match self.engine {
             Some(Engine::Composed) => Kind::Composed,
             Some(Engine::Fused) => Kind::Fused,
             None if self.workers > 1 => Kind::Composed,
             None => Kind::Fused,
         };
-        move |program, observe| {
-            if reference {
-                return Ok(Box::new(Reference::new(program, observe)));
-            }
-            let planning = planning.clone();
-            let options = Options { engine, workers, observe, planning, ..Options::default() };
-            let dataflow = Dataflow::new(program, options).map_err(|error| error.to_string())?;
+        let options = Options { engine, workers, observe, planning, ..Options::default() };
+        let dataflow = |program: Arc<Program>, options: &Options| -> Result<Dataflow, String> {
+            let dataflow = Dataflow::new(program, options.clone()).map_err(|error| error.to_string())?;
             for warning in &dataflow.plan().warnings {
                 say(format_args!("warning: {warning}"));
             }
-            Ok(Box::new(dataflow))
+            Ok(dataflow)
+        };
+        if self.hooks.is_none() {
+            let program = Arc::clone(program);
+            return Ok(if self.reference {
+                Running::Reference(Box::new(Reference::new(program, options.observe)))
+            } else {
+                let dataflow = dataflow(program, &options).map_err(Failure::Outside)?;
+                Running::Dataflow(Box::new(dataflow), options)
+            });
         }
+        let (reference, observe) = (self.reference, options.observe.clone());
+        let start = move |program, observe| -> Result<Box<dyn Evaluator>, String> {
+            if reference {
+                return Ok(Box::new(Reference::new(program, observe)));
+            }
+            Ok(Box::new(dataflow(program, &Options { observe, ..options.clone() })?))
+        };
+        self.hooks.around(program, observe, start).map(Running::Fixed)
     }
 }
 

@@ -10,12 +10,12 @@ use nlog::Program;
 use nlog::diagnostic::Severity;
 use nlog::program::{Pattern, Place};
 use nlog_data::json::to_json;
-use nlog_data::{ColumnDelta, Evaluator, Role, Row, TableId, Tables, Transaction};
+use nlog_data::{ColumnDelta, Evaluator as _, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
 use serde_json::{Value as Json, json};
 
-use crate::eval::{Run, open_input};
+use crate::eval::{Run, Running, open_input};
 use crate::exit::Failure;
 use crate::program::{load, show};
 use crate::why;
@@ -130,12 +130,13 @@ impl Question {
     fn case(&self) -> Result<Case, Failure> {
         let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
         let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
-        let mut dataflow =
+        let dataflow =
             Dataflow::new(program.clone(), options).map_err(|error| Failure::Outside(error.to_string()))?;
+        let mut running = Running::Fixed(Box::new(dataflow));
         let mut origins: BTreeMap<(TableId, Row), u64> = BTreeMap::new();
         let mut run = Run::new(&self.input, program.clone());
         let nowhere: Option<&mut Vec<u8>> = None;
-        run.lines(open_input(&self.input)?, &mut dataflow, nowhere, &mut |txn, delta: &ColumnDelta| {
+        run.lines(open_input(&self.input)?, &mut running, nowhere, &mut |txn, delta: &ColumnDelta| {
             for (&table, changes) in &delta.to_rows().tables {
                 if program.schema.table(table).role == Role::Input {
                     for row in &changes.delete {

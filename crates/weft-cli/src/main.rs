@@ -15,6 +15,7 @@ mod flows;
 mod fmt;
 mod lab;
 mod plan;
+mod profile;
 mod program;
 mod test;
 mod wait;
@@ -44,6 +45,8 @@ enum Command {
     Plan(plan::PlanCommand),
     /// Run transactions through rules and print what changes
     Eval(eval::Eval),
+    /// Run transactions through rules and print where time and memory go
+    Profile(profile::Profile),
     /// Why is this row there: its derivation, down to input rows and the transactions that put them there
     Explain(explain::Explain),
     /// Why is this row not there: for each rule, the first atom that finds nothing
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Plan(plan) => plan.run(),
         Command::Eval(eval) => eval.run(),
+        Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),
         Command::Controller(controller) => controller.run(),

@@ -28,12 +28,16 @@ pub(crate) fn load_failure(error: LoadError) -> Failure {
     }
 }
 
-/// Reads and compiles a program that is to be run. Its errors go to standard error; warnings are for `weft check`.
+/// Reads and compiles a program that is to be run.
 pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
-    let sources = load(paths)?;
-    let Compilation { program, diagnostics } = nlog::compile(&sources);
+    compile_sources(&load(paths)?)
+}
+
+/// Compiles a program that is to be run. Its errors go to standard error; warnings are for `weft check`.
+pub(crate) fn compile_sources(sources: &Sources) -> Result<Arc<Program>, Failure> {
+    let Compilation { program, diagnostics } = nlog::compile(sources);
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
-    show(errors, &sources);
+    show(errors, sources);
     program.ok_or(Failure::Reported)
 }
 

@@ -21,6 +21,11 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
+    /// Whether there are none.
+    pub(super) fn is_none(&self) -> bool {
+        self.wirings.is_empty()
+    }
+
     /// The program's evaluator, with hooks around it if there are any. `start` makes evaluators, of the program and of
     /// what hooks need of it.
     pub(super) fn around(

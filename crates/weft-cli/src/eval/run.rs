@@ -1,17 +1,22 @@
 //! Lines of transactions through an evaluator, and what becomes of each.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use nlog::Program;
+use nlog::program::Place;
 use nlog_data::json::{ColumnLine, LineError, parse_line_columns, write_delta_columns, write_error_line};
 use nlog_data::{
-    ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, TransactionError,
+    ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Schema, TableId,
+    Tables, TransactionError,
 };
 
+use super::edit::{self, BAD_RULES, Edit, Rules};
 use super::hooks;
+use super::running::{Running, Unchanged};
 use super::state::Progress;
 use crate::exit::{Failure, say};
 
@@ -37,12 +42,41 @@ pub(crate) fn open_input(input: &Path) -> Result<Lines, Failure> {
     Ok(BufReader::with_capacity(READ, from))
 }
 
+/// What comes of a line that is accepted.
+struct Answer {
+    delta: ColumnDelta,
+    /// The tables of the delta.
+    schema: Arc<Schema>,
+    /// Whether nothing came of it but this answer.
+    dry_run: bool,
+}
+
+/// Why a line changes nothing.
+enum Refusal {
+    /// An error of transactions, and the rule that has to do with it.
+    Transaction(TransactionError, Option<Place>),
+    /// Rules that cannot be gone over to.
+    Rules(String),
+}
+
+impl From<TransactionError> for Refusal {
+    fn from(error: TransactionError) -> Self {
+        Refusal::Transaction(error, None)
+    }
+}
+
+/// An answer, a refusal, or the end of the run.
+type Taken<T> = Result<Result<T, Refusal>, Failure>;
+
 /// What a run has come to.
 pub(crate) struct Run {
     input: String,
-    program: Arc<Program>,
+    /// What is run now.
+    pub(super) program: Arc<Program>,
+    /// What its rules can be edited by; without it they stay as they are.
+    pub(super) rules: Option<Rules>,
     /// With what came before, if the run goes on where another one stopped.
-    pub(super) progress: Progress,
+    pub(crate) progress: Progress,
     refused: u64,
     redundant_inserts: u64,
     redundant_deletes: u64,
@@ -53,6 +87,7 @@ impl Run {
         Run {
             input: input_name(input),
             program,
+            rules: None,
             progress: Progress::default(),
             refused: 0,
             redundant_inserts: 0,
@@ -68,11 +103,10 @@ impl Run {
     pub(crate) fn lines(
         &mut self,
         mut input: Lines,
-        evaluator: &mut dyn Evaluator,
+        running: &mut Running,
         mut out: Option<&mut impl Write>,
         each: &mut dyn FnMut(u64, &ColumnDelta),
     ) -> Result<(), Failure> {
-        let schema = self.program.schema.clone();
         let (mut line, mut number) = (Vec::new(), 0);
         loop {
             if let Some(out) = out.as_mut().filter(|_| !input.buffer().contains(&b'\n')) {
@@ -88,7 +122,7 @@ impl Run {
             if text.is_empty() {
                 continue;
             }
-            let parsed = parse_line_columns(text, number, &schema);
+            let parsed = parse_line_columns(text, number, &self.program.schema);
             if line.capacity() > READ {
                 line = Vec::new();
             }
@@ -97,53 +131,87 @@ impl Run {
             };
             let txn = txn.unwrap_or(self.progress.last_number.saturating_add(1));
             self.progress.last_number = txn;
-            match self.take(number, parsed, evaluator)? {
-                Ok(delta) => {
-                    each(txn, &delta);
+            match self.take(number, parsed, running)? {
+                Ok(answer) => {
+                    if !answer.dry_run {
+                        each(txn, &answer.delta);
+                    }
                     if let Some(out) = out.as_mut() {
-                        write_delta_columns(*out, txn, &delta, &schema).map_err(Failure::output)?;
+                        answer.write(*out, txn).map_err(Failure::output)?;
                     }
                 }
-                Err(error) => {
+                Err(refusal) => {
+                    self.refused += 1;
                     // A terminal shows both outputs, in the order in which things happened.
                     if let Some(out) = out.as_mut() {
                         out.flush().map_err(Failure::output)?;
                     }
-                    say(self.complaint(number, txn, &error));
-                    let mut text = Vec::new();
-                    write_error_line(&mut text, txn, &error);
+                    say(self.complaint(number, txn, &refusal));
                     if let Some(out) = out.as_mut() {
-                        out.write_all(&text).map_err(Failure::output)?;
+                        out.write_all(&refusal.line(txn)).map_err(Failure::output)?;
                     }
                 }
             }
         }
     }
 
-    /// The delta of a line's transaction, or why it is refused.
+    /// What comes of a line, or why it is refused.
     fn take(
         &mut self,
         number: u64,
         parsed: Result<ColumnLine, LineError>,
-        evaluator: &mut dyn Evaluator,
-    ) -> Result<Result<ColumnDelta, TransactionError>, Failure> {
-        let result = match parsed {
-            Ok(parsed) => match hooks::tick(&parsed, number) {
-                Ok(None) => self.commit(&parsed.transaction, evaluator),
-                Ok(Some(now)) => self.tick(now, number, evaluator),
-                Err(error) => Err(error.into()),
-            },
+        running: &mut Running,
+    ) -> Taken<Answer> {
+        let evaluator = running.evaluator();
+        let parsed = match parsed {
+            Ok(parsed) => parsed,
             Err(LineError { error, before, .. }) => {
-                Err(evaluator.check(&before).err().unwrap_or(error).into())
+                return Ok(Err(evaluator.check(&before).err().unwrap_or(error).into()));
             }
         };
+        let result = match (hooks::tick(&parsed, number), edit::edit(&parsed, number)) {
+            (Err(error), _) | (_, Err(error)) => Err(error.into()),
+            (_, Ok(Some(edit))) => return self.edit(&edit, running),
+            (Ok(Some(now)), _) => self.tick(now, number, evaluator),
+            _ if edit::is_dry_run(&parsed) => self.commit(&ColumnTransaction::default(), evaluator),
+            _ => self.commit(&parsed.transaction, evaluator),
+        };
         match result {
-            Ok(delta) => Ok(Ok(delta)),
+            Ok(delta) => Ok(Ok(Answer { delta, schema: Arc::clone(&self.program.schema), dry_run: false })),
             Err(CommitError::Refused(error)) => {
-                self.refused += 1;
-                Ok(Err(error))
+                let place = error.rule.map(|rule| self.program.rule(rule).place.clone());
+                Ok(Err(Refusal::Transaction(error, place)))
             }
             Err(error @ CommitError::Engine(_)) => Err(Failure::Outside(error.to_string())),
+        }
+    }
+
+    /// Goes over to the edited program, unless that is only tried.
+    fn edit(&mut self, edit: &Edit, running: &mut Running) -> Taken<Answer> {
+        let Some(rules) = &self.rules else {
+            return Ok(Err(Refusal::Rules("rules cannot change here; `weft eval` takes edits".to_owned())));
+        };
+        let edited = match rules.edited(edit, &self.program) {
+            Ok(edited) => edited,
+            Err(why) => return Ok(Err(Refusal::Rules(why))),
+        };
+        let schema = Arc::clone(&edited.program.schema);
+        let observe = Tables::These(edited.rules.observed(&schema));
+        let begun = self.progress.accepted > 0;
+        match running.change(Arc::clone(&edited.program), observe, edit.dry_run, begun) {
+            Ok(delta) => {
+                if !edit.dry_run {
+                    self.program = edited.program;
+                    self.rules = Some(edited.rules);
+                }
+                Ok(Ok(Answer { delta, schema, dry_run: edit.dry_run }))
+            }
+            Err(Unchanged::Rules(why)) => Ok(Err(Refusal::Rules(why))),
+            Err(Unchanged::Derived(error)) => {
+                let place = error.rule.map(|rule| edited.program.rule(rule).place.clone());
+                Ok(Err(Refusal::Transaction(error, place)))
+            }
+            Err(Unchanged::Engine(why)) => Err(Failure::Outside(why)),
         }
     }
 
@@ -178,6 +246,11 @@ impl Run {
         committed.map(|committed| committed.delta).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
+    /// The tables of the program as it is now that are observed.
+    pub(super) fn observed(&self) -> BTreeSet<TableId> {
+        self.rules.as_ref().map(|rules| rules.observed(&self.program.schema)).unwrap_or_default()
+    }
+
     /// What the program's facts give holds even if no transaction was accepted.
     pub(crate) fn state_facts(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
         if self.progress.accepted > 0 {
@@ -190,17 +263,18 @@ impl Run {
     }
 
     /// What people are told of a refused transaction: where, why, and which rule has to do with it.
-    fn complaint(&self, line: u64, txn: u64, error: &TransactionError) -> String {
-        let code = error.code.name();
-        let message = &error.message;
+    fn complaint(&self, line: u64, txn: u64, refusal: &Refusal) -> String {
+        let (code, message, rule) = match refusal {
+            Refusal::Transaction(error, rule) => (error.code.name(), &error.message, rule.as_ref()),
+            Refusal::Rules(why) => (BAD_RULES, why, None),
+        };
         // The message of a line that is no JSON begins with its place.
         let place = format!("line {line}, column ");
         let (column, message) = message
             .strip_prefix(&place)
             .and_then(|rest| rest.split_once(": "))
             .unwrap_or(("1", message.as_str()));
-        let rule = error.rule.map(|rule| format!(" (the rule at {})", self.program.rule(rule).place));
-        let rule = rule.unwrap_or_default();
+        let rule = rule.map(|place| format!(" (the rule at {place})")).unwrap_or_default();
         format!(
             "{}:{line}:{column}: error[{code}]: {message}{rule}; transaction {txn} changes nothing",
             self.input
@@ -227,5 +301,37 @@ impl Run {
         let were = if self.refused == 1 { "transaction was" } else { "transactions were" };
         say(format_args!("{} {were} refused and changed nothing", self.refused));
         Err(Failure::Reported)
+    }
+}
+
+impl Answer {
+    /// Writes its line.
+    fn write(&self, out: &mut impl Write, txn: u64) -> io::Result<()> {
+        if !self.dry_run {
+            return write_delta_columns(out, txn, &self.delta, &self.schema);
+        }
+        let mut line = Vec::new();
+        write_delta_columns(&mut line, txn, &self.delta, &self.schema)?;
+        let end = line.strip_suffix(b"}\n").unwrap_or(&line);
+        out.write_all(end)?;
+        out.write_all(b",\"dry_run\":true}\n")
+    }
+}
+
+impl Refusal {
+    /// Its line.
+    fn line(&self, txn: u64) -> Vec<u8> {
+        match self {
+            Refusal::Transaction(error, _) => {
+                let mut line = Vec::new();
+                write_error_line(&mut line, txn, error);
+                line
+            }
+            Refusal::Rules(why) => {
+                let why = serde_json::Value::from(why.as_str());
+                format!("{{\"txn\":{txn},\"error\":{{\"code\":\"{BAD_RULES}\",\"message\":{why}}}}}\n")
+                    .into_bytes()
+            }
+        }
     }
 }

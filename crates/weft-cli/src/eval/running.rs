@@ -1,0 +1,154 @@
+//! What runs transactions, and goes over to another program while it does.
+
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{
+    ColumnDelta, CommitError, Delta, Evaluator, Role, Schema, Table, TableDelta, TableId, Tables,
+    Transaction, TransactionError,
+};
+use nlog_dataflow::fused::{ChangeError, Profile};
+use nlog_dataflow::{Dataflow, Options};
+use nlog_reference::Reference;
+
+/// An evaluator, and how its rules change.
+pub(crate) enum Running {
+    /// The engine computes what an edit touches.
+    Dataflow(Box<Dataflow>, Options),
+    /// Both programs are evaluated, and compared.
+    Reference(Box<Reference>),
+    /// Rules stay as they are.
+    Fixed(Box<dyn Evaluator>),
+}
+
+/// Why rules stay as they are.
+pub(super) enum Unchanged {
+    /// The edit is at fault, or nothing here takes edits.
+    Rules(String),
+    /// What the new rules derive is.
+    Derived(TransactionError),
+    /// The evaluator is, and must not be used any more.
+    Engine(String),
+}
+
+impl Running {
+    /// What runs transactions.
+    pub(crate) fn evaluator(&mut self) -> &mut dyn Evaluator {
+        match self {
+            Running::Dataflow(dataflow, _) => dataflow.as_mut(),
+            Running::Reference(reference) => reference.as_mut(),
+            Running::Fixed(evaluator) => evaluator.as_mut(),
+        }
+    }
+
+    /// What the engine has done and what it holds, if it counts.
+    pub(crate) fn profile(&mut self) -> Result<Option<Profile>, CommitError> {
+        match self {
+            Running::Dataflow(dataflow, _) => dataflow.profile(),
+            Running::Reference(_) | Running::Fixed(_) => Ok(None),
+        }
+    }
+
+    /// Goes over to another program, or only says what that would change: tables of the new program that are observed,
+    /// of which new ones come with all their rows. `begun` says whether facts are true already.
+    pub(super) fn change(
+        &mut self,
+        program: Arc<Program>,
+        observe: Tables,
+        dry_run: bool,
+        begun: bool,
+    ) -> Result<ColumnDelta, Unchanged> {
+        match self {
+            Running::Dataflow(dataflow, options) => {
+                let options = Options { observe, ..options.clone() };
+                let proposal = dataflow.propose(program, &options)?;
+                Ok(if dry_run { proposal.delta().clone() } else { proposal.accept() })
+            }
+            Running::Reference(reference) => {
+                let (next, delta) = evaluated_anew(reference, program, observe, begun)?;
+                if !dry_run {
+                    **reference = next;
+                }
+                ColumnDelta::from_rows(delta).map_err(|error| Unchanged::Engine(error.to_string()))
+            }
+            Running::Fixed(_) => {
+                Err(Unchanged::Rules("rules cannot change here: hooks are wired to them".into()))
+            }
+        }
+    }
+}
+
+impl From<ChangeError> for Unchanged {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Commit(error) => error.into(),
+            error @ (ChangeError::Input { .. } | ChangeError::Workers | ChangeError::Composed) => {
+                Unchanged::Rules(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<CommitError> for Unchanged {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Refused(error) => Unchanged::Derived(error),
+            CommitError::Engine(why) => Unchanged::Engine(why),
+        }
+    }
+}
+
+/// The new program over the input rows that there are, and how its tables differ from the old one's.
+fn evaluated_anew(
+    old: &mut Reference,
+    program: Arc<Program>,
+    observe: Tables,
+    begun: bool,
+) -> Result<(Reference, Delta), Unchanged> {
+    let former = Arc::clone(&old.program().schema);
+    let schema = Arc::clone(&program.schema);
+    let mut next = Reference::new(program, observe.clone());
+    for (id, table) in former.iter().filter(|(_, table)| table.role == Role::Input) {
+        let rows = old.rows(id).count();
+        let other = schema.find(&table.name).map(|id| schema.table(id));
+        if rows > 0 && other.is_some_and(|other| !same_form(table, other)) {
+            return Err(ChangeError::Input { table: table.name.clone(), rows }.into());
+        }
+    }
+    if !begun {
+        return Ok((next, Delta::default()));
+    }
+    let mut inputs = Transaction::default();
+    for (id, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
+        if let Some(before) = before(&former, table) {
+            inputs.insert.insert(id, old.rows(before).cloned().collect());
+        }
+    }
+    next.commit(&inputs)?;
+    let mut delta = Delta::default();
+    for (id, table) in schema.iter().filter(|(id, _)| observe.include(&schema, *id)) {
+        let was = before(&former, table);
+        let held = |row: &_| was.is_some_and(|was| old.holds(was, row));
+        let insert: Vec<_> = next.rows(id).filter(|row| !held(row)).cloned().collect();
+        let was = was.into_iter().flat_map(|was| old.rows(was));
+        let delete: Vec<_> = was.filter(|row| !next.holds(id, row)).cloned().collect();
+        if !(insert.is_empty() && delete.is_empty()) {
+            delta.tables.insert(id, TableDelta { insert, delete, ..TableDelta::default() });
+        }
+    }
+    Ok((next, delta))
+}
+
+/// The table that goes on under this name: an input, or one that rules fill, in both programs.
+fn before(former: &Schema, table: &Table) -> Option<TableId> {
+    let found = former.find(&table.name)?;
+    let was = former.table(found);
+    ((was.role == Role::Input) == (table.role == Role::Input) && was.columns.len() == table.columns.len())
+        .then_some(found)
+}
+
+/// Whether rows of the one input table are rows of the other.
+fn same_form(one: &Table, other: &Table) -> bool {
+    let types = |table: &Table| table.columns.iter().map(|column| column.ty.clone()).collect::<Vec<_>>();
+    one.role == other.role && one.key == other.key && types(one) == types(other)
+}

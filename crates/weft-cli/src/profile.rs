@@ -1,0 +1,167 @@
+//! `weft profile`: where the time and the memory of a program go.
+//!
+//! The transactions are run as by `weft eval`, by the fused engine, which counts as it works. This file has the command
+//! and takes the engine's figures in the order in which they are shown; beside it they become text and JSON.
+
+use std::cmp::Reverse;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use nlog::Program;
+use nlog_data::Tables;
+use nlog_dataflow::fused::{PipelineProfile, Profile as Figures, RuleProfile};
+use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_plan::Settings;
+
+use crate::eval::{Begin, Run, Running, open_input};
+use crate::exit::Failure;
+use crate::program::{chosen_tables, compile};
+
+mod json;
+mod text;
+
+/// How many rules, tables and indexes people are shown.
+const SHOWN: usize = 20;
+
+/// Arguments of `weft profile`.
+#[derive(Args)]
+#[command(
+    after_help = "Times are those that the rules' joins take; reading transactions and deriving sets is the \
+                        rest of the time in all.\n\
+                        Of several workers, the figures of rules, tables and indexes are the first one's: each has \
+                        its part."
+)]
+pub(crate) struct Profile {
+    /// `.nlog` files, or folders of them; together they are one program
+    #[arg(required = true, value_name = "PROGRAM")]
+    programs: Vec<PathBuf>,
+    /// Transactions as JSON Lines; `-` reads standard input
+    #[arg(short, long, value_name = "TXNS")]
+    input: PathBuf,
+    /// The tables that are wanted: `all`, or names with commas between (default: output tables)
+    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
+    tables: Vec<String>,
+    /// Threads that share the work
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    workers: u16,
+    /// Begin with the state that `weft eval --save-state` saved; loading it counts
+    #[arg(long, value_name = "FILE")]
+    state: Option<PathBuf>,
+    /// How many rules, tables and indexes are shown (default: 20; with `--json` all)
+    #[arg(long, value_name = "N")]
+    top: Option<usize>,
+    /// Under each rule also its pipelines: one for each table whose changes it begins with
+    #[arg(long)]
+    verbose: bool,
+    /// One JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+impl Profile {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let program = compile(&self.programs)?;
+        let observe = Tables::These(chosen_tables(&self.tables, &program.schema)?);
+        let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
+        let input = open_input(&self.input)?;
+        let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
+        let options = Options {
+            engine: Kind::Fused,
+            workers: usize::from(self.workers),
+            observe,
+            planning: Settings { statistics, ..Settings::default() },
+            ..Options::default()
+        };
+        let outside = |error: &dyn std::fmt::Display| Failure::Outside(error.to_string());
+        let dataflow = Dataflow::new(program.clone(), options.clone()).map_err(|error| outside(&error))?;
+        let mut running = Running::Dataflow(Box::new(dataflow), options);
+        let mut run = Run::new(&self.input, program.clone());
+        let start = Instant::now();
+        if let Some(begin) = begin {
+            run.progress = begin.progress;
+            begin.load(running.evaluator())?;
+        }
+        let nowhere: Option<&mut Vec<u8>> = None;
+        run.lines(input, &mut running, nowhere, &mut |_, _| {})?;
+        let elapsed = start.elapsed();
+        let figures = running.profile().map_err(|error| outside(&error))?;
+        let figures = figures.ok_or_else(|| outside(&"the engine does not count"))?;
+        let shown = self.top.unwrap_or(if self.json { usize::MAX } else { SHOWN });
+        let account = Account::new(&program, figures, elapsed);
+        let text = if self.json {
+            json::object(&account, shown).to_string()
+        } else {
+            text::page(&account, shown, self.verbose).join("\n")
+        };
+        writeln!(std::io::stdout().lock(), "{text}").map_err(Failure::output)?;
+        run.finish()
+    }
+}
+
+/// The engine's figures, those first that matter most.
+struct Account<'a> {
+    program: &'a Program,
+    figures: Figures,
+    /// From before the first transaction until after the last.
+    elapsed: Duration,
+}
+
+impl<'a> Account<'a> {
+    fn new(program: &'a Program, mut figures: Figures, elapsed: Duration) -> Self {
+        for rule in &mut figures.rules {
+            rule.pipelines.sort_by_key(|pipeline| Reverse(pipeline.nanos));
+        }
+        // What is equal stays in the plan's order.
+        figures.rules.sort_by_key(|rule| Reverse(sum(&rule.pipelines).nanos));
+        figures.relations.sort_by_key(|relation| Reverse((relation.bytes, relation.changes)));
+        figures.indexes.sort_by_key(|index| Reverse(index.bytes));
+        Account { program, figures, elapsed }
+    }
+
+    /// The time of all rules, in nanoseconds.
+    fn rules_nanos(&self) -> u64 {
+        self.figures.rules.iter().map(|rule| sum(&rule.pipelines).nanos).sum()
+    }
+
+    /// The time of all workers, in nanoseconds.
+    fn workers_nanos(&self) -> u64 {
+        self.figures.workers.iter().map(|worker| worker.nanos).sum()
+    }
+
+    /// Where a rule stands: its file and line.
+    fn place(&self, rule: &RuleProfile) -> (&'a str, u32) {
+        let place = &self.program.rule(rule.rule).place;
+        (&place.file, place.line)
+    }
+}
+
+/// What pipelines did together.
+#[derive(Default)]
+struct Work {
+    runs: u64,
+    rows: u64,
+    bindings: u64,
+    derived: u64,
+    nanos: u64,
+}
+
+fn sum<'a>(pipelines: impl IntoIterator<Item = &'a PipelineProfile>) -> Work {
+    let mut work = Work::default();
+    for pipeline in pipelines {
+        work.runs += pipeline.runs;
+        work.rows += pipeline.rows;
+        work.bindings += pipeline.bindings;
+        work.derived += pipeline.derived;
+        work.nanos += pipeline.nanos;
+    }
+    work
+}
+
+/// A part in a thousand; of nothing nothing.
+fn thousandths(part: u64, whole: u64) -> u64 {
+    let share = u128::from(part) * 1000 / u128::from(whole.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
