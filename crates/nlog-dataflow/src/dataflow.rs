@@ -42,7 +42,7 @@ pub enum Kind {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            engine: Kind::Composed,
+            engine: Kind::Fused,
             workers: 1,
             observe: Tables::Outputs,
             attribute: false,

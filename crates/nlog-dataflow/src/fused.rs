@@ -34,6 +34,7 @@ mod words;
 mod workers;
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog::Program;
@@ -44,6 +45,7 @@ use nlog_data::{
 use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
+use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
@@ -154,7 +156,12 @@ impl Engine {
 
     /// Nothing works any more.
     fn lost(&mut self) -> CommitError {
-        let why = "a worker has ended; the engine has to be started anew".to_owned();
+        let said = self.workers.take().map(Workers::stop).unwrap_or_default();
+        self.broken_by(&said.join("; "))
+    }
+
+    fn broken_by(&mut self, what: &str) -> CommitError {
+        let why = format!("a worker panicked: {what}");
         self.broken = Some(why.clone());
         CommitError::Engine(why)
     }
@@ -193,7 +200,13 @@ impl Engine {
         }
         self.transactions += 1;
         self.gone |= changes.tables.values().any(Delta::has_gone);
-        let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
+        // A function of a rule that panics must not take its caller with it.
+        let derived = catch_unwind(AssertUnwindSafe(|| self.derive(&changes)));
+        let derived = match derived {
+            Ok(Ok(derived)) => derived,
+            Ok(Err(Lost)) => return Err(self.lost()),
+            Err(panic) => return Err(self.broken_by(message(panic.as_ref()))),
+        };
         let result = derived.map_err(|refusal| self.refused(refusal));
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());

@@ -39,6 +39,7 @@ mod composed;
 pub mod dataflow;
 mod expression;
 pub mod fused;
+mod panic;
 mod row;
 mod steps;
 mod symbol;

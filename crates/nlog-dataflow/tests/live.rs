@@ -209,6 +209,26 @@ fn tables_come_and_go_with_their_rows() {
 }
 
 #[test]
+fn a_rule_whose_constant_or_function_changes_is_another_rule() {
+    let program = |limit: i64, more: i64| {
+        compile(&format!(
+            "const limit: int = {limit}; function shifted(x: int) -> int = x + {more};
+             input table i(x: int); output table near(x: int); output table far(x: int);
+             near(x) :- i(x), x < limit; far(shifted(x)) :- i(x);"
+        ))
+    };
+    let first = program(2, 0);
+    let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
+    engine.commit(&transaction(&first, r#"{"insert":{"i":[[1],[2]]}}"#)).expect("it is right");
+    let next = program(3, 10);
+    let delta = engine.propose(Arc::clone(&next), &options(false)).expect("it is right").accept();
+    assert_eq!(
+        line(&delta.to_rows(), &next),
+        r#"{"txn":1,"insert":{"far":[[11],[12]],"near":[[2]]},"delete":{"far":[[1],[2]]}}"#
+    );
+}
+
+#[test]
 fn an_input_table_with_rows_keeps_its_form() {
     let first = compile(PEERS);
     let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");

@@ -250,6 +250,9 @@ fn rules_that_a_change_does_not_touch_cost_nothing() {
 #[test]
 fn workers_share_the_work() {
     let (program, _) = counted(PROGRAM);
+    let mut alone = start(Arc::clone(&program), Options { engine: Kind::Fused, ..Options::default() });
+    alone.commit(&state(&program, 1_000)).expect("nothing is wrong with it");
+    let alone = alone.profile().expect("it works").expect("the fused engine counts").workers[0].bindings;
     for workers in [2, 4] {
         let options = Options { engine: Kind::Fused, workers, ..Options::default() };
         let mut engine = start(Arc::clone(&program), options);
@@ -258,7 +261,9 @@ fn workers_share_the_work() {
         assert_eq!(profile.workers.len(), workers);
         let bindings: Vec<u64> = profile.workers.iter().map(|load| load.bindings).collect();
         println!("{workers} workers: bindings {bindings:?}");
-        let fair = bindings.iter().sum::<u64>() / workers as u64;
+        let all = bindings.iter().sum::<u64>();
+        assert!(all <= 2 * alone, "what one can do is not done by each: {bindings:?}, alone {alone}");
+        let fair = all / workers as u64;
         assert!(bindings.iter().all(|of_worker| *of_worker > fair / 2), "{bindings:?}");
     }
 }

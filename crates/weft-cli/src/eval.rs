@@ -51,9 +51,9 @@ pub(crate) struct Eval {
     /// Threads that share the work; the result is the same for any number
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
-    /// How rules become operators (default: `fused`; with several workers `composed`)
-    #[arg(long)]
-    engine: Option<Engine>,
+    /// How rules become operators
+    #[arg(long, default_value = "fused")]
+    engine: Engine,
     /// Print the final contents as one object instead of the deltas
     #[arg(long = "final")]
     final_contents: bool,
@@ -78,7 +78,7 @@ pub(crate) struct Eval {
 enum Engine {
     /// One dataflow of standard differential operators
     Composed,
-    /// All rules in their static order, of which a transaction pays for those that it touches; has one worker
+    /// All rules in their static order, of which a transaction pays for those that it touches
     Fused,
 }
 
@@ -119,10 +119,8 @@ impl Eval {
     fn start(&self, program: &Arc<Program>, observe: Tables, planning: Settings) -> Result<Running, Failure> {
         let workers = usize::from(self.workers);
         let engine = match self.engine {
-            Some(Engine::Composed) => Kind::Composed,
-            Some(Engine::Fused) => Kind::Fused,
-            None if self.workers > 1 => Kind::Composed,
-            None => Kind::Fused,
+            Engine::Composed => Kind::Composed,
+            Engine::Fused => Kind::Fused,
         };
         let options = Options { engine, workers, observe, planning, ..Options::default() };
         let dataflow = |program: Arc<Program>, options: &Options| -> Result<Dataflow, String> {

@@ -6,7 +6,7 @@ mod support;
 
 use support::Folder;
 
-const PROGRAM: &str = r#"
+const PROGRAM: &str = r"
 input table vif(port: string, hv: string) key(port);
 input table host(hv: string, ip: ip);
 input table down(hv: string);
@@ -14,7 +14,7 @@ output table route(port: string, ip: ip);
 output table lost(port: string);
 route(p, ip) :- vif(p, hv), host(hv, ip);
 lost(p) :- vif(p, hv), down(hv);
-"#;
+";
 
 fn folder() -> Folder {
     let folder = Folder::new();

@@ -20,6 +20,7 @@ use super::graph::{self, ByWidth, Changes, Graph};
 use super::layout::Layout;
 use super::trouble::Troubles;
 use super::{Diff, Time};
+use crate::panic::message;
 use crate::row::{Narrow, Wide};
 use crate::symbol::Symbols;
 
@@ -116,12 +117,6 @@ impl Drop for Workers {
             let _ = guards.join();
         }
     }
-}
-
-/// What a panic says.
-fn message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked")
 }
 
 fn run(

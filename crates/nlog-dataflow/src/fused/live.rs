@@ -6,9 +6,11 @@
 //! move back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
-use nlog_data::{Role, TableId};
+use nlog::program::{BodyItem, Expr, HeadTerm};
+use nlog_data::{Function, Role, TableId, function};
 use nlog_plan::query::{Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
@@ -247,13 +249,40 @@ impl Former {
     }
 }
 
-/// What a rule says and reads: stages by what they are made of.
+/// What a rule says and reads: what its names have come to, and stages by what they are made of.
 fn definition(plan: &Plan, rule: &RulePlan) -> String {
     let program = &plan.program;
     let head = &plan.relations[rule.head.0 as usize];
     // Hidden tables' rules have the fingerprint of the rule that they were made of, and stages that of their reader.
     let name = if head.table.is_some() { &*head.name } else { "" };
-    let mut text = format!("{name} {:016x}", program.rule(rule.rule).fingerprint);
+    let compiled = program.rule(rule.rule);
+    let mut text = format!("{name} {:016x}", compiled.fingerprint);
+    for term in &compiled.terms {
+        match term {
+            HeadTerm::Value(expr) => write_expr(expr, &mut text),
+            HeadTerm::Aggregate { aggregate, arguments } => {
+                let _ = write!(text, " {aggregate:?}");
+                write_exprs(arguments, &mut text);
+            }
+        }
+    }
+    for item in &compiled.body {
+        match item {
+            BodyItem::Atom { table, terms, .. } => {
+                let _ = write!(text, " {}{terms:?}", program.schema.table(*table).name);
+            }
+            BodyItem::Let { variable, expr } => {
+                let _ = write!(text, " {variable:?}");
+                write_expr(expr, &mut text);
+            }
+            BodyItem::Generate { function, arguments, results } => {
+                write_function(function, &mut text);
+                let _ = write!(text, "{results:?}");
+                write_exprs(arguments, &mut text);
+            }
+            BodyItem::Filter(expr) => write_expr(expr, &mut text),
+        }
+    }
     for atom in &rule.body.atoms {
         let relation = &plan.relations[atom.0 as usize];
         text.push(' ');
@@ -268,4 +297,42 @@ fn definition(plan: &Plan, rule: &RulePlan) -> String {
         }
     }
     text
+}
+
+fn write_exprs(exprs: &[Expr], text: &mut String) {
+    for expr in exprs {
+        write_expr(expr, text);
+    }
+}
+
+fn write_expr(expr: &Expr, text: &mut String) {
+    match expr {
+        Expr::Variable(variable) => {
+            let _ = write!(text, " {variable:?}");
+        }
+        Expr::Constant(value) => {
+            let _ = write!(text, " {value:?}");
+        }
+        Expr::Call { function, arguments } => {
+            write_function(function, text);
+            write_exprs(arguments, text);
+        }
+        Expr::If { condition, then, otherwise } => {
+            text.push_str(" if");
+            for part in [condition, then, otherwise] {
+                write_expr(part, text);
+            }
+        }
+    }
+}
+
+/// Built-in functions are what they are called. Of those that a program declares nobody can tell whether they still do
+/// the same, so that each is one of its own.
+fn write_function(function: &Arc<Function>, text: &mut String) {
+    let is_built_in = function::lookup(&function.name).iter().any(|known| Arc::ptr_eq(known, function));
+    let _ = if is_built_in {
+        write!(text, " {function:?}")
+    } else {
+        write!(text, " {} {:p}", function.name, Arc::as_ptr(function))
+    };
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nlog_data::Role;
 use nlog_plan::query::{
-    End, Joins, Output, Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Start, Step,
+    End, Joins, Output, Pipeline as PipelinePlan, Plan, Probe, RelationId, RulePlan, Start, Step,
 };
 use nlog_plan::{GroupColumn, Keep, Scalar};
 
@@ -135,7 +135,9 @@ impl Placement {
                     Whereabouts::of(slots.iter().map(|slot| probe.keep.iter().position(|kept| kept == slot)));
             }
         }
-        Moves { probes: moves, end: self.end(rule, pipeline, &at) }
+        let mut moves = Moves { probes: moves, end: self.end(rule, pipeline, &at) };
+        moves.own_early(pipeline);
+        moves
     }
 
     fn end(&self, rule: &RulePlan, pipeline: &PipelinePlan, at: &Whereabouts) -> Move {
@@ -167,6 +169,55 @@ impl Moves {
     pub(crate) fn none(pipeline: &PipelinePlan) -> Self {
         let probes = pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
         Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay }
+    }
+}
+
+impl Moves {
+    /// Where every worker has a binding, one goes on with it as soon as it is known which: else all would look up what
+    /// one needs.
+    fn own_early(&mut self, pipeline: &PipelinePlan) {
+        let probes: Vec<&Probe> = (pipeline.steps.iter())
+            .filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })
+            .collect();
+        let first = self.probes.iter().position(|step| matches!(step, Move::Own(_)));
+        let (mut at, mut slots) = match (first, &self.end, &pipeline.end) {
+            (Some(first), ..) => {
+                let Move::Own(slots) = std::mem::replace(&mut self.probes[first], Move::Stay) else { return };
+                (first, slots)
+            }
+            (None, Move::Own(columns), End::Row(scalars)) => {
+                let slot = |column: &usize| match scalars[*column] {
+                    Scalar::Slot(slot) => Some(slot),
+                    _ => None,
+                };
+                let Some(slots) = columns.iter().map(slot).collect::<Option<Vec<usize>>>() else { return };
+                if probes.is_empty() {
+                    return;
+                }
+                self.end = Move::Stay;
+                (probes.len(), slots)
+            }
+            _ => return,
+        };
+        while at > 0 {
+            let keep = &probes[at - 1].keep;
+            let Some(before) = slots.iter().map(|slot| keep.get(*slot).copied()).collect() else { break };
+            (at, slots) = (at - 1, before);
+        }
+        match self.probes.get_mut(at) {
+            Some(step) => *step = Move::Own(slots),
+            // What it takes is found by the last probe.
+            None => self.end = Self::end_own(pipeline, &slots),
+        }
+    }
+
+    /// The end's move by columns that have these slots.
+    fn end_own(pipeline: &PipelinePlan, slots: &[usize]) -> Move {
+        let End::Row(scalars) = &pipeline.end else { return Move::Stay };
+        let column = |slot: &usize| {
+            scalars.iter().position(|scalar| matches!(scalar, Scalar::Slot(other) if other == slot))
+        };
+        slots.iter().map(column).collect::<Option<Vec<usize>>>().map_or(Move::Stay, Move::Own)
     }
 }
 
@@ -215,7 +266,13 @@ fn homes(plan: &Plan) -> Vec<Place> {
         let id = RelationId(at as u32);
         let candidates = home_columns(plan, id);
         let vote = |column: &usize| votes.get(&(id, *column)).copied().unwrap_or(0);
-        let best = candidates.iter().copied().max_by_key(|column| (vote(column), std::cmp::Reverse(*column)));
+        // Of equal ones that which pipelines know from their start, so that they are divided there.
+        let known_early = |column: &usize| {
+            let rules = plan.rules.iter().filter(|rule| rule.head == id);
+            rules.filter(|rule| begins_with(plan, rule, *column)).count()
+        };
+        let rank = |column: &usize| (vote(column), known_early(column), std::cmp::Reverse(*column));
+        let best = candidates.iter().copied().max_by_key(rank);
         homes[at] = Place::At(best.into_iter().collect());
         let Some(home) = best else { continue };
         for rule in plan.rules.iter().filter(|rule| rule.head == id) {
@@ -240,6 +297,13 @@ fn home_columns(plan: &Plan, id: RelationId) -> BTreeSet<usize> {
         }
     }
     columns
+}
+
+/// Whether the pipeline for all rows has a column of the head from its start.
+fn begins_with(plan: &Plan, rule: &RulePlan, column: usize) -> bool {
+    let Some(pipeline) = rule.body.pipelines.get(rule.body.whole) else { return false };
+    let Start::Row { atom: start, .. } = &pipeline.start else { return false };
+    origins(plan, rule, column).iter().any(|(atom, _)| atom == start)
 }
 
 /// The columns of a rule's atoms that a column of its head is taken from as it is.

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use nlog_plan::query::{Plan, RelationId};
@@ -18,6 +18,7 @@ use super::relation::Attributed;
 use super::together::{Carrier, Lost, Packet};
 use super::trace::View;
 use super::trouble::{Refusal, Troubles};
+use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 
 /// What a worker is told.
@@ -64,6 +65,8 @@ pub(crate) struct Workers {
     orders: Vec<Sender<Order>>,
     answers: Vec<Receiver<Answer>>,
     threads: Vec<JoinHandle<()>>,
+    /// What workers said that panicked.
+    last_words: Arc<Mutex<Vec<String>>>,
 }
 
 /// Packets between threads: a channel for each pair, so that one that is gone is noticed.
@@ -126,6 +129,7 @@ impl Workers {
         let mut carriers = Channels::between(peers).into_iter().enumerate();
         let Some((_, carrier)) = carriers.next() else { return Err("there is no worker".to_owned()) };
         let (mut orders, mut answers, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+        let last_words: Arc<Mutex<Vec<String>>> = Arc::default();
         for (me, mut carrier) in carriers {
             let (order, to_do) = channel();
             let (answer, done) = channel();
@@ -136,13 +140,19 @@ impl Workers {
             };
             let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
             // A panic ends the worker; its channels close, which the others notice.
-            let spawned = thread.spawn(move || drop(catch_unwind(AssertUnwindSafe(work))));
+            let said = Arc::clone(&last_words);
+            let spawned = thread.spawn(move || {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                    said.push(message(panic.as_ref()).to_owned());
+                }
+            });
             threads.push(spawned.map_err(|error| format!("worker {me}: {error}"))?);
             orders.push(order);
             answers.push(done);
         }
         let state = part(Arc::clone(plan), Arc::clone(symbols), 0);
-        Ok((state, Workers { carrier, orders, answers, threads }))
+        Ok((state, Workers { carrier, orders, answers, threads, last_words }))
     }
 
     fn tell(&self, order: impl Fn() -> Order) -> Result<(), Lost> {
@@ -231,14 +241,26 @@ impl Workers {
     }
 }
 
-impl Drop for Workers {
-    fn drop(&mut self) {
+impl Workers {
+    /// Ends all workers, and says what those said that panicked.
+    pub(crate) fn stop(mut self) -> Vec<String> {
+        self.end_all();
+        std::mem::take(&mut self.last_words.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn end_all(&mut self) {
         self.orders.clear();
         // Whoever waits for a packet of worker 0 learns that there will be none.
         self.carrier = Channels { me: 0, to: Vec::new(), from: vec![None] };
         for thread in self.threads.drain(..) {
             drop(thread.join());
         }
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.end_all();
     }
 }
 
