@@ -111,6 +111,14 @@ impl<K: Row, V: Row> Trace<K, V> {
 
     /// Makes what is staged part of what is.
     pub(crate) fn publish(&mut self) {
+        self.insert_staged();
+        if self.clock > CLOCK_LIMIT {
+            self.rewrite();
+        }
+    }
+
+    /// Puts what is staged into the spine, and lets everything before the clock be compacted.
+    fn insert_staged(&mut self) {
         for batch in self.staged.drain(..) {
             self.clock += 1;
             self.spine.insert(batch);
@@ -118,9 +126,6 @@ impl<K: Row, V: Row> Trace<K, V> {
         let upper = Antichain::from_elem(self.clock);
         self.spine.set_logical_compaction(upper.borrow());
         self.spine.set_physical_compaction(upper.borrow());
-        if self.clock > CLOCK_LIMIT {
-            self.rewrite();
-        }
     }
 
     /// Drops what is staged.
@@ -135,13 +140,7 @@ impl<K: Row, V: Row> Trace<K, V> {
         self.spine = new_spine();
         self.clock = 0;
         self.stage(updates);
-        for batch in self.staged.drain(..) {
-            self.clock += 1;
-            self.spine.insert(batch);
-        }
-        let upper = Antichain::from_elem(self.clock);
-        self.spine.set_logical_compaction(upper.borrow());
-        self.spine.set_physical_compaction(upper.borrow());
+        self.insert_staged();
     }
 
     /// The batches of a view that are not empty.
