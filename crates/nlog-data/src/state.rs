@@ -44,7 +44,8 @@ use std::io::{self, Write};
 
 use crate::{Columns, Role, Schema, Table, TableId, Type};
 
-pub use decode::read;
+pub use decode::{read, read_value};
+pub use encode::write_value;
 
 /// What every state begins with.
 const MAGIC: &[u8; 8] = b"weft-st\n";

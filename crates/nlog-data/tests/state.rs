@@ -59,12 +59,40 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
+/// What a list of one value begins with.
+fn bytes_of_one_list() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    state::write_value(&nlog_data::Value::list([false.into()]), &mut bytes);
+    bytes.pop();
+    bytes
+}
+
 fn any_sections() -> impl Strategy<Value = BTreeMap<String, Vec<u8>>> {
     prop::collection::btree_map("[a-z]{0,5}", prop::collection::vec(any::<u8>(), 0..40), 0..3)
 }
 
 proptest! {
     #![proptest_config(config(512))]
+
+    #[test]
+    fn a_value_alone_is_read_back_without_its_type(
+        row in prop::collection::vec(any_type(), 0..4).prop_flat_map(|types| row_of(&types)),
+        noise in prop::collection::vec(any::<u8>(), 0..40),
+    ) {
+        let mut bytes = Vec::new();
+        for value in &row {
+            state::write_value(value, &mut bytes);
+        }
+        let mut rest = bytes.as_slice();
+        for value in &row {
+            prop_assert_eq!(&state::read_value(&mut rest).expect("it was written"), value);
+        }
+        prop_assert!(rest.is_empty());
+        // Neither noise nor nesting without end does harm.
+        let _ = state::read_value(&mut noise.as_slice());
+        let nested = [vec![bytes_of_one_list(); 5000].concat(), bytes].concat();
+        prop_assert!(state::read_value(&mut nested.as_slice()).is_err());
+    }
 
     #[test]
     fn a_state_is_read_back((schema, rows) in any_contents(), sections in any_sections()) {

@@ -13,6 +13,7 @@ use nlog_plan::query::Plan;
 
 use crate::composed::Composed;
 use crate::fused;
+use crate::processes::{Meeting, MeetingError};
 
 /// How an engine is run. The results do not depend on it.
 #[derive(Debug, Clone)]
@@ -60,6 +61,9 @@ pub enum StartError {
     /// Threads or their dataflows.
     #[error("the engine's workers do not start: {0}")]
     Workers(String),
+    /// Other processes do not take part.
+    #[error(transparent)]
+    Processes(#[from] MeetingError),
 }
 
 /// A program as a running dataflow. It stays in the thread that made it.
@@ -91,6 +95,18 @@ impl Dataflow {
             }
         };
         Ok(Dataflow { engine })
+    }
+
+    /// Plans the program and shares its work with other processes, for which it waits: see
+    /// [`processes`](crate::processes). The engine is the fused one, with one worker in each process.
+    pub fn across(program: Arc<Program>, options: Options, meeting: Meeting) -> Result<Self, StartError> {
+        match options.engine {
+            Kind::Fused => {
+                let engine = fused::Engine::across(program, &options, meeting)?;
+                Ok(Dataflow { engine: Engine::Fused(Box::new(engine)) })
+            }
+            Kind::Composed => Err(StartError::Processes(MeetingError::Composed)),
+        }
     }
 
     /// The plan that is run.

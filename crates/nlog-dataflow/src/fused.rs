@@ -10,11 +10,12 @@
 //! sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations), `inputs`
 //! (what transactions may do), `output` (words to values), `profile`; then rules that change: `edit` (the transaction),
 //! `live` (what moves from one program to the next), `proposal` (how it is asked for and decided); then several workers:
-//! `placement` (where rows are), `together` (a transaction in rounds), `workers` (threads).
+//! `placement` (where rows are), `together` (a transaction in rounds), `workers` (what they say to each other), `threads`;
+//! processes are in [`processes`](crate::processes).
 
-mod delta;
+pub(crate) mod delta;
 mod edit;
-mod engine;
+pub(crate) mod engine;
 mod groups;
 mod index;
 mod inputs;
@@ -25,13 +26,14 @@ mod placement;
 mod profile;
 mod proposal;
 mod reading;
-mod relation;
+pub(crate) mod relation;
 mod rule;
-mod together;
+mod threads;
+pub(crate) mod together;
 mod trace;
 mod trouble;
 mod words;
-mod workers;
+pub(crate) mod workers;
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,6 +48,7 @@ use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
 use crate::panic::message;
+use crate::processes::{Meeting, MeetingError};
 use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
@@ -86,22 +89,36 @@ pub struct Engine {
 impl Engine {
     /// Plans the program.
     pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
-        let ids = program.schema.iter().map(|(id, _)| id);
-        let wanted: BTreeSet<TableId> =
-            ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
+        let wanted = wanted(&program, options);
+        let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
         let symbols = Arc::new(Symbols::new());
         let (state, workers) = match options.workers {
             0 => return Err(StartError::NoWorkers),
             1 => (State::new(plan, symbols, options.attribute), None),
             count => {
-                let started = Workers::start(&plan, &symbols, options.attribute, count);
+                let started = threads::start(&plan, &symbols, options.attribute, count);
                 let (state, workers) = started.map_err(StartError::Workers)?;
                 (state, Some(workers))
             }
         };
-        Ok(Engine {
-            inputs: Inputs::new(Arc::clone(&program.schema)),
+        Ok(Engine::with(state, workers, options))
+    }
+
+    /// Plans the program and shares its work with other processes, for which it waits: see
+    /// [`processes`](crate::processes).
+    pub fn across(program: Arc<Program>, options: &Options, meeting: Meeting) -> Result<Self, StartError> {
+        if options.workers != 1 {
+            return Err(StartError::Processes(MeetingError::Threads));
+        }
+        let wanted = wanted(&program, options);
+        let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
+        let (state, workers) = meeting.start(&plan, options)?;
+        Ok(Engine::with(state, Some(workers), options))
+    }
+
+    fn with(state: State, workers: Option<Workers>, options: &Options) -> Self {
+        Engine {
+            inputs: Inputs::new(Arc::clone(&state.plan.program.schema)),
             state,
             workers,
             attribute: options.attribute,
@@ -110,7 +127,7 @@ impl Engine {
             gone: false,
             transactions: 0,
             broken: None,
-        })
+        }
     }
 
     /// The plan that is run.
@@ -151,17 +168,18 @@ impl Engine {
     /// Ends a transaction everywhere: what it would do is done, or dropped.
     fn end(&mut self, accepted: bool) -> Result<(), Lost> {
         self.state.end(accepted);
-        self.workers.as_ref().map_or(Ok(()), |workers| workers.end(accepted))
+        self.workers.as_mut().map_or(Ok(()), |workers| workers.end(accepted))
     }
 
     /// Nothing works any more.
     fn lost(&mut self) -> CommitError {
-        let said = self.workers.take().map(Workers::stop).unwrap_or_default();
-        self.broken_by(&said.join("; "))
+        let why = self.workers.take().map(Workers::stop).unwrap_or_default();
+        self.broken_by(why)
     }
 
-    fn broken_by(&mut self, what: &str) -> CommitError {
-        let why = format!("a worker panicked: {what}");
+    fn broken_by(&mut self, why: String) -> CommitError {
+        // Whoever waits for this one shall not.
+        self.workers = None;
         self.broken = Some(why.clone());
         CommitError::Engine(why)
     }
@@ -177,7 +195,7 @@ impl Engine {
     /// What each worker has done since the engine was started.
     pub fn loads(&mut self) -> Result<Vec<Load>, CommitError> {
         let mut loads = vec![self.state.load()];
-        if let Some(workers) = &self.workers {
+        if let Some(workers) = &mut self.workers {
             let Ok(others) = workers.loads() else { return Err(self.lost()) };
             loads.extend(others);
         }
@@ -199,13 +217,18 @@ impl Engine {
             return Ok((Vec::new(), changes));
         }
         self.transactions += 1;
+        // Of what other processes derive nothing stays here.
+        self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
         // A function of a rule that panics must not take its caller with it.
         let derived = catch_unwind(AssertUnwindSafe(|| self.derive(&changes)));
         let derived = match derived {
             Ok(Ok(derived)) => derived,
             Ok(Err(Lost)) => return Err(self.lost()),
-            Err(panic) => return Err(self.broken_by(message(panic.as_ref()))),
+            Err(panic) => {
+                let why = format!("a worker panicked: {}", message(panic.as_ref()));
+                return Err(self.broken_by(why));
+            }
         };
         let result = derived.map_err(|refusal| self.refused(refusal));
         if self.end(result.is_ok()).is_err() {
@@ -284,7 +307,7 @@ impl Engine {
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
         self.state.mark(&mut marks);
-        if self.workers.as_ref().is_some_and(|workers| workers.mark(&mut marks).is_err()) {
+        if self.workers.as_mut().is_some_and(|workers| workers.mark(&mut marks).is_err()) {
             return Err(self.lost());
         }
         self.state.symbols.sweep(&marks);
@@ -363,7 +386,7 @@ impl Engine {
             return Ok(Delta::new(schema.table(table).columns.len()));
         }
         if let (Some(workers), Role::Internal | Role::Hidden | Role::Output) =
-            (&self.workers, schema.table(table).role)
+            (&mut self.workers, schema.table(table).role)
         {
             let mut rows = self.state.kept_rows(RelationId(table.0), View::Before);
             if workers.rows(RelationId(table.0), &mut rows).is_err() {
@@ -376,6 +399,12 @@ impl Engine {
         rows.make_set();
         Ok(rows)
     }
+}
+
+/// The tables whose changes are asked for.
+fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
+    let ids = program.schema.iter().map(|(id, _)| id);
+    ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
 impl Evaluator for Engine {

@@ -29,7 +29,7 @@
 //!
 //! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and functions
 //! on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed` (rules as standard
-//! operators), [`dataflow`] (what users see).
+//! operators), [`processes`] (engines whose work several processes share), [`dataflow`] (what users see).
 //!
 //! Left out on purpose: planning (crate `nlog-plan`), and what transactions look like as text (crate `nlog-data`).
 #![forbid(unsafe_code)]
@@ -40,6 +40,7 @@ pub mod dataflow;
 mod expression;
 pub mod fused;
 mod panic;
+pub mod processes;
 mod row;
 mod steps;
 mod symbol;

@@ -1,4 +1,5 @@
-//! Values as 32 bits: small integers as they are, everything else by its number in a table that all workers share.
+//! Values as 32 bits: small integers as they are, everything else by its number in a table that all workers of a process
+//! share.
 //!
 //! Equal values have one symbol, so that joins and `==` compare words. Integers are exact: one that does not fit into
 //! 31 bits is interned like a string. Symbols have no order of their own; whatever is ordered is looked up.
@@ -12,6 +13,7 @@ use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
 use hashbrown::{DefaultHashBuilder, HashTable};
+use nlog_data::state::write_value;
 use nlog_data::{Failure, Value};
 
 /// A value, a failure, or none.
@@ -35,6 +37,8 @@ const FAILURE: Symbol = 1 << 30;
 const SHARDS: u32 = 16;
 /// A shard's first entry, so that [`FALSE`] and [`TRUE`] stay free.
 const FIRST: u32 = 1;
+/// The word of the first place in a dictionary, so that [`FALSE`] and [`TRUE`] stay free.
+const FIRST_PLACE: Symbol = TRUE + 1;
 /// A shard's entries.
 const SHARD_LIMIT: u32 = FAILURE / SHARDS;
 
@@ -51,6 +55,48 @@ pub(crate) struct Symbols {
     values: [RwLock<Interned<Value>>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
     tuples: RwLock<Interned<Tuple>>,
+    /// If other processes have symbols of their own: by number, what is the same of a value everywhere; 0 until
+    /// somebody asks.
+    homes: Option<[RwLock<Vec<u32>>; SHARDS as usize]>,
+}
+
+/// What a word stands for beyond its process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// The same everywhere.
+    Same,
+    /// A value of this process's table.
+    Value,
+    /// A failure of it.
+    Failure,
+}
+
+/// What a word stands for beyond its process.
+#[inline]
+pub(crate) fn meaning(symbol: Symbol) -> Meaning {
+    match symbol {
+        NONE | NO_FAILURE | FALSE | TRUE => Meaning::Same,
+        symbol if symbol & INTEGER != 0 => Meaning::Same,
+        symbol if is_failure(symbol) => Meaning::Failure,
+        _ => Meaning::Value,
+    }
+}
+
+/// The word that says the place of a value, or of a failure, in a dictionary; the places of each begin with 0. What
+/// [`meaning`] says of it holds for what it says.
+pub(crate) fn place_word(meaning: Meaning, place: usize) -> Option<Symbol> {
+    let place = Symbol::try_from(place).ok().filter(|place| *place < FAILURE - FIRST_PLACE)?;
+    match meaning {
+        Meaning::Same => None,
+        Meaning::Value => Some(place + FIRST_PLACE),
+        Meaning::Failure => Some(FAILURE | place),
+    }
+}
+
+/// The place that such a word says.
+pub(crate) fn place_of(word: Symbol) -> usize {
+    let place = if is_failure(word) { word & !FAILURE } else { word - FIRST_PLACE };
+    place as usize
 }
 
 /// The columns of a wide row that have no words of their own.
@@ -134,7 +180,46 @@ impl Symbols {
             values: std::array::from_fn(|_| RwLock::default()),
             failures: RwLock::default(),
             tuples: RwLock::default(),
+            homes: None,
         }
+    }
+
+    /// Those of one of several processes, each of which has its own.
+    pub(crate) fn of_one_process() -> Self {
+        Symbols { homes: Some(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
+    }
+
+    /// What the home of a row is found by: of workers that share a table the symbol itself, of processes that do not
+    /// something that is the same for the value in all of them.
+    #[inline]
+    pub(crate) fn home(&self, symbol: Symbol) -> u32 {
+        match &self.homes {
+            None => symbol,
+            Some(homes) => match meaning(symbol) {
+                Meaning::Same => symbol,
+                Meaning::Value => self.home_of_value(homes, symbol),
+                Meaning::Failure => {
+                    let Failure { code, message } = self.failure(symbol);
+                    fold(digest(message.as_bytes())) ^ code as u32
+                }
+            },
+        }
+    }
+
+    fn home_of_value(&self, homes: &[RwLock<Vec<u32>>; SHARDS as usize], symbol: Symbol) -> u32 {
+        let (shard, number) = ((symbol % SHARDS) as usize, (symbol / SHARDS - FIRST) as usize);
+        if let Some(home) = read(&homes[shard]).get(number).copied().filter(|home| *home != 0) {
+            return home;
+        }
+        let mut bytes = Vec::new();
+        write_value(read(&self.values[shard]).thing(number as u32), &mut bytes);
+        let home = fold(digest(&bytes)).max(1);
+        let mut homes = homes[shard].write().unwrap_or_else(PoisonError::into_inner);
+        if homes.len() <= number {
+            homes.resize(number + 1, 0);
+        }
+        homes[number] = home;
+        home
     }
 
     /// The symbol of a value.
@@ -239,6 +324,10 @@ impl Symbols {
         let mut tuples = self.tuples.write().unwrap_or_else(PoisonError::into_inner);
         tuples.sweep(&marks.tuples, |tuple| self.hasher.hash_one(&*tuple.0));
         *self.failures.write().unwrap_or_else(PoisonError::into_inner) = Interned::default();
+        // Numbers are given anew.
+        for homes in self.homes.iter().flatten() {
+            homes.write().unwrap_or_else(PoisonError::into_inner).clear();
+        }
     }
 }
 
@@ -315,6 +404,17 @@ impl Reader<'_> {
             None => self.values[(symbol % SHARDS) as usize].thing(symbol / SHARDS - FIRST).clone(),
         }
     }
+}
+
+/// A hash of bytes that is the same on every machine: 64-bit FNV-1a (Fowler, Noll, Vo; RFC 9923).
+pub(crate) fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn fold(digest: u64) -> u32 {
+    (digest >> 32) as u32 ^ digest as u32
 }
 
 /// The symbol of an integer that fits into it.
@@ -407,6 +507,33 @@ mod tests {
             assert_eq!(symbols.intern(&text(number)), *symbol);
         }
         assert_eq!(symbols.tuple(&kept[..3]), tuple);
+    }
+
+    #[test]
+    fn processes_agree_on_homes_whatever_their_symbols() {
+        let (one, other) = (Symbols::of_one_process(), Symbols::of_one_process());
+        let text = |number: u32| Value::String(format!("name {number}").into());
+        let values: Vec<Value> = (0..500).map(text).chain([Value::Int(i64::MAX), Value::Int(-3)]).collect();
+        let homes = |symbols: &Symbols, values: &mut dyn Iterator<Item = &Value>| -> Vec<u32> {
+            values.map(|value| symbols.home(symbols.intern(value))).collect()
+        };
+        let wanted = homes(&one, &mut values.iter());
+        let mut reversed = homes(&other, &mut values.iter().rev());
+        reversed.reverse();
+        assert_eq!(wanted, reversed);
+        // The second time they are remembered; after a sweep numbers stand for others.
+        assert_eq!(wanted, homes(&one, &mut values.iter()));
+        one.sweep(&Marks::default());
+        let mut reversed = homes(&one, &mut values.iter().rev());
+        reversed.reverse();
+        assert_eq!(wanted, reversed);
+        let failure = |symbols: &Symbols| symbols.home(symbols.fail(Failure::range("x")));
+        other.fail(Failure::overflow("y"));
+        assert_eq!(failure(&one), failure(&other));
+        let mut different = wanted;
+        different.sort_unstable();
+        different.dedup();
+        assert!(different.len() > 495, "they differ: {}", different.len());
     }
 
     #[test]

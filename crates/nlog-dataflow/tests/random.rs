@@ -1,5 +1,5 @@
 //! Random programs and histories: every engine says what the reference says, after every transaction, with any number
-//! of workers and whatever it is planned by, errors included.
+//! of workers, in processes of their own too, and whatever it is planned by, errors included.
 //!
 //! `NLOG_CASES=10000` runs so many cases (`cargo xtask soak` does), `NLOG_SEED=7` the one of that seed. A case that
 //! fails is cut down first.
@@ -15,6 +15,7 @@ use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::query::{Output, Pipeline, Plan, Step};
 use nlog_plan::{Keep, Settings, Statistics};
 use support::generate::{Case, FEATURES};
+use support::process::serve_if_told_to;
 use support::way::{Life, Way, start};
 use support::{ENGINES, Random, Runs, seeds, statistics};
 
@@ -121,8 +122,17 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Re
         let (planned, planning) = plannings[(seed as usize + at) % plannings.len()].clone();
         ways.push(Way { planned, planning, ..Way::new(engine, workers) });
     }
-    for (planned, planning) in plannings {
+    for (planned, planning) in plannings.clone() {
         ways.push(Way { planned, planning, columns: random.chance(50), ..Way::new(Kind::Fused, 1) });
+    }
+    // Processes cost most.
+    if seed.is_multiple_of(4) {
+        let (planned, planning) = plannings[(seed / 4) as usize % plannings.len()].clone();
+        let count = if seed.is_multiple_of(16) { 3 } else { 2 };
+        let life = if seed.is_multiple_of(20) { Life::Reloaded } else { Life::Fresh };
+        let (processes, columns) = (Some((count, case.text())), seed.is_multiple_of(24));
+        ways.push(Way { processes, planned, planning, life, columns, ..Way::new(Kind::Fused, 1) });
+        tally.count("processes");
     }
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
     let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
@@ -206,12 +216,18 @@ fn dataflow_and_reference_agree() {
     println!("{accepted} transactions accepted ({changed} changed what is reported), {refused} refused");
     if cases >= 100 {
         assert!(compiled * 10 >= cases * 8, "the generator writes programs that mostly compile");
-        for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES) {
+        for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES).chain(&["processes"]) {
             assert!(features.contains_key(part), "{part} are tried: {features:?}");
         }
         assert!(tally.changed * 10 > tally.refused, "histories are not mostly errors: {tally:?}");
         assert!(tally.refused * 20 > tally.accepted, "errors are tried as well: {tally:?}");
     }
+}
+
+/// What the test above starts as another process.
+#[test]
+fn serves_if_it_is_told_to() {
+    serve_if_told_to();
 }
 
 /// All rows of all derived tables that people know.

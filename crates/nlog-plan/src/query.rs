@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{Function, RuleId, TableId};
+use serde::{Deserialize, Serialize};
 
 use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
 
@@ -34,7 +35,7 @@ pub struct Plan {
 }
 
 /// The number of a relation in its plan: that of its table, or of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RelationId(pub u32);
 
 /// The number of an index in its plan.

@@ -13,6 +13,8 @@ use crate::{Columns, Role, Schema, Table, TableId, Type, Value};
 
 /// How many bytes the checksum has.
 const SUM: usize = 4;
+/// How deep values may stand in each other whose type nobody says.
+const MAX_DEPTH: u8 = 100;
 
 /// Reads a state of a program with these tables.
 pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
@@ -46,6 +48,17 @@ pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
         state.sections.insert(name, bytes.take(length)?.to_vec());
     }
     if bytes.0.is_empty() { Ok(state) } else { Err(damaged("it goes on after its end")) }
+}
+
+/// Reads a value that [`write_value`](super::write_value) wrote, and leaves what follows it.
+///
+/// # Errors
+/// [`StateError::Damaged`] if the bytes are no value.
+pub fn read_value(bytes: &mut &[u8]) -> Result<Value, StateError> {
+    let mut rest = Bytes(bytes);
+    let value = rest.any_value(MAX_DEPTH)?;
+    *bytes = rest.0;
+    Ok(value)
 }
 
 fn damaged(what: &'static str) -> StateError {
@@ -205,6 +218,33 @@ impl<'a> Bytes<'a> {
             }
             _ => return Err(damaged("a value is not of its column's type")),
         })
+    }
+
+    /// A value whose type nobody says. So deep are types of no program.
+    fn any_value(&mut self, depth: u8) -> Result<Value, StateError> {
+        let kind = *Kind::ALL.get(usize::from(self.byte()?)).ok_or(damaged("a value is of no kind"))?;
+        let ty = match kind {
+            Kind::None => return Ok(Value::None),
+            Kind::Set | Kind::List | Kind::Record => {
+                let depth = depth.checked_sub(1).ok_or(damaged("a value is too deep"))?;
+                let values =
+                    (0..self.count()?).map(|_| self.any_value(depth)).collect::<Result<Vec<_>, _>>()?;
+                return Ok(match kind {
+                    Kind::Set => Value::set(values),
+                    Kind::List => Value::list(values),
+                    _ => Value::record(values),
+                });
+            }
+            Kind::False | Kind::True => Type::Bool,
+            Kind::Int => Type::Int,
+            Kind::String => Type::String,
+            Kind::Mac => Type::Mac,
+            Kind::Ipv4 | Kind::Ipv6 => Type::Ip,
+            Kind::Net4 | Kind::Net6 => Type::Net,
+            Kind::Match => Type::Match,
+            Kind::Actions => Type::Actions,
+        };
+        self.value_of(kind, &ty)
     }
 
     fn values(&mut self, ty: &Type) -> Result<Vec<Value>, StateError> {

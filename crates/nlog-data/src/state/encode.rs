@@ -5,6 +5,15 @@ use std::net::IpAddr;
 use super::Kind;
 use crate::{Columns, Value};
 
+/// Whether whoever reads a value knows its type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// It does, as in a state.
+    Typed,
+    /// It does not, so that a record says how many fields it has.
+    Alone,
+}
+
 /// A variable-length number.
 pub(super) fn number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -34,7 +43,7 @@ pub(super) fn columns(out: &mut Vec<u8>, rows: &Columns) {
     for (column, dictionary) in rows.dictionaries().iter().enumerate() {
         number(out, dictionary.len() as u64);
         for item in dictionary {
-            value(out, item);
+            value(out, item, Form::Typed);
         }
         let bytes = cell_bytes(dictionary.len());
         out.push(bytes as u8);
@@ -45,7 +54,13 @@ pub(super) fn columns(out: &mut Vec<u8>, rows: &Columns) {
     }
 }
 
-fn value(out: &mut Vec<u8>, value: &Value) {
+/// A value as in a state, but with the number of a record's fields before them, so that
+/// [`read_value`](super::read_value) needs no type. Equal values have equal bytes, on every machine.
+pub fn write_value(value: &Value, out: &mut Vec<u8>) {
+    self::value(out, value, Form::Alone);
+}
+
+fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
     let kind = match value {
         Value::None => Kind::None,
         Value::Bool(false) => Kind::False,
@@ -79,15 +94,20 @@ fn value(out: &mut Vec<u8>, value: &Value) {
         Value::Actions(value) => text(out, value.text()),
         Value::Set(values) | Value::List(values) => {
             number(out, values.len() as u64);
-            fields(out, values);
+            fields(out, values, form);
         }
-        Value::Record(values) => fields(out, values),
+        Value::Record(values) => {
+            if form == Form::Alone {
+                number(out, values.len() as u64);
+            }
+            fields(out, values, form);
+        }
     }
 }
 
-fn fields(out: &mut Vec<u8>, values: &[Value]) {
+fn fields(out: &mut Vec<u8>, values: &[Value], form: Form) {
     for item in values {
-        value(out, item);
+        value(out, item, form);
     }
 }
 

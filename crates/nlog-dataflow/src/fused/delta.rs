@@ -1,5 +1,7 @@
 //! Rows that come and go, one after the other in one vector of words.
 
+use serde::{Deserialize, Serialize};
+
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::Symbol;
 
@@ -11,7 +13,7 @@ pub(crate) type Diff = i64;
 pub(crate) struct TooMany;
 
 /// Changes of rows of one width.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Delta {
     width: usize,
     words: Vec<Symbol>,
@@ -69,6 +71,12 @@ impl Delta {
     #[inline]
     pub(crate) fn words_mut(&mut self) -> &mut Vec<Symbol> {
         &mut self.words
+    }
+
+    /// Every symbol in rows whose last `raw` words are none.
+    pub(crate) fn symbols_mut(&mut self, raw: usize) -> impl Iterator<Item = &mut Symbol> {
+        let symbols = self.width.saturating_sub(raw);
+        self.words.chunks_mut(self.width.max(1)).flat_map(move |row| &mut row[..symbols])
     }
 
     /// Ends the row that was begun here: it changes by so much, or is dropped.

@@ -5,6 +5,7 @@
 //! depend on how much it derives.
 
 use nlog_plan::query::{End, IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
+use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff};
 use super::index::{AnyTrace, Fit, Index};
@@ -50,11 +51,18 @@ pub(crate) struct Pipeline {
 }
 
 /// Bindings on their way from one worker's probe to the same probe of another's: key, what is kept, one after the other.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Parcel {
     words: Vec<Symbol>,
     diffs: Vec<Diff>,
     failures: Vec<Symbol>,
+}
+
+impl Parcel {
+    /// Every symbol in it.
+    pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
+        self.words.iter_mut().chain(&mut self.failures)
+    }
 }
 
 /// A probe and what follows it.
@@ -365,7 +373,8 @@ impl Flow<'_> {
             self.end.take(binding, diff, self.may_fail, self.end_move, context);
             return;
         };
-        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slots[*slot]), context.peers);
+        let (peers, symbols) = (context.peers, context.symbols);
+        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slots[*slot]), peers, symbols);
         let to = match &next.movement {
             Move::Stay => context.me,
             Move::Own(slots) | Move::Send(slots) => owner(slots),
@@ -499,7 +508,8 @@ impl Ending {
         let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, Ending::Failure);
         if let (true, Move::Own(columns)) = (is_row, end_move) {
             let row = &context.out.words_mut()[begun..];
-            is_row = owner(columns.iter().map(|column| row[*column]), context.peers) == context.me;
+            let home = owner(columns.iter().map(|column| row[*column]), context.peers, symbols);
+            is_row = home == context.me;
         }
         context.out.end(begun, is_row.then_some(diff));
         if has_values && failure != NO_FAILURE {

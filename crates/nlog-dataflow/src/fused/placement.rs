@@ -15,7 +15,7 @@ use nlog_plan::query::{
 use nlog_plan::{GroupColumn, Keep, Scalar};
 
 use crate::row::mix;
-use crate::symbol::Symbol;
+use crate::symbol::{Symbol, Symbols};
 
 /// Where a relation's or an index's rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,9 +235,10 @@ impl Whereabouts {
     }
 }
 
-/// The worker, of so many, that words say.
+/// The worker, of so many, that words say. All workers say the same of the same values, wherever they are.
 #[inline]
-pub(crate) fn owner(words: impl Iterator<Item = Symbol>, peers: usize) -> usize {
+pub(crate) fn owner(words: impl Iterator<Item = Symbol>, peers: usize, symbols: &Symbols) -> usize {
+    let words = words.map(|word| symbols.home(word));
     let hash = words.fold(0, |hash: u64, word| mix(&[word, hash as u32, (hash >> 32) as u32]));
     // The high half times the number of peers: no division, and all bits count.
     (((hash >> 32) * peers as u64) >> 32) as usize

@@ -5,6 +5,7 @@ use nlog_plan::NARROW;
 use nlog_plan::query::{Plan, RelationId};
 
 use nlog_data::RuleId;
+use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::count;
@@ -64,20 +65,25 @@ pub(crate) struct Relation {
 }
 
 /// Changes of attributed rows; the rule is the last column.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Attributed {
     pub(crate) inserted: Delta,
     pub(crate) reattributed: Delta,
 }
 
 /// Rows that share a key, of which there should be one.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Conflict {
     pub(crate) relation: RelationId,
     pub(crate) rows: Vec<Vec<Symbol>>,
 }
 
 impl Attributed {
+    /// Every symbol in it.
+    pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
+        self.inserted.symbols_mut(1).chain(self.reattributed.symbols_mut(1))
+    }
+
     pub(crate) fn new(columns: usize) -> Self {
         Attributed { inserted: Delta::new(columns + 1), reattributed: Delta::new(columns + 1) }
     }

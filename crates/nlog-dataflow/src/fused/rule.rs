@@ -2,6 +2,7 @@
 
 use nlog_data::RuleId;
 use nlog_plan::query::{Joins, RelationId, RulePlan};
+use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::groups::Groups;
@@ -48,7 +49,7 @@ pub(crate) struct Part {
 }
 
 /// A pipeline of a rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct PipelineAt {
     pub(crate) rule: usize,
     pub(crate) part: usize,

@@ -12,20 +12,22 @@ use std::collections::BTreeSet;
 use super::delta::Delta;
 use super::engine::{Derivation, State};
 use super::pipeline::{Context, Parcel};
-use super::placement::{Move, Place, owner};
+use super::placement::{Move, Place, Placement, owner};
 use super::rule::PipelineAt;
 use super::trouble::Refusal;
+use crate::symbol::{Symbol, Symbols};
 use nlog_plan::query::RelationId;
+use serde::{Deserialize, Serialize};
 
 /// What one worker sends another in a round.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Packet {
     /// Relations that have changed at the sender.
     changed: Vec<usize>,
     blocks: Vec<Block>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 enum Block {
     /// Bindings that go on at a probe.
     Bindings { at: PipelineAt, probe: usize, parcel: Parcel },
@@ -33,6 +35,20 @@ enum Block {
     Ends { rule: usize, rows: Delta },
     /// Rows for an index.
     Index { index: usize, rows: Delta },
+}
+
+impl Packet {
+    /// Gives every symbol in it another one.
+    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
+        for block in &mut self.blocks {
+            match block {
+                Block::Bindings { parcel, .. } => parcel.symbols_mut().for_each(&mut *each),
+                Block::Ends { rows, .. } | Block::Index { rows, .. } => {
+                    rows.symbols_mut(0).for_each(&mut *each);
+                }
+            }
+        }
+    }
 }
 
 /// Another worker is no more.
@@ -145,7 +161,7 @@ impl State {
         let mut out = self.packets();
         for (rule, own) in derivations.iter_mut().flat_map(|derivation| &mut derivation.rules) {
             if let Some((_, columns)) = sent.iter().find(|(of, _)| of == rule) {
-                for (peer, rows) in split(own, columns, self.placement.me, self.placement.peers) {
+                for (peer, rows) in split(own, columns, &self.placement, &self.symbols) {
                     out[peer].blocks.push(Block::Ends { rule: *rule, rows });
                 }
             }
@@ -185,7 +201,7 @@ impl State {
                 let Place::At(parts) = &self.placement.indexes[index] else { continue };
                 let columns: Vec<usize> =
                     parts.iter().map(|part| self.plan.indexes[index].key[*part]).collect();
-                for (peer, rows) in split(&mut rows, &columns, self.placement.me, self.placement.peers) {
+                for (peer, rows) in split(&mut rows, &columns, &self.placement, &self.symbols) {
                     out[peer].blocks.push(Block::Index { index, rows });
                 }
                 received.push((index, rows));
@@ -232,10 +248,16 @@ impl State {
 }
 
 /// Takes out of rows what belongs to other workers.
-fn split(rows: &mut Delta, columns: &[usize], me: usize, peers: usize) -> Vec<(usize, Delta)> {
+fn split(
+    rows: &mut Delta,
+    columns: &[usize],
+    placement: &Placement,
+    symbols: &Symbols,
+) -> Vec<(usize, Delta)> {
+    let (me, peers) = (placement.me, placement.peers);
     let mut parts: Vec<Delta> = (0..peers).map(|_| Delta::new(rows.width())).collect();
     for (row, diff) in rows.rows() {
-        parts[owner(columns.iter().map(|column| row[*column]), peers)].push(row, diff);
+        parts[owner(columns.iter().map(|column| row[*column]), peers, symbols)].push(row, diff);
     }
     *rows = std::mem::take(&mut parts[me]);
     parts.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()).collect()

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use nlog_data::{DerivedCause, DerivedError, Row as ValueRow, RuleId};
 use nlog_plan::query::{Plan, RelationId};
+use serde::{Deserialize, Serialize};
 
 use super::delta::Diff;
 use super::relation::Conflict;
 use crate::symbol::{Symbol, Symbols};
 
 /// What is wrong with what a transaction derives.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Troubles {
     /// By rule and failure how many more bindings fail so.
     failures: BTreeMap<(u32, Symbol), Diff>,
@@ -31,6 +32,18 @@ impl Troubles {
         for (failure, diff) in failures {
             *self.failures.entry((rule.0, failure)).or_default() += diff;
         }
+    }
+
+    /// Gives every symbol in it another one.
+    pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
+        let failures = std::mem::take(&mut self.failures).into_iter();
+        self.failures = failures
+            .map(|((rule, mut failure), diff)| {
+                each(&mut failure);
+                ((rule, failure), diff)
+            })
+            .collect();
+        self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(each);
     }
 
     /// What another worker met.

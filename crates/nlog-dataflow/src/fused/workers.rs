@@ -1,35 +1,33 @@
-//! Threads that share an engine's work.
+//! What worker 0 and the others say to each other, be they threads or processes.
 //!
-//! The caller's thread is worker 0. The others have their parts of the state and wait for orders; between transactions
-//! they use no processor time. A worker that panics closes its channels: whoever waits for it gets an error.
+//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders; between transactions
+//! they use no processor time.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use nlog_plan::query::{Plan, RelationId};
+use serde::{Deserialize, Serialize};
 
 use super::delta::Delta;
 use super::engine::State;
 use super::placement::Placement;
 use super::relation::Attributed;
-use super::together::{Carrier, Lost, Packet};
+use super::together::{Carrier, Lost};
 use super::trace::View;
 use super::trouble::{Refusal, Troubles};
-use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 
 /// What a worker is told.
-enum Order {
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Order {
     /// Run changes of inputs through the rules; whether facts become true.
     Run(Arc<Vec<(RelationId, Delta)>>, bool),
     /// What was run is accepted, or dropped.
     End(bool),
     /// The rows of a relation that live there.
     Rows(RelationId),
-    /// Mark symbols.
+    /// Mark the symbols that it holds, in a table that all share.
     Mark,
     /// What the worker has done.
     Work,
@@ -39,15 +37,27 @@ enum Order {
 pub(crate) type Changed = Vec<(RelationId, Delta, Option<Attributed>)>;
 
 /// What a worker answers.
-enum Answer {
-    Ran(Box<(Changed, Troubles, Option<Refusal>)>),
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Answer {
+    Ran(Box<Ran>),
     Rows(Delta),
-    Marks(Box<Marks>),
     Work(Load),
+    // Last, since serde counts it where it writes and not where it reads.
+    #[serde(skip)]
+    Marks(Box<Marks>),
+}
+
+/// What came of changes at a worker.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Ran {
+    pub(crate) changed: Changed,
+    pub(crate) troubles: Troubles,
+    /// A relation whose rows are derived too often.
+    pub(crate) too_many: Option<RelationId>,
 }
 
 /// What a worker has done since the engine started.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
     /// Changed rows that pipelines began with.
     pub rows: u64,
@@ -60,103 +70,40 @@ pub struct Load {
 }
 
 /// The other workers, as worker 0 sees them.
+pub(crate) trait Others: Carrier {
+    /// Gives an order to each.
+    fn tell(&mut self, order: &Order) -> Result<(), Lost>;
+
+    /// Waits for one answer from each, in their order.
+    fn answers(&mut self) -> Result<Vec<Answer>, Lost>;
+
+    /// Whether they have symbols of their own, and see to them by themselves.
+    fn have_own_symbols(&self) -> bool;
+
+    /// Ends them all, and says why they are no more, if one was lost.
+    fn stop(&mut self) -> String;
+}
+
+/// Worker 0, as another one sees it.
+pub(crate) trait Superior: Carrier {
+    /// Waits for an order; none if there will be no more.
+    fn order(&mut self) -> Result<Option<Order>, Lost>;
+
+    fn answer(&mut self, answer: Answer) -> Result<(), Lost>;
+}
+
+/// The other workers, and what they are asked for.
 pub(crate) struct Workers {
-    carrier: Channels,
-    orders: Vec<Sender<Order>>,
-    answers: Vec<Receiver<Answer>>,
-    threads: Vec<JoinHandle<()>>,
-    /// What workers said that panicked.
-    last_words: Arc<Mutex<Vec<String>>>,
-}
-
-/// Packets between threads: a channel for each pair, so that one that is gone is noticed.
-struct Channels {
-    me: usize,
-    to: Vec<Option<Sender<Packet>>>,
-    from: Vec<Option<Receiver<Packet>>>,
-}
-
-impl Carrier for Channels {
-    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
-        for (packet, to) in out.into_iter().zip(&self.to) {
-            if let Some(to) = to {
-                to.send(packet).map_err(|_| Lost)?;
-            }
-        }
-        let receive = |from: &Option<Receiver<Packet>>| match from {
-            None => Ok(Packet::default()),
-            Some(from) => from.recv().map_err(|_| Lost),
-        };
-        debug_assert!(self.from[self.me].is_none());
-        self.from.iter().map(receive).collect()
-    }
-}
-
-impl Channels {
-    fn between(peers: usize) -> Vec<Channels> {
-        let mut all: Vec<Channels> = (0..peers)
-            .map(|me| Channels {
-                me,
-                to: (0..peers).map(|_| None).collect(),
-                from: (0..peers).map(|_| None).collect(),
-            })
-            .collect();
-        for from in 0..peers {
-            for to in (0..peers).filter(|to| *to != from) {
-                let (sender, receiver) = channel();
-                all[from].to[to] = Some(sender);
-                all[to].from[from] = Some(receiver);
-            }
-        }
-        all
-    }
+    others: Box<dyn Others>,
 }
 
 impl Workers {
-    /// Starts all but worker 0, whose state is given back.
-    pub(crate) fn start(
-        plan: &Arc<Plan>,
-        symbols: &Arc<Symbols>,
-        attribute: bool,
-        peers: usize,
-    ) -> Result<(State, Workers), String> {
-        let part = move |plan: Arc<Plan>, symbols: Arc<Symbols>, me: usize| {
-            let placement = Placement::new(&plan, me, peers);
-            let mut state = State::placed(plan, symbols, attribute, placement);
-            state.keep_wanted();
-            state
-        };
-        let mut carriers = Channels::between(peers).into_iter().enumerate();
-        let Some((_, carrier)) = carriers.next() else { return Err("there is no worker".to_owned()) };
-        let (mut orders, mut answers, mut threads) = (Vec::new(), Vec::new(), Vec::new());
-        let last_words: Arc<Mutex<Vec<String>>> = Arc::default();
-        for (me, mut carrier) in carriers {
-            let (order, to_do) = channel();
-            let (answer, done) = channel();
-            let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
-            let work = move || {
-                let mut state = part(plan, symbols, me);
-                serve(&mut state, &mut carrier, &to_do, &answer);
-            };
-            let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
-            // A panic ends the worker; its channels close, which the others notice.
-            let said = Arc::clone(&last_words);
-            let spawned = thread.spawn(move || {
-                if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
-                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.push(message(panic.as_ref()).to_owned());
-                }
-            });
-            threads.push(spawned.map_err(|error| format!("worker {me}: {error}"))?);
-            orders.push(order);
-            answers.push(done);
-        }
-        let state = part(Arc::clone(plan), Arc::clone(symbols), 0);
-        Ok((state, Workers { carrier, orders, answers, threads, last_words }))
+    pub(crate) fn new(others: Box<dyn Others>) -> Self {
+        Workers { others }
     }
 
-    fn tell(&self, order: impl Fn() -> Order) -> Result<(), Lost> {
-        self.orders.iter().try_for_each(|worker| worker.send(order()).map_err(|_| Lost))
+    pub(crate) fn have_own_symbols(&self) -> bool {
+        self.others.have_own_symbols()
     }
 
     /// Runs changes everywhere: how relations have changed, and what was met.
@@ -167,16 +114,15 @@ impl Workers {
         facts: bool,
     ) -> Result<Result<Changed, Refusal>, Lost> {
         let changes = Arc::new(changes);
-        self.tell(|| Order::Run(Arc::clone(&changes), facts))?;
-        let mut refusal = run(state, &mut self.carrier, &changes, facts)?;
+        self.others.tell(&Order::Run(Arc::clone(&changes), facts))?;
+        let mut refusal = run(state, self.others.as_mut(), &changes, facts)?;
         let mut changed: BTreeMap<RelationId, (Delta, Option<Attributed>)> = BTreeMap::new();
         let mut own = state.take_changed();
-        for answer in &self.answers {
-            let Ok(Answer::Ran(ran)) = answer.recv() else { return Err(Lost) };
-            let (theirs, troubles, refused) = *ran;
-            own.extend(theirs);
-            state.troubles.append(troubles);
-            refusal = refusal.or(refused);
+        for answer in self.others.answers()? {
+            let Answer::Ran(ran) = answer else { return Err(Lost) };
+            own.extend(ran.changed);
+            state.troubles.append(ran.troubles);
+            refusal = refusal.or(ran.too_many.map(Refusal::TooMany));
         }
         if let Some(refusal) = refusal {
             return Ok(Err(refusal));
@@ -206,62 +152,58 @@ impl Workers {
     }
 
     /// Ends a transaction at the others.
-    pub(crate) fn end(&self, accepted: bool) -> Result<(), Lost> {
-        self.tell(|| Order::End(accepted))
+    pub(crate) fn end(&mut self, accepted: bool) -> Result<(), Lost> {
+        self.others.tell(&Order::End(accepted))
     }
 
     /// The rows of a relation that live at the others.
-    pub(crate) fn rows(&self, id: RelationId, into: &mut Delta) -> Result<(), Lost> {
-        self.tell(|| Order::Rows(id))?;
-        for answer in &self.answers {
-            let Ok(Answer::Rows(mut rows)) = answer.recv() else { return Err(Lost) };
+    pub(crate) fn rows(&mut self, id: RelationId, into: &mut Delta) -> Result<(), Lost> {
+        self.others.tell(&Order::Rows(id))?;
+        for answer in self.others.answers()? {
+            let Answer::Rows(mut rows) = answer else { return Err(Lost) };
             into.append(&mut rows);
         }
         Ok(())
     }
 
-    /// Marks the symbols that the others hold.
-    pub(crate) fn mark(&self, marks: &mut Marks) -> Result<(), Lost> {
-        self.tell(|| Order::Mark)?;
-        for answer in &self.answers {
-            let Ok(Answer::Marks(theirs)) = answer.recv() else { return Err(Lost) };
+    /// Marks the symbols that the others hold, if they share the table.
+    pub(crate) fn mark(&mut self, marks: &mut Marks) -> Result<(), Lost> {
+        if self.have_own_symbols() {
+            return Ok(());
+        }
+        self.others.tell(&Order::Mark)?;
+        for answer in self.others.answers()? {
+            let Answer::Marks(theirs) = answer else { return Err(Lost) };
             marks.append(&theirs);
         }
         Ok(())
     }
 
     /// What each of the others has done.
-    pub(crate) fn loads(&self) -> Result<Vec<Load>, Lost> {
-        self.tell(|| Order::Work)?;
-        let load = |answer: &Receiver<Answer>| match answer.recv() {
-            Ok(Answer::Work(load)) => Ok(load),
-            _ => Err(Lost),
-        };
-        self.answers.iter().map(load).collect()
+    pub(crate) fn loads(&mut self) -> Result<Vec<Load>, Lost> {
+        self.others.tell(&Order::Work)?;
+        let load = |answer: Answer| if let Answer::Work(load) = answer { Ok(load) } else { Err(Lost) };
+        self.others.answers()?.into_iter().map(load).collect()
+    }
+
+    /// Ends all workers, and says what has become of those that were lost.
+    pub(crate) fn stop(mut self) -> String {
+        self.others.stop()
     }
 }
 
-impl Workers {
-    /// Ends all workers, and says what those said that panicked.
-    pub(crate) fn stop(mut self) -> Vec<String> {
-        self.end_all();
-        std::mem::take(&mut self.last_words.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn end_all(&mut self) {
-        self.orders.clear();
-        // Whoever waits for a packet of worker 0 learns that there will be none.
-        self.carrier = Channels { me: 0, to: Vec::new(), from: vec![None] };
-        for thread in self.threads.drain(..) {
-            drop(thread.join());
-        }
-    }
-}
-
-impl Drop for Workers {
-    fn drop(&mut self) {
-        self.end_all();
-    }
+/// A worker's part of the state, before anything happened.
+pub(crate) fn part(
+    plan: &Arc<Plan>,
+    symbols: &Arc<Symbols>,
+    attribute: bool,
+    me: usize,
+    peers: usize,
+) -> State {
+    let placement = Placement::new(plan, me, peers);
+    let mut state = State::placed(Arc::clone(plan), Arc::clone(symbols), attribute, placement);
+    state.keep_wanted();
+    state
 }
 
 fn run(
@@ -283,17 +225,27 @@ fn run(
     Ok(refusal.or(met))
 }
 
-/// Does what worker 0 says until it says no more.
-fn serve(state: &mut State, carrier: &mut dyn Carrier, orders: &Receiver<Order>, answers: &Sender<Answer>) {
-    while let Ok(order) = orders.recv() {
+/// Does what worker 0 says until it says no more; `between` is called after each transaction.
+pub(crate) fn serve(
+    state: &mut State,
+    superior: &mut impl Superior,
+    mut between: impl FnMut(&mut State),
+) -> Result<(), Lost> {
+    while let Some(order) = superior.order()? {
         let answer = match order {
             Order::Run(changes, facts) => {
-                let Ok(refusal) = run(state, carrier, &changes, facts) else { return };
+                let refusal = run(state, superior, &changes, facts)?;
                 let troubles = std::mem::take(&mut state.troubles);
-                Answer::Ran(Box::new((state.take_changed(), troubles, refusal)))
+                // Worker 0 finds the errors of rules among the troubles of all.
+                let too_many = refusal.and_then(|refusal| match refusal {
+                    Refusal::TooMany(relation) => Some(relation),
+                    Refusal::Derived(_) => None,
+                });
+                Answer::Ran(Box::new(Ran { changed: state.take_changed(), troubles, too_many }))
             }
             Order::End(accepted) => {
                 state.end(accepted);
+                between(state);
                 continue;
             }
             Order::Rows(id) => Answer::Rows(state.kept_rows(id, View::Before)),
@@ -304,8 +256,7 @@ fn serve(state: &mut State, carrier: &mut dyn Carrier, orders: &Receiver<Order>,
             }
             Order::Work => Answer::Work(state.load()),
         };
-        if answers.send(answer).is_err() {
-            return;
-        }
+        superior.answer(answer)?;
     }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod generate;
+pub(crate) mod process;
 pub(crate) mod statistics;
 pub(crate) mod way;
 

@@ -8,14 +8,20 @@ use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Evaluator, Role, Row, Schema,
     TableId, Transaction, TransactionError, state,
 };
+use nlog_dataflow::processes::Meeting;
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
+
+use super::process::{Process, SECRET};
 
 /// A way to run a program. Results never depend on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Way {
     pub(crate) engine: Kind,
     pub(crate) workers: usize,
+    /// How many processes share the work, if it is not one alone, and the program's text, which they are given. The test
+    /// file has to have a test that serves; see [`Process::start`].
+    pub(crate) processes: Option<(usize, String)>,
     /// What is special about the plan, in a word, and what brings it about.
     pub(crate) planned: &'static str,
     pub(crate) planning: Settings,
@@ -41,6 +47,7 @@ impl Way {
         Way {
             engine,
             workers,
+            processes: None,
             planned: "",
             planning: Settings::default(),
             life: Life::Fresh,
@@ -51,10 +58,11 @@ impl Way {
 
     /// What it is called where ways differ.
     pub(crate) fn name(&self) -> String {
-        let Way { engine, workers, planned, life, columns, program, .. } = self;
+        let Way { engine, workers, processes, planned, life, columns, program, .. } = self;
+        let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
         let columns = if *columns { ", by columns" } else { "" };
         let written = if program.is_some() { ", in another order" } else { "" };
-        format!("{engine:?}, {workers} workers, {planned} {life:?}{columns}{written}")
+        format!("{engine:?}, {workers} workers,{shared} {planned} {life:?}{columns}{written}")
     }
 
     /// An engine that runs so.
@@ -66,11 +74,25 @@ impl Way {
             planning: self.planning.clone(),
             ..options
         };
+        let processes = self.processes.clone();
+        let start = move || begin(&program, &options, processes.as_ref());
         let engine: Box<dyn Evaluator> = match self.life {
-            Life::Fresh => Box::new(start(program, options)),
-            Life::Reloaded => Box::new(Reloaded::new(program, options)),
+            Life::Fresh => start(),
+            Life::Reloaded => Box::new(Reloaded::new(Box::new(start))),
         };
         if self.columns { Box::new(ByColumns(engine)) } else { engine }
+    }
+}
+
+/// Starts an engine, and the processes that share its work.
+fn begin(
+    program: &Arc<Program>,
+    options: &Options,
+    processes: Option<&(usize, String)>,
+) -> Box<dyn Evaluator> {
+    match processes {
+        None => Box::new(start(Arc::clone(program), options.clone())),
+        Some((count, text)) => Box::new(Shared::new(Arc::clone(program), options.clone(), *count, text)),
     }
 }
 
@@ -79,14 +101,55 @@ pub(crate) fn start(program: Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(program, options).expect("it starts")
 }
 
+/// An engine with the processes that share its work.
+pub(crate) struct Shared {
+    /// Dropped first: the others serve until then.
+    pub(crate) engine: Dataflow,
+    pub(crate) others: Vec<Process>,
+}
+
+impl Shared {
+    pub(crate) fn new(program: Arc<Program>, options: Options, processes: usize, text: &str) -> Self {
+        let meeting = Meeting::new("127.0.0.1:0", SECRET, processes).expect("a port is free");
+        let others = (1..processes).map(|_| Process::start(text, meeting.address())).collect();
+        let engine = Dataflow::across(program, options, meeting).expect("the others come");
+        Shared { engine, others }
+    }
+}
+
+impl Evaluator for Shared {
+    fn schema(&self) -> &Schema {
+        self.engine.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.engine.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.engine.commit(transaction)
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.engine.contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.engine.commit_columns(transaction)
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.engine.contents_columns(table)
+    }
+}
+
 /// How many transactions an engine lives for.
 const LIFE: u64 = 3;
 
 /// An engine that is saved and loaded after a few transactions.
 struct Reloaded {
-    program: Arc<Program>,
-    options: Options,
-    engine: Dataflow,
+    start: Box<dyn Fn() -> Box<dyn Evaluator>>,
+    engine: Box<dyn Evaluator>,
     /// Transactions since it began.
     age: u64,
     /// Whether one was accepted ever.
@@ -94,9 +157,9 @@ struct Reloaded {
 }
 
 impl Reloaded {
-    fn new(program: Arc<Program>, options: Options) -> Self {
-        let engine = start(Arc::clone(&program), options.clone());
-        Reloaded { program, options, engine, age: 0, facts: false }
+    fn new(start: Box<dyn Fn() -> Box<dyn Evaluator>>) -> Self {
+        let engine = start();
+        Reloaded { start, engine, age: 0, facts: false }
     }
 
     /// One more transaction comes.
@@ -109,7 +172,7 @@ impl Reloaded {
     }
 
     fn reload(&mut self) -> Result<(), String> {
-        let schema = Arc::clone(&self.program.schema);
+        let schema = self.engine.schema().clone();
         let mut writer = state::Writer::new(Vec::new(), &schema).map_err(|error| error.to_string())?;
         for (id, _) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
             let rows = self.engine.contents_columns(id).map_err(|error| error.to_string())?;
@@ -117,7 +180,7 @@ impl Reloaded {
         }
         let bytes = writer.finish(&BTreeMap::new()).map_err(|error| error.to_string())?;
         let saved = state::read(&bytes, &schema).map_err(|error| error.to_string())?;
-        self.engine = start(Arc::clone(&self.program), self.options.clone());
+        self.engine = (self.start)();
         let rows = ColumnTransaction { insert: saved.tables, delete: BTreeMap::new() };
         self.engine.commit_columns(&rows).map(|_| ()).map_err(|error| error.to_string())
     }

@@ -1,0 +1,174 @@
+//! Workers that are threads of one process: they share a table of symbols, and packets go through channels.
+//!
+//! A worker that panics closes its channels: whoever waits for it gets an error.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use nlog_plan::query::Plan;
+
+use super::engine::State;
+use super::together::{Carrier, Lost, Packet};
+use super::workers::{Answer, Order, Others, Superior, Workers, part, serve};
+use crate::panic::message;
+use crate::symbol::Symbols;
+
+/// The other threads, as worker 0 sees them.
+struct Helpers {
+    carrier: Channels,
+    orders: Vec<Sender<Order>>,
+    answers: Vec<Receiver<Answer>>,
+    threads: Vec<JoinHandle<()>>,
+    /// What workers said that panicked.
+    last_words: Arc<Mutex<Vec<String>>>,
+}
+
+/// Worker 0, as another thread sees it.
+struct Caller {
+    carrier: Channels,
+    orders: Receiver<Order>,
+    answers: Sender<Answer>,
+}
+
+/// Packets between threads: a channel for each pair, so that one that is gone is noticed.
+struct Channels {
+    me: usize,
+    to: Vec<Option<Sender<Packet>>>,
+    from: Vec<Option<Receiver<Packet>>>,
+}
+
+impl Carrier for Channels {
+    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
+        for (packet, to) in out.into_iter().zip(&self.to) {
+            if let Some(to) = to {
+                to.send(packet).map_err(|_| Lost)?;
+            }
+        }
+        let receive = |from: &Option<Receiver<Packet>>| match from {
+            None => Ok(Packet::default()),
+            Some(from) => from.recv().map_err(|_| Lost),
+        };
+        debug_assert!(self.from[self.me].is_none());
+        self.from.iter().map(receive).collect()
+    }
+}
+
+impl Channels {
+    fn between(peers: usize) -> Vec<Channels> {
+        let mut all: Vec<Channels> = (0..peers)
+            .map(|me| Channels {
+                me,
+                to: (0..peers).map(|_| None).collect(),
+                from: (0..peers).map(|_| None).collect(),
+            })
+            .collect();
+        for from in 0..peers {
+            for to in (0..peers).filter(|to| *to != from) {
+                let (sender, receiver) = channel();
+                all[from].to[to] = Some(sender);
+                all[to].from[from] = Some(receiver);
+            }
+        }
+        all
+    }
+}
+
+/// Starts all workers but worker 0, whose state is given back.
+pub(crate) fn start(
+    plan: &Arc<Plan>,
+    symbols: &Arc<Symbols>,
+    attribute: bool,
+    peers: usize,
+) -> Result<(State, Workers), String> {
+    let mut carriers = Channels::between(peers).into_iter().enumerate();
+    let Some((_, carrier)) = carriers.next() else { return Err("there is no worker".to_owned()) };
+    let (mut orders, mut answers, mut threads) = (Vec::new(), Vec::new(), Vec::new());
+    let last_words: Arc<Mutex<Vec<String>>> = Arc::default();
+    for (me, carrier) in carriers {
+        let (order, to_do) = channel();
+        let (answer, done) = channel();
+        let (plan, symbols) = (Arc::clone(plan), Arc::clone(symbols));
+        let work = move || {
+            let mut state = part(&plan, &symbols, attribute, me, peers);
+            let mut caller = Caller { carrier, orders: to_do, answers: answer };
+            // Whoever is lost is missed by worker 0, too.
+            let _ = serve(&mut state, &mut caller, |_| {});
+        };
+        let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
+        // A panic ends the worker; its channels close, which the others notice.
+        let said = Arc::clone(&last_words);
+        let spawned = thread.spawn(move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
+                let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+                said.push(message(panic.as_ref()).to_owned());
+            }
+        });
+        threads.push(spawned.map_err(|error| format!("worker {me}: {error}"))?);
+        orders.push(order);
+        answers.push(done);
+    }
+    let state = part(plan, symbols, attribute, 0, peers);
+    let helpers = Helpers { carrier, orders, answers, threads, last_words };
+    Ok((state, Workers::new(Box::new(helpers))))
+}
+
+impl Helpers {
+    fn end_all(&mut self) {
+        self.orders.clear();
+        // Whoever waits for a packet of worker 0 learns that there will be none.
+        self.carrier = Channels { me: 0, to: Vec::new(), from: vec![None] };
+        for thread in self.threads.drain(..) {
+            drop(thread.join());
+        }
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        self.end_all();
+    }
+}
+
+impl Carrier for Helpers {
+    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
+        self.carrier.exchange(out)
+    }
+}
+
+impl Others for Helpers {
+    fn tell(&mut self, order: &Order) -> Result<(), Lost> {
+        self.orders.iter().try_for_each(|worker| worker.send(order.clone()).map_err(|_| Lost))
+    }
+
+    fn answers(&mut self) -> Result<Vec<Answer>, Lost> {
+        self.answers.iter().map(|answer| answer.recv().map_err(|_| Lost)).collect()
+    }
+
+    fn have_own_symbols(&self) -> bool {
+        false
+    }
+
+    fn stop(&mut self) -> String {
+        self.end_all();
+        let said = std::mem::take(&mut *self.last_words.lock().unwrap_or_else(PoisonError::into_inner));
+        format!("a worker panicked: {}", said.join("; "))
+    }
+}
+
+impl Carrier for Caller {
+    fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost> {
+        self.carrier.exchange(out)
+    }
+}
+
+impl Superior for Caller {
+    fn order(&mut self) -> Result<Option<Order>, Lost> {
+        Ok(self.orders.recv().ok())
+    }
+
+    fn answer(&mut self, answer: Answer) -> Result<(), Lost> {
+        self.answers.send(answer).map_err(|_| Lost)
+    }
+}

@@ -1,0 +1,233 @@
+//! Engines whose work several processes share, on one machine or on several.
+//!
+//! The results are those of one process, byte for byte. Process 0 takes transactions and gives deltas; every other one
+//! has its part of the derived rows and serves until process 0 is done. All have the same program and the same build,
+//! which is checked when they meet; how the program is planned and what is reported process 0 tells the others.
+//!
+//! ```
+//! use nlog_data::{Evaluator, Transaction, Value};
+//! use nlog_dataflow::processes::{Meeting, serve};
+//! use nlog_dataflow::{Dataflow, Options};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let text = "input table on(port: string, hv: string) key(port);
+//!             output table peer(a: string, b: string);
+//!             peer(a, b) :- on(p, a), on(q, b), a != b;";
+//! let sources = nlog::Sources::from_texts([("peers.nlog", text)]);
+//! let program = nlog::compile(&sources).program.ok_or("it compiles")?;
+//! let (on, peer) = (program.schema.find("on").ok_or("declared")?, program.schema.find("peer").ok_or("declared")?);
+//!
+//! let meeting = Meeting::new("127.0.0.1:0", "a secret that both know", 2)?;
+//! let address = meeting.address();
+//! // This would be another process, perhaps on another machine.
+//! let again = program.clone();
+//! let other = std::thread::spawn(move || serve(again, address, "a secret that both know"));
+//!
+//! let mut engine = Dataflow::across(program, Options::default(), meeting)?;
+//! let row = |port: &str, hv: &str| vec![Value::String(port.into()), Value::String(hv.into())];
+//! let mut transaction = Transaction::default();
+//! transaction.insert.insert(on, vec![row("p1", "hv1"), row("p2", "hv2")]);
+//! let committed = engine.commit(&transaction)?;
+//! assert_eq!(committed.delta.tables[&peer].insert, vec![row("hv1", "hv2"), row("hv2", "hv1")]);
+//! drop(engine);
+//! other.join().map_err(|_| "it panicked")??;
+//! # Ok(()) }
+//! ```
+//!
+//! Packets go through timely's communication layer. A process that ends, or whose machine is gone, makes every wait for
+//! it an error: the engine then answers each transaction with it and has to be started anew. One that is slow is waited
+//! for. Processes know each other by a secret, but nothing is encrypted, and what a process says that knows the secret
+//! is believed: this is for the loopback interface, or a network that nobody else is in.
+//!
+//! In reading order: `handshake` (how processes meet), `socket` and `mesh` (how messages go), `wire` (what they are).
+//!
+//! Left out on purpose: several workers in each process (start more processes), and changes of rules in a running engine
+//! of several processes.
+
+mod handshake;
+mod mesh;
+mod socket;
+mod wire;
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nlog::Program;
+use nlog_plan::query::Plan;
+
+use crate::dataflow::Options;
+use crate::fused::engine::State;
+use crate::fused::workers::{self, Workers, part};
+use crate::panic::message;
+use crate::symbol::{Marks, Symbols};
+use mesh::Mesh;
+
+/// How long processes wait for each other when they meet, unless something else is asked for.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Symbols are looked through once there are so many new ones, at least.
+const NEW_SYMBOLS: usize = 1 << 14;
+
+/// Where process 0 waits for the others.
+#[derive(Debug)]
+pub struct Meeting {
+    listener: TcpListener,
+    address: SocketAddr,
+    secret: String,
+    processes: usize,
+    patience: Duration,
+}
+
+/// Why processes do not come together.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MeetingError {
+    /// There would be one process only.
+    #[error("{0} processes cannot share work; ask for 2 or more, or start an engine without any")]
+    TooFew(usize),
+    /// [`Options::workers`] is not 1.
+    #[error("several processes have one worker each; ask for more processes instead of workers")]
+    Threads,
+    /// [`Options::engine`] is the composed one.
+    #[error("the composed engine runs in one process; use the fused one")]
+    Composed,
+    /// An address cannot be listened on or reached.
+    #[error("{address}: {why}")]
+    Address {
+        /// Which.
+        address: String,
+        /// What the system says.
+        why: String,
+    },
+    /// Not all processes came in time.
+    #[error(
+        "only {came} of {processes} processes were there after {} seconds; look whether the others run, reach process \
+         0 and know the secret",
+        patience.as_secs()
+    )]
+    Late {
+        /// How many were there, process 0 among them.
+        came: usize,
+        /// How many were to come.
+        processes: usize,
+        /// How long they were waited for.
+        patience: Duration,
+    },
+    /// A process runs another program, or another build.
+    #[error("{who} cannot take part: {difference}")]
+    Differs {
+        /// Which.
+        who: String,
+        /// What is different, and what helps.
+        difference: String,
+    },
+    /// A process went away.
+    #[error("{who} is gone before work began: {why}; look at what it says, and start all anew")]
+    Lost {
+        /// Which.
+        who: String,
+        /// What the connection says.
+        why: String,
+    },
+}
+
+/// Why a process serves no longer, although process 0 was not done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ServeError {
+    /// It did not come to it.
+    #[error(transparent)]
+    Meeting(#[from] MeetingError),
+    /// Another process is gone, or failed.
+    #[error("{0}; start all processes anew")]
+    Lost(String),
+    /// A function of a rule, or the engine, panicked.
+    #[error("{0}; start all processes anew")]
+    Panicked(String),
+}
+
+impl Meeting {
+    /// Listens for so many processes less one. Port 0 is any free one, which [`Meeting::address`] then tells.
+    pub fn new(address: impl ToSocketAddrs, secret: &str, processes: usize) -> Result<Self, MeetingError> {
+        if processes < 2 {
+            return Err(MeetingError::TooFew(processes));
+        }
+        let failed = |error: std::io::Error| MeetingError::Address {
+            address: "the address of process 0".to_owned(),
+            why: error.to_string(),
+        };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Meeting { listener, address, secret: secret.to_owned(), processes, patience: PATIENCE })
+    }
+
+    /// Waits so long for the others, instead of [`PATIENCE`].
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Meeting { patience, ..self }
+    }
+
+    /// Where the others find process 0.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the others, as process 0.
+    pub(crate) fn start(self, plan: &Arc<Plan>, options: &Options) -> Result<(State, Workers), MeetingError> {
+        let Meeting { listener, secret, processes, patience, .. } = self;
+        let connections = handshake::gather(&listener, &secret, processes, patience, plan, options)?;
+        let symbols = Arc::new(Symbols::of_one_process());
+        let state = part(plan, &symbols, options.attribute, 0, processes);
+        let mesh = mesh(0, connections, &symbols)?;
+        Ok((state, Workers::new(Box::new(mesh))))
+    }
+}
+
+fn mesh(
+    me: usize,
+    connections: handshake::Connections,
+    symbols: &Arc<Symbols>,
+) -> Result<Mesh, MeetingError> {
+    Mesh::new(me, connections, Arc::clone(symbols))
+        .map_err(|error| MeetingError::Lost { who: format!("process {me}"), why: error.to_string() })
+}
+
+/// Takes part in the work of process 0, which is waited for if it does not listen yet, until it is done.
+pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str) -> Result<(), ServeError> {
+    let addresses = process_0.to_socket_addrs();
+    let addresses: Vec<SocketAddr> = addresses
+        .map_err(|error| MeetingError::Address {
+            address: "the address of process 0".to_owned(),
+            why: error.to_string(),
+        })?
+        .collect();
+    let handshake::Joined { me, plan, attribute, connections } =
+        handshake::join(program, &addresses, secret, PATIENCE)?;
+    let symbols = Arc::new(Symbols::of_one_process());
+    let mut state = part(&Arc::new(plan), &symbols, attribute, me, connections.len());
+    let mut mesh = mesh(me, connections, &symbols)?;
+    let mut limit = NEW_SYMBOLS;
+    let served = catch_unwind(AssertUnwindSafe(|| {
+        workers::serve(&mut state, &mut mesh, |state| collect_symbols(state, &mut limit))
+    }));
+    let error = match served {
+        Ok(Ok(())) => return Ok(()),
+        Ok(Err(_)) => ServeError::Lost(mesh.why()),
+        Err(panic) => ServeError::Panicked(format!("process {me} panicked: {}", message(panic.as_ref()))),
+    };
+    // The others say why.
+    let (ServeError::Lost(why) | ServeError::Panicked(why)) = &error else { return Err(error) };
+    mesh.say_failed(why);
+    Err(error)
+}
+
+/// Gives symbols back that this process holds no longer, once there are as many new ones as there were old ones.
+fn collect_symbols(state: &mut State, limit: &mut usize) {
+    if state.symbols.len() < *limit {
+        return;
+    }
+    let mut marks = Marks::default();
+    state.mark(&mut marks);
+    state.symbols.sweep(&marks);
+    let left = state.symbols.len();
+    *limit = left + left.max(NEW_SYMBOLS);
+}

@@ -1,0 +1,195 @@
+//! What processes say to each other, in bytes.
+//!
+//! Symbols mean nothing in another process. So each message brings a dictionary of the values and failures in it, each
+//! once, and has their places there in place of symbols; small integers and truth values are the same everywhere.
+//! Nothing has to be kept of what a peer knows, which would have to follow its table as it forgets.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use nlog_data::state::{read_value, write_value};
+use nlog_data::{Failure, FailureCode};
+use serde::{Deserialize, Serialize};
+
+use crate::fused::relation::Attributed;
+use crate::fused::together::Packet;
+use crate::fused::workers::{Answer, Order};
+use crate::symbol::{Meaning, NONE, Reader, Symbol, Symbols, meaning, place_of, place_word};
+
+/// What one process sends another.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Message {
+    /// Its part of a round.
+    Packet(Packet),
+    Order(Order),
+    Answer(Answer),
+    /// There will be no more orders.
+    Done,
+    /// It cannot go on, and why.
+    Failed(String),
+}
+
+impl Message {
+    /// Gives every symbol in it another one.
+    fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
+        match self {
+            Message::Packet(packet) => packet.translate(each),
+            Message::Order(Order::Run(changes, _)) => {
+                let changes = Arc::make_mut(changes).iter_mut();
+                changes.flat_map(|(_, delta)| delta.symbols_mut(0)).for_each(each);
+            }
+            Message::Answer(Answer::Ran(ran)) => {
+                for (_, delta, report) in &mut ran.changed {
+                    delta.symbols_mut(0).for_each(&mut *each);
+                    report.iter_mut().flat_map(Attributed::symbols_mut).for_each(&mut *each);
+                }
+                ran.troubles.translate(each);
+            }
+            Message::Answer(Answer::Rows(rows)) => rows.symbols_mut(0).for_each(each),
+            Message::Order(Order::End(_) | Order::Rows(_) | Order::Mark | Order::Work)
+            | Message::Answer(Answer::Marks(_) | Answer::Work(_))
+            | Message::Done
+            | Message::Failed(_) => {}
+        }
+    }
+}
+
+/// A message and its dictionary.
+#[derive(Debug, Serialize, Deserialize)]
+struct Translated {
+    /// One after the other, as [`write_value`] writes them.
+    values: Vec<u8>,
+    /// Whether it is an overflow, and what it says.
+    failures: Vec<(bool, Arc<str>)>,
+    message: Message,
+}
+
+/// A dictionary being made.
+struct Dictionary<'a> {
+    symbols: &'a Symbols,
+    reader: Reader<'a>,
+    places: HashMap<Symbol, Symbol>,
+    count: usize,
+    values: Vec<u8>,
+    failures: Vec<(bool, Arc<str>)>,
+    too_many: bool,
+}
+
+impl Dictionary<'_> {
+    /// The word that stands for a symbol.
+    fn word(&mut self, symbol: Symbol) -> Symbol {
+        let meaning = meaning(symbol);
+        if meaning == Meaning::Same {
+            return symbol;
+        }
+        if let Some(word) = self.places.get(&symbol) {
+            return *word;
+        }
+        let place = if meaning == Meaning::Value {
+            write_value(&self.reader.value(symbol), &mut self.values);
+            self.count += 1;
+            self.count - 1
+        } else {
+            let Failure { code, message } = self.symbols.failure(symbol);
+            self.failures.push((code == FailureCode::Overflow, message));
+            self.failures.len() - 1
+        };
+        let word = place_word(meaning, place);
+        self.too_many |= word.is_none();
+        let word = word.unwrap_or(NONE);
+        self.places.insert(symbol, word);
+        word
+    }
+}
+
+/// A message in bytes.
+pub(super) fn encode(mut message: Message, symbols: &Symbols) -> Result<Vec<u8>, String> {
+    let mut dictionary = Dictionary {
+        symbols,
+        reader: symbols.reader(),
+        places: HashMap::new(),
+        count: 0,
+        values: Vec::new(),
+        failures: Vec::new(),
+        too_many: false,
+    };
+    message.translate(&mut |symbol| *symbol = dictionary.word(*symbol));
+    let Dictionary { values, failures, too_many, .. } = dictionary;
+    if too_many {
+        return Err("a message has too many values".to_owned());
+    }
+    bincode::serialize(&Translated { values, failures, message }).map_err(|error| error.to_string())
+}
+
+/// The message that bytes say, in the symbols of this process.
+pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String> {
+    let Translated { values: bytes, failures, mut message } =
+        bincode::deserialize(bytes).map_err(|error| error.to_string())?;
+    let (mut rest, mut values) = (bytes.as_slice(), Vec::new());
+    while !rest.is_empty() {
+        let value = read_value(&mut rest).map_err(|_| "a value in it is none")?;
+        values.push(symbols.intern(&value));
+    }
+    let failure = |(overflow, message): (bool, Arc<str>)| {
+        symbols.fail(if overflow { Failure::overflow(message) } else { Failure::range(message) })
+    };
+    let failures: Vec<Symbol> = failures.into_iter().map(failure).collect();
+    let mut missing = false;
+    message.translate(&mut |word| {
+        let dictionary = match meaning(*word) {
+            Meaning::Same => return,
+            Meaning::Value => &values,
+            Meaning::Failure => &failures,
+        };
+        match dictionary.get(place_of(*word)) {
+            Some(symbol) => *word = *symbol,
+            None => missing = true,
+        }
+    });
+    if missing { Err("a value in it is missing".to_owned()) } else { Ok(message) }
+}
+
+#[cfg(test)]
+mod tests {
+    use nlog_data::Value;
+    use nlog_plan::query::RelationId;
+
+    use super::*;
+    use crate::fused::delta::Delta;
+
+    #[test]
+    fn a_message_means_the_same_in_another_process() {
+        let (here, there) = (Symbols::of_one_process(), Symbols::of_one_process());
+        // Other numbers than here.
+        (0..100).for_each(|number| {
+            there.intern(&Value::from(format!("other {number}")));
+            there.fail(Failure::range(format!("other {number}")));
+        });
+        let values = [
+            Value::from("a"),
+            Value::Int(7),
+            Value::Int(-1 << 40),
+            Value::Bool(true),
+            Value::None,
+            Value::record([Value::from("a"), Value::set([1.into(), 2.into()])]),
+        ];
+        let mut rows = Delta::new(values.len());
+        rows.push_words(values.iter().map(|value| here.intern(value)), 3);
+        rows.push_words(values.iter().rev().map(|value| here.intern(value)), -1);
+        let changes = vec![(RelationId(4), rows)];
+        let bytes = encode(Message::Order(Order::Run(Arc::new(changes), true)), &here).expect("it is small");
+        let Ok(Message::Order(Order::Run(changes, true))) = decode(&bytes, &there) else {
+            panic!("an order")
+        };
+        let [(RelationId(4), rows)] = changes.as_slice() else { panic!("{changes:?}") };
+        let read: Vec<(Vec<Value>, i64)> = rows
+            .rows()
+            .map(|(row, diff)| (row.iter().map(|word| there.value(*word)).collect(), diff))
+            .collect();
+        let reversed: Vec<Value> = values.iter().rev().cloned().collect();
+        assert_eq!(read, [(values.to_vec(), 3), (reversed, -1)]);
+        for cut in 0..bytes.len() {
+            assert!(decode(&bytes[..cut], &there).is_err());
+        }
+    }
+}
