@@ -171,6 +171,15 @@ fn a_process_0_that_is_killed_is_an_error_for_the_others() {
 }
 
 #[test]
+fn a_thread_that_panics_with_an_engine_takes_nothing_else_with_it() {
+    let panicked = std::thread::spawn(|| {
+        let shared = across(2);
+        assert_eq!(shared.others.len(), 2, "this test's own panic");
+    });
+    assert!(panicked.join().is_err());
+}
+
+#[test]
 fn a_process_whose_process_0_is_done_ends() {
     let mut shared = across(2);
     let program = Arc::clone(shared.engine.program());

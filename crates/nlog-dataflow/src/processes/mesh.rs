@@ -1,7 +1,7 @@
 //! Timely's communication layer as what carries packets, orders and answers between processes.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
 use timely::bytes::arc::Bytes;
@@ -25,21 +25,27 @@ const SPARE_BUFFERS: usize = 2;
 /// A process with its connections to all others.
 pub(super) struct Mesh {
     me: usize,
-    /// Dropped in this order, which ends the streams once everything is sent.
-    out: Vec<Box<dyn Push<Frame>>>,
-    incoming: Box<dyn Pull<Frame>>,
-    allocator: Allocator,
-    _threads: CommsGuard,
+    /// There until this is dropped.
+    lines: Option<Lines>,
     peers: Vec<Peer>,
     symbols: Arc<Symbols>,
     /// Why this process cannot go on.
     failed: Option<String>,
 }
 
+/// What timely has of the connections. Dropped in this order, which ends the streams once everything is sent.
+struct Lines {
+    out: Vec<Box<dyn Push<Frame>>>,
+    incoming: Box<dyn Pull<Frame>>,
+    allocator: Allocator,
+    _threads: CommsGuard,
+}
+
 /// Another process; this one's place is empty.
 struct Peer {
     /// What it is called in errors.
     name: String,
+    stream: Option<TcpStream>,
     link: Arc<Link>,
     /// What has come of a message so far.
     begun: Vec<u8>,
@@ -103,9 +109,10 @@ impl Mesh {
         for connection in connections {
             let link = Arc::new(Link::default());
             let (stream, name) = connection.unzip();
-            sockets.push(stream.map(|stream| Socket::new(stream, Arc::clone(&link))));
+            let again = stream.as_ref().map(TcpStream::try_clone).transpose()?;
+            sockets.push(again.map(|stream| Socket::new(stream, Arc::clone(&link))));
             let name = name.unwrap_or_default();
-            peers.push(Peer { name, link, begun: Vec::new(), messages: VecDeque::new() });
+            peers.push(Peer { name, stream, link, begun: Vec::new(), messages: VecDeque::new() });
         }
         let mut hooks = Hooks::default();
         hooks.refill.limit = Some(SPARE_BUFFERS);
@@ -115,7 +122,8 @@ impl Mesh {
             builders.into_iter().next().ok_or_else(|| std::io::Error::other("there is no worker"))?;
         let mut allocator = Allocator::Tcp(builder.build());
         let (out, incoming) = allocator.allocate(0);
-        Ok(Mesh { me, out, incoming, allocator, _threads: threads, peers, symbols, failed: None })
+        let lines = Some(Lines { out, incoming, allocator, _threads: threads });
+        Ok(Mesh { me, lines, peers, symbols, failed: None })
     }
 
     /// Why this process cannot go on.
@@ -140,12 +148,13 @@ impl Mesh {
     }
 
     fn send_bytes(&mut self, to: usize, bytes: &[u8]) {
+        let Some(lines) = &mut self.lines else { return };
         let mut pieces = bytes.chunks(PIECE).peekable();
         while let Some(piece) = pieces.next() {
             let end = if pieces.peek().is_some() { End::OfPiece } else { End::OfMessage };
-            self.out[to].send(Frame { from: self.me as u32, bytes: piece.to_vec(), end });
+            lines.out[to].send(Frame { from: self.me as u32, bytes: piece.to_vec(), end });
         }
-        self.allocator.release();
+        lines.allocator.release();
     }
 
     fn send(&mut self, to: usize, message: Message) -> Result<(), Lost> {
@@ -179,14 +188,17 @@ impl Mesh {
                 let why = format!("{} is gone: {why}", self.peers[from].name);
                 return Err(self.fail(why));
             }
-            self.allocator.await_events(None);
+            if let Some(lines) = &self.lines {
+                lines.allocator.await_events(None);
+            }
         }
     }
 
     /// Takes what has come.
     fn look(&mut self) {
-        self.allocator.receive();
-        while let Some(frame) = self.incoming.recv() {
+        let Some(lines) = &mut self.lines else { return };
+        lines.allocator.receive();
+        while let Some(frame) = lines.incoming.recv() {
             let Some(peer) = self.peers.get_mut(frame.from as usize) else { continue };
             match frame.end {
                 End::Torn => {}
@@ -198,7 +210,7 @@ impl Mesh {
                 }
             }
         }
-        self.allocator.events().borrow_mut().clear();
+        lines.allocator.events().borrow_mut().clear();
     }
 
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
@@ -214,7 +226,14 @@ impl Mesh {
 
 impl Drop for Mesh {
     fn drop(&mut self) {
-        if self.me == 0 && self.failed.is_none() {
+        if std::thread::panicking() {
+            // Timely would panic in all its threads, and once more here, which ends the whole process. So its parts stay,
+            // and the others learn from the connections that this one is gone.
+            for stream in self.peers.iter().filter_map(|peer| peer.stream.as_ref()) {
+                let _ = stream.shutdown(Shutdown::Both);
+            }
+            std::mem::forget(self.lines.take());
+        } else if self.me == 0 && self.failed.is_none() {
             self.say(Message::Done);
         }
     }
