@@ -62,6 +62,38 @@ fn processes_share_the_work_and_agree() {
     assert!(runs.contents_are_equal());
 }
 
+/// Every process has the inputs, and one goes on with a binding: that whose home it is. A failure has one home as well,
+/// whatever number each process gives it; else nobody would report it.
+#[test]
+fn a_failure_is_met_by_somebody() {
+    let text = "input table c(x: int, t: int);
+        input table a(x: int, k: int);
+        input table b(k: int, z: int);
+        output table m(x: int, t: int);
+        output table n(q: int);
+        output table o(y: int, z: int) key(y);
+        m(x, t) :- c(x, t);
+        n(t / x) :- m(x, t);
+        o(y, z) :- a(x, k), y = k / x, b(k, z);";
+    let program = compile(text);
+    let mut runs = Runs::alone(&program, &Tables::Outputs, false);
+    runs.add(Way { processes: Some((2, text.to_owned())), ..Way::new(Kind::Fused, 1) });
+    let list = |rows: &mut dyn Iterator<Item = String>| rows.collect::<Vec<_>>().join(",");
+    // One process meets many failures first, so that numbers differ from now on.
+    let zeros = list(&mut (1..30).map(|t| format!("[0,{t}]")));
+    let rows = list(&mut (0..30).map(|k| format!("[{k},1]")));
+    let mut lines =
+        vec![format!(r#"{{"insert": {{"c": [{zeros}]}}}}"#), format!(r#"{{"insert": {{"b": [{rows}]}}}}"#)];
+    lines.extend((0..30).map(|k| format!(r#"{{"insert": {{"a": [[0,{k}]]}}}}"#)));
+    let mut refused = 0;
+    for line in lines {
+        runs.commit(&transaction(&program, &line));
+        assert!(runs.agreed(), "{line}\n{}", runs.difference());
+        refused += usize::from(runs.refused());
+    }
+    assert_eq!(refused, 31);
+}
+
 #[test]
 fn every_process_has_work() {
     let mut shared = across(3);
