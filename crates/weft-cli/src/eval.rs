@@ -19,12 +19,15 @@ use crate::program::{chosen_tables, compile_sources, load};
 
 mod edit;
 mod hooks;
+mod processes;
 mod run;
 mod running;
 mod state;
 
 use edit::Rules;
 use hooks::Hooks;
+pub(crate) use processes::EvalProcess;
+use processes::Helpers;
 pub(crate) use run::{Run, open_input};
 pub(crate) use running::Running;
 pub(crate) use state::Begin;
@@ -51,6 +54,10 @@ pub(crate) struct Eval {
     /// Threads that share the work; the result is the same for any number
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     workers: u16,
+    /// Processes of this machine that share the work; the result is the same for any number
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    #[arg(conflicts_with_all = ["workers", "reference", "wirings"])]
+    processes: u16,
     /// How rules become operators
     #[arg(long, default_value = "fused")]
     engine: Engine,
@@ -93,7 +100,9 @@ impl Eval {
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
-        let mut running = self.start(&program, Tables::These(tables), planning)?;
+        // Dropped after what runs.
+        let mut helpers = Helpers::default();
+        let mut running = self.start(&program, Tables::These(tables), planning, &mut helpers)?;
         let mut run = Run::new(&self.input, program);
         run.rules = Some(Rules::new(sources, self.tables.clone()));
         if let Some(begin) = begin {
@@ -116,7 +125,13 @@ impl Eval {
     }
 
     /// Starts what was asked for.
-    fn start(&self, program: &Arc<Program>, observe: Tables, planning: Settings) -> Result<Running, Failure> {
+    fn start(
+        &self,
+        program: &Arc<Program>,
+        observe: Tables,
+        planning: Settings,
+        helpers: &mut Helpers,
+    ) -> Result<Running, Failure> {
         let workers = usize::from(self.workers);
         let engine = match self.engine {
             Engine::Composed => Kind::Composed,
@@ -125,11 +140,15 @@ impl Eval {
         let options = Options { engine, workers, observe, planning, ..Options::default() };
         let dataflow = |program: Arc<Program>, options: &Options| -> Result<Dataflow, String> {
             let dataflow = Dataflow::new(program, options.clone()).map_err(|error| error.to_string())?;
-            for warning in &dataflow.plan().warnings {
-                say(format_args!("warning: {warning}"));
-            }
+            warn(&dataflow);
             Ok(dataflow)
         };
+        if self.processes > 1 {
+            let (processes, program) = (usize::from(self.processes), Arc::clone(program));
+            let dataflow = helpers.start(processes, &self.programs, program, options.clone())?;
+            warn(&dataflow);
+            return Ok(Running::Dataflow(Box::new(dataflow), options));
+        }
         if self.hooks.is_none() {
             let program = Arc::clone(program);
             return Ok(if self.reference {
@@ -147,6 +166,13 @@ impl Eval {
             Ok(Box::new(dataflow(program, &Options { observe, ..options.clone() })?))
         };
         self.hooks.around(program, observe, start).map(Running::Fixed)
+    }
+}
+
+/// Says what was asked of the plan and could not be.
+fn warn(dataflow: &Dataflow) {
+    for warning in &dataflow.plan().warnings {
+        say(format_args!("warning: {warning}"));
     }
 }
 

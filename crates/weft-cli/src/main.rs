@@ -45,6 +45,9 @@ enum Command {
     Plan(plan::PlanCommand),
     /// Run transactions through rules and print what changes
     Eval(eval::Eval),
+    /// One of the processes that `weft eval --processes` starts
+    #[command(hide = true)]
+    EvalProcess(eval::EvalProcess),
     /// Run transactions through rules and print where time and memory go
     Profile(profile::Profile),
     /// Why is this row there: its derivation, down to input rows and the transactions that put them there
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         Command::Test(test) => test.run(),
         Command::Plan(plan) => plan.run(),
         Command::Eval(eval) => eval.run(),
+        Command::EvalProcess(process) => process.run(),
         Command::Profile(profile) => profile.run(),
         Command::Explain(explain) => explain.run(),
         Command::WhyNot(why_not) => why_not.run(),
