@@ -65,7 +65,7 @@ pub use words::{TableWords, Words};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
-const NEW_SYMBOLS: usize = 1 << 14;
+pub(crate) const NEW_SYMBOLS: usize = 1 << 14;
 
 /// A program as a running engine.
 pub struct Engine {

@@ -58,6 +58,7 @@ use nlog::Program;
 use nlog_plan::query::Plan;
 
 use crate::dataflow::Options;
+use crate::fused::NEW_SYMBOLS;
 use crate::fused::engine::State;
 use crate::fused::workers::{self, Workers, part};
 use crate::panic::message;
@@ -66,9 +67,6 @@ use mesh::Mesh;
 
 /// How long processes wait for each other when they meet, unless something else is asked for.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Symbols are looked through once there are so many new ones, at least.
-const NEW_SYMBOLS: usize = 1 << 14;
 
 /// Where process 0 waits for the others.
 #[derive(Debug)]
@@ -230,4 +228,30 @@ fn collect_symbols(state: &mut State, limit: &mut usize) {
     state.symbols.sweep(&marks);
     let left = state.symbols.len();
     *limit = left + left.max(NEW_SYMBOLS);
+}
+
+#[cfg(test)]
+mod tests {
+    use nlog_data::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_process_gives_symbols_back_that_nothing_holds() {
+        let text = "input table a(x: string); output table b(x: string); b(x) :- a(x), x != \"a constant\";";
+        let program = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)])).program;
+        let plan = Arc::new(Plan::for_outputs(program.expect("it compiles")));
+        let symbols = Arc::new(Symbols::of_one_process());
+        let mut state = part(&plan, &symbols, false, 1, 2);
+        let constants = symbols.len();
+        let mut limit = NEW_SYMBOLS;
+        for number in 0..10 * NEW_SYMBOLS {
+            symbols.intern(&Value::from(format!("name {number}")));
+            collect_symbols(&mut state, &mut limit);
+            assert!(symbols.len() <= constants + NEW_SYMBOLS, "{number}");
+        }
+        let before = symbols.len();
+        symbols.intern(&Value::from("a constant"));
+        assert_eq!((constants, symbols.len()), (1, before), "what rules hold stays");
+    }
 }
