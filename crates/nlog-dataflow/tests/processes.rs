@@ -136,6 +136,24 @@ fn ever_new_names_agree() {
     assert!(runs.contents_are_equal());
 }
 
+/// Orders and answers of some megabytes, which go in pieces.
+#[test]
+fn large_transactions_arrive_whole() {
+    let mut shared = across(3);
+    let program = Arc::clone(shared.engine.program());
+    let options = Options { observe: Tables::All, ..Options::default() };
+    let mut alone = Dataflow::new(Arc::clone(&program), options).expect("it starts");
+    let (link, weight) = (program.schema.find("link").unwrap(), program.schema.find("weight").unwrap());
+    let name = |at: i64| Value::String(format!("{at} {}", "x".repeat(300)).into());
+    let mut transaction = Transaction::default();
+    transaction.insert.insert(link, (0..8000).map(|at| vec![name(at), name(at * 3 % 8000)]).collect());
+    transaction.insert.insert(weight, (0..8000).map(|at| vec![name(at), Value::Int(at % 80)]).collect());
+    let committed = alone.commit(&transaction).expect("nothing is wrong with it");
+    assert_eq!(shared.engine.commit(&transaction).as_ref(), Ok(&committed));
+    let back = Transaction { delete: transaction.insert, ..Transaction::default() };
+    assert_eq!(shared.engine.commit(&back), alone.commit(&back));
+}
+
 #[test]
 fn a_process_that_is_killed_is_an_error_for_all() {
     for killed in 0..2 {
@@ -154,6 +172,39 @@ fn a_process_that_is_killed_is_an_error_for_all() {
         assert_eq!(shared.engine.commit(&second), Err(CommitError::Engine(why)));
         let (well, said) = shared.others[1 - killed].wait();
         assert!(!well && said.contains("is gone"), "the other one ends as well: {said}");
+    }
+}
+
+/// Whenever it is killed, in the middle of a message too: what is answered is right, and then there is an error.
+#[test]
+fn a_process_that_is_killed_at_any_moment_makes_nothing_wrong() {
+    for moment in 0..8 {
+        let mut shared = across(2);
+        let program = Arc::clone(shared.engine.program());
+        let options = Options { observe: Tables::All, ..Options::default() };
+        let mut alone = Dataflow::new(Arc::clone(&program), options).expect("it starts");
+        let link = program.schema.find("link").unwrap();
+        let name = |at: i64| Value::String(format!("{at} {}", "x".repeat(200)).into());
+        let mut there = Transaction::default();
+        there.insert.insert(link, (0..1000).map(|at| vec![name(at), name(at * 3 % 1000)]).collect());
+        let gone = Transaction { delete: there.insert.clone(), ..Transaction::default() };
+        let mut other = shared.others.pop().expect("there is one");
+        let killer = std::thread::spawn(move || {
+            for _ in 0..moment * 500 {
+                std::thread::yield_now();
+            }
+            other.kill();
+            other.wait();
+        });
+        for transaction in [there, gone].iter().cycle() {
+            let answer = shared.engine.commit(transaction);
+            if let Err(CommitError::Engine(why)) = &answer {
+                assert!(why.contains("process 1 (127.0.0.1:") && why.contains("is gone"), "{why}");
+                break;
+            }
+            assert_eq!(answer, alone.commit(transaction), "moment {moment}");
+        }
+        killer.join().expect("it only kills");
     }
 }
 
