@@ -123,7 +123,7 @@ fn ever_new_names_agree() {
     runs.add(Way { processes: Some((2, TEXT.to_owned())), ..Way::new(Kind::Fused, 1) });
     let (link, weight) = (program.schema.find("link").unwrap(), program.schema.find("weight").unwrap());
     let mut before = Transaction::default();
-    for step in 0..24 {
+    for step in 0..16 {
         let name = |at: i64| Value::String(format!("node {step} {at}").into());
         let mut transaction = Transaction { delete: before.insert, ..Transaction::default() };
         let links = (0..1500).map(|at| vec![name(at), name(at / 2)]);
