@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
-use nlog_dataflow::{Dataflow, Options, StartError};
+use nlog_dataflow::{Dataflow, Kind, Options, StartError};
+use nlog_plan::{Settings, Statistics, TableStatistics};
+use support::way::Way;
 use support::{ENGINES, Runs, compile, transaction};
 
 fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
@@ -201,4 +203,35 @@ fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
     assert!(run(r#"{"insert": {"c": [[6]]}}"#).contains("range"));
     let line = run(r#"{"insert": {"c": [[6]]}, "delete": {"a": [[0, 5]]}}"#);
     assert!(line.contains(r#""c":[[6]]"#), "{line}");
+}
+
+/// What every worker has must not be counted as often as there are workers, in one pipeline and not in the other: else
+/// what goes in the one takes away what comes in the other.
+#[test]
+fn a_failure_that_comes_and_goes_is_counted_alike_by_all_workers() {
+    let text = "input table i(k: int, v: int);
+        input table j(x: int);
+        output table o(v: int, x: int) key(v);
+        o(v, 1) :- i(k, v), j(_), v != v / v;";
+    let program = compile(text);
+    for (of_i, of_j) in [(1, 1000), (1000, 1)] {
+        let tables = [("i", of_i), ("j", of_j)]
+            .map(|(name, rows)| (name.to_owned(), TableStatistics { rows, ..TableStatistics::default() }));
+        let statistics = Some(Statistics { tables: tables.into() });
+        let planning = Settings { statistics, without_stages: true, ..Settings::default() };
+        let mut runs = Runs::alone(&program, &Tables::All, false);
+        for workers in [1, 2, 3, 4] {
+            runs.add(Way { planning: planning.clone(), ..Way::new(Kind::Fused, workers) });
+        }
+        for line in [
+            r#"{"insert": {"j": [[1], [2], [3]]}}"#,
+            r#"{"insert": {"i": [[1, 0]]}, "delete": {"j": [[1]]}}"#,
+            r#"{"insert": {"i": [[1, 0]]}, "delete": {"j": [[1], [2]]}}"#,
+            r#"{"insert": {"i": [[1, 0]]}, "delete": {"j": [[1], [2], [3]]}}"#,
+            r#"{"insert": {"j": [[1], [2]]}}"#,
+        ] {
+            runs.commit(&transaction(&program, line));
+            assert!(runs.agreed(), "{line}\n{}", runs.difference());
+        }
+    }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Pipeline {
     may_fail: bool,
     /// What happens to what comes out, by its columns.
     end_move: Move,
+    /// Whether all workers have all bindings at the end.
+    by_all: bool,
     pub(crate) work: Work,
 }
 
@@ -153,6 +155,7 @@ impl Pipeline {
             end: Ending::new(&plan.end, symbols),
             may_fail: plan.may_fail,
             end_move: moves.end,
+            by_all: moves.by_all,
             work: Work::default(),
         }
     }
@@ -188,8 +191,13 @@ impl Pipeline {
     /// Goes on with what other workers sent to one of its probes.
     pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) {
         self.probes[probe].receive(parcel, context.symbols);
-        let mut flow =
-            Flow { end: &mut self.end, end_move: &self.end_move, may_fail: self.may_fail, bindings: 0 };
+        let mut flow = Flow {
+            end: &mut self.end,
+            end_move: &self.end_move,
+            by_all: self.by_all,
+            may_fail: self.may_fail,
+            bindings: 0,
+        };
         for at in probe..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
         }
@@ -206,8 +214,13 @@ impl Pipeline {
     /// Runs changed rows through. A pipeline that begins with nothing takes one row without columns.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
-        let mut flow =
-            Flow { end: &mut self.end, end_move: &self.end_move, may_fail: self.may_fail, bindings: 0 };
+        let mut flow = Flow {
+            end: &mut self.end,
+            end_move: &self.end_move,
+            by_all: self.by_all,
+            may_fail: self.may_fail,
+            bindings: 0,
+        };
         let mut binding = Binding::default();
         for (row, diff) in rows.rows() {
             if !self.fit.fits(row) {
@@ -361,6 +374,7 @@ impl<P: Row> LotOf<P> {
 struct Flow<'a> {
     end: &'a mut Ending,
     end_move: &'a Move,
+    by_all: bool,
     may_fail: bool,
     bindings: u64,
 }
@@ -370,7 +384,11 @@ impl Flow<'_> {
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some(next) = probes.first_mut() else {
-            self.end.take(binding, diff, self.may_fail, self.end_move, context);
+            let failure = self.end.take(binding, diff, self.may_fail, self.end_move, context);
+            // Of workers that all meet it the first one counts it.
+            if failure != NO_FAILURE && (!self.by_all || context.me == 0) {
+                context.failures.push((failure, diff));
+            }
             return;
         };
         let (peers, symbols) = (context.peers, context.symbols);
@@ -470,6 +488,7 @@ impl Ending {
         }
     }
 
+    /// Makes what it becomes of a binding, and says whether that failed.
     #[inline]
     fn take(
         &mut self,
@@ -478,7 +497,7 @@ impl Ending {
         may_fail: bool,
         end_move: &Move,
         context: &mut Context<'_>,
-    ) {
+    ) -> Symbol {
         let symbols = context.symbols;
         let mut failure = if may_fail { binding.least_failure(symbols) } else { NO_FAILURE };
         let mut evaluate = |expressions: &mut Vec<Expression>, out: &mut Vec<Symbol>| {
@@ -512,9 +531,7 @@ impl Ending {
             is_row = home == context.me;
         }
         context.out.end(begun, is_row.then_some(diff));
-        if has_values && failure != NO_FAILURE {
-            context.failures.push((failure, diff));
-        }
+        if has_values { failure } else { NO_FAILURE }
     }
 
     fn expressions_mut(&mut self, each: &mut impl FnMut(&mut Expression)) {

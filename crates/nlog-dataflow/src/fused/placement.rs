@@ -57,6 +57,9 @@ pub(crate) struct Moves {
     pub(crate) probes: Vec<Move>,
     /// At the end, by columns of what comes out.
     pub(crate) end: Move,
+    /// Whether every worker has each binding until then, so that one alone counts those that fail: pipelines of a rule
+    /// differ in it, and what comes in the one is to cancel what goes in the other.
+    pub(crate) by_all: bool,
 }
 
 /// Where the bindings of a pipeline are.
@@ -135,8 +138,10 @@ impl Placement {
                     Whereabouts::of(slots.iter().map(|slot| probe.keep.iter().position(|kept| kept == slot)));
             }
         }
-        let mut moves = Moves { probes: moves, end: self.end(rule, pipeline, &at) };
+        let end = self.end(rule, pipeline, &at);
+        let mut moves = Moves { probes: moves, end, by_all: at == Whereabouts::Everywhere };
         moves.own_early(pipeline);
+        moves.by_all &= moves.probes.iter().all(|step| *step == Move::Stay);
         moves
     }
 
@@ -149,7 +154,7 @@ impl Placement {
                 let scalars = parts.iter().map(|part| &group[*part]).collect();
                 (parts, scalars)
             }
-            // Where a failure is met does not matter.
+            // Where a failure is met does not matter, only how often.
             _ => return Move::Stay,
         };
         let slots: Option<Vec<usize>> = scalars
@@ -168,7 +173,7 @@ impl Moves {
     /// Nothing moves.
     pub(crate) fn none(pipeline: &PipelinePlan) -> Self {
         let probes = pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
-        Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay }
+        Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay, by_all: false }
     }
 }
 
