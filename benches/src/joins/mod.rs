@@ -16,13 +16,13 @@ use anyhow::{Context, Result, ensure};
 use nlog::Program;
 use nlog_data::{ColumnDelta, ColumnTransaction, Columns, Evaluator as _, Role, Row, Value};
 use nlog_plan::query::{Plan, RelationId, RulePlan, Start, Step};
-use nlog_plan::{Pinned, PinnedJoins, Settings, Statistics, TableStatistics};
+use nlog_plan::{Counter, Pinned, PinnedJoins, Settings, Statistics};
 
 use crate::engine::{self, Engine};
 use crate::measure::Clock;
 use crate::report::{Aim, Line};
 use count::Sizes;
-use generate::{Case, MOST_ROWS};
+use generate::{Atom, Case, MOST_ROWS};
 
 /// Random programs, beside those that are like OVN's.
 const RANDOM: usize = 40;
@@ -73,7 +73,7 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
             program.schema.iter().find(|(_, table)| table.role == Role::Output).context("no head")?;
         let wanted = BTreeSet::from([head]);
         let plan = |settings: &Settings| Plan::new(program.clone(), &wanted, settings);
-        let informed = Settings { statistics: Some(statistics(case)), ..Settings::default() };
+        let informed = Settings { statistics: Some(statistics(case, &program)?), ..Settings::default() };
         let (with_statistics, without) = (plan(&informed), plan(&Settings::default()));
         let pinned = Settings { pinned: Some(best_pinned(&without, case, &sizes)), ..Settings::default() };
         let best_plan = plan(&pinned);
@@ -118,9 +118,7 @@ fn in_turns(
     let mut transaction = ColumnTransaction::default();
     for atom in &case.atoms {
         let table = program.schema.find(&atom.table).context("an atom's table is not declared")?;
-        let value = |value: &u32| Value::Int(i64::from(*value));
-        let rows: Vec<Row> = atom.rows.iter().map(|row| row.iter().map(value).collect()).collect();
-        transaction.insert.insert(table, Columns::from_rows(&rows)?);
+        transaction.insert.insert(table, columns(atom)?);
     }
     let load = |settings: &Settings| -> Result<(f64, ColumnDelta)> {
         let mut engine = Engine::Fused.start_with(program.clone(), 1, settings.clone())?;
@@ -138,14 +136,21 @@ fn in_turns(
 }
 
 /// What is known of a state that has exactly these rows.
-fn statistics(case: &Case) -> Statistics {
-    let tables = case.atoms.iter().map(|atom| {
-        let distinct = |column: usize| atom.rows.iter().map(|row| row[column]).collect::<BTreeSet<_>>().len();
-        let distinct = (0..atom.variables.len()).map(|column| distinct(column) as u64).collect();
-        let known = TableStatistics { rows: atom.rows.len() as u64, distinct };
-        (atom.table.clone(), known)
-    });
-    Statistics { tables: tables.collect() }
+fn statistics(case: &Case, program: &Program) -> Result<Statistics> {
+    let counter = Counter::new(program);
+    let mut statistics = Statistics::default();
+    for atom in &case.atoms {
+        let table = program.schema.find(&atom.table).context("an atom's table is not declared")?;
+        statistics.tables.insert(atom.table.clone(), counter.count(table, &columns(atom)?));
+    }
+    Ok(statistics)
+}
+
+/// An atom's rows.
+fn columns(atom: &Atom) -> Result<Columns> {
+    let value = |value: &u32| Value::Int(i64::from(*value));
+    let rows: Vec<Row> = atom.rows.iter().map(|row| row.iter().map(value).collect()).collect();
+    Ok(Columns::from_rows(&rows)?)
 }
 
 /// Rows that the plan touches when all are loaded at once: stages first, then the rule. Stages count with all their

@@ -1,6 +1,7 @@
 //! What evaluating rules is thought to cost, in rows touched: to compare ways of writing the same rules.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::analysis::variables_of;
 use crate::body::Body;
@@ -9,7 +10,7 @@ use crate::draft::{Aim, Draft, Op};
 use crate::estimate::{Estimate, Estimates};
 use crate::order::{Search, cheapest};
 use crate::query::RelationId;
-use nlog::program::{HeadTerm, VariableId};
+use nlog::program::{Expr, HeadTerm, VariableId};
 
 /// What a row in an index costs: it is sorted, stored and merged.
 pub(crate) const INDEXED: f64 = 3.0;
@@ -91,5 +92,13 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
         HeadTerm::Aggregate { .. } => rows,
     });
     let counted = search.model.atoms.iter().all(|atom| atom.counted);
-    Estimate { rows, distinct: distinct.collect(), counted }.bounded()
+    let mut estimate = Estimate::even(rows, distinct.collect(), counted).bounded();
+    // A set of few of the bindings' variables has fewer rows, but much the same values in them.
+    for ((spread, distinct), term) in estimate.spreads.iter_mut().zip(&estimate.distinct).zip(&body.terms) {
+        if let HeadTerm::Value(Expr::Variable(variable)) = term {
+            let of_variable = search.model.spread_of(body, *variable);
+            *spread = of_variable.map(|of_variable| Arc::new(of_variable.scaled(estimate.rows, *distinct)));
+        }
+    }
+    estimate
 }

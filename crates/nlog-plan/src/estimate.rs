@@ -1,9 +1,12 @@
 //! How many rows a relation is thought to have, and how many different values its columns.
 
+use std::sync::Arc;
+
 use nlog_data::Table;
 
 use crate::query::RelationId;
-use crate::statistics::Statistics;
+use crate::spread::Spread;
+use crate::statistics::{Statistics, TableStatistics};
 
 /// The rows of an input table of which nothing is known.
 const ROWS: f64 = 1000.0;
@@ -17,8 +20,20 @@ pub(crate) struct Estimate {
     pub(crate) rows: f64,
     /// By column, how many different values there are.
     pub(crate) distinct: Vec<f64>,
+    /// By column, how its values are spread, if that is known.
+    pub(crate) spreads: Vec<Option<Arc<Spread>>>,
+    /// What is known of several columns together.
+    pub(crate) together: Vec<EstimateTogether>,
     /// Whether that has been counted, or follows from what has been.
     pub(crate) counted: bool,
+}
+
+/// What is thought of several columns together.
+#[derive(Debug, Clone)]
+pub(crate) struct EstimateTogether {
+    pub(crate) columns: Vec<usize>,
+    pub(crate) distinct: f64,
+    pub(crate) spread: Option<Arc<Spread>>,
 }
 
 /// What is thought of relations.
@@ -51,13 +66,19 @@ impl<'a> Estimates<'a> {
 }
 
 impl Estimate {
+    /// Of columns whose values are spread evenly and do not depend on each other.
+    pub(crate) fn even(rows: f64, distinct: Vec<f64>, counted: bool) -> Self {
+        let spreads = vec![None; distinct.len()];
+        Estimate { rows, distinct, spreads, together: Vec::new(), counted }
+    }
+
     /// Of an input table, by what is known of it, and else by its declaration: a column that is a key by itself has
     /// as many values as there are rows.
     pub(crate) fn of_input(table: &Table, known: Option<&Statistics>) -> Self {
         let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
         let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
         let distinct = (0..table.columns.len()).map(thought).collect();
-        Estimate { rows: ROWS, distinct, counted: false }.corrected(table, known)
+        Estimate::even(ROWS, distinct, false).corrected(table, known)
     }
 
     /// With what is known of the table in place of what was thought.
@@ -72,7 +93,25 @@ impl Estimate {
                 None => *distinct * self.rows / thought_rows,
             };
         }
-        self.bounded()
+        self.sampled(known).bounded()
+    }
+
+    /// With what samples say.
+    fn sampled(mut self, known: &TableStatistics) -> Self {
+        let rows = self.rows;
+        let samples = known.samples.iter().map(Some).chain(std::iter::repeat(None));
+        let columns = self.spreads.iter_mut().zip(&self.distinct).zip(samples);
+        for ((spread, distinct), sample) in columns {
+            *spread = sample.and_then(|sample| Spread::new(sample, rows, *distinct)).map(Arc::new);
+        }
+        let together = known.together.iter().map(|together| {
+            let distinct = (together.distinct as f64).min(rows).max(1.0);
+            let sample = together.sample.as_ref();
+            let spread = sample.and_then(|sample| Spread::new(sample, rows, distinct)).map(Arc::new);
+            EstimateTogether { columns: together.columns.clone(), distinct, spread }
+        });
+        self.together = together.collect();
+        self
     }
 
     /// No column has more values than there are rows, nor less than one.
@@ -83,9 +122,11 @@ impl Estimate {
         self
     }
 
-    /// Of rows that one rule and others derive.
+    /// Of rows that one rule and others derive. How values of both are spread is not known.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;
+        self.spreads.fill(None);
+        self.together.clear();
         self.counted &= other.counted;
         for (distinct, other) in self.distinct.iter_mut().zip(&other.distinct) {
             *distinct = distinct.max(*other);

@@ -18,8 +18,8 @@
 //! ```
 //!
 //! In reading order: [`query`] and [`plan`] (the data), `analysis` and `body` (what a rule's body says), `dependency`
-//! (functional dependencies from declared keys), [`statistics`](Statistics), `estimate` and `model` (what joining finds and
-//! costs), `order` (which atom when), `draft` and `lower` (orders to pipelines), `joins` (one rule), `indexes` (what rules
+//! (functional dependencies from declared keys), [`statistics`](Statistics), `together` (which columns are joined as one),
+//! `spread`, `estimate` and `model` (what joining finds and costs), `order` (which atom when), `draft` and `lower` (orders to pipelines), `joins` (one rule), `indexes` (what rules
 //! share), `tables` (whose keys hold, which are needed), `cost`, `inline` and `stage` (what stands in the place of what),
 //! `program` (all rules), [`pinned`](Pinned), [`describe`].
 //!
@@ -38,8 +38,8 @@
 //!   of its own that is made distinct, so that duplicates go early and the head needs no counts.
 //! - An internal table that one atom alone reads can be *inlined*: its rule stands in the place of that atom.
 //!
-//! Left out on purpose: taking statistics, orders that join two joins with each other (bushy ones) but for stages, and
-//! everything about how operators work.
+//! Left out on purpose: when statistics are taken, orders that join two joins with each other (bushy ones) but for
+//! stages, and everything about how operators work.
 #![forbid(unsafe_code)]
 
 mod analysis;
@@ -59,13 +59,15 @@ mod pinned;
 pub mod plan;
 mod program;
 pub mod query;
+mod spread;
 mod stage;
 mod statistics;
 mod tables;
 mod text;
+mod together;
 mod words;
 
 pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};
 pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
-pub use statistics::{Statistics, TableStatistics};
+pub use statistics::{Counter, FREQUENT, SAMPLED, Sample, Statistics, TableStatistics, Together};

@@ -1,11 +1,17 @@
 //! What joining the atoms of a rule in some order is thought to cost.
 //!
-//! The estimates are those of System R (Selinger and others, SIGMOD 1979): values are spread evenly, columns do not
-//! depend on each other, and of two keys that are joined the one with fewer values has all of them in the other. What
-//! is declared to be a key finds one row at most.
+//! How many rows a value of a variable finds follows from how the columns in which it stands are
+//! [spread](crate::spread), where samples tell; columns that are joined together count as one where they were counted
+//! so. Else the estimates are those of System R (Selinger and others, SIGMOD 1979): values are spread evenly, columns do
+//! not depend on each other, and of two keys that are joined the one with fewer values has all of them in the other.
+//! What is declared to be a key finds one row at most.
 //!
 //! The number of bindings of a set of atoms is the least that any order of joining them gives, so that it does not
 //! depend on the order.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use nlog::program::{Expr, VariableId};
 use nlog_data::function::Multiplicity;
@@ -15,6 +21,9 @@ use crate::body::{Body, What};
 use crate::draft::Aim;
 use crate::estimate::{Estimate, Estimates};
 use crate::plan::{Operand, Selection};
+use crate::spread::Spread;
+use crate::statistics::sampled_hash;
+use crate::together::{InCommon, in_common};
 
 /// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: estimates are
 /// coarser for rules of that many, plans as right as ever.
@@ -45,6 +54,26 @@ pub(crate) struct Model {
     items: Vec<ItemModel>,
     /// By variable, how many values it is thought to have at most.
     values: Vec<f64>,
+    /// What is known of columns that atoms have in common, those of most variables first.
+    common: Vec<Common>,
+    /// What joining the atoms of this set by one of those gives.
+    joined: RefCell<HashMap<(usize, u64), Arc<Spread>>>,
+}
+
+/// A variable that stands in several atoms, or several of them together.
+#[derive(Debug)]
+struct Common {
+    variables: Mask,
+    members: Vec<Member>,
+}
+
+/// An atom in which they stand.
+#[derive(Debug)]
+struct Member {
+    atom: usize,
+    /// How many values, or combinations of them, there are.
+    distinct: f64,
+    spread: Option<Arc<Spread>>,
 }
 
 #[derive(Debug)]
@@ -83,6 +112,8 @@ struct ItemModel {
 pub(crate) struct Bindings {
     /// How many there are.
     pub(crate) count: f64,
+    /// The atoms, as a set; those beyond the 64th are in none.
+    atoms: u64,
     bound: Mask,
     applied: Mask,
     /// By variable, how many values it has among them at most.
@@ -161,13 +192,14 @@ impl Model {
             ItemModel { uses: mask(&mut item.uses.iter().copied()), binds, share, gives }
         });
         let items = items.collect();
-        Model { atoms, items, values }
+        let common = common(body, estimates, &atoms, &mask);
+        Model { atoms, items, values, common, joined: RefCell::default() }
     }
 
     /// Bindings before any atom.
     pub(crate) fn once(&self) -> Bindings {
         let values = vec![f64::INFINITY; self.values.len()];
-        let mut bindings = Bindings { count: 1.0, bound: 0, applied: 0, values };
+        let mut bindings = Bindings { count: 1.0, atoms: 0, bound: 0, applied: 0, values };
         self.apply(&mut bindings);
         bindings
     }
@@ -177,6 +209,7 @@ impl Model {
         let found = self.find(bindings, atom);
         let mut joined = bindings.clone();
         joined.applied |= found.used;
+        joined.atoms |= one(atom);
         joined.bound |= self.atoms[atom].variables;
         joined.count *= found.fan_out;
         for ColumnModel { variable, distinct, .. } in &self.atoms[atom].columns {
@@ -192,6 +225,7 @@ impl Model {
         let mut used = 0;
         let (mut by, mut bound): (u64, Mask) = (0, 0);
         let (mut here, mut there) = (1.0, 1.0);
+        let known = self.known(bindings, atom);
         let mut is_product = !columns.is_empty();
         for ColumnModel { column, variable, distinct } in columns {
             let of_variable = bit(Some(*variable)).unwrap_or(0);
@@ -206,15 +240,18 @@ impl Model {
             bound |= of_variable;
             by |= 1_u64.checked_shl(*column as u32).unwrap_or(0);
             is_product = false;
-            here *= values.min(bindings.count.max(1.0));
-            there *= *distinct;
+            let values = values.min(bindings.count.max(1.0));
+            if known.variables & of_variable == 0 {
+                here *= values;
+                there *= *distinct;
+            }
         }
         if is_product || columns.is_empty() {
             let is_one = *key == Some(0);
             let fan_out = if is_one { selected.min(1.0) } else { *selected };
             return Found { fan_out, by, is_product: is_product && !is_one, counted: *counted, used };
         }
-        let fan_out = selected / here.min(bindings.count).max(there.min(*selected)).max(1.0);
+        let fan_out = selected * known.share / here.min(bindings.count).max(there.min(*selected)).max(1.0);
         let is_lookup = key.is_some_and(|key| key & !bound == 0);
         let fan_out = match (is_lookup, counted) {
             (false, _) => fan_out,
@@ -230,6 +267,59 @@ impl Model {
             }
         };
         Found { fan_out, by, is_product: false, counted: *counted, used }
+    }
+
+    /// What is known of the variables that the atom and the bindings have in common.
+    fn known(&self, bindings: &Bindings, atom: usize) -> Known {
+        let mut known = Known { share: 1.0, variables: 0 };
+        for (at, Common { variables, members }) in self.common.iter().enumerate() {
+            let is_bound = variables & !bindings.bound == 0 && variables & known.variables == 0;
+            let own = members.iter().find(|member| member.atom == atom);
+            let (Some(own), true) = (own, is_bound) else { continue };
+            let mut others =
+                members.iter().filter(|member| bindings.atoms & one(member.atom) != 0).peekable();
+            if others.peek().is_none() {
+                continue;
+            }
+            let with_spread = members.iter().filter(|member| member.spread.is_some());
+            let with_spread = with_spread.fold(0, |all, member| all | one(member.atom)) & bindings.atoms;
+            known.share *= if own.spread.is_some() && with_spread != 0 {
+                let before = self.share(at, with_spread);
+                (self.share(at, with_spread | one(atom)) / before).min(1.0)
+            } else if variables.count_ones() > 1 {
+                let here = others.map(|member| member.distinct).fold(bindings.count.max(1.0), f64::min);
+                1.0 / here.max(own.distinct.min(self.atoms[atom].selected)).max(1.0)
+            } else {
+                continue;
+            };
+            known.variables |= variables;
+        }
+        known
+    }
+
+    /// The part of all combinations of rows of these atoms that agree on what they have in common.
+    fn share(&self, common: usize, atoms: u64) -> f64 {
+        let rows = |member: &Member| member.spread.as_ref().map_or(1.0, |spread| spread.rows);
+        let members = self.common[common].members.iter().filter(|member| atoms & one(member.atom) != 0);
+        let all: f64 = members.map(rows).product();
+        // Where nothing agrees, something may a moment later.
+        self.spread(common, atoms).map_or(1.0, |spread| spread.rows.max(0.5) / all)
+    }
+
+    /// How the values that the atoms have in common are spread over the rows of their join by them.
+    fn spread(&self, common: usize, atoms: u64) -> Option<Arc<Spread>> {
+        if let Some(known) = self.joined.borrow().get(&(common, atoms)) {
+            return Some(Arc::clone(known));
+        }
+        let members = &self.common[common].members;
+        let member = members.iter().rfind(|member| atoms & one(member.atom) != 0)?;
+        let spread = member.spread.as_ref()?;
+        let spread = match self.spread(common, atoms & !one(member.atom)) {
+            Some(before) => Arc::new(before.join(spread)),
+            None => Arc::clone(spread),
+        };
+        self.joined.borrow_mut().insert((common, atoms), Arc::clone(&spread));
+        Some(spread)
     }
 
     /// An item that gives the variable's value, and how many values that are.
@@ -262,6 +352,14 @@ impl Model {
         }
     }
 
+    /// How the values of a variable are spread over all bindings, as far as that is known.
+    pub(crate) fn spread_of(&self, body: &Body, variable: VariableId) -> Option<Arc<Spread>> {
+        let of_variable = bit(numbers(body).get(&variable).copied())?;
+        let common = self.common.iter().position(|common| common.variables == of_variable)?;
+        let members = self.common[common].members.iter();
+        self.spread(common, members.fold(0, |all, member| all | one(member.atom)))
+    }
+
     /// How many different values of these variables there are among so many bindings.
     pub(crate) fn different(&self, body: &Body, variables: &[VariableId], count: f64) -> f64 {
         let numbers = numbers(body);
@@ -273,11 +371,96 @@ impl Model {
     }
 }
 
+/// What is known of the variables that an atom and bindings have in common.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// The part of the atom's rows that a binding finds by them.
+    share: f64,
+    /// Which ones.
+    variables: Mask,
+}
+
+/// What is known of columns that atoms have in common.
+fn common(
+    body: &Body,
+    estimates: Estimates<'_>,
+    atoms: &[AtomModel],
+    mask: &dyn Fn(&mut dyn Iterator<Item = VariableId>) -> Mask,
+) -> Vec<Common> {
+    let mut all: Vec<Common> = in_common(body)
+        .into_iter()
+        .map(|in_common| Common {
+            variables: mask(&mut in_common.variables.iter().copied()),
+            members: members(body, estimates, atoms, &in_common),
+        })
+        .collect();
+    // Those of most variables first: they say more than their variables one by one.
+    all.sort_by_key(|common| (std::cmp::Reverse(common.variables.count_ones()), common.variables));
+    let mut single: std::collections::BTreeMap<VariableId, Vec<Member>> = std::collections::BTreeMap::new();
+    for (at, atom) in body.atoms.iter().enumerate() {
+        let estimate = estimates.of(atom.relation);
+        for (column, variable) in &atom.columns {
+            if let Some(spread) = &estimate.spreads[*column] {
+                let spread = Some(Arc::clone(spread));
+                let member = Member { atom: at, distinct: estimate.distinct[*column], spread };
+                single.entry(*variable).or_default().push(member);
+            }
+        }
+    }
+    let single = single.into_iter();
+    all.extend(
+        single.map(|(variable, members)| Common { variables: mask(&mut [variable].into_iter()), members }),
+    );
+    all.retain(|common| common.variables != 0);
+    all
+}
+
+/// The atoms of which it is known how many combinations of values several variables have in them.
+fn members(body: &Body, estimates: Estimates<'_>, atoms: &[AtomModel], common: &InCommon) -> Vec<Member> {
+    let is_key = |atom: usize| {
+        body.atoms[atom].key.as_ref().is_some_and(|key| !key.is_empty() && key.is_subset(&common.variables))
+    };
+    let distinct = |atom: usize, columns: &[usize]| {
+        let estimate = estimates.of(body.atoms[atom].relation);
+        let is_same = |other: &[usize]| {
+            other.len() == columns.len() && other.iter().all(|column| columns.contains(column))
+        };
+        let counted = estimate.together.iter().find(|together| is_same(&together.columns));
+        let counted = counted.map(|together| together.distinct);
+        counted.or_else(|| (is_key(atom) && estimate.counted).then_some(atoms[atom].selected))
+    };
+    let keyed =
+        common.members.iter().find(|(atom, columns)| is_key(*atom) && distinct(*atom, columns).is_some());
+    let member = |(atom, columns): &(usize, Vec<usize>)| {
+        let estimate = estimates.of(body.atoms[*atom].relation);
+        let distinct = distinct(*atom, columns).or_else(|| {
+            let keyed = keyed.filter(|_| estimate.counted)?;
+            Some(referring(estimate, columns, estimates.of(body.atoms[keyed.0].relation), &keyed.1))
+        })?;
+        let exact = estimate.together.iter().find(|together| together.columns == *columns);
+        Some(Member { atom: *atom, distinct, spread: exact.and_then(|together| together.spread.clone()) })
+    };
+    common.members.iter().filter_map(member).collect()
+}
+
+/// How many combinations of values columns have that refer to a key. A key is mostly there for others to refer to: what
+/// has a row for each of its columns by itself, is thought to have one for all of them.
+fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[usize]) -> f64 {
+    let values = columns.iter().map(|column| estimate.distinct[*column]);
+    let known = key.iter().map(|column| keyed.distinct[*column]);
+    let fit: f64 = values.clone().zip(known).map(|(values, known)| (known / values).min(1.0)).product();
+    values.product::<f64>().min(estimate.rows).min(keyed.rows / fit)
+}
+
 /// How many rows fit by themselves.
 fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
-    let share = |selection: &Selection| match selection.equals {
-        Operand::Constant(_) => 1.0 / estimate.distinct[selection.column],
-        Operand::Column(other) => 1.0 / estimate.distinct[selection.column].max(estimate.distinct[other]),
+    let share = |selection: &Selection| match &selection.equals {
+        Operand::Constant(value) => match &estimate.spreads[selection.column] {
+            // Where no row has the value, one may a moment later.
+            Some(spread) => spread.rows_with(sampled_hash(value)).max(0.5) / spread.rows,
+            None => 1.0 / estimate.distinct[selection.column],
+        },
+        Operand::Column(other) => 1.0 / estimate.distinct[selection.column].max(estimate.distinct[*other]),
     };
     estimate.rows * select.iter().map(share).product::<f64>()
 }
@@ -306,6 +489,11 @@ fn numbers(body: &Body) -> std::collections::BTreeMap<VariableId, usize> {
     let mut variables: Vec<(VariableId, usize)> = places.into_iter().collect();
     variables.sort_by_key(|(variable, places)| (std::cmp::Reverse((*places).min(2)), *variable));
     variables.into_iter().enumerate().map(|(number, (variable, _))| (variable, number)).collect()
+}
+
+/// The set of one atom, if there is room for it.
+fn one(atom: usize) -> u64 {
+    1_u64.checked_shl(atom as u32).unwrap_or(0)
 }
 
 /// The set of one number, if there is room for it.

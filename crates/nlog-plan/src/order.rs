@@ -324,10 +324,9 @@ mod tests {
             let body = Body::new(&program.rules[0], &program.schema);
             let number = |at: u64| 10_f64.powi(((seed * 7 + at * 5) % 11) as i32 / 2);
             let estimates: Vec<Estimate> = (0..program.schema.len() as u64)
-                .map(|table| Estimate {
-                    rows: number(table),
-                    distinct: vec![number(table + 9), number(table + 17)],
-                    counted: seed % 2 == 0,
+                .map(|table| {
+                    let distinct = vec![number(table + 9), number(table + 17)];
+                    Estimate::even(number(table), distinct, seed % 2 == 0)
                 })
                 .map(Estimate::bounded)
                 .collect();

@@ -22,7 +22,10 @@ fn plan(text: &str) -> String {
 
 fn statistics(tables: &[(&str, u64, &[u64])]) -> Statistics {
     let tables = tables.iter().map(|(name, rows, distinct)| {
-        ((*name).to_owned(), TableStatistics { rows: *rows, distinct: distinct.to_vec() })
+        (
+            (*name).to_owned(),
+            TableStatistics { rows: *rows, distinct: distinct.to_vec(), ..TableStatistics::default() },
+        )
     });
     Statistics { tables: tables.collect() }
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Inputs, Role, TableId, Tables};
 use nlog_plan::query::Plan;
-use nlog_plan::{Pinned, Settings, Statistics, TableStatistics};
+use nlog_plan::{Pinned, Sample, Settings, Statistics, TableStatistics};
 use nlog_reference::Reference;
 use programs::generate::Case;
 use support::interpreter::evaluate;
@@ -53,7 +53,9 @@ fn planned(program: &Arc<Program>, wanted: &BTreeSet<TableId>, seed: u64) -> Res
         for (name, columns) in names {
             let rows = random.below(10_000);
             let distinct = (0..columns).map(|_| random.below(rows + 1)).collect();
-            statistics.tables.insert(name, TableStatistics { rows, distinct });
+            let samples = (0..columns).map(|_| nonsense(&mut random)).collect();
+            let known = TableStatistics { rows, distinct, samples, ..TableStatistics::default() };
+            statistics.tables.insert(name, known);
         }
         settings.statistics = Some(statistics);
     }
@@ -69,6 +71,13 @@ fn planned(program: &Arc<Program>, wanted: &BTreeSet<TableId>, seed: u64) -> Res
         return Err(format!("pinned {pinned:?}\nbecame {:?}\n{:?}", again.pinned(), again.warnings));
     }
     Ok(again)
+}
+
+/// A sample of no column.
+fn nonsense(random: &mut Random) -> Sample {
+    let limit = *random.pick(&[0, 1 << 31, u32::MAX]);
+    let values = (0..random.below(4)).map(|_| (random.below(1 << 32) as u32, random.below(5_000)));
+    Sample { limit, values: values.collect() }
 }
 
 fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {

@@ -119,7 +119,7 @@ impl Eval {
         }
         out.flush().map_err(Failure::output)?;
         if let Some(file) = &self.save_state {
-            state::save(file, running.evaluator(), &tables, run.progress)?;
+            state::save(file, running.evaluator(), run.program(), &tables, run.progress)?;
         }
         run.finish()
     }

@@ -1,25 +1,18 @@
 //! Figures of tables: true ones, and nonsense.
 
-use std::collections::HashSet;
-
 use nlog::Program;
-use nlog_data::{Evaluator, Row, Tables};
-use nlog_plan::{Statistics, TableStatistics};
+use nlog_data::{Evaluator, Tables};
+use nlog_plan::{Counter, Sample, Statistics, TableStatistics};
 
 use super::Random;
 
 /// The figures of what is there now. Tables that the evaluator was not asked for are left out.
 pub(crate) fn of_state(evaluator: &mut dyn Evaluator, program: &Program) -> Statistics {
     let mut statistics = Statistics::default();
+    let counter = Counter::new(program);
     for (id, table) in program.schema.iter().filter(|(id, _)| Tables::All.include(&program.schema, *id)) {
-        let Ok(rows) = evaluator.contents(id) else { continue };
-        let distinct =
-            |column: usize| rows.iter().map(|row: &Row| &row[column]).collect::<HashSet<_>>().len();
-        let figures = TableStatistics {
-            rows: rows.len() as u64,
-            distinct: (0..table.columns.len()).map(|column| distinct(column) as u64).collect(),
-        };
-        statistics.tables.insert(table.name.clone(), figures);
+        let Ok(rows) = evaluator.contents_columns(id) else { continue };
+        statistics.tables.insert(table.name.clone(), counter.count(id, &rows));
     }
     statistics
 }
@@ -35,7 +28,14 @@ pub(crate) fn nonsense(random: &mut Random, program: &Program) -> Statistics {
         let rows = *random.pick(&FIGURES);
         let known = random.below(table.columns.len() as u64 + 2);
         let distinct = (0..known).map(|_| *random.pick(&FIGURES)).collect();
-        statistics.tables.insert(table.name.clone(), TableStatistics { rows, distinct });
+        let samples = (0..known).map(|_| {
+            let limit = *random.pick(&[0, 1 << 31, u32::MAX]);
+            let values = (0..random.below(4)).map(|_| (random.below(1 << 32) as u32, *random.pick(&FIGURES)));
+            Sample { limit, values: values.collect() }
+        });
+        let samples = samples.collect();
+        let known = TableStatistics { rows, distinct, samples, ..TableStatistics::default() };
+        statistics.tables.insert(table.name.clone(), known);
     }
     statistics
 }

@@ -246,6 +246,11 @@ impl Run {
         committed.map(|committed| committed.delta).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
+    /// The program as it is now.
+    pub(super) fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// The tables of the program as it is now that are observed.
     pub(super) fn observed(&self) -> BTreeSet<TableId> {
         self.rules.as_ref().map(|rules| rules.observed(&self.program.schema)).unwrap_or_default()

@@ -5,9 +5,10 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
+use nlog::Program;
 use nlog_data::state::{self, SavedState};
-use nlog_data::{ColumnTransaction, Columns, CommitError, Evaluator, Role, Schema, TableId};
-use nlog_plan::{Statistics, TableStatistics};
+use nlog_data::{ColumnTransaction, CommitError, Evaluator, Role, Schema, TableId};
+use nlog_plan::{Counter, Statistics};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -82,29 +83,31 @@ fn section<T: Default + DeserializeOwned>(
     json.map(Option::unwrap_or_default).map_err(|error| format!("its section {name}: {error}"))
 }
 
-/// Saves the inputs, the figures of these tables as well, and how far the run has come. A file that is there is
+/// Saves the inputs of the program that the evaluator runs, the figures of these tables as well, and how far the run has come. A file that is there is
 /// replaced as a whole or not at all.
 pub(crate) fn save(
     file: &Path,
     evaluator: &mut dyn Evaluator,
+    program: &Program,
     known: &BTreeSet<TableId>,
     progress: Progress,
 ) -> Result<(), Failure> {
     let failed =
         |error: std::io::Error| Failure::outside(format!("cannot write the state {}", file.display()), error);
-    let schema = evaluator.schema().clone();
+    let schema = &program.schema;
     let beside = beside(file);
     let out = BufWriter::with_capacity(1 << 20, File::create(&beside).map_err(failed)?);
     let written = (|| {
-        let mut writer = state::Writer::new(out, &schema).map_err(failed)?;
+        let mut writer = state::Writer::new(out, schema).map_err(failed)?;
         let mut statistics = Statistics::default();
+        let counter = Counter::new(program);
         for (id, table) in schema.iter() {
             let input = table.role == Role::Input;
             if !input && !known.contains(&id) {
                 continue;
             }
             let rows = evaluator.contents_columns(id).map_err(|error| Failure::Outside(error.to_string()))?;
-            statistics.tables.insert(table.name.clone(), figures(&rows));
+            statistics.tables.insert(table.name.clone(), counter.count(id, &rows));
             if input {
                 writer.table(id, &rows).map_err(failed)?;
             }
@@ -133,9 +136,4 @@ fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.unfinished", std::process::id()));
     file.with_file_name(name)
-}
-
-fn figures(rows: &Columns) -> TableStatistics {
-    let distinct = rows.dictionaries().iter().map(|values| values.len() as u64);
-    TableStatistics { rows: rows.len() as u64, distinct: distinct.collect() }
 }

@@ -1,0 +1,172 @@
+//! How a column's values are spread over rows, as far as a sample tells, and what joining such columns gives.
+//!
+//! Of some values it is known how many rows have them; the other values have equal shares of the other rows. The join
+//! of two columns has for each value the product of what both have. Where only one side knows a value, the other is
+//! thought to have its mean; what neither knows is estimated by what is seen among the values up to the smaller of the
+//! two limits: how many of them both have, and what their products are. Where that is little, it counts together with
+//! what System R would say: the column with fewer values has all of them in the other, evenly.
+
+use crate::statistics::Sample;
+
+/// So many values that are as System R thinks count beside those that are seen.
+const PRIOR: f64 = 4.0;
+
+/// How the values of a column are spread.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Spread {
+    /// How many rows there are.
+    pub(crate) rows: f64,
+    /// How many values they have.
+    pub(crate) distinct: f64,
+    /// Every value with a hash up to this is known, or in no row.
+    limit: u32,
+    /// The hash of each known value and in how many rows it is, by hash.
+    known: Vec<(u32, f64)>,
+    /// How many rows have other values, and how many values those are.
+    other_rows: f64,
+    other_values: f64,
+}
+
+impl Spread {
+    /// Of a column with so many rows and values; `None` if the sample says nothing.
+    pub(crate) fn new(sample: &Sample, rows: f64, distinct: f64) -> Option<Self> {
+        let mut known: Vec<(u32, f64)> =
+            sample.values.iter().map(|(hash, count)| (*hash, *count as f64)).collect();
+        known.sort_by_key(|(hash, _)| *hash);
+        known.dedup_by_key(|(hash, _)| *hash);
+        known.retain(|(_, count)| *count > 0.0);
+        let sampled: f64 = known.iter().map(|(_, count)| count).sum();
+        if known.is_empty() || sampled > rows * 1.01 {
+            // Figures that do not fit together.
+            return None;
+        }
+        let is_whole = sample.limit == u32::MAX;
+        let other_values = if is_whole { 0.0 } else { (distinct - known.len() as f64).max(0.0) };
+        let other_rows = if other_values == 0.0 { 0.0 } else { (rows - sampled).max(0.0) };
+        let distinct = known.len() as f64 + other_values;
+        Some(Spread {
+            rows: sampled + other_rows,
+            distinct,
+            limit: sample.limit,
+            known,
+            other_rows,
+            other_values,
+        })
+    }
+
+    /// In how many rows a value is, by its hash.
+    pub(crate) fn rows_with(&self, hash: u32) -> f64 {
+        match self.known.binary_search_by_key(&hash, |(known, _)| *known) {
+            Ok(at) => self.known[at].1,
+            Err(_) if hash <= self.limit => 0.0,
+            Err(_) => self.mean(),
+        }
+    }
+
+    /// The same shares of other numbers of rows and values.
+    pub(crate) fn scaled(&self, rows: f64, distinct: f64) -> Spread {
+        let by = rows / self.rows.max(f64::MIN_POSITIVE);
+        let mut scaled = self.clone();
+        scaled.rows = rows;
+        scaled.distinct = distinct.min(self.distinct);
+        scaled.other_rows *= by;
+        for (_, count) in &mut scaled.known {
+            *count *= by;
+        }
+        scaled
+    }
+
+    /// In how many rows a value is that is not known.
+    fn mean(&self) -> f64 {
+        if self.other_values > 0.0 { self.other_rows / self.other_values } else { 0.0 }
+    }
+
+    /// From how many rows on a value is known in any case.
+    fn frequent(&self) -> f64 {
+        let frequent = self.known.iter().filter(|(hash, _)| *hash > self.limit);
+        frequent.map(|(_, count)| *count).fold(f64::INFINITY, f64::min)
+    }
+
+    /// The rows of the join of two columns.
+    pub(crate) fn join(&self, other: &Spread) -> Spread {
+        let seen = Seen::new(self, other);
+        let limit = self.limit.min(other.limit);
+        let common = seen.overlap * self.distinct.min(other.distinct);
+        // What it is worth that the other side has a value that only one side knows.
+        let of_other = (common / self.distinct.max(1.0)).min(1.0) * other.mean();
+        let of_self = (common / other.distinct.max(1.0)).min(1.0) * self.mean();
+        let mut known = Vec::with_capacity(self.known.len());
+        let (mut rows, mut values) = (0.0, 0.0);
+        for (hash, a, b) in Merged([&self.known, &other.known]) {
+            let (count, share) = match (a, b) {
+                (Some(a), Some(b)) => (a * b, 1.0),
+                (Some(a), None) if hash > other.limit => (a * of_other, common / self.distinct.max(1.0)),
+                (None, Some(b)) if hash > self.limit => (of_self * b, common / other.distinct.max(1.0)),
+                _ => continue,
+            };
+            if count > 0.0 {
+                known.push((hash, count));
+                rows += count;
+                values += share.min(1.0);
+            }
+        }
+        let other_values = (common - values).max(0.0).min(self.other_values).min(other.other_values);
+        let other_rows = other_values * seen.product;
+        Spread {
+            rows: rows + other_rows,
+            distinct: (values + other_values).max(1.0),
+            limit,
+            known,
+            other_rows,
+            other_values,
+        }
+    }
+}
+
+/// What two samples say of the values that are in neither.
+struct Seen {
+    /// The part of the values of the column with fewer of them that the other has, too.
+    overlap: f64,
+    /// The mean of the products of both sides' rows, for values that are not frequent.
+    product: f64,
+}
+
+impl Seen {
+    fn new(a: &Spread, b: &Spread) -> Seen {
+        let limit = a.limit.min(b.limit);
+        let of = |spread: &Spread| spread.known.iter().filter(|(hash, _)| *hash <= limit).count() as f64;
+        let fewer = of(a).min(of(b));
+        let (frequent_a, frequent_b) = (a.frequent(), b.frequent());
+        let (mut both, mut rare, mut products) = (0.0, 0.0, 0.0);
+        for (hash, of_a, of_b) in Merged([&a.known, &b.known]) {
+            let (Some(of_a), Some(of_b)) = (of_a, of_b) else { continue };
+            if hash > limit {
+                break;
+            }
+            both += 1.0;
+            if of_a < frequent_a && of_b < frequent_b {
+                rare += 1.0;
+                products += of_a * of_b;
+            }
+        }
+        let product = (products + PRIOR * a.mean() * b.mean()) / (rare + PRIOR);
+        Seen { overlap: (both + PRIOR) / (fewer + PRIOR), product }
+    }
+}
+
+/// Hashes that one side or both have, ascending, with what each has.
+struct Merged<'a>([&'a [(u32, f64)]; 2]);
+
+impl Iterator for Merged<'_> {
+    type Item = (u32, Option<f64>, Option<f64>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let first = self.0.iter().filter_map(|side| side.first()).map(|(hash, _)| *hash).min()?;
+        let [a, b] = self.0.each_mut().map(|side| {
+            let (head, rest) = side.split_first().filter(|(head, _)| head.0 == first)?;
+            *side = rest;
+            Some(head.1)
+        });
+        Some((first, a, b))
+    }
+}

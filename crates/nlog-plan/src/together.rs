@@ -1,0 +1,43 @@
+//! Which columns of several atoms are joined together.
+
+use std::collections::BTreeSet;
+
+use nlog::program::VariableId;
+
+use crate::body::Body;
+use crate::dependency::Variables;
+
+/// Several variables that atoms have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct InCommon {
+    pub(crate) variables: Variables,
+    /// Atoms that have all of them, each with their columns, all in the same order: that of the columns in the atom
+    /// whose relation comes first. So rules that join the same tables ask for the same columns in the same order.
+    pub(crate) members: Vec<(usize, Vec<usize>)>,
+}
+
+/// All sets of two or more variables that a pair of the body's atoms has in common.
+pub(crate) fn in_common(body: &Body) -> Vec<InCommon> {
+    let mut sets: BTreeSet<Variables> = BTreeSet::new();
+    for (at, atom) in body.atoms.iter().enumerate() {
+        for other in &body.atoms[at + 1..] {
+            let both: Variables = atom.variables.intersection(&other.variables).copied().collect();
+            if both.len() > 1 {
+                sets.insert(both);
+            }
+        }
+    }
+    sets.into_iter().filter_map(|variables| members(body, variables)).collect()
+}
+
+fn members(body: &Body, variables: Variables) -> Option<InCommon> {
+    let atoms = body.atoms.iter().enumerate().filter(|(_, atom)| variables.is_subset(&atom.variables));
+    let (_, first) = atoms.clone().min_by_key(|(at, atom)| (atom.relation, *at))?;
+    let of_first = first.columns.iter().map(|(_, variable)| *variable);
+    let order: Vec<VariableId> = of_first.filter(|variable| variables.contains(variable)).collect();
+    let members = atoms.map(|(at, atom)| {
+        let column = |wanted: &VariableId| atom.columns.iter().find(|(_, variable)| variable == wanted);
+        (at, order.iter().filter_map(column).map(|(column, _)| *column).collect())
+    });
+    Some(InCommon { members: members.collect(), variables })
+}
