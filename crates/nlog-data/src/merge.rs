@@ -20,21 +20,41 @@ pub(crate) fn one_by_one<E: Evaluator + ?Sized>(
     evaluator: &mut E,
     transactions: &[Transaction],
 ) -> Result<CommittedBatch, CommitError> {
-    let mut batch = CommittedBatch::default();
-    let mut sum = Sum::default();
+    let mut merging = Merging::default();
     for (place, transaction) in transactions.iter().enumerate() {
-        match evaluator.commit(transaction) {
+        merging.add(place, evaluator.commit(transaction))?;
+    }
+    Ok(merging.finish())
+}
+
+/// What came of transactions so far, for evaluators that do several at a time.
+#[derive(Debug, Clone, Default)]
+pub struct Merging {
+    batch: CommittedBatch,
+    sum: Sum,
+}
+
+impl Merging {
+    /// Adds what came of the transaction at this place, or of several that were done as one; a failure of the engine is
+    /// given back. They come in their order.
+    pub fn add(&mut self, place: usize, result: Result<Committed, CommitError>) -> Result<(), CommitError> {
+        match result {
             Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {
-                sum.add(delta);
-                batch.committed.redundant_inserts += redundant_inserts;
-                batch.committed.redundant_deletes += redundant_deletes;
+                self.sum.add(delta);
+                self.batch.committed.redundant_inserts += redundant_inserts;
+                self.batch.committed.redundant_deletes += redundant_deletes;
             }
-            Err(CommitError::Refused(error)) => batch.refused.push((place, error)),
+            Err(CommitError::Refused(error)) => self.batch.refused.push((place, error)),
             Err(error @ CommitError::Engine(_)) => return Err(error),
         }
+        Ok(())
     }
-    batch.committed.delta = sum.delta();
-    Ok(batch)
+
+    /// All of them together.
+    pub fn finish(mut self) -> CommittedBatch {
+        self.batch.committed.delta = self.sum.delta();
+        self.batch
+    }
 }
 
 /// Deltas that follow each other, as one.

@@ -264,8 +264,10 @@ pub trait Evaluator {
     /// ones did together. A row that went and came back counts as [reattributed](TableDelta::reattributed) where
     /// attribution was asked for, since its rule before is not known.
     ///
-    /// An evaluator may take a way that is faster than one by one where nobody can tell the difference. After an
-    /// error it must not be used any more.
+    /// The default is one by one. An evaluator may take a way that is faster where nobody can tell the difference: the
+    /// fused engine puts each transaction to the input tables in its turn and takes those through the rules together of
+    /// which it knows beforehand that they are accepted one by one if they are together. After an error it must not
+    /// be used any more.
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         merge::one_by_one(self, transactions)
     }

@@ -8,7 +8,7 @@
 //! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `delta` (rows that come and
 //! go), `index`, `pipeline` (changed rows of one atom to rows of the head), `groups` (aggregates), `relation` (rows to
 //! sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations), `inputs`
-//! (what transactions may do), `output` (words to values), `profile`; then rules that change: `edit` (the transaction),
+//! (what transactions may do), `merged` (several at once), `output` (words to values), `profile`; then rules that change: `edit` (the transaction),
 //! `live` (what moves from one program to the next), `proposal` (how it is asked for and decided); then several workers:
 //! `placement` (where rows are), `together` (a transaction in rounds), `workers` (what they say to each other), `threads`;
 //! processes are in [`processes`](crate::processes).
@@ -20,6 +20,7 @@ mod groups;
 mod index;
 mod inputs;
 mod live;
+mod merged;
 mod output;
 mod pipeline;
 mod placement;
@@ -41,8 +42,9 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnDelta, ColumnTransaction, Columns, CommitError, Committed, CommittedColumns, Delta as ValueDelta,
-    Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
+    ColumnDelta, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
+    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
+    TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -53,6 +55,7 @@ use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
 use inputs::{Changes, Inputs};
+use merged::Reaches;
 use output::Output;
 use together::Lost;
 use trace::View;
@@ -82,6 +85,8 @@ pub struct Engine {
     gone: bool,
     /// How many transactions were run.
     transactions: u64,
+    /// What can come of changes, once transactions were to go together.
+    reaches: Option<Reaches>,
     /// Why nothing works any more.
     broken: Option<String>,
 }
@@ -126,6 +131,7 @@ impl Engine {
             symbols_limit: NEW_SYMBOLS,
             gone: false,
             transactions: 0,
+            reaches: None,
             broken: None,
         }
     }
@@ -277,6 +283,24 @@ impl Engine {
         outputs
     }
 
+    /// Commits changes that input tables have taken.
+    fn commit_changes(&mut self, changes: Changes) -> Result<Committed, CommitError> {
+        let (outputs, changes) = self.run(changes)?;
+        let mut delta = ValueDelta::default();
+        for output in outputs {
+            let table = output.table;
+            if let Some(changed) = output.into_rows(&self.state.symbols) {
+                delta.tables.insert(table, changed);
+            }
+        }
+        self.collect_symbols()?;
+        Ok(Committed {
+            delta,
+            redundant_inserts: changes.redundant_inserts,
+            redundant_deletes: changes.redundant_deletes,
+        })
+    }
+
     fn column_delta(&mut self) -> ColumnDelta {
         let mut delta = ColumnDelta::default();
         let changed = self.state.take_changed();
@@ -423,20 +447,11 @@ impl Evaluator for Engine {
         self.is_sound()?;
         let changes = self.inputs.apply(transaction, &self.state.symbols);
         self.gone |= changes.is_err();
-        let (outputs, changes) = self.run(changes?)?;
-        let mut delta = ValueDelta::default();
-        for output in outputs {
-            let table = output.table;
-            if let Some(changed) = output.into_rows(&self.state.symbols) {
-                delta.tables.insert(table, changed);
-            }
-        }
-        self.collect_symbols()?;
-        Ok(Committed {
-            delta,
-            redundant_inserts: changes.redundant_inserts,
-            redundant_deletes: changes.redundant_deletes,
-        })
+        self.commit_changes(changes?)
+    }
+
+    fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
+        self.commit_together(transactions)
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {

@@ -12,6 +12,7 @@ use crate::lower::{Lowering, output};
 use crate::order::{Order, Search, cheapest};
 use crate::pinned::{Orders, PinnedOrders};
 use crate::query::{Joins, RelationId, RulePlan};
+use crate::tables::rule_may_fail;
 
 /// Plans rules over relations of which this is thought.
 pub(crate) struct RulePlanner<'a> {
@@ -44,7 +45,8 @@ impl RulePlanner<'_> {
             self.joins(body, aim, &followed, &orders, &drafts, pinned)
         });
         let failures = failures.collect();
-        RulePlan { rule, head, body: main, output: output(body), failures, stages: Vec::new() }
+        let may_fail = rule_may_fail(body);
+        RulePlan { rule, head, body: main, output: output(body), failures, may_fail, stages: Vec::new() }
     }
 
     /// An order for each atom to begin with.

@@ -94,6 +94,8 @@ pub struct RulePlan {
     pub output: Output,
     /// Bindings that fail where `body` could not follow them: each that arrives ([`End::Failure`]) is a failure.
     pub failures: Vec<Joins>,
+    /// Whether anything that it computes can fail: for a binding on the way, in the head, or a sum.
+    pub may_fail: bool,
     /// The stages that stand in the body for some of the rule's atoms, in the order in which they were made.
     pub stages: Vec<Stage>,
 }

@@ -1,0 +1,200 @@
+//! Several transactions in one pass through the rules.
+//!
+//! What input tables refuse depends on no rule, so that each transaction is put to them in its turn. What rules refuse
+//! depends on what holds then, which one pass does not look at. So transactions go together only where a pass that
+//! is accepted means that each of them would have been:
+//!
+//! - Nothing that follows from the tables they touch can be refused: no key to check there and no expression that can
+//!   fail. Or:
+//! - there are no aggregates on the way there, so that more rows of inputs mean more errors and never fewer; and none
+//!   of them deletes what was there after another one has inserted something. Then the rows at each turn are some of
+//!   those before the pass, which were accepted, or some of those after it.
+//!
+//! If a pass is refused, its transactions run again one by one, so that each is accepted or refused by itself.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use nlog_data::merge::Merging;
+use nlog_data::{CommitError, CommittedBatch, Evaluator as _, Transaction, TransactionError};
+use nlog_plan::Keep;
+use nlog_plan::query::{Output, Plan, RulePlan};
+
+use super::Engine;
+use super::delta::Delta;
+use super::inputs::Changes;
+
+/// What can come of changes of a relation.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Reach {
+    /// A refusal.
+    refusals: bool,
+    /// Rows of aggregates, which can be other ones when there is more to aggregate.
+    aggregates: bool,
+}
+
+/// What can come of changes of each relation of a plan.
+pub(super) struct Reaches {
+    plan: Arc<Plan>,
+    by_relation: Vec<Reach>,
+}
+
+impl Reaches {
+    fn new(plan: &Arc<Plan>) -> Self {
+        let mut by_relation = vec![Reach::default(); plan.relations.len()];
+        let mut rules: Vec<&RulePlan> = plan.rules.iter().collect();
+        // Who reads a head is of a higher level, so that all is known of the head by then.
+        rules.sort_by_key(|rule| std::cmp::Reverse(plan.relations[rule.head.0 as usize].level));
+        for rule in rules {
+            let head = rule.head.0 as usize;
+            let after = by_relation[head];
+            let is_checked = matches!(plan.relations[head].keep, Keep::Key(_));
+            let of_rule = Reach {
+                refusals: after.refusals || is_checked || rule.may_fail,
+                aggregates: after.aggregates || matches!(rule.output, Output::Groups { .. }),
+            };
+            for atom in std::iter::once(&rule.body).chain(&rule.failures).flat_map(|joins| &joins.atoms) {
+                by_relation[atom.0 as usize].add(of_rule);
+            }
+        }
+        Reaches { plan: Arc::clone(plan), by_relation }
+    }
+}
+
+impl Reach {
+    fn add(&mut self, other: Reach) {
+        self.refusals |= other.refusals;
+        self.aggregates |= other.aggregates;
+    }
+}
+
+/// Transactions that go through the rules together.
+struct Pass {
+    /// Their places among all transactions. Those that input tables refused on the way are among them.
+    places: Range<usize>,
+    refused: Vec<(usize, TransactionError)>,
+    /// How many input tables have accepted, and what those changed together.
+    accepted: u64,
+    changes: Changes,
+    /// Whether rows came that were not there before, and whether rows went.
+    inserts: bool,
+    deletes: bool,
+    reach: Reach,
+}
+
+impl Pass {
+    fn new(first: usize) -> Self {
+        Pass {
+            places: first..first,
+            refused: Vec::new(),
+            accepted: 0,
+            changes: Changes::default(),
+            inserts: false,
+            deletes: false,
+            reach: Reach::default(),
+        }
+    }
+
+    /// Takes a transaction in that input tables have accepted; gives its changes back if it cannot go with the others.
+    fn add(&mut self, changes: Changes, reaches: &Reaches, attribute: bool) -> Result<(), Changes> {
+        let mut reach = self.reach;
+        changes.tables.keys().for_each(|table| reach.add(reaches.by_relation[table.0 as usize]));
+        let deletes = changes.tables.values().any(Delta::has_gone);
+        let would_differ = if attribute {
+            // A row that goes and comes back is reported, which one pass does not see.
+            reach.aggregates || self.deletes || deletes
+        } else {
+            reach.refusals && (reach.aggregates || (self.inserts && deletes))
+        };
+        if self.accepted > 0 && would_differ {
+            return Err(changes);
+        }
+        self.accepted += 1;
+        self.inserts |= changes.tables.values().any(|delta| delta.rows().any(|(_, diff)| diff > 0));
+        self.deletes |= deletes;
+        self.reach = reach;
+        self.changes.redundant_inserts += changes.redundant_inserts;
+        self.changes.redundant_deletes += changes.redundant_deletes;
+        for (table, mut delta) in changes.tables {
+            let all = self.changes.tables.entry(table).or_insert_with(|| Delta::new(delta.width()));
+            all.append(&mut delta);
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Runs transactions in as few passes as give what they would give one by one.
+    pub(super) fn commit_together(
+        &mut self,
+        transactions: &[Transaction],
+    ) -> Result<CommittedBatch, CommitError> {
+        self.is_sound()?;
+        let mut merging = Merging::default();
+        let mut next = 0;
+        while next < transactions.len() {
+            let pass = self.gather(transactions, next);
+            next = pass.places.end;
+            self.run_pass(pass, transactions, &mut merging)?;
+        }
+        Ok(merging.finish())
+    }
+
+    /// The transactions from this place on that can go together. Input tables have taken their changes.
+    fn gather(&mut self, transactions: &[Transaction], first: usize) -> Pass {
+        let known = self.reaches.take().filter(|known| Arc::ptr_eq(&known.plan, &self.state.plan));
+        let reaches = known.unwrap_or_else(|| Reaches::new(&self.state.plan));
+        let mut pass = Pass::new(first);
+        for (place, transaction) in transactions.iter().enumerate().skip(first) {
+            match self.inputs.apply(transaction, &self.state.symbols) {
+                Ok(changes) => {
+                    if let Err(changes) = pass.add(changes, &reaches, self.attribute) {
+                        // It comes again as the first one of the next pass.
+                        self.inputs.undo(&changes);
+                        self.gone = true;
+                        break;
+                    }
+                }
+                Err(error) => {
+                    self.gone = true;
+                    pass.refused.push((place, error));
+                }
+            }
+            pass.places.end = place + 1;
+        }
+        self.reaches = Some(reaches);
+        pass
+    }
+
+    fn run_pass(
+        &mut self,
+        pass: Pass,
+        transactions: &[Transaction],
+        merging: &mut Merging,
+    ) -> Result<(), CommitError> {
+        let Pass { places, refused, accepted, mut changes, .. } = pass;
+        if accepted > 0 {
+            if accepted > 1 {
+                // What comes and goes in one pass has not changed. Each row is there once, so sums are small.
+                let counted = changes.tables.values_mut().try_for_each(Delta::consolidate);
+                debug_assert!(counted.is_ok());
+                changes.tables.retain(|_, delta| !delta.is_empty());
+            }
+            match self.commit_changes(changes) {
+                Ok(committed) => {
+                    self.transactions += accepted - 1;
+                    merging.add(places.start, Ok(committed))?;
+                }
+                // What input tables refused after it may have been refused for what it would have changed.
+                Err(CommitError::Refused(_)) if places.len() > 1 => {
+                    return places.into_iter().try_for_each(|place| {
+                        let committed = self.commit(&transactions[place]);
+                        merging.add(place, committed)
+                    });
+                }
+                Err(error) => merging.add(places.start, Err(error))?,
+            }
+        }
+        refused.into_iter().try_for_each(|(place, error)| merging.add(place, Err(error.into())))
+    }
+}

@@ -1,0 +1,123 @@
+//! Several transactions at once are what they are one by one: the same refusals, and the sum of what they change.
+//!
+//! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed.
+
+mod support;
+
+use std::sync::Arc;
+
+use nlog_data::{Evaluator, Tables, Transaction};
+use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_reference::Reference;
+use support::generate::Case;
+use support::{Random, Runs, compile, seeds, transaction};
+
+/// How often a batch had what makes a difference.
+#[derive(Debug, Default)]
+struct Tally {
+    batches: usize,
+    refused: usize,
+    /// Batches of several transactions of which each was accepted.
+    accepted: usize,
+}
+
+fn difference(seed: u64, tally: &mut Tally) -> Result<(), String> {
+    let case = Case::random(seed);
+    let Some(program) = case.compile() else { return Ok(()) };
+    let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
+    let attribute = seed.is_multiple_of(4);
+    let mut author = Runs::alone(&program, &Tables::All, false);
+    let history: Vec<Transaction> = (0..case.steps())
+        .map(|step| {
+            let transaction = case.transaction(step, &program, &mut |table| author.inputs(table));
+            author.commit(&transaction);
+            transaction
+        })
+        .collect();
+    let single = Reference::new(Arc::clone(&program), tables.clone());
+    let mut single = if attribute { single.with_attribution() } else { single };
+    let workers = if seed.is_multiple_of(10) { 2 } else { 1 };
+    let options =
+        Options { engine: Kind::Fused, observe: tables.clone(), attribute, workers, ..Options::default() };
+    let mut merged = Dataflow::new(Arc::clone(&program), options).map_err(|error| error.to_string())?;
+    let mut random = Random::new(seed);
+    let mut rest = &history[..];
+    while !rest.is_empty() {
+        let (batch, after) = rest.split_at(1 + random.below(rest.len().min(8) as u64) as usize);
+        rest = after;
+        let (wanted, found) = (single.commit_merged(batch), merged.commit_merged(batch));
+        if wanted != found {
+            return Err(format!("{batch:?}\none by one: {wanted:#?}\ntogether: {found:#?}"));
+        }
+        let refused = wanted.map_err(|error| error.to_string())?.refused.len();
+        tally.batches += 1;
+        tally.refused += usize::from(refused > 0);
+        tally.accepted += usize::from(refused == 0 && batch.len() > 1);
+    }
+    for (id, table) in program.schema.iter().filter(|(id, _)| tables.include(&program.schema, *id)) {
+        if single.contents(id) != merged.contents(id) {
+            return Err(format!("the rows of {} differ", table.name));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn together_and_one_by_one_agree() {
+    let mut tally = Tally::default();
+    for seed in seeds(400) {
+        if let Err(why) = difference(seed, &mut tally) {
+            panic!("seed {seed}:\n{}\n{why}", Case::random(seed).text());
+        }
+    }
+    println!("{tally:?}");
+    if seeds(400).count() >= 100 {
+        assert!(tally.refused * 10 > tally.batches && tally.accepted * 10 > tally.batches, "{tally:?}");
+    }
+}
+
+/// The changes that all rules together began with, and the refusals of a batch.
+fn run(program: &str, before: &str, batch: &[&str]) -> (u64, Vec<usize>) {
+    let program = compile(program);
+    let mut engine =
+        nlog_dataflow::fused::Engine::new(Arc::clone(&program), &Options::default()).expect("it starts");
+    engine.commit(&transaction(&program, before)).expect("it is accepted");
+    let rows = |engine: &mut nlog_dataflow::fused::Engine| -> u64 {
+        let rules = engine.profile().expect("it works").rules;
+        rules.iter().flat_map(|rule| &rule.pipelines).map(|pipeline| pipeline.rows).sum()
+    };
+    let old = rows(&mut engine);
+    let batch: Vec<Transaction> = batch.iter().map(|text| transaction(&program, text)).collect();
+    let committed = engine.commit_merged(&batch).expect("the engine works");
+    (rows(&mut engine) - old, committed.refused.into_iter().map(|(place, _)| place).collect())
+}
+
+const SAFE: &str = "input table a(x: int); output table b(x: int); b(x) :- a(x);";
+const CHECKED: &str =
+    "input table a(x: int, y: int); output table b(x: int, y: int) key(x); b(x, y) :- a(x, y);";
+
+#[test]
+fn what_comes_and_goes_in_a_batch_costs_nothing_if_nothing_can_be_refused() {
+    let batch = [r#"{"insert": {"a": [[1]]}}"#, r#"{"insert": {"a": [[2]]}}"#, r#"{"delete": {"a": [[1]]}}"#];
+    assert_eq!(run(SAFE, "{}", &batch), (1, vec![]));
+    // Here the rows on the way might be refused.
+    let batch = [
+        r#"{"insert": {"a": [[1, 1]]}}"#,
+        r#"{"insert": {"a": [[2, 2]]}}"#,
+        r#"{"delete": {"a": [[1, 1]]}}"#,
+    ];
+    assert_eq!(run(CHECKED, "{}", &batch), (3, vec![]));
+}
+
+#[test]
+fn what_would_be_refused_alone_is_refused_although_all_together_would_not() {
+    let before = r#"{"insert": {"a": [[1, 1]]}}"#;
+    let batch = [r#"{"insert": {"a": [[1, 2]]}}"#, r#"{"delete": {"a": [[1, 1]]}}"#];
+    assert_eq!(run(CHECKED, before, &batch).1, [0]);
+    let batch = [batch[1], batch[0]];
+    assert_eq!(run(CHECKED, before, &batch).1, [0; 0]);
+    // A sum that fits again.
+    let sums = "input table a(x: int); output table b(n: int); b(sum(x, x)) :- a(x);";
+    let batch = [r#"{"insert": {"a": [[9223372036854775807], [1]]}}"#, r#"{"insert": {"a": [[-5]]}}"#];
+    assert_eq!(run(sums, "{}", &batch).1, [0]);
+}
