@@ -116,6 +116,10 @@ fn what_would_be_refused_alone_is_refused_although_all_together_would_not() {
     assert_eq!(run(CHECKED, before, &batch).1, [0]);
     let batch = [batch[1], batch[0]];
     assert_eq!(run(CHECKED, before, &batch).1, [0; 0]);
+    // A failure in the head.
+    let divided = "input table a(x: int); output table b(x: int); b(1 / x) :- a(x);";
+    let batch = [r#"{"insert": {"a": [[2], [0]]}}"#, r#"{"delete": {"a": [[0]]}}"#];
+    assert_eq!(run(divided, "{}", &batch).1, [0]);
     // A sum that fits again.
     let sums = "input table a(x: int); output table b(n: int); b(sum(x, x)) :- a(x);";
     let batch = [r#"{"insert": {"a": [[9223372036854775807], [1]]}}"#, r#"{"insert": {"a": [[-5]]}}"#];

@@ -3,17 +3,12 @@
 //! Measured, not estimated, since estimates would agree with themselves. Values are even or skewed; columns of a table
 //! do not depend on each other, since no figure of single columns can tell what belongs together.
 
-#[allow(dead_code, reason = "each test file uses its part")]
-mod support {
-    pub(crate) mod random;
-}
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use nlog_data::{Columns, Row, TableId, Value};
 use nlog_plan::query::{Plan, Start, Step};
 use nlog_plan::{Counter, Settings, Statistics};
-use support::random::{Random, seeds};
+use seeded::{Random, seeds};
 
 /// How many atoms a rule has.
 const ATOMS: usize = 6;

@@ -8,11 +8,10 @@
 #[allow(dead_code, reason = "part of it is for engines")]
 mod programs {
     pub(crate) mod generate;
-    pub(crate) use super::support::random::Random;
+    pub(crate) use seeded::Random;
 }
 mod support {
     pub(crate) mod interpreter;
-    pub(crate) mod random;
 }
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,8 +23,8 @@ use nlog_plan::query::Plan;
 use nlog_plan::{Pinned, Sample, Settings, Statistics, TableStatistics};
 use nlog_reference::Reference;
 use programs::generate::Case;
+use seeded::{Random, seeds};
 use support::interpreter::evaluate;
-use support::random::{Random, seeds};
 
 #[derive(Debug, Default)]
 struct Tally {

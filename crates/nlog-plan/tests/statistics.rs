@@ -2,11 +2,6 @@
 //!
 //! The estimate is what the plan says of the table that a rule fills; the truth comes from joining the rows.
 
-#[allow(dead_code, reason = "each test file uses its part")]
-mod support {
-    pub(crate) mod random;
-}
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -14,7 +9,7 @@ use nlog::Program;
 use nlog_data::{Columns, Row, Value};
 use nlog_plan::query::{Pipeline, Plan, Start, Step};
 use nlog_plan::{Counter, SAMPLED, Settings, Statistics};
-use support::random::{Random, seeds};
+use seeded::{Random, seeds};
 
 type Rows = BTreeSet<Vec<i64>>;
 
