@@ -38,22 +38,29 @@ const EXAMPLE: &str = r#"A transaction is a line of JSON, and so is the answer; 
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}
 One that is refused changes nothing and is answered by its error; the exit status is then 1."#;
 
+/// What is run, and on what: the arguments that `weft profile` has as well.
+#[derive(Args)]
+pub(crate) struct Given {
+    /// `.nlog` files, or folders of them; together they are one program
+    #[arg(required = true, value_name = "PROGRAM")]
+    pub(crate) programs: Vec<PathBuf>,
+    /// Transactions as JSON Lines; `-` reads standard input
+    #[arg(short, long, value_name = "TXNS")]
+    pub(crate) input: PathBuf,
+    /// The tables that are wanted: `all`, or names with commas between (default: output tables)
+    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
+    pub(crate) tables: Vec<String>,
+    /// Threads that share the work; the result is the same for any number
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) workers: u16,
+}
+
 /// Arguments of `weft eval`.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Eval {
-    /// `.nlog` files, or folders of them; together they are one program
-    #[arg(required = true, value_name = "PROGRAM")]
-    programs: Vec<PathBuf>,
-    /// Transactions as JSON Lines; `-` reads standard input
-    #[arg(short, long, value_name = "TXNS")]
-    input: PathBuf,
-    /// The tables to print: `all`, or names with commas between (default: output tables)
-    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
-    tables: Vec<String>,
-    /// Threads that share the work; the result is the same for any number
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    workers: u16,
+    #[command(flatten)]
+    given: Given,
     /// Processes of this machine that share the work; the result is the same for any number
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     #[arg(conflicts_with_all = ["workers", "reference", "wirings"])]
@@ -92,19 +99,19 @@ enum Engine {
 impl Eval {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let sources = load(&self.programs)?;
+        let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
-        let tables = chosen_tables(&self.tables, &program.schema)?;
+        let tables = chosen_tables(&self.given.tables, &program.schema)?;
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
-        let input = open_input(&self.input)?;
+        let input = open_input(&self.given.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let pinned = self.plan.as_deref().map(read_pinned).transpose()?;
         let planning = Settings { statistics, pinned, ..Settings::default() };
         // Dropped after what runs.
         let mut helpers = Helpers::default();
         let mut running = self.start(&program, Tables::These(tables), planning, &mut helpers)?;
-        let mut run = Run::new(&self.input, program);
-        run.rules = Some(Rules::new(sources, self.tables.clone()));
+        let mut run = Run::new(&self.given.input, program);
+        run.rules = Some(Rules::new(sources, self.given.tables.clone()));
         if let Some(begin) = begin {
             run.progress = begin.progress;
             begin.load(running.evaluator())?;
@@ -132,7 +139,7 @@ impl Eval {
         planning: Settings,
         helpers: &mut Helpers,
     ) -> Result<Running, Failure> {
-        let workers = usize::from(self.workers);
+        let workers = usize::from(self.given.workers);
         let engine = match self.engine {
             Engine::Composed => Kind::Composed,
             Engine::Fused => Kind::Fused,
@@ -145,7 +152,7 @@ impl Eval {
         };
         if self.processes > 1 {
             let (processes, program) = (usize::from(self.processes), Arc::clone(program));
-            let dataflow = helpers.start(processes, &self.programs, program, options.clone())?;
+            let dataflow = helpers.start(processes, &self.given.programs, program, options.clone())?;
             warn(&dataflow);
             return Ok(Running::Dataflow(Box::new(dataflow), options));
         }

@@ -15,7 +15,7 @@ use nlog_dataflow::fused::{PipelineProfile, Profile as Figures, RuleProfile};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 
-use crate::eval::{Begin, Run, Running, open_input};
+use crate::eval::{Begin, Given, Run, Running, open_input};
 use crate::exit::Failure;
 use crate::program::{chosen_tables, compile};
 
@@ -34,18 +34,8 @@ const SHOWN: usize = 20;
                         its part."
 )]
 pub(crate) struct Profile {
-    /// `.nlog` files, or folders of them; together they are one program
-    #[arg(required = true, value_name = "PROGRAM")]
-    programs: Vec<PathBuf>,
-    /// Transactions as JSON Lines; `-` reads standard input
-    #[arg(short, long, value_name = "TXNS")]
-    input: PathBuf,
-    /// The tables that are wanted: `all`, or names with commas between (default: output tables)
-    #[arg(long, value_delimiter = ',', value_name = "TABLES")]
-    tables: Vec<String>,
-    /// Threads that share the work
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
-    workers: u16,
+    #[command(flatten)]
+    given: Given,
     /// Begin with the state that `weft eval --save-state` saved; loading it counts
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
@@ -63,14 +53,14 @@ pub(crate) struct Profile {
 impl Profile {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
-        let program = compile(&self.programs)?;
-        let observe = Tables::These(chosen_tables(&self.tables, &program.schema)?);
+        let program = compile(&self.given.programs)?;
+        let observe = Tables::These(chosen_tables(&self.given.tables, &program.schema)?);
         let begin = self.state.as_ref().map(|file| Begin::read(file, &program.schema)).transpose()?;
-        let input = open_input(&self.input)?;
+        let input = open_input(&self.given.input)?;
         let statistics = begin.as_ref().map(|begin| begin.statistics.clone());
         let options = Options {
             engine: Kind::Fused,
-            workers: usize::from(self.workers),
+            workers: usize::from(self.given.workers),
             observe,
             planning: Settings { statistics, ..Settings::default() },
             ..Options::default()
@@ -78,7 +68,7 @@ impl Profile {
         let outside = |error: &dyn std::fmt::Display| Failure::Outside(error.to_string());
         let dataflow = Dataflow::new(program.clone(), options.clone()).map_err(|error| outside(&error))?;
         let mut running = Running::Dataflow(Box::new(dataflow), options);
-        let mut run = Run::new(&self.input, program.clone());
+        let mut run = Run::new(&self.given.input, program.clone());
         let start = Instant::now();
         if let Some(begin) = begin {
             run.progress = begin.progress;

@@ -83,8 +83,8 @@ fn section<T: Default + DeserializeOwned>(
     json.map(Option::unwrap_or_default).map_err(|error| format!("its section {name}: {error}"))
 }
 
-/// Saves the inputs of the program that the evaluator runs, the figures of these tables as well, and how far the run has come. A file that is there is
-/// replaced as a whole or not at all.
+/// Saves the inputs of the program that the evaluator runs, the figures of these tables as well, and how far the run
+/// has come. A file that is there is replaced as a whole or not at all.
 pub(crate) fn save(
     file: &Path,
     evaluator: &mut dyn Evaluator,
