@@ -1,6 +1,6 @@
 //! Many runs of both sides in turns, and the figures that they make.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use clap::ValueEnum as _;
 
 use super::{Figures, Run, Side};
@@ -17,15 +17,7 @@ fn child(side: Side, run: Run) -> Result<Figures> {
 type Pairs = (Vec<Figures>, Vec<Figures>);
 
 fn in_turns(runs: usize, ours: (Side, Run), baseline: (Side, Run)) -> Result<Pairs> {
-    let agree = |ours: &Figures, baseline: &Figures| {
-        ensure!(
-            ours.output == baseline.output,
-            "the sides disagree: {:?}, {:?}",
-            ours.output,
-            baseline.output
-        );
-        Ok(())
-    };
+    let agree = |ours: &Figures, baseline: &Figures| super::agree(&ours.output, &baseline.output);
     measure::in_turns(runs, || child(ours.0, ours.1), || child(baseline.0, baseline.1), agree)
 }
 

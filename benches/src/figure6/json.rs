@@ -160,15 +160,7 @@ pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
     write(divisor, folder.path())?;
     let path = folder.path().to_string_lossy();
     let child = |side| measure::child::<Figures>(&["figure6-json-run", side, &path]);
-    let agree = |ours: &Figures, baseline: &Figures| {
-        ensure!(
-            ours.output == baseline.output,
-            "the sides disagree: {:?}, {:?}",
-            ours.output,
-            baseline.output
-        );
-        Ok(())
-    };
+    let agree = |ours: &Figures, baseline: &Figures| super::agree(&ours.output, &baseline.output);
     let pairs = measure::in_turns(runs, || child("weft"), || child("hand"), agree)?;
     let line = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
         let column = |side: &[Figures]| side.iter().map(of).collect::<Vec<_>>();

@@ -17,7 +17,7 @@ pub(crate) mod workload;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,12 @@ pub(crate) enum Side {
     /// The load in `ascent`.
     #[cfg(feature = "datalog")]
     Ascent,
+}
+
+/// Whether both sides put out the same.
+fn agree<T: PartialEq + std::fmt::Debug>(ours: &T, baseline: &T) -> Result<()> {
+    ensure!(ours == baseline, "the sides disagree: {ours:?}, {baseline:?}");
+    Ok(())
 }
 
 /// How one run is to be made.
