@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use openflow_rs::MacAddr;
+use openflow_rs::{MacAddr, nearest};
 use serde_json::{Map, Value as Json};
 
 use crate::FaultCode;
@@ -122,18 +122,6 @@ impl<'a> Fields<'a> {
             self.fault(FaultCode::UnknownField, name, message);
         }
     }
-}
-
-/// The known name that a misspelt one is likely to mean.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
-    let distance = |candidate: &str| strsim::damerau_levenshtein(name, candidate);
-    known
-        .into_iter()
-        .map(|near| (distance(near), near))
-        .filter(|(far, _)| *far <= limit)
-        .min()
-        .map(|(_, near)| near)
 }
 
 /// Names, as a sentence lists them.

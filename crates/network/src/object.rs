@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use nlog_data::Row;
-use openflow_rs::MacAddr;
+use openflow_rs::{MacAddr, nearest};
 use serde::Serialize;
 
-use crate::field::{Fields, list, nearest};
+use crate::field::{Fields, list};
 use crate::{Switch, SwitchPort, TransportNode};
 
 /// What every kind of object says about itself.

@@ -4,6 +4,7 @@ mod table;
 pub(crate) mod text;
 
 use std::fmt;
+use std::net::IpAddr;
 
 use crate::MatchError;
 use table::FIELDS;
@@ -76,6 +77,21 @@ impl Field {
             n => n,
         }
         .max(if self == Field::TunFlags { 2 } else { 1 })
+    }
+
+    /// The field that an address goes to which is meant for this one: fields of IPv4 addresses have one beside them
+    /// for IPv6.
+    pub fn for_address(self, ip: IpAddr) -> Field {
+        match (self, ip) {
+            (_, IpAddr::V4(_)) => self,
+            (Field::IpSrc, _) => Field::Ipv6Src,
+            (Field::IpDst, _) => Field::Ipv6Dst,
+            (Field::TunSrc, _) => Field::TunIpv6Src,
+            (Field::TunDst, _) => Field::TunIpv6Dst,
+            (Field::CtNwSrc, _) => Field::CtIpv6Src,
+            (Field::CtNwDst, _) => Field::CtIpv6Dst,
+            _ => self,
+        }
     }
 
     /// Register `n`, 0 to 15.

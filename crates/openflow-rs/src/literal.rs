@@ -42,7 +42,6 @@ mod call;
 mod error;
 mod field;
 mod matches;
-mod nearest;
 mod table;
 
 use std::fmt;

@@ -35,20 +35,6 @@ pub(super) fn names(field: Field) -> impl Iterator<Item = &'static str> {
     std::iter::once(info.name).chain(info.aliases.iter().copied())
 }
 
-/// The field that an address goes to: those of IPv4 addresses have one beside them for IPv6.
-pub(super) fn field_for(field: Field, ip: IpAddr) -> Field {
-    match (field, ip) {
-        (_, IpAddr::V4(_)) => field,
-        (Field::IpSrc, _) => Field::Ipv6Src,
-        (Field::IpDst, _) => Field::Ipv6Dst,
-        (Field::TunSrc, _) => Field::TunIpv6Src,
-        (Field::TunDst, _) => Field::TunIpv6Dst,
-        (Field::CtNwSrc, _) => Field::CtIpv6Src,
-        (Field::CtNwDst, _) => Field::CtIpv6Dst,
-        _ => field,
-    }
-}
-
 /// A value that can go into a field.
 pub(super) trait FieldValue: Argument + Copy + std::fmt::Display {
     /// The field that this value goes to.
@@ -74,7 +60,7 @@ impl FieldValue for MacAddr {
 
 impl FieldValue for IpAddr {
     fn field(self, field: Field) -> Field {
-        field_for(field, self)
+        field.for_address(self)
     }
 
     fn bits(self, field: Field) -> Option<u128> {

@@ -13,7 +13,7 @@ use openflow_rs::{Field, MacAddr, Match, MatchError, Prerequisite};
 
 use super::define::entry;
 use super::openflow_examples::{match_examples, match_masked_examples, match_net_examples};
-use super::openflow_field::{FieldValue, Form, failure, field_for, forms, misfit, names};
+use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
 use super::{Failure, Function};
 use crate::Canonical;
 
@@ -78,7 +78,7 @@ fn match_field<V: FieldValue>(
 }
 
 fn match_net(function: &str, field: Field, net: IpNet) -> Result<Match, Failure> {
-    let field = field_for(field, net.network());
+    let field = field.for_address(net.network());
     let bits = net.network().bits(field).ok_or_else(|| misfit(function, field, net))?;
     let mask = net.netmask().bits(field).ok_or_else(|| misfit(function, field, net))?;
     let base = prerequisite(field, false).map_err(|error| failure(function, net, &error))?;

@@ -7,7 +7,7 @@ use openflow_rs::field::Format;
 use openflow_rs::{Field, Match, Prerequisite};
 
 use super::openflow_actions::settable;
-use super::openflow_field::{Form, field_for, forms, names};
+use super::openflow_field::{Form, forms, names};
 use super::openflow_match::{over_ipv6, prerequisite};
 use super::{Example, Function, Multiplicity, SUBJECTS, Shape, lookup};
 use crate::literal;
@@ -203,7 +203,7 @@ fn quoted(name: impl std::fmt::Display) -> String {
 fn properties(field: Field, six: bool) -> String {
     let info = field.info();
     let prefixes = matches!(info.format, Format::Ipv4 | Format::Ipv6);
-    let twin = field_for(field, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+    let twin = field.for_address(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
     let version = match field.bits() {
         _ if twin != field => "",
         32 => " (IPv4)",

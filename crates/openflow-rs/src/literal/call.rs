@@ -1,7 +1,7 @@
 //! What each argument of an action is to be, asked one by one.
 
+use super::error::remedy;
 use super::field::{self, Wanted};
-use super::nearest::{nearest, remedy};
 use super::{Accepts, ActionInfo, Context, Kind, Parameter, Problem, TemplateError};
 use crate::{Field, Subfield};
 
@@ -198,7 +198,7 @@ impl Call {
     fn flag_or_action(&self, context: Context, name: &str) -> Result<(), TemplateError> {
         let Err(error) = ActionInfo::find(context, name) else { return Ok(()) };
         let flags = self.info.parameters.iter().filter(|p| p.accepts == Accepts::Flag).map(|p| p.name);
-        match nearest(name, flags) {
+        match crate::nearest(name, flags) {
             None => Err(error),
             Some(flag) => {
                 let message = format!("`{}` has no flag `{name}`", self.info.name);

@@ -82,3 +82,11 @@ pub struct FillError {
     /// What is wrong: "4294967296 does not fit reg0, which has 32 bits".
     pub message: String,
 }
+
+/// What to do about an unknown name: the nearest one, or where to look.
+pub(super) fn remedy<'a>(given: &str, known: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
+    match crate::nearest(given, known) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => otherwise.to_owned(),
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::nearest::remedy;
+use super::error::remedy;
 use super::{Kind, Problem, TemplateError, Value};
 use crate::field::{Format, VLAN_PRESENT};
 use crate::flow_match::{KEYWORDS, SHARED_NAMES};
@@ -187,29 +187,15 @@ pub fn match_item(name: &str, bits: Option<(u16, u16)>) -> Result<Option<Wanted>
     Ok(Some(Wanted { masked: wanted.masked && joined == 0, ..wanted }))
 }
 
-/// The field that an address goes to: those of IPv4 addresses have one beside them for IPv6.
-pub(super) fn field_for(field: Field, ip: IpAddr) -> Field {
-    match (field, ip) {
-        (_, IpAddr::V4(_)) => field,
-        (Field::IpSrc, _) => Field::Ipv6Src,
-        (Field::IpDst, _) => Field::Ipv6Dst,
-        (Field::TunSrc, _) => Field::TunIpv6Src,
-        (Field::TunDst, _) => Field::TunIpv6Dst,
-        (Field::CtNwSrc, _) => Field::CtIpv6Src,
-        (Field::CtNwDst, _) => Field::CtIpv6Dst,
-        _ => field,
-    }
-}
-
 /// Whether the field's address says by itself whether the packet is IPv4 or IPv6.
 pub(super) fn takes_both_versions(field: Field) -> bool {
-    field_for(field, IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)) != field
+    field.for_address(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)) != field
 }
 
 /// A value as bits: the bits of the field that they are for, value and, of a net, mask.
 pub(super) fn bits_of(to: Subfield, value: Value) -> Option<(Subfield, u128, Option<u128>)> {
     let whole = to == Subfield::whole(to.field());
-    let redirected = |ip| if whole { Subfield::whole(field_for(to.field(), ip)) } else { to };
+    let redirected = |ip| if whole { Subfield::whole(to.field().for_address(ip)) } else { to };
     let ip_bits = |to: Subfield, ip| match ip {
         IpAddr::V4(ip) if to.bits() == 32 => Some(u128::from(ip.to_bits())),
         IpAddr::V6(ip) if to.bits() == 128 => Some(ip.to_bits()),

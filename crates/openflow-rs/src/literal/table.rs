@@ -1,6 +1,6 @@
 //! How the table of actions describes one: its name, its parameters, what it becomes.
 
-use super::nearest::remedy;
+use super::error::remedy;
 use super::{Arguments, Part, Problem, Refusal, TemplateError};
 use crate::action;
 
@@ -208,6 +208,12 @@ impl ActionInfo {
     /// Every action that literals know, those of nested places included, in the order of the actions' list.
     pub fn all() -> impl Iterator<Item = &'static ActionInfo> {
         action::LITERALS.iter().flat_map(|infos| infos.iter())
+    }
+
+    /// Whether an action of this name has actions among its arguments.
+    pub fn nests(name: &str) -> bool {
+        let takes_actions = |parameter: &Parameter| matches!(parameter.accepts, Accepts::Actions(_));
+        ActionInfo::all().any(|info| info.name == name && info.parameters.iter().any(takes_actions))
     }
 
     /// The action of this name in this place.

@@ -1,11 +1,10 @@
 //! Values.
 
+use openflow_rs::literal::ActionInfo;
+
 use super::{Found, Lowering, child, token, tokens};
 use crate::syntax::ast::{Argument, Call, Expr, ExprKind, MatchTerm};
 use crate::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken};
-
-/// The actions that have actions among their parameters. In these, a division that is not in brackets is a mask.
-const NESTING_ACTIONS: [&str; 5] = ["clone", "ct", "exec", "learn", "write_actions"];
 
 /// Whether the node is a value and its mask: a division that is not in brackets, as the value of a match's field or an
 /// argument of an action.
@@ -27,7 +26,7 @@ fn is_action(call: &SyntaxNode) -> bool {
         K::Actions => true,
         K::Argument => parent.ancestors().nth(2).is_some_and(|outer| {
             let name = token(&outer, K::Ident);
-            name.is_some_and(|name| NESTING_ACTIONS.contains(&name.text())) && is_action(&outer)
+            name.is_some_and(|name| ActionInfo::nests(name.text())) && is_action(&outer)
         }),
         _ => false,
     }

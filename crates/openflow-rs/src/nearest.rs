@@ -1,0 +1,58 @@
+//! "Did you mean": the known name nearest to one that is not.
+
+/// Names longer than this are compared with no other: that takes time by the square of the length.
+const LONGEST: usize = 100;
+
+/// The known name that a misspelt one is likely to mean; of equally near ones the least. A name that differs in case
+/// alone is nearest; else letters are inserted, deleted, replaced or swapped with their neighbours, one for every three
+/// letters of the name, at least one and at most three.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let known: Vec<&'a str> = known.into_iter().filter(|candidate| *candidate != name).collect();
+    if let Some(found) = known.iter().find(|candidate| candidate.eq_ignore_ascii_case(name)) {
+        return Some(found);
+    }
+    if name.len() > LONGEST {
+        return None;
+    }
+    let letters = name.chars().count();
+    let limit = (letters / 3).clamp(1, 3);
+    let is_near_in_length = |candidate: &&str| candidate.len().abs_diff(name.len()) <= limit * 4;
+    let ranked = known.into_iter().filter(is_near_in_length).filter_map(|candidate| {
+        let edits = strsim::osa_distance(name, candidate);
+        // Names of one letter are near to each other and mean nothing by it.
+        let is_slip = edits <= limit && edits < candidate.chars().count().max(letters);
+        is_slip.then_some((edits, candidate))
+    });
+    ranked.min().map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slips_are_found() {
+        assert_eq!(nearest("log_prot", ["log_port", "log_path"]), Some("log_port"));
+        assert_eq!(nearest("tunel", ["tunnel", "hv"]), Some("tunnel"));
+        assert_eq!(nearest("x", ["y"]), None);
+        assert_eq!(nearest("hv", ["encap"]), None);
+        let actions = ["set", "resubmit", "output", "output_field"];
+        assert_eq!(nearest("resubmitt", actions), Some("resubmit"));
+        assert_eq!(nearest("ouput", actions), Some("output"));
+        assert_eq!(nearest("sett", actions), Some("set"));
+        assert_eq!(nearest("frobnicate", actions), None);
+    }
+
+    #[test]
+    fn enormous_names_take_no_time() {
+        let (a, b) = ("a".repeat(1_000_000), "b".repeat(1_000_000));
+        assert_eq!(nearest(&a, [b.as_str()]), None);
+    }
+
+    #[test]
+    fn a_name_in_another_case_is_near() {
+        assert_eq!(nearest("Log_Port", ["log_path", "log_port"]), Some("log_port"));
+        assert_eq!(nearest("X", ["x"]), Some("x"));
+        assert_eq!(nearest("RESUBMIT", ["set", "resubmit"]), Some("resubmit"));
+    }
+}
