@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use include_dir::{Dir, include_dir};
-use network::Rows;
+use network::{Encap, Rows};
 use nlog::diagnostic::{Style, to_text};
-use nlog::source::is_test_file;
+use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type};
 use tracing::warn;
@@ -21,8 +21,10 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 enum Holds {
     /// Values of this type.
     Values(Type),
-    /// One of these texts: rules declare a string, or an enumeration that has them all.
-    OneOf(&'static [&'static str]),
+    /// Names of [`Encap`]: rules declare a string, or an enumeration that has them all.
+    Encap,
+    /// Names of [`network::Role`], likewise.
+    Role,
 }
 
 impl Holds {
@@ -30,11 +32,20 @@ impl Holds {
     fn fits(&self, ty: &Type) -> bool {
         match (self, ty) {
             (Holds::Values(own), ty) => own == ty,
-            (Holds::OneOf(_), Type::String) => true,
-            (Holds::OneOf(texts), Type::Enum(of)) => {
-                texts.iter().all(|text| of.members.iter().any(|member| member == text))
+            (Holds::Encap | Holds::Role, Type::String) => true,
+            (Holds::Encap | Holds::Role, Type::Enum(of)) => {
+                self.names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
-            (Holds::OneOf(_), _) => false,
+            (Holds::Encap | Holds::Role, _) => false,
+        }
+    }
+
+    /// The names that it is one of, if it is one of several.
+    fn names(&self) -> Vec<&'static str> {
+        match self {
+            Holds::Values(_) => Vec::new(),
+            Holds::Encap => Encap::names().collect(),
+            Holds::Role => network::Role::names().collect(),
         }
     }
 }
@@ -43,7 +54,7 @@ impl fmt::Display for Holds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Holds::Values(ty) => write!(f, "{ty}"),
-            Holds::OneOf(texts) => write!(f, "string, or an enum of {}", texts.join(", ")),
+            Holds::Encap | Holds::Role => write!(f, "string, or an enum of {}", self.names().join(", ")),
         }
     }
 }
@@ -54,8 +65,6 @@ const MAC: Holds = Holds::Values(Type::Mac);
 const IP: Holds = Holds::Values(Type::Ip);
 const MATCH: Holds = Holds::Values(Type::Match);
 const ACTIONS: Holds = Holds::Values(Type::Actions);
-const ENCAP: Holds = Holds::OneOf(&["geneve", "vxlan", "gre", "stt"]);
-const ROLE: Holds = Holds::OneOf(&["hypervisor", "gateway", "service_node"]);
 
 /// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
 const INPUTS: &[(&str, &[Holds])] = &[
@@ -66,15 +75,15 @@ const INPUTS: &[(&str, &[Holds])] = &[
     ("port_label", &[STRING, INT]),
     ("port_mac", &[STRING, MAC]),
     ("port_security", &[STRING]),
-    ("transport_node", &[STRING, ROLE, IP]),
-    ("transport_node_encap", &[STRING, INT, ENCAP]),
+    ("transport_node", &[STRING, Holds::Role, IP]),
+    ("transport_node_encap", &[STRING, INT, Holds::Encap]),
     ("tunnel_port", &[STRING, STRING, INT]),
     ("vif", &[STRING, STRING, INT, STRING, INT]),
 ];
 
 /// The output tables that go to switches (`rules/interface/driver.nlog`).
 const FLOWS: (&str, &[Holds]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
-const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
+const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, Holds::Encap, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; where rules have them, a flow can be told by the logical rule that made it.
@@ -241,9 +250,7 @@ fn built_in() -> Vec<(String, String)> {
     let mut folders = vec![&BUILT_IN];
     while let Some(folder) = folders.pop() {
         folders.extend(folder.dirs());
-        let files = folder.files().filter(|file| {
-            file.path().extension().is_some_and(|end| end == "nlog") && !is_test_file(file.path())
-        });
+        let files = folder.files().filter(|file| is_nlog(file.path()) && !is_test_file(file.path()));
         texts.extend(files.map(|file| {
             let text = String::from_utf8_lossy(file.contents()).into_owned();
             (format!("rules/{}", file.path().display()), text)

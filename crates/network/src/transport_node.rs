@@ -49,6 +49,11 @@ pub enum Role {
 impl Role {
     const NAMES: &[(&'static str, Role)] =
         &[("hypervisor", Role::Hypervisor), ("gateway", Role::Gateway), ("service_node", Role::ServiceNode)];
+
+    /// What documents and rules call them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Role::NAMES.iter().map(|(name, _)| *name)
+    }
 }
 
 /// A way to carry frames between hosts.
@@ -68,6 +73,11 @@ pub enum Encap {
 impl Encap {
     const NAMES: &[(&'static str, Encap)] =
         &[("geneve", Encap::Geneve), ("vxlan", Encap::Vxlan), ("gre", Encap::Gre), ("stt", Encap::Stt)];
+
+    /// What documents and rules call them.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        Encap::NAMES.iter().map(|(name, _)| *name)
+    }
 }
 
 /// How a bridge forwards.

@@ -216,7 +216,6 @@ pub(crate) struct Loader<'e> {
     reached: HashMap<PathBuf, u32>,
     /// Where each file lies, to resolve its imports.
     paths: Vec<PathBuf>,
-    found: usize,
     /// Files that were read before, by canonical path: parsed again only where they changed.
     earlier: HashMap<&'e Path, &'e Arc<SourceFile>>,
     /// By canonical path: what counts instead of what is on the disk.
@@ -244,43 +243,20 @@ impl<'e> Loader<'e> {
             let path = path.as_ref();
             let metadata = fs::metadata(path).map_err(|error| io_error(path, error))?;
             if metadata.is_dir() {
-                let before = self.found;
-                self.folder(path, &mut HashSet::new())?;
-                if self.found == before {
+                let mut files = files_of(path)?;
+                files.retain(|file| !is_test_file(file));
+                if files.is_empty() {
                     return Err(LoadError::Empty { path: path.to_owned() });
                 }
+                for file in files {
+                    self.file(&file, &file).map_err(|error| io_error(&file, error))?;
+                }
             } else {
-                self.found += 1;
                 self.file(path, path).map_err(|error| io_error(path, error))?;
             }
         }
         self.follow_imports()?;
         Ok(Loaded { sources: self.sources, numbers: self.numbers })
-    }
-
-    fn folder(&mut self, folder: &Path, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
-        let canonical = folder.canonicalize().map_err(|error| io_error(folder, error))?;
-        if !seen.insert(canonical) {
-            return Ok(());
-        }
-        let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let entries = entries.map_err(|error| io_error(folder, error))?;
-        let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths {
-            let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
-            if hidden {
-                continue;
-            }
-            let metadata = fs::metadata(&path).map_err(|error| io_error(&path, error))?;
-            if metadata.is_dir() {
-                self.folder(&path, seen)?;
-            } else if path.extension().is_some_and(|extension| extension == "nlog") && !is_test_file(&path) {
-                self.found += 1;
-                self.file(&path, &path).map_err(|error| io_error(&path, error))?;
-            }
-        }
-        Ok(())
     }
 
     /// Reads a file, unless it is there already.
@@ -330,6 +306,46 @@ impl<'e> Loader<'e> {
         }
         Ok(())
     }
+}
+
+/// The `.nlog` files of a folder and of those in it, files of tests among them, in the order of their names. What is
+/// hidden is left out; a folder that links lead to twice is looked at once.
+///
+/// # Errors
+/// [`LoadError::Io`] with what cannot be read.
+pub fn files_of(folder: &Path) -> Result<Vec<PathBuf>, LoadError> {
+    let mut found = Vec::new();
+    walk(folder, &mut HashSet::new(), &mut found)?;
+    Ok(found)
+}
+
+fn walk(folder: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>) -> Result<(), LoadError> {
+    let canonical = folder.canonicalize().map_err(|error| io_error(folder, error))?;
+    if !seen.insert(canonical) {
+        return Ok(());
+    }
+    let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let entries = entries.map_err(|error| io_error(folder, error))?;
+    let mut paths: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    paths.sort();
+    for path in paths {
+        let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+        if hidden {
+            continue;
+        }
+        let metadata = fs::metadata(&path).map_err(|error| io_error(&path, error))?;
+        if metadata.is_dir() {
+            walk(&path, seen, found)?;
+        } else if is_nlog(&path) {
+            found.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// Whether the file's name is one of an nlog file.
+pub fn is_nlog(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "nlog")
 }
 
 /// Whether the file's name is one of files with tests: `NAME.test.nlog`. A folder's program leaves them out.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use nlog::Sources;
 use nlog::diagnostic::{Code, Style, to_text};
-use nlog::source::LoadError;
+use nlog::source::{LoadError, files_of};
 
 use crate::exit::{Failure, say};
 
@@ -184,8 +184,6 @@ struct Files {
     found: Vec<PathBuf>,
     /// The same, by whatever name they were reached.
     seen: HashSet<PathBuf>,
-    /// The folders done below the one named: links may lead in circles.
-    within: HashSet<PathBuf>,
 }
 
 impl Files {
@@ -194,11 +192,14 @@ impl Files {
         if !fs::metadata(path).map_err(outside)?.is_dir() {
             return self.file(path).map_err(outside);
         }
-        self.within.clear();
-        if self.folder(path).map_err(outside)? == 0 {
+        let files = files_of(path).map_err(|error| Failure::Outside(error.to_string()))?;
+        if files.is_empty() {
             return Err(Failure::Rejected(LoadError::Empty { path: path.to_owned() }.to_string()));
         }
-        Ok(())
+        files.iter().try_for_each(|file| {
+            let outside = |error| Failure::outside(format_args!("cannot read {}", file.display()), error);
+            self.file(file).map_err(outside)
+        })
     }
 
     fn file(&mut self, path: &Path) -> io::Result<()> {
@@ -206,30 +207,5 @@ impl Files {
             self.found.push(path.to_owned());
         }
         Ok(())
-    }
-
-    /// Finds the files of a folder, and says how many there are.
-    fn folder(&mut self, folder: &Path) -> io::Result<usize> {
-        let mut count = 0;
-        if !self.within.insert(folder.canonicalize()?) {
-            return Ok(count);
-        }
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(folder)? {
-            paths.push(entry?.path());
-        }
-        paths.sort();
-        for path in paths {
-            if path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".")) {
-                continue;
-            }
-            if fs::metadata(&path)?.is_dir() {
-                count += self.folder(&path)?;
-            } else if path.extension().is_some_and(|extension| extension == "nlog") {
-                self.file(&path)?;
-                count += 1;
-            }
-        }
-        Ok(count)
     }
 }
