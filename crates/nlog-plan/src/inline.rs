@@ -9,6 +9,7 @@ use nlog_data::{Function, TableId, Value, function};
 
 use crate::analysis::{EQUAL, may_be_none, may_fail};
 use crate::body::{Atom, Body, Item, What};
+use crate::dependency::{Dependency, Variables};
 use crate::plan::Operand;
 
 /// The most atoms that a body may come to have.
@@ -26,7 +27,7 @@ struct Renaming {
 /// A body with the body of a rule in place of the atom. None if that cannot be said: a row of the rule never fits the
 /// atom.
 ///
-/// The rule has no aggregates and nothing in it can fail. Both read tables alone, no stages.
+/// The rule has no aggregates and nothing in it can fail. The atom is that of a table.
 pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -> Option<Body> {
     let table_of = |atom: &Atom| program.schema.table(TableId(atom.relation.0));
     let equal = function::lookup(EQUAL).first().map(Arc::clone)?;
@@ -87,13 +88,16 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
 
     let mut atoms = reader.atoms.clone();
     let own = rule.atoms.iter().map(|atom| {
+        if atom.relation.0 as usize >= program.schema.len() {
+            return renaming.stage(atom);
+        }
         let terms: Vec<Term> = terms_of(atom, table_of(atom).columns.len())
             .into_iter()
             .map(|term| renaming.term(term))
             .collect();
-        Atom::new(atom.relation, &terms, table_of(atom).key.as_deref())
+        Some(Atom::new(atom.relation, &terms, table_of(atom).key.as_deref()))
     });
-    atoms.splice(at..=at, own.collect::<Vec<Atom>>());
+    atoms.splice(at..=at, own.collect::<Option<Vec<Atom>>>()?);
     let mut items = reader.items.clone();
     items.extend(rule.items.iter().map(|item| renaming.item(item)));
     items.extend(conditions.iter().map(|expr| Item::new(What::Filter(renaming.expr(expr)))));
@@ -145,6 +149,25 @@ impl Renaming {
             },
             other => other,
         }
+    }
+
+    /// An atom of a stage, of which only variables are known. None if two of them come to one, or one to a constant.
+    fn stage(&self, atom: &Atom) -> Option<Atom> {
+        let set = |variables: &Variables| variables.iter().map(|variable| self.variable(*variable)).collect();
+        let variables: Variables = set(&atom.variables);
+        let is_plain = variables.len() == atom.variables.len()
+            && !atom.variables.iter().any(|variable| self.constants.contains_key(variable));
+        is_plain.then(|| Atom {
+            relation: atom.relation,
+            select: atom.select.clone(),
+            columns: atom.columns.iter().map(|(column, of)| (*column, self.variable(*of))).collect(),
+            variables,
+            row: atom.row.as_ref().map(set),
+            key: atom.key.as_ref().map(set),
+            dependencies: (atom.dependencies.iter())
+                .map(|known| Dependency { from: set(&known.from), to: set(&known.to) })
+                .collect(),
+        })
     }
 
     fn expr(&self, expr: &Expr) -> Expr {

@@ -10,43 +10,44 @@ use crate::estimate::Estimates;
 use crate::indexes::Indexes;
 use crate::lower::{Lowering, output};
 use crate::order::{Order, Search, cheapest};
-use crate::pinned::{Orders, PinnedOrders};
+use crate::pinned::Orders;
 use crate::query::{Joins, RelationId, RulePlan};
 use crate::tables::rule_may_fail;
+use crate::unfold::{AllUnfolded, Place, Reader};
 
 /// Plans rules over relations of which this is thought.
 pub(crate) struct RulePlanner<'a> {
     /// By relation.
     pub(crate) estimates: Estimates<'a>,
     pub(crate) indexes: &'a mut Indexes,
+    pub(crate) unfolded: &'a AllUnfolded,
 }
 
 impl RulePlanner<'_> {
-    /// The plan of a body. `pinned`: orders to take in place of the cheapest.
-    pub(crate) fn plan(
-        &mut self,
-        rule: RuleId,
-        head: RelationId,
-        body: &Body,
-        pinned: Option<&PinnedOrders>,
-    ) -> RulePlan {
+    /// The plan of a body that fills a relation.
+    pub(crate) fn plan(&mut self, rule: RuleId, head: RelationId, reader: &Reader<'_>) -> RulePlan {
+        let Reader { place, body, pinned } = *reader;
         let orders = self.orders(body, Aim::Main, pinned.map(|pinned| &pinned.body));
         let drafts: Vec<Draft> =
             orders.iter().map(|order| Draft::new(body, Aim::Main, &order.atoms)).collect();
         let followed: BTreeSet<usize> = drafts.iter().flat_map(|draft| draft.unseen(body)).collect();
-        let main =
-            self.joins(body, Aim::Main, &followed, &orders, &drafts, pinned.map(|pinned| &pinned.body));
+        let lowering = Lowering { body, aim: Aim::Main, followed: &followed };
+        let main = self.joins(lowering, Some(place), &orders, &drafts, pinned.map(|pinned| &pinned.body));
         let failures = followed.iter().enumerate().map(|(at, item)| {
             let aim = Aim::Failure(*item);
             let body = &body.with_failing_side(*item);
             let pinned = pinned.and_then(|pinned| pinned.failures.get(at));
             let orders = self.orders(body, aim, pinned);
             let drafts: Vec<Draft> = orders.iter().map(|order| Draft::new(body, aim, &order.atoms)).collect();
-            self.joins(body, aim, &followed, &orders, &drafts, pinned)
+            self.joins(Lowering { body, aim, followed: &followed }, None, &orders, &drafts, pinned)
         });
         let failures = failures.collect();
-        let may_fail = rule_may_fail(body);
-        RulePlan { rule, head, body: main, output: output(body), failures, may_fail, stages: Vec::new() }
+        let unfolded = self.unfolded.range((place, 0)..=(place, usize::MAX));
+        let through: BTreeSet<RelationId> =
+            unfolded.map(|(_, unfolded)| body.atoms[unfolded.atom].relation).collect();
+        let (through, may_fail) = (through.into_iter().collect(), rule_may_fail(body));
+        let (output, stages) = (output(body), Vec::new());
+        RulePlan { rule, head, body: main, output, failures, may_fail, stages, through }
     }
 
     /// An order for each atom to begin with.
@@ -60,16 +61,16 @@ impl RulePlanner<'_> {
         }
     }
 
+    /// `place`: where pipelines may go through rules.
     fn joins(
         &mut self,
-        body: &Body,
-        aim: Aim,
-        followed: &BTreeSet<usize>,
+        lowering: Lowering<'_>,
+        place: Option<Place>,
         orders: &[Order],
         drafts: &[Draft],
         pinned: Option<&Orders>,
     ) -> Joins {
-        let lowering = Lowering { body, aim, followed };
+        let Lowering { body, aim, .. } = lowering;
         let atoms = body.atoms.iter().map(|atom| atom.relation).collect();
         if orders.is_empty() {
             let draft = Draft::new(body, aim, &[]);
@@ -79,8 +80,13 @@ impl RulePlanner<'_> {
         }
         let pinned = pinned.filter(|pinned| pinned.fit(body.atoms.len()));
         let whole = pinned.map_or_else(|| cheapest(orders), |pinned| pinned.whole);
-        let pipelines = orders.iter().zip(drafts);
-        let pipelines = pipelines.map(|(order, draft)| lowering.pipeline(draft, order, self.indexes));
+        let pipelines = orders.iter().zip(drafts).enumerate();
+        let pipelines = pipelines.map(|(start, (order, draft))| {
+            match place.and_then(|place| self.unfolded.get(&(place, start))) {
+                Some(unfolded) => lowering.through_rule(unfolded, self.indexes),
+                None => lowering.pipeline(draft, order, self.indexes),
+            }
+        });
         Joins { atoms, pipelines: pipelines.collect(), whole }
     }
 }

@@ -65,6 +65,7 @@ mod statistics;
 mod tables;
 mod text;
 mod together;
+mod unfold;
 mod words;
 
 pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};

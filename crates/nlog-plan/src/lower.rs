@@ -12,6 +12,7 @@ use crate::indexes::Indexes;
 use crate::order::{Expected, Order};
 use crate::plan::{AggregatePlan, GroupColumn, Scalar, Slot};
 use crate::query::{Alternative, End, Output, Pipeline, Probe, Start, Step};
+use crate::unfold::Unfolded;
 
 /// What the slots of a binding hold.
 #[derive(Debug, Default)]
@@ -21,6 +22,7 @@ struct Slots {
 }
 
 /// Lowers pipelines of a body.
+#[derive(Clone, Copy)]
 pub(crate) struct Lowering<'a> {
     pub(crate) body: &'a Body,
     pub(crate) aim: Aim,
@@ -75,6 +77,23 @@ impl Lowering<'_> {
         let second = order.second.map(|(atom, cost)| Alternative { atom, cost });
         let Order { rows, cost, .. } = *order;
         Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second }
+    }
+
+    /// The pipeline that has a table's rule in place of one of the body's atoms. What it finds is that atom's.
+    pub(crate) fn through_rule(&self, unfolded: &Unfolded, indexes: &mut Indexes) -> Pipeline {
+        let draft = Draft::new(&unfolded.body, self.aim, &unfolded.order.atoms);
+        let mut pipeline =
+            Lowering { body: &unfolded.body, ..*self }.pipeline(&draft, &unfolded.order, indexes);
+        if let Start::Row { atom, .. } = &mut pipeline.start {
+            *atom = unfolded.original(*atom);
+        }
+        for step in &mut pipeline.steps {
+            if let Step::Probe(probe) = step {
+                probe.atom = unfolded.original(probe.atom);
+            }
+        }
+        pipeline.second = None;
+        pipeline
     }
 
     /// Whether a binding of the pipeline can carry a failure before its head is made.

@@ -107,7 +107,10 @@ impl PinnedJoins {
                 order.push(labels[*atom].clone());
             }
             for step in &pipeline.steps {
-                if let Step::Probe(probe) = step {
+                // An atom whose table's rule stands in its place is found in several probes.
+                if let Step::Probe(probe) = step
+                    && !order.contains(&labels[probe.atom])
+                {
                     order.push(labels[probe.atom].clone());
                 }
             }

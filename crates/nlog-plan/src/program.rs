@@ -20,6 +20,7 @@ use crate::query::{Plan, Relation, RelationId, RulePlan, Stage};
 use crate::stage::Split;
 use crate::statistics::Statistics;
 use crate::tables::{keys_that_hold, needed, rule_may_fail};
+use crate::unfold::{Place, Reader, Unfolding};
 
 /// How many stages a rule can have.
 const STAGES: usize = 3;
@@ -349,17 +350,35 @@ impl<'a> Planner<'a> {
                 orders.insert(rule, known);
             }
         }
-        let mut indexes = Indexes::default();
-        let mut planner = RulePlanner { estimates: Estimates::new(&self.estimates), indexes: &mut indexes };
-        let mut rules = Vec::new();
+        let mut readers: Vec<Reader<'_>> = Vec::new();
         for (rule, body) in &self.bodies {
-            let head = RelationId(self.program.rule(*rule).head.0);
-            let mut plan = planner.plan(*rule, head, body, orders.get(rule));
-            plan.stages = self.stages_of.get(rule).cloned().unwrap_or_default();
-            rules.push(plan);
+            readers.push(Reader { place: Place::Rule(*rule), body, pinned: orders.get(rule) });
         }
-        for (stage, at) in self.stages.iter().zip(self.program.schema.len() as u32..) {
-            rules.push(planner.plan(stage.rule, RelationId(at), &stage.body, stage.pinned.as_ref()));
+        for (at, stage) in self.stages.iter().enumerate() {
+            readers.push(Reader {
+                place: Place::Stage(at),
+                body: &stage.body,
+                pinned: stage.pinned.as_ref(),
+            });
+        }
+        let estimates = Estimates::new(&self.estimates);
+        let unfolding = Unfolding { program: self.program, estimates, rules: self.unfoldable() };
+        let unfolded = unfolding.all(&readers);
+        let mut indexes = Indexes::default();
+        let mut planner = RulePlanner { estimates, indexes: &mut indexes, unfolded: &unfolded };
+        let mut rules = Vec::new();
+        for reader in &readers {
+            rules.push(match reader.place {
+                Place::Rule(rule) => {
+                    let head = RelationId(self.program.rule(rule).head.0);
+                    let stages = self.stages_of.get(&rule).cloned().unwrap_or_default();
+                    RulePlan { stages, ..planner.plan(rule, head, reader) }
+                }
+                Place::Stage(at) => {
+                    let head = RelationId((self.program.schema.len() + at) as u32);
+                    planner.plan(self.stages[at].rule, head, reader)
+                }
+            });
         }
         let (indexes, places) = indexes.merge();
         for rule in &mut rules {
@@ -370,6 +389,22 @@ impl<'a> Planner<'a> {
             }
         }
         (self.relations(), rules, indexes)
+    }
+
+    /// By table the body of its one rule, if that gives each row once and cannot fail.
+    fn unfoldable(&self) -> BTreeMap<RelationId, &Body> {
+        let body_of = |table: &TableId| {
+            let mut rules = self.program.rules_of(*table);
+            let (Some((rule, _)), None) = (rules.next(), rules.next()) else { return None };
+            let body = self.bodies.get(&rule)?;
+            let fits = self.keep(*table) == Keep::AsIs
+                && !body.atoms.is_empty()
+                && !body.is_grouped()
+                && body.is_unique()
+                && !rule_may_fail(body);
+            fits.then_some((RelationId(table.0), body))
+        };
+        self.program.order.iter().filter_map(body_of).collect()
     }
 
     fn report_unknown_rules(&mut self) {

@@ -98,6 +98,8 @@ pub struct RulePlan {
     pub may_fail: bool,
     /// The stages that stand in the body for some of the rule's atoms, in the order in which they were made.
     pub stages: Vec<Stage>,
+    /// The relations through whose rules some pipeline goes, in place of an index of their rows.
+    pub through: Vec<RelationId>,
 }
 
 /// A relation that stands for some of a rule's atoms.
@@ -209,7 +211,8 @@ pub enum Step {
 /// A lookup of bindings in an index.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// The atom whose rows are found, by its place among [`Joins::atoms`]. In a transaction, atoms before the
+    /// The atom whose rows are found, by its place among [`Joins::atoms`]; or the one for which this is part of its
+    /// table's rule ([`RulePlan::through`]), the index then being of another relation. In a transaction, atoms before the
     /// pipeline's own are read as they become, those after it as they were.
     pub atom: usize,
     /// Where they are found.

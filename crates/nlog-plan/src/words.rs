@@ -251,7 +251,13 @@ impl Words<'_> {
             let verb = if names.len() == 1 { "is" } else { "are" };
             format!("{} {verb} bound: {} each", names.join(", "), rows(index.fan_out))
         };
-        let does = format!("{}({}){gives}", self.atom(probe.atom), found.join(", "));
+        let atom = self.atom(probe.atom);
+        let whose = if self.joins.atoms[probe.atom] == index.relation {
+            atom
+        } else {
+            format!("{atom} > {}", relation.name)
+        };
+        let does = format!("{whose}({}){gives}", found.join(", "));
         StepDescription { does, index: None, bindings: None, because: Some(because) }
     }
 

@@ -17,7 +17,8 @@ use crate::program::{chosen_tables, compile};
 const READING: &str = "\
 Each rule has a way from each of its atoms, for when rows of that atom change: which atoms are looked up then, one after
 the other, by which index, and how many bindings there are for each row at the beginning. `all rows this way` marks what
-is cheapest for all rows together. The how-to `Read a plan, and keep one` goes through an example.";
+is cheapest for all rows together. `a > b` looks up `b` of the rule of `a`, in place of an index of `a`. The how-to
+`Read a plan, and keep one` goes through an example.";
 
 /// Arguments of `weft plan`.
 #[derive(Args)]

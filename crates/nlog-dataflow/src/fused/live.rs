@@ -91,13 +91,23 @@ impl<'a> Transition<'a> {
         for (at, rule) in old.plan.rules.iter().enumerate() {
             known.entry(definition(&old.plan, rule)).or_default().push(at);
         }
-        let rules = (new.plan.rules.iter())
+        let mut rules: Vec<Option<usize>> = (new.plan.rules.iter())
             .map(|rule| {
                 from[rule.head.0 as usize]?;
                 let reads = rule.body.atoms.iter().all(|atom| from[atom.0 as usize].is_some());
                 if reads { known.get_mut(&definition(&new.plan, rule))?.pop() } else { None }
             })
             .collect();
+        // What goes through another rule is only what it was if that one is.
+        let goes_on = |relation: &RelationId| {
+            let of_relation = new.plan.rules.iter().zip(&rules).filter(|(rule, _)| rule.head == *relation);
+            of_relation.map(|(_, before)| before).all(Option::is_some)
+        };
+        let changed = |rule: &RulePlan| !rule.through.iter().all(goes_on);
+        let changed: Vec<usize> = (0..rules.len()).filter(|at| changed(&new.plan.rules[*at])).collect();
+        for at in changed {
+            rules[at] = None;
+        }
         Transition { old, inputs, from, rules, gone: Vec::new(), surplus: Vec::new() }
     }
 
@@ -294,6 +304,12 @@ fn definition(plan: &Plan, rule: &RulePlan) -> String {
                 text.push_str(&definition(plan, of_stage));
             }
             text.push(')');
+        }
+    }
+    // Pipelines that go through a table's rule say what that rule says.
+    for relation in &rule.through {
+        for of_table in plan.rules.iter().filter(|of_table| of_table.head == *relation) {
+            let _ = write!(text, " through ({})", definition(plan, of_table));
         }
     }
     text
