@@ -31,7 +31,7 @@ const PORTS: usize = 10;
 /// Who evaluates Figure 6, and in what form rows come and deltas go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
-    /// Ours: integers by columns in, integers by columns out, ascending.
+    /// Ours: integers by columns in, rows of the engine's words out, in no order.
     WeftIds,
     /// Ours: strings and addresses by columns in; matches and actions made; by columns out, ascending.
     WeftColumns,
@@ -174,8 +174,8 @@ fn hash(words: [u32; 4]) -> u64 {
 pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
     let network = Network::nvp_eval(run.divisor);
     match side {
-        Side::WeftIds => weft::by_columns(&network, run, weft::Text::Ids),
-        Side::WeftColumns => weft::by_columns(&network, run, weft::Text::Verbatim),
+        Side::WeftIds => weft::ids(&network, run),
+        Side::WeftColumns => weft::by_columns(&network, run),
         Side::WeftRows => weft::by_rows(&network, run),
         Side::HandIds => handwritten::ids(network, run),
         Side::HandValues => handwritten::values(network, run),

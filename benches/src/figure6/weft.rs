@@ -6,6 +6,8 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow, bail};
 use hashbrown::HashMap;
 use nlog_data::{ColumnTransaction, Columns, Evaluator as _, Row, Schema, TableId, Transaction, Value};
+use nlog_dataflow::fused::Engine as Fused;
+use nlog_plan::Settings;
 
 use super::handwritten::{address, after_letter};
 use super::workload::{Change, Network, Rows};
@@ -32,10 +34,31 @@ impl Text {
     }
 }
 
+/// Numbers by columns in, rows of the engine's words out; a word is a number with one bit more.
+pub(super) fn ids(network: &Network, run: Run) -> Result<Figures> {
+    let program = Text::Ids.program()?;
+    let tables = Tables::new(&program.schema, Text::Ids)?;
+    let mut engine = Fused::new(program, &Engine::Fused.options(run.workers, Settings::default()))?;
+    drive(network, run.steps, |change| {
+        let transaction = tables.columns(change)?;
+        let clock = Clock::start();
+        let words = engine.commit_words(&transaction)?;
+        let mut outcome = Outcome::after(&clock);
+        for table in words.tables() {
+            for (row, came) in table.rows() {
+                let row = row.iter().map(|word| number(&words.value(*word)));
+                let row = row.collect::<Result<Vec<u32>>>()?;
+                tables.report(&mut outcome, table.table, row.into_iter(), came);
+            }
+        }
+        Ok(outcome)
+    })
+}
+
 /// Columns in memory to columns in memory.
-pub(super) fn by_columns(network: &Network, run: Run, text: Text) -> Result<Figures> {
-    let program = text.program()?;
-    let tables = Tables::new(&program.schema, text)?;
+pub(super) fn by_columns(network: &Network, run: Run) -> Result<Figures> {
+    let program = Text::Verbatim.program()?;
+    let tables = Tables::new(&program.schema, Text::Verbatim)?;
     let mut engine = Engine::Fused.start(program, run.workers)?;
     drive(network, run.steps, |change| {
         let transaction = tables.columns(change)?;

@@ -19,16 +19,20 @@ pub(crate) mod engine;
 mod groups;
 mod index;
 mod inputs;
+mod keys;
 mod live;
 mod merged;
 mod output;
 mod pipeline;
 mod placement;
+mod probe;
 mod profile;
 mod proposal;
 mod reading;
 pub(crate) mod relation;
 mod rule;
+mod sorted;
+mod statistics;
 mod threads;
 pub(crate) mod together;
 mod trace;
@@ -46,6 +50,7 @@ use nlog_data::{
     Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
     TransactionError,
 };
+use nlog_plan::Statistics;
 use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
@@ -57,6 +62,7 @@ use engine::State;
 use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
+use statistics::WORTH_PLANNING;
 use together::Lost;
 use trace::View;
 use trouble::Refusal;
@@ -76,7 +82,9 @@ pub struct Engine {
     /// The other workers, if there are any; the state is then the part that this one has.
     workers: Option<Workers>,
     inputs: Inputs,
-    attribute: bool,
+    options: Options,
+    /// What the first transaction said of the tables, if the plan was made for it.
+    learned: Option<Statistics>,
     /// Whether facts are true: from the first accepted transaction on.
     facts: bool,
     /// How many symbols there are when it is time to look which are needed.
@@ -94,18 +102,7 @@ pub struct Engine {
 impl Engine {
     /// Plans the program.
     pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
-        let wanted = wanted(&program, options);
-        let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
-        let symbols = Arc::new(Symbols::new());
-        let (state, workers) = match options.workers {
-            0 => return Err(StartError::NoWorkers),
-            1 => (State::new(plan, symbols, options.attribute), None),
-            count => {
-                let started = threads::start(&plan, &symbols, options.attribute, count);
-                let (state, workers) = started.map_err(StartError::Workers)?;
-                (state, Some(workers))
-            }
-        };
+        let (state, workers) = start(program, Arc::new(Symbols::new()), options)?;
         Ok(Engine::with(state, workers, options))
     }
 
@@ -126,7 +123,8 @@ impl Engine {
             inputs: Inputs::new(Arc::clone(&state.plan.program.schema)),
             state,
             workers,
-            attribute: options.attribute,
+            options: options.clone(),
+            learned: None,
             facts: false,
             symbols_limit: NEW_SYMBOLS,
             gone: false,
@@ -144,6 +142,27 @@ impl Engine {
     /// The program that is run.
     pub fn program(&self) -> &Arc<Program> {
         &self.state.plan.program
+    }
+
+    /// Plans anew for the first transaction if it is large: what is known of tables before is a guess.
+    fn plan_for(&mut self, changes: &Changes) -> Result<(), CommitError> {
+        let rows: usize = changes.tables.values().map(Delta::len).sum();
+        let planning = &self.options.planning;
+        // Other processes have made the plan that they met with.
+        let shared = self.workers.as_ref().is_some_and(Workers::have_own_symbols);
+        if rows < WORTH_PLANNING || shared || planning.statistics.is_some() || planning.pinned.is_some() {
+            return Ok(());
+        }
+        let learned = statistics::of_changes(&changes.tables, self.schema());
+        let mut options = self.options.clone();
+        options.planning.statistics = Some(learned.clone());
+        // Threads end before others take their place.
+        self.workers = None;
+        let (program, symbols) = (Arc::clone(self.program()), Arc::clone(&self.state.symbols));
+        let started = start(program, symbols, &options);
+        (self.state, self.workers) = started.map_err(|error| CommitError::Engine(error.to_string()))?;
+        self.learned = Some(learned);
+        Ok(())
     }
 
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
@@ -222,6 +241,9 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
+        if self.transactions == 0 {
+            self.plan_for(&changes)?;
+        }
         self.transactions += 1;
         // Of what other processes derive nothing stays here.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
@@ -277,7 +299,7 @@ impl Engine {
             if plan.program.schema.table(table).role == Role::Input {
                 continue;
             }
-            let only = self.only_rule(table).filter(|_| self.attribute);
+            let only = self.only_rule(table).filter(|_| self.options.attribute);
             outputs.push(Output::of_relation(table, delta, report, only));
         }
         outputs
@@ -429,6 +451,25 @@ impl Engine {
 fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     let ids = program.schema.iter().map(|(id, _)| id);
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
+}
+
+/// Plans a program and starts what it takes to run it in this process.
+fn start(
+    program: Arc<Program>,
+    symbols: Arc<Symbols>,
+    options: &Options,
+) -> Result<(State, Option<Workers>), StartError> {
+    let wanted = wanted(&program, options);
+    let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
+    match options.workers {
+        0 => Err(StartError::NoWorkers),
+        1 => Ok((State::new(plan, symbols, options.attribute), None)),
+        count => {
+            let started = threads::start(&plan, &symbols, options.attribute, count);
+            let (state, workers) = started.map_err(StartError::Workers)?;
+            Ok((state, Some(workers)))
+        }
+    }
 }
 
 impl Evaluator for Engine {

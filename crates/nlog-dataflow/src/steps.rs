@@ -21,6 +21,14 @@ enum Action {
     Generate { function: Arc<Function>, arguments: Vec<Expression>, wanted: Vec<bool> },
 }
 
+/// Two slots that have to be equal, or not.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Comparison {
+    pub(crate) one: usize,
+    pub(crate) other: usize,
+    pub(crate) equal: bool,
+}
+
 /// Steps in order.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
@@ -51,6 +59,20 @@ impl Steps {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.actions.is_empty()
+    }
+
+    /// The pairs of slots that have to be equal, or not, if that is all.
+    pub(crate) fn comparisons(&self) -> Option<Vec<Comparison>> {
+        let comparison = |action: &Action| match action {
+            Action::Filter(Expression::Compare(sides, equal)) => match **sides {
+                [Expression::Slot(one), Expression::Slot(other)] => {
+                    Some(Comparison { one, other, equal: *equal })
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        self.actions.iter().map(comparison).collect()
     }
 
     /// Calls `done` for each binding that comes of one.

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::row::{Narrow, Row, Wide};
+use super::index::Fit;
+use super::sorted::{Entry, Packed as _, Sorted, Use, sort};
 use crate::symbol::Symbol;
 
 /// How many more times something is there.
@@ -16,13 +17,20 @@ pub(crate) struct TooMany;
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Delta {
     width: usize,
+    len: usize,
     words: Vec<Symbol>,
+    /// Empty as long as each row comes once, which saves a third of a load's memory.
     diffs: Vec<Diff>,
 }
 
 impl Delta {
     pub(crate) fn new(width: usize) -> Self {
-        Delta { width, words: Vec::new(), diffs: Vec::new() }
+        Delta { width, len: 0, words: Vec::new(), diffs: Vec::new() }
+    }
+
+    /// With room for so many rows.
+    pub(crate) fn with_capacity(width: usize, rows: usize) -> Self {
+        Delta { words: Vec::with_capacity(width * rows), ..Delta::new(width) }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -30,11 +38,11 @@ impl Delta {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.diffs.len()
+        self.len
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.diffs.is_empty()
+        self.len == 0
     }
 
     pub(crate) fn clear(&mut self) {
@@ -44,6 +52,7 @@ impl Delta {
         } else {
             self.words.clear();
             self.diffs.clear();
+            self.len = 0;
         }
     }
 
@@ -51,15 +60,15 @@ impl Delta {
     pub(crate) fn push(&mut self, row: &[Symbol], diff: Diff) {
         debug_assert_eq!(row.len(), self.width);
         self.words.extend_from_slice(row);
-        self.diffs.push(diff);
+        self.count(diff);
     }
 
     /// Adds a row of an iterator's words.
     #[inline]
     pub(crate) fn push_words(&mut self, row: impl Iterator<Item = Symbol>, diff: Diff) {
         self.words.extend(row);
-        self.diffs.push(diff);
-        debug_assert_eq!(self.words.len(), self.diffs.len() * self.width);
+        self.count(diff);
+        debug_assert_eq!(self.words.len(), self.len * self.width);
     }
 
     /// Begins a row, whose words are then put into [`Delta::words_mut`], and which [`Delta::end`] makes one or drops.
@@ -85,9 +94,26 @@ impl Delta {
         match diff {
             Some(diff) => {
                 debug_assert_eq!(self.words.len(), begun + self.width);
-                self.diffs.push(diff);
+                self.count(diff);
             }
             None => self.words.truncate(begun),
+        }
+    }
+
+    /// The words of one more row are there.
+    #[inline]
+    fn count(&mut self, diff: Diff) {
+        if diff != 1 || !self.diffs.is_empty() {
+            self.spell_out();
+            self.diffs.push(diff);
+        }
+        self.len += 1;
+    }
+
+    /// Gives each row its own count.
+    fn spell_out(&mut self) {
+        if self.diffs.is_empty() {
+            self.diffs.resize(self.len, 1);
         }
     }
 
@@ -95,10 +121,15 @@ impl Delta {
         debug_assert_eq!(self.width, other.width);
         if self.is_empty() {
             std::mem::swap(self, other);
-        } else {
-            self.words.append(&mut other.words);
+            return;
+        }
+        if !(self.is_once() && other.is_once()) {
+            self.spell_out();
+            other.spell_out();
             self.diffs.append(&mut other.diffs);
         }
+        self.words.append(&mut other.words);
+        self.len += std::mem::take(&mut other.len);
     }
 
     #[inline]
@@ -106,12 +137,23 @@ impl Delta {
         &self.words[at * self.width..(at + 1) * self.width]
     }
 
+    #[inline]
+    fn diff(&self, at: usize) -> Diff {
+        self.diffs.get(at).copied().unwrap_or(1)
+    }
+
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[Symbol], Diff)> {
-        (0..self.len()).map(|at| (self.row(at), self.diffs[at]))
+        (0..self.len()).map(|at| (self.row(at), self.diff(at)))
+    }
+
+    /// Whether each row comes once; whether a row stands there twice nobody knows.
+    pub(crate) fn is_once(&self) -> bool {
+        self.diffs.is_empty()
     }
 
     /// Turns what comes into what goes.
     pub(crate) fn negate(&mut self) {
+        self.spell_out();
         for diff in &mut self.diffs {
             *diff = -*diff;
         }
@@ -129,16 +171,19 @@ impl Delta {
 
     /// Of consolidated rows those that are there, each once.
     pub(crate) fn make_set(&mut self) {
+        if self.is_once() {
+            return;
+        }
         let mut kept = 0;
         for at in 0..self.len() {
             if self.diffs[at] > 0 {
                 self.words.copy_within(at * self.width..(at + 1) * self.width, kept * self.width);
-                self.diffs[kept] = 1;
                 kept += 1;
             }
         }
         self.words.truncate(kept * self.width);
-        self.diffs.truncate(kept);
+        self.diffs.clear();
+        self.len = kept;
     }
 
     /// Sorts rows by their words and sums equal ones up; what cancels goes.
@@ -151,36 +196,22 @@ impl Delta {
         }
         match self.width {
             0 => {
-                let sum = self.diffs.iter().try_fold(0, |sum: Diff, diff| sum.checked_add(*diff));
-                self.diffs.clear();
-                self.diffs.extend(Some(sum.ok_or(TooMany)?).filter(|sum| *sum != 0));
+                let sum = sum((0..self.len()).map(|at| self.diff(at)))?;
+                *self = Delta::new(0);
+                if sum != 0 {
+                    self.push(&[], sum);
+                }
                 Ok(())
             }
-            1..=4 => self.consolidate_as::<Narrow>(),
-            5..=8 => self.consolidate_as::<Wide>(),
+            1..=8 => {
+                let columns: Vec<usize> = (0..self.width).collect();
+                let width = self.width;
+                let rows = std::mem::replace(self, Delta::new(width));
+                *self = sort(rows, &Fit::default(), &columns, Sums { width })??;
+                Ok(())
+            }
             _ => self.consolidate_any(),
         }
-    }
-
-    fn consolidate_as<R: Row>(&mut self) -> Result<(), TooMany> {
-        let width = self.width;
-        let mut rows: Vec<(R, Diff)> = Vec::with_capacity(self.len());
-        rows.extend(self.rows().map(|(words, diff)| {
-            let mut row = R::default();
-            row.words_mut()[..width].copy_from_slice(words);
-            (row, diff)
-        }));
-        rows.sort_unstable_by_key(|(row, _)| *row);
-        self.words.clear();
-        self.diffs.clear();
-        for equal in rows.chunk_by(|a, b| a.0 == b.0) {
-            let sum = sum(equal.iter().map(|(_, diff)| *diff))?;
-            if sum != 0 {
-                self.words.extend_from_slice(&equal[0].0.words()[..width]);
-                self.diffs.push(sum);
-            }
-        }
-        Ok(())
     }
 
     fn consolidate_any(&mut self) -> Result<(), TooMany> {
@@ -188,13 +219,33 @@ impl Delta {
         order.sort_unstable_by(|a, b| self.row(*a as usize).cmp(self.row(*b as usize)));
         let mut net = Delta::new(self.width);
         for equal in order.chunk_by(|a, b| self.row(*a as usize) == self.row(*b as usize)) {
-            let sum = sum(equal.iter().map(|at| self.diffs[*at as usize]))?;
+            let sum = sum(equal.iter().map(|at| self.diff(*at as usize)))?;
             if sum != 0 {
                 net.push(self.row(equal[0] as usize), sum);
             }
         }
         *self = net;
         Ok(())
+    }
+}
+
+/// Rows with their sums.
+struct Sums {
+    width: usize,
+}
+
+impl Use for Sums {
+    type Done = Result<Delta, TooMany>;
+
+    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
+        let mut net = Delta::with_capacity(self.width, rows.len());
+        for sum in rows.sums() {
+            let (row, sum) = sum?;
+            if sum != 0 {
+                net.push_words((0..self.width).map(|at| row.word(at)), Diff::from(sum));
+            }
+        }
+        Ok(net)
     }
 }
 

@@ -60,6 +60,8 @@ pub(crate) struct Agenda {
     pub(crate) relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
+    /// By relation, how many pending pipelines begin with its changes.
+    awaited: Vec<usize>,
 }
 
 impl State {
@@ -93,7 +95,11 @@ impl State {
             indexed,
             uses: vec![Vec::new(); relations.len()],
             once: Vec::new(),
-            agenda: Agenda { pending: vec![Vec::new(); relations.len()], ..Agenda::default() },
+            agenda: Agenda {
+                pending: vec![Vec::new(); relations.len()],
+                awaited: vec![0; relations.len()],
+                ..Agenda::default()
+            },
             numbers: Numbers::of_program(&plan.program),
             editing: None,
             reached: Vec::new(),
@@ -146,6 +152,9 @@ impl State {
             return;
         }
         let head = self.rules[at.rule].head.0 as usize;
+        if let Some(begins) = self.begins_with(at) {
+            self.agenda.awaited[begins] += 1;
+        }
         self.agenda.pending[head].push(at);
         self.agenda.relations.insert((self.plan.relations[head].level, head));
     }
@@ -268,7 +277,26 @@ impl State {
             self.troubles.add(rule.id, failures);
             derivation.rules.push((of_rule[0].rule, own));
         }
+        self.release(&derivation.pending);
         derivation
+    }
+
+    /// The relation with whose changes a pipeline begins.
+    fn begins_with(&self, at: PipelineAt) -> Option<usize> {
+        let part = &self.rules[at.rule].parts[at.part];
+        part.pipelines[at.pipeline].atom.map(|atom| part.atoms[atom].0 as usize)
+    }
+
+    /// Gives back the changes of relations that no pipeline waits for any more, and nobody else: a load's are large.
+    fn release(&mut self, done: &[PipelineAt]) {
+        for at in done {
+            let Some(relation) = self.begins_with(*at) else { continue };
+            let awaited = &mut self.agenda.awaited[relation];
+            *awaited -= 1;
+            if *awaited == 0 && !self.plan.relations[relation].wanted {
+                self.relations[relation].delta.clear();
+            }
+        }
     }
 
     /// Makes rows of the head of what pipelines ended with.
@@ -327,6 +355,7 @@ impl State {
             parts.flat_map(|part| &mut part.pipelines).for_each(Pipeline::drop_parcels);
         }
         for at in self.reached.drain(..) {
+            self.agenda.awaited[at] = 0;
             self.relations[at].end(accepted);
             for index in &self.indexed[at] {
                 let trace = &mut self.indexes[*index].trace;

@@ -136,8 +136,7 @@ impl Computing<'_> {
         let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
         groups.dedup();
         trace.stage(updates);
-        let (before, after) = (trace.batches(View::Before), trace.batches(View::After));
-        let (mut before, mut after) = (before.probe(), after.probe());
+        let (mut before, mut after) = (trace.probe(View::Before), trace.probe(View::After));
         for group in &groups {
             for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
                 let tuples: Vec<&P> =

@@ -4,6 +4,7 @@ use nlog_plan::query::{Index as IndexPlan, RelationId};
 use nlog_plan::{NARROW, Operand, Selection};
 
 use super::delta::{Delta, Diff, TooMany};
+use super::sorted::{Entry, MOST_COLUMNS, Sorted, Use, sort};
 use super::trace::{Count, Trace, Update, View};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
@@ -153,38 +154,35 @@ impl Index {
     pub(crate) fn stage(&mut self, delta: &Delta, symbols: &Symbols) -> Result<(), TooMany> {
         let (key, value) = (self.key.len(), self.value.len());
         let columns: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
-        let fit = &self.fit;
-        match (&mut self.trace, columns.len()) {
-            (AnyTrace::Narrow(trace), 0..=4) => {
-                trace.stage_rows(packed::<Narrow>(delta, fit, &columns)?, key, value);
-            }
-            (AnyTrace::Narrow(trace), _) => {
-                trace.stage_rows(packed::<Wide>(delta, fit, &columns)?, key, value);
-            }
-            (AnyTrace::Wide(trace), 0..=8) => {
-                trace.stage_rows(packed::<Wide>(delta, fit, &columns)?, key, value);
-            }
-            (AnyTrace::Wide(trace), _) => {
-                trace.stage(pairs(delta, fit, &self.key, &self.value, symbols)?);
+        if columns.len() <= MOST_COLUMNS {
+            return each_width!(&mut self.trace, trace => {
+                sort(delta, &self.fit, &columns, Stage { trace, key, value })?
+            });
+        }
+        match &mut self.trace {
+            // A narrow index has at most eight columns.
+            AnyTrace::Narrow(_) => {}
+            AnyTrace::Wide(trace) => {
+                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
             }
         }
         Ok(())
     }
 }
 
-/// The rows that fit, as these columns of them.
-fn packed<R: Row>(delta: &Delta, fit: &Fit, columns: &[usize]) -> Result<Vec<(R, Count)>, TooMany> {
-    let mut rows = Vec::with_capacity(delta.len());
-    for (row, diff) in delta.rows() {
-        if fit.fits(row) {
-            let mut packed = R::default();
-            for (word, column) in packed.words_mut().iter_mut().zip(columns) {
-                *word = row[*column];
-            }
-            rows.push((packed, count(diff)?));
-        }
+/// Puts sorted rows into a trace.
+pub(crate) struct Stage<'a, K: Row, V: Row> {
+    pub(crate) trace: &'a mut Trace<K, V>,
+    pub(crate) key: usize,
+    pub(crate) value: usize,
+}
+
+impl<K: Row, V: Row> Use for Stage<'_, K, V> {
+    type Done = Result<(), TooMany>;
+
+    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
+        self.trace.stage_rows(rows, self.key, self.value)
     }
-    Ok(rows)
 }
 
 /// The rows that fit, as pairs.

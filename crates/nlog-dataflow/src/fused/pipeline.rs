@@ -4,16 +4,19 @@
 //! what is found fills the next lot, which is worked off when it is full. So the memory that a pipeline needs does not
 //! depend on how much it derives.
 
+use nlog_plan::Scalar;
 use nlog_plan::query::{End, IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff};
-use super::index::{AnyTrace, Fit, Index};
+use super::index::{Fit, Index, each_width};
+use super::keys::{Keys, Place};
 use super::placement::{Move, Moves, owner};
-use super::trace::{Batches, View};
+use super::probe::Probe as Finder;
+use super::trace::View;
 use crate::expression::{Binding, Expression};
-use crate::row::{Narrow, Row, Wide};
-use crate::steps::Steps;
+use crate::row::Row;
+use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 
 /// How many bindings a lot has: enough to make sorted passes pay, few enough to stay in a processor's cache.
@@ -42,6 +45,8 @@ pub(crate) struct Pipeline {
     /// The atom that it begins with.
     pub(crate) atom: Option<usize>,
     steps: Steps,
+    /// What the steps do, if they only compare slots.
+    comparisons: Option<Vec<Comparison>>,
     probes: Vec<Probe>,
     end: Ending,
     may_fail: bool,
@@ -80,20 +85,21 @@ struct Probe {
     /// How many columns the index's values have.
     values: usize,
     steps: Steps,
+    /// What the steps do, if they only compare slots.
+    comparisons: Option<Vec<Comparison>>,
     lot: Lot,
 }
 
 /// Bindings that wait for a probe.
-enum Lot {
-    Narrow(LotOf<Narrow>),
-    Wide(LotOf<Wide>),
+struct Lot {
+    /// By what to find, and the place among the bindings.
+    keys: Keys,
+    bindings: Bindings,
 }
 
-#[derive(Default)]
-struct LotOf<P> {
-    /// By what to find, and the place of the binding below.
-    keys: Vec<(P, u32)>,
-    /// What is kept of each binding, one after the other.
+#[derive(Debug, Default)]
+struct Bindings {
+    /// What is kept of each, one after the other.
     kept: Vec<Symbol>,
     diffs: Vec<Diff>,
     /// Failures that no slot shows; empty in pipelines without failures.
@@ -102,8 +108,14 @@ struct LotOf<P> {
 
 /// What becomes of bindings at the end.
 enum Ending {
+    /// These slots.
+    Slots(Vec<usize>),
     Row(Vec<Expression>),
-    Group { group: Vec<Expression>, tuple: Vec<usize>, check: Vec<Expression> },
+    Group {
+        group: Vec<Expression>,
+        tuple: Vec<usize>,
+        check: Vec<Expression>,
+    },
     Failure,
 }
 
@@ -146,11 +158,13 @@ impl Pipeline {
             }
             _ => None,
         });
+        let steps = Steps::before_probe(&plan.steps, symbols);
         Pipeline {
             fit,
             columns,
             atom,
-            steps: Steps::before_probe(&plan.steps, symbols),
+            comparisons: steps.comparisons(),
+            steps,
             probes: probes.collect(),
             end: Ending::new(&plan.end, symbols),
             may_fail: plan.may_fail,
@@ -226,6 +240,12 @@ impl Pipeline {
             if !self.fit.fits(row) {
                 continue;
             }
+            if let Some(comparisons) = self.comparisons.as_deref().filter(|_| !flow.may_fail) {
+                let begun = Begun { row, columns: &self.columns };
+                if flow.take_direct(&begun, comparisons, diff, &mut self.probes, context) {
+                    continue;
+                }
+            }
             binding.slots.clear();
             binding.slots.extend(self.columns.iter().map(|column| row[*column]));
             binding.failure = NO_FAILURE;
@@ -275,10 +295,7 @@ impl Probe {
         symbols: &Symbols,
     ) -> Self {
         let index = &indexes[plan.index.0 as usize];
-        let lot = match index.trace {
-            AnyTrace::Narrow(_) => Lot::Narrow(LotOf::default()),
-            AnyTrace::Wide(_) => Lot::Wide(LotOf::default()),
-        };
+        let steps = Steps::before_probe(later, symbols);
         Probe {
             index: plan.index,
             movement,
@@ -288,20 +305,26 @@ impl Probe {
             keep: plan.keep.clone(),
             take: plan.take.clone(),
             values: index.values(),
-            steps: Steps::before_probe(later, symbols),
-            lot,
+            comparisons: steps.comparisons(),
+            steps,
+            lot: Lot::new(plan.key.len()),
         }
     }
 
     /// Puts a binding into the parcel for another worker.
-    fn send(&mut self, to: usize, binding: &Binding, diff: Diff, may_fail: bool, context: &Context<'_>) {
+    fn send(
+        &mut self,
+        to: usize,
+        binding: &impl Slots,
+        diff: Diff,
+        failure: Option<Symbol>,
+        context: &Context<'_>,
+    ) {
         self.parcels.resize_with(context.peers, Parcel::default);
         let parcel = &mut self.parcels[to];
-        parcel.words.extend(self.key.iter().chain(&self.keep).map(|slot| binding.slots[*slot]));
+        parcel.words.extend(self.key.iter().chain(&self.keep).map(|slot| binding.slot(*slot)));
         parcel.diffs.push(diff);
-        if may_fail {
-            parcel.failures.push(binding.least_failure(context.symbols));
-        }
+        parcel.failures.extend(failure);
     }
 
     /// Puts bindings of another worker into the lot.
@@ -309,64 +332,78 @@ impl Probe {
         let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
         for at in 0..parcel.diffs.len() {
             let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
-            let failure = parcel.failures.get(at).copied();
-            match &mut self.lot {
-                Lot::Narrow(lot) => lot.push_received(key, kept, parcel.diffs[at], failure, symbols),
-                Lot::Wide(lot) => lot.push_received(key, kept, parcel.diffs[at], failure, symbols),
-            }
+            let Lot { keys: places, bindings } = &mut self.lot;
+            places.push(key.iter().copied(), bindings.diffs.len(), symbols);
+            bindings.kept.extend_from_slice(kept);
+            bindings.diffs.push(parcel.diffs[at]);
+            bindings.failures.extend(parcel.failures.get(at));
         }
     }
 
     /// Puts a binding into the lot; whether the lot is full now.
     #[inline]
-    fn wait(&mut self, binding: &Binding, diff: Diff, may_fail: bool, symbols: &Symbols) -> bool {
-        match &mut self.lot {
-            Lot::Narrow(lot) => lot.push(&self.key, &self.keep, binding, diff, may_fail, symbols),
-            Lot::Wide(lot) => lot.push(&self.key, &self.keep, binding, diff, may_fail, symbols),
-        }
+    fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>, symbols: &Symbols) -> bool {
+        let Lot { keys, bindings } = &mut self.lot;
+        keys.push(self.key.iter().map(|slot| binding.slot(*slot)), bindings.diffs.len(), symbols);
+        bindings.kept.extend(self.keep.iter().map(|slot| binding.slot(*slot)));
+        bindings.diffs.push(diff);
+        bindings.failures.extend(failure);
+        bindings.diffs.len() >= LOT
     }
 }
 
-impl<P: Row> LotOf<P> {
-    #[inline]
-    fn push(
-        &mut self,
-        key: &[usize],
-        keep: &[usize],
-        binding: &Binding,
-        diff: Diff,
-        may_fail: bool,
-        symbols: &Symbols,
-    ) -> bool {
-        let key = P::pack(key.iter().map(|slot| binding.slots[*slot]), symbols);
-        self.keys.push((key, self.diffs.len() as u32));
-        self.kept.extend(keep.iter().map(|slot| binding.slots[*slot]));
-        self.diffs.push(diff);
-        if may_fail {
-            self.failures.push(binding.least_failure(symbols));
-        }
-        self.diffs.len() >= LOT
-    }
-
-    fn push_received(
-        &mut self,
-        key: &[Symbol],
-        kept: &[Symbol],
-        diff: Diff,
-        failure: Option<Symbol>,
-        symbols: &Symbols,
-    ) {
-        self.keys.push((P::pack(key.iter().copied(), symbols), self.diffs.len() as u32));
-        self.kept.extend_from_slice(kept);
-        self.diffs.push(diff);
-        self.failures.extend(failure);
+impl Lot {
+    fn new(key: usize) -> Self {
+        Lot { keys: Keys::new(key), bindings: Bindings::default() }
     }
 
     fn clear(&mut self) {
         self.keys.clear();
-        self.kept.clear();
-        self.diffs.clear();
-        self.failures.clear();
+        self.bindings.kept.clear();
+        self.bindings.diffs.clear();
+        self.bindings.failures.clear();
+    }
+}
+
+/// A binding, wherever its words are.
+trait Slots {
+    fn slot(&self, at: usize) -> Symbol;
+}
+
+impl Slots for Binding {
+    #[inline]
+    fn slot(&self, at: usize) -> Symbol {
+        self.slots[at]
+    }
+}
+
+/// A row that a pipeline begins with.
+struct Begun<'a> {
+    row: &'a [Symbol],
+    columns: &'a [usize],
+}
+
+impl Slots for Begun<'_> {
+    #[inline]
+    fn slot(&self, at: usize) -> Symbol {
+        self.row[self.columns[at]]
+    }
+}
+
+/// A binding and a row that was found for it, not put together yet.
+struct Found<'a> {
+    kept: &'a [Symbol],
+    row: &'a [Symbol],
+    take: &'a [usize],
+}
+
+impl Slots for Found<'_> {
+    #[inline]
+    fn slot(&self, at: usize) -> Symbol {
+        match self.kept.get(at) {
+            Some(kept) => *kept,
+            None => self.row[self.take[at - self.kept.len()]],
+        }
     }
 }
 
@@ -383,83 +420,126 @@ impl Flow<'_> {
     /// To the next probe's lot, or to the end.
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
-        let Some(next) = probes.first_mut() else {
+        if probes.is_empty() {
             let failure = self.end.take(binding, diff, self.may_fail, self.end_move, context);
             // Of workers that all meet it the first one counts it.
             if failure != NO_FAILURE && (!self.by_all || context.me == 0) {
                 context.failures.push((failure, diff));
             }
-            return;
-        };
+        } else {
+            let failure = self.may_fail.then(|| binding.least_failure(context.symbols));
+            self.to_probe(binding, diff, failure, probes, context);
+        }
+    }
+
+    /// Takes a binding on that has no failures and is only compared, without putting it together; whether it could.
+    #[inline]
+    fn take_direct(
+        &mut self,
+        binding: &impl Slots,
+        comparisons: &[Comparison],
+        diff: Diff,
+        probes: &mut [Probe],
+        context: &mut Context<'_>,
+    ) -> bool {
+        let holds = |one: &Comparison| (binding.slot(one.one) == binding.slot(one.other)) == one.equal;
+        if !comparisons.iter().all(holds) {
+            return true;
+        }
+        if probes.is_empty() {
+            return self.end.take_slots(binding, diff, self.end_move, context);
+        }
+        self.to_probe(binding, diff, None, probes, context);
+        true
+    }
+
+    /// To the first probe's lot, here or at another worker.
+    #[inline]
+    fn to_probe(
+        &mut self,
+        binding: &impl Slots,
+        diff: Diff,
+        failure: Option<Symbol>,
+        probes: &mut [Probe],
+        context: &mut Context<'_>,
+    ) {
+        let next = &mut probes[0];
         let (peers, symbols) = (context.peers, context.symbols);
-        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slots[*slot]), peers, symbols);
+        let owner = |slots: &[usize]| owner(slots.iter().map(|slot| binding.slot(*slot)), peers, symbols);
         let to = match &next.movement {
             Move::Stay => context.me,
             Move::Own(slots) | Move::Send(slots) => owner(slots),
         };
         if to == context.me {
-            if next.wait(binding, diff, self.may_fail, context.symbols) {
+            if next.wait(binding, diff, failure, context.symbols) {
                 self.work_off(probes, context);
             }
         } else if matches!(next.movement, Move::Send(_)) {
-            next.send(to, binding, diff, self.may_fail, context);
+            next.send(to, binding, diff, failure, context);
         }
     }
 
     /// Takes the first probe's lot through it.
     fn work_off(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some((probe, later)) = probes.split_first_mut() else { return };
-        let indexes = context.indexes;
-        let trace = &indexes[probe.index.0 as usize].trace;
-        // The lot is taken out and put back, so that its memory is used again.
-        match (&mut probe.lot, trace) {
-            (Lot::Narrow(lot), AnyTrace::Narrow(trace)) if !lot.keys.is_empty() => {
-                let mut taken = std::mem::take(lot);
-                self.probe(&mut taken, &trace.batches(probe.view), probe, later, context);
-                probe.lot = Lot::Narrow(taken);
-            }
-            (Lot::Wide(lot), AnyTrace::Wide(trace)) if !lot.keys.is_empty() => {
-                let mut taken = std::mem::take(lot);
-                self.probe(&mut taken, &trace.batches(probe.view), probe, later, context);
-                probe.lot = Lot::Wide(taken);
-            }
-            _ => {}
+        if probe.lot.bindings.diffs.is_empty() {
+            return;
         }
+        let indexes = context.indexes;
+        // The lot is taken out and put back, so that its memory is used again.
+        let mut lot = std::mem::replace(&mut probe.lot, Lot::new(probe.key.len()));
+        each_width!(&indexes[probe.index.0 as usize].trace, trace => {
+            let Lot { keys, bindings } = &mut lot;
+            match keys {
+                Keys::One(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
+                Keys::Three(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
+                Keys::More(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
+            }
+        });
+        lot.clear();
+        probe.lot = lot;
     }
 
-    fn probe<P: Row>(
+    fn probe<P: Row, K: Place>(
         &mut self,
-        lot: &mut LotOf<P>,
-        batches: &Batches<P, P>,
+        keys: &mut Vec<K>,
+        lot: &Bindings,
+        mut finder: Finder<'_, P, P>,
         probe: &mut Probe,
         later: &mut [Probe],
         context: &mut Context<'_>,
     ) {
-        if !lot.keys.is_sorted_by(|a, b| a.0 <= b.0) {
-            lot.keys.sort_unstable_by_key(|(key, _)| *key);
+        if !keys.is_sorted() {
+            keys.sort_unstable();
         }
         let (symbols, width) = (context.symbols, probe.keep.len());
-        let mut finder = batches.probe();
         let mut binding = Binding::default();
         let mut whole = Vec::new();
-        for (key, at) in &lot.keys {
-            let at = *at as usize;
-            for (value, count) in finder.find(key) {
+        for place in keys.iter() {
+            let at = place.at();
+            for (value, count) in finder.find(&place.key(probe.key.len())) {
                 let Some(diff) = lot.diffs[at].checked_mul(Diff::from(*count)) else {
                     *context.too_many = true;
                     continue;
                 };
                 self.bindings += 1;
-                binding.slots.clear();
-                binding.slots.extend_from_slice(&lot.kept[at * width..(at + 1) * width]);
-                if probe.values <= P::WIDTH {
-                    let words = value.words();
-                    binding.slots.extend(probe.take.iter().map(|column| words[*column]));
+                let row = if probe.values <= P::WIDTH {
+                    value.words()
                 } else {
                     whole.clear();
                     value.unpack(probe.values, symbols, &mut whole);
-                    binding.slots.extend(probe.take.iter().map(|column| whole[*column]));
+                    &whole
+                };
+                let kept = &lot.kept[at * width..(at + 1) * width];
+                let found = Found { kept, row, take: &probe.take };
+                if let Some(comparisons) = probe.comparisons.as_deref().filter(|_| !self.may_fail)
+                    && self.take_direct(&found, comparisons, diff, later, context)
+                {
+                    continue;
                 }
+                binding.slots.clear();
+                binding.slots.extend_from_slice(kept);
+                binding.slots.extend(probe.take.iter().map(|column| row[*column]));
                 binding.failure = lot.failures.get(at).copied().unwrap_or(NO_FAILURE);
                 if probe.steps.is_empty() {
                     self.pass_on(&binding, diff, later, context);
@@ -470,22 +550,41 @@ impl Flow<'_> {
                 }
             }
         }
-        lot.clear();
     }
 }
 
 impl Ending {
     fn new(end: &End, symbols: &Symbols) -> Self {
-        let expressions = |scalars: &[nlog_plan::Scalar]| {
+        let expressions = |scalars: &[Scalar]| {
             scalars.iter().map(|scalar| Expression::new(scalar, symbols)).collect::<Vec<_>>()
         };
         match end {
-            End::Row(columns) => Ending::Row(expressions(columns)),
+            End::Row(columns) => {
+                let slot = |column: &Scalar| if let Scalar::Slot(slot) = column { Some(*slot) } else { None };
+                match columns.iter().map(slot).collect() {
+                    Some(slots) => Ending::Slots(slots),
+                    None => Ending::Row(expressions(columns)),
+                }
+            }
             End::Group { group, tuple, check } => {
                 Ending::Group { group: expressions(group), tuple: tuple.clone(), check: expressions(check) }
             }
             End::Failure => Ending::Failure,
         }
+    }
+
+    /// Takes a binding that has no failures; whether it could.
+    #[inline]
+    fn take_slots(
+        &self,
+        binding: &impl Slots,
+        diff: Diff,
+        end_move: &Move,
+        context: &mut Context<'_>,
+    ) -> bool {
+        let (Ending::Slots(slots), Move::Stay | Move::Send(_)) = (self, end_move) else { return false };
+        context.out.push_words(slots.iter().map(|slot| binding.slot(*slot)), diff);
+        true
     }
 
     /// Makes what it becomes of a binding, and says whether that failed.
@@ -515,6 +614,10 @@ impl Ending {
         };
         let begun = context.out.begin();
         let has_values = match self {
+            Ending::Slots(slots) => {
+                context.out.words_mut().extend(slots.iter().map(|slot| binding.slots[*slot]));
+                true
+            }
             Ending::Row(columns) => evaluate(columns, context.out.words_mut()),
             Ending::Group { group, tuple, check } => {
                 let mut checked = Vec::new();
@@ -538,7 +641,7 @@ impl Ending {
         match self {
             Ending::Row(columns) => columns.iter_mut().for_each(each),
             Ending::Group { group, check, .. } => group.iter_mut().chain(check).for_each(each),
-            Ending::Failure => {}
+            Ending::Slots(_) | Ending::Failure => {}
         }
     }
 
@@ -548,7 +651,7 @@ impl Ending {
             Ending::Group { group, check, .. } => {
                 group.iter().chain(check).for_each(|column| column.constants(each));
             }
-            Ending::Failure => {}
+            Ending::Slots(_) | Ending::Failure => {}
         }
     }
 }

@@ -62,7 +62,10 @@ impl Engine {
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &options.planning));
+        let mut planning = options.planning.clone();
+        // Else rules that have not changed would be planned by other figures.
+        planning.statistics = planning.statistics.or_else(|| self.learned.clone());
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
         let former_schema = Arc::clone(&self.state.plan.program.schema);
         let rest = self.inputs.take_over(inputs);
@@ -75,7 +78,7 @@ impl Engine {
         let (state, former, result) = live::change(
             old,
             plan,
-            self.attribute,
+            self.options.attribute,
             self.facts,
             &|table| by_name(table, &former_schema),
             &|table| self.inputs.rows(table),

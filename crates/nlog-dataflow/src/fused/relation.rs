@@ -8,9 +8,10 @@ use nlog_data::RuleId;
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
-use super::index::count;
+use super::index::{Fit, count};
 use super::rule::Numbers;
-use super::trace::{Count, Trace, Update, View, sort};
+use super::sorted::{Entry, MOST_COLUMNS, Packed as _, Sorted, Use, sort};
+use super::trace::{self, Count, Trace, Update, View};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
@@ -295,14 +296,18 @@ struct Presence<V> {
 
 impl Settling<'_> {
     fn settle<K: Row, V: Row>(&mut self, derived: Delta, trace: &mut Trace<K, V>) -> Result<(), TooMany> {
+        let width = self.split.key.len() + self.split.rest.len();
+        let is_plain = derived.is_once() && !self.split.attributed && width <= MOST_COLUMNS;
+        if is_plain && trace.is_empty(View::Before) {
+            return self.settle_first(derived, trace);
+        }
         let mut updates: Vec<Update<K, V>> = Vec::with_capacity(derived.len());
         for (row, diff) in derived.rows() {
             updates.push((self.split.pair(row, self.symbols), 0, count(diff)?));
         }
         drop(derived);
-        sort(&mut updates);
-        let batches = trace.batches(View::Before);
-        let mut probe = batches.probe();
+        trace::sort(&mut updates);
+        let mut probe = trace.probe(View::Before);
         let mut presences = Vec::new();
         for of_key in updates.chunk_by(|a, b| a.0.0 == b.0.0) {
             let key = of_key[0].0.0;
@@ -313,6 +318,16 @@ impl Settling<'_> {
         drop(probe);
         trace.stage(updates);
         Ok(())
+    }
+
+    /// The first rows: all that is different comes.
+    fn settle_first<K: Row, V: Row>(
+        &mut self,
+        derived: Delta,
+        trace: &mut Trace<K, V>,
+    ) -> Result<(), TooMany> {
+        let columns: Vec<usize> = self.split.key.iter().chain(&self.split.rest).copied().collect();
+        sort(derived, &Fit::default(), &columns, First { settling: self, trace })?
     }
 
     /// What changes under one key.
@@ -375,6 +390,47 @@ impl Settling<'_> {
                 _ => {}
             }
         }
+    }
+}
+
+/// Sorted rows where there are none yet.
+struct First<'a, 'b, K: Row, V: Row> {
+    settling: &'a mut Settling<'b>,
+    trace: &'a mut Trace<K, V>,
+}
+
+impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
+    type Done = Result<(), TooMany>;
+
+    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
+        let Settling { relation, split, delta, conflicts, .. } = self.settling;
+        let (keys, values) = (split.key.len(), split.rest.len());
+        let mut place = vec![0; keys + values];
+        for (at, column) in split.key.iter().chain(&split.rest).enumerate() {
+            place[*column] = at;
+        }
+        let words = |row: &E::Row| place.iter().map(|at| row.word(*at)).collect::<Vec<Symbol>>();
+        let mut last: Option<E::Row> = None;
+        let mut different = 0;
+        for sum in rows.sums() {
+            let (row, _) = sum?;
+            different += 1;
+            let clashes = |last: &E::Row| split.checked && (0..keys).all(|at| last.word(at) == row.word(at));
+            if let Some(last) = last.filter(clashes) {
+                match conflicts.last_mut().filter(|known| known.rows.last() == Some(&words(&last))) {
+                    Some(known) if known.relation == *relation => known.rows.push(words(&row)),
+                    _ => conflicts
+                        .push(Conflict { relation: *relation, rows: vec![words(&last), words(&row)] }),
+                }
+            }
+            last = Some(row);
+        }
+        **delta = Delta::with_capacity(place.len(), different);
+        for sum in rows.sums() {
+            let (row, _) = sum?;
+            delta.push_words(place.iter().map(|at| row.word(*at)), 1);
+        }
+        self.trace.stage_rows(rows, keys, values)
     }
 }
 

@@ -1,0 +1,108 @@
+//! What a lot of bindings is sorted by before it probes: each key with the place of its binding.
+//!
+//! Sorting is most of what a probe costs, and numbers sort fast: a key of up to three words and the place are one.
+
+use crate::row::{Row, Wide};
+use crate::symbol::{Symbol, Symbols};
+
+/// A key and the place of its binding; places of equal keys ascend.
+pub(crate) trait Place: Copy + Ord {
+    fn at(&self) -> usize;
+
+    /// The key, of so many words, as an index has it.
+    fn key<P: Row>(&self, words: usize) -> P;
+}
+
+/// The keys of a lot.
+pub(crate) enum Keys {
+    /// Of one word, or none.
+    One(Vec<u64>),
+    /// Of up to three.
+    Three(Vec<u128>),
+    /// Of more. Beyond eight words the last one stands for the others.
+    More(Vec<(Wide, u32)>),
+}
+
+impl Keys {
+    /// For keys of so many words.
+    pub(crate) fn new(words: usize) -> Self {
+        match words {
+            0..=1 => Keys::One(Vec::new()),
+            2..=3 => Keys::Three(Vec::new()),
+            _ => Keys::More(Vec::new()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(
+        &mut self,
+        words: impl ExactSizeIterator<Item = Symbol>,
+        at: usize,
+        symbols: &Symbols,
+    ) {
+        match self {
+            Keys::One(keys) => keys.push(words.fold(0, |_, word| u64::from(word)) << 32 | at as u64),
+            Keys::Three(keys) => {
+                let key = words.fold(0, |key: u128, word| key << 32 | u128::from(word));
+                keys.push(key << 32 | at as u128);
+            }
+            Keys::More(keys) => keys.push((Wide::pack(words, symbols), at as u32)),
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        match self {
+            Keys::One(keys) => keys.clear(),
+            Keys::Three(keys) => keys.clear(),
+            Keys::More(keys) => keys.clear(),
+        }
+    }
+}
+
+impl Place for u64 {
+    #[inline]
+    fn at(&self) -> usize {
+        *self as u32 as usize
+    }
+
+    #[inline]
+    fn key<P: Row>(&self, words: usize) -> P {
+        let mut key = P::default();
+        if words > 0 {
+            key.words_mut()[0] = (self >> 32) as Symbol;
+        }
+        key
+    }
+}
+
+impl Place for u128 {
+    #[inline]
+    fn at(&self) -> usize {
+        *self as u32 as usize
+    }
+
+    #[inline]
+    fn key<P: Row>(&self, words: usize) -> P {
+        let mut key = P::default();
+        for (at, word) in key.words_mut()[..words].iter_mut().enumerate() {
+            *word = (self >> (32 * (words - at))) as Symbol;
+        }
+        key
+    }
+}
+
+impl Place for (Wide, u32) {
+    #[inline]
+    fn at(&self) -> usize {
+        self.1 as usize
+    }
+
+    #[inline]
+    fn key<P: Row>(&self, _: usize) -> P {
+        let mut key = P::default();
+        for (word, own) in key.words_mut().iter_mut().zip(self.0.words()) {
+            *word = *own;
+        }
+        key
+    }
+}

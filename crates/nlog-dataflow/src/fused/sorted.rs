@@ -1,0 +1,189 @@
+//! Rows in order: what batches of indexes and counts are built from.
+//!
+//! Sorting is much of what a load costs, and numbers sort twice as fast as arrays of words: up to four words are one
+//! number, the first word in its highest bits, so that numbers are ordered as rows are.
+
+use std::borrow::Borrow;
+
+use super::delta::{Delta, Diff, TooMany};
+use super::index::{Fit, count};
+use super::trace::Count;
+use crate::row::{Row, Wide};
+use crate::symbol::Symbol;
+
+/// How many columns rows can have that are sorted here.
+pub(crate) const MOST_COLUMNS: usize = <Wide as Packed>::WIDTH;
+
+/// A row that sorts fast. Rows that are compared have equally many words.
+pub(crate) trait Packed: Copy + Ord {
+    /// How many words it can have.
+    const WIDTH: usize;
+
+    fn pack(words: impl Iterator<Item = Symbol>) -> Self;
+
+    /// One of its words.
+    fn word(&self, at: usize) -> Symbol;
+}
+
+macro_rules! packed {
+    ($number:ty) => {
+        impl Packed for $number {
+            const WIDTH: usize = size_of::<$number>() / size_of::<Symbol>();
+
+            #[inline]
+            fn pack(words: impl Iterator<Item = Symbol>) -> Self {
+                let mut shift = <$number>::BITS;
+                words.fold(0, |row, word| {
+                    shift -= Symbol::BITS;
+                    row | <$number>::from(word) << shift
+                })
+            }
+
+            #[inline]
+            fn word(&self, at: usize) -> Symbol {
+                (self >> (<$number>::BITS - (at as u32 + 1) * Symbol::BITS)) as Symbol
+            }
+        }
+    };
+}
+
+packed!(u64);
+packed!(u128);
+
+impl Packed for Wide {
+    const WIDTH: usize = <Wide as Row>::WIDTH;
+
+    #[inline]
+    fn pack(words: impl Iterator<Item = Symbol>) -> Self {
+        let mut row = Wide::default();
+        for (to, word) in row.words_mut().iter_mut().zip(words) {
+            *to = word;
+        }
+        row
+    }
+
+    #[inline]
+    fn word(&self, at: usize) -> Symbol {
+        self.words()[at]
+    }
+}
+
+/// A row and how often it comes or goes.
+pub(crate) trait Entry: Copy {
+    type Row: Packed;
+
+    fn row(&self) -> Self::Row;
+
+    fn count(&self) -> Count;
+}
+
+impl<P: Packed> Entry for (P, Count) {
+    type Row = P;
+
+    #[inline]
+    fn row(&self) -> P {
+        self.0
+    }
+
+    #[inline]
+    fn count(&self) -> Count {
+        self.1
+    }
+}
+
+/// A row that comes once: nearly all of a load.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Once<P>(P);
+
+impl<P: Packed> Entry for Once<P> {
+    type Row = P;
+
+    #[inline]
+    fn row(&self) -> P {
+        self.0
+    }
+
+    #[inline]
+    fn count(&self) -> Count {
+        1
+    }
+}
+
+/// Rows in ascending order, equal ones among them.
+pub(crate) struct Sorted<E>(Vec<E>);
+
+impl<E: Entry> Sorted<E> {
+    fn new(mut entries: Vec<E>) -> Self {
+        if !entries.is_sorted_by(|a, b| a.row() <= b.row()) {
+            entries.sort_unstable_by_key(Entry::row);
+        }
+        Sorted(entries)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Each row with the sum of its counts, zero among them.
+    #[inline]
+    pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Count), TooMany>> {
+        let mut rest = self.0.iter();
+        std::iter::from_fn(move || {
+            let first = rest.next()?;
+            let row = first.row();
+            let mut sum = Diff::from(first.count());
+            // Most rows come once.
+            while let Some(next) = rest.as_slice().first().filter(|next| next.row() == row) {
+                sum += Diff::from(next.count());
+                rest.next();
+            }
+            Some(count(sum).map(|sum| (row, sum)))
+        })
+    }
+}
+
+/// Takes the sorted rows, whichever form they have.
+pub(crate) trait Use {
+    type Done;
+
+    fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done;
+}
+
+/// Hands these columns of the rows that fit to `user`, sorted; at most [`MOST_COLUMNS`].
+///
+/// Rows that are owned are given back before.
+pub(crate) fn sort<U: Use>(
+    delta: impl Borrow<Delta>,
+    fit: &Fit,
+    columns: &[usize],
+    user: U,
+) -> Result<U::Done, TooMany> {
+    match columns.len() {
+        0..=2 => sort_as::<u64, U>(delta, fit, columns, user),
+        3..=4 => sort_as::<u128, U>(delta, fit, columns, user),
+        _ => sort_as::<Wide, U>(delta, fit, columns, user),
+    }
+}
+
+fn sort_as<P: Packed, U: Use>(
+    owned: impl Borrow<Delta>,
+    fit: &Fit,
+    columns: &[usize],
+    user: U,
+) -> Result<U::Done, TooMany> {
+    debug_assert!(columns.len() <= P::WIDTH);
+    let delta: &Delta = owned.borrow();
+    let pack = |row: &[Symbol]| P::pack(columns.iter().map(|column| row[*column]));
+    if delta.is_once() {
+        let mut entries = Vec::with_capacity(delta.len());
+        entries.extend(delta.rows().filter(|(row, _)| fit.fits(row)).map(|(row, _)| Once(pack(row))));
+        drop(owned);
+        return Ok(user.rows(&Sorted::new(entries)));
+    }
+    let mut entries = Vec::with_capacity(delta.len());
+    for (row, diff) in delta.rows().filter(|(row, _)| fit.fits(row)) {
+        entries.push((pack(row), count(diff)?));
+    }
+    drop(owned);
+    Ok(user.rows(&Sorted::new(entries)))
+}
