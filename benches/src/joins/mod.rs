@@ -98,8 +98,11 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
 fn best_pinned(plan: &Plan, case: &Case, sizes: &Sizes) -> Pinned {
     let name = |at: &usize| case.atoms[*at].table.clone();
     let pipelines = (0..case.atoms.len()).map(|at| sizes.best_order(Some(at)).iter().map(name).collect());
-    let orders =
-        PinnedJoins { pipelines: pipelines.collect(), whole: sizes.best_order(None).first().map(name) };
+    let orders = PinnedJoins {
+        pipelines: pipelines.collect(),
+        whole: sizes.best_order(None).first().map(name),
+        ..PinnedJoins::default()
+    };
     let mut pinned = plan.pinned();
     for rule in pinned.rules.values_mut() {
         rule.stages = Vec::new();

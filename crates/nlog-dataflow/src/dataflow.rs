@@ -29,6 +29,9 @@ pub struct Options {
     pub attribute: bool,
     /// What the planner is told.
     pub planning: Settings,
+    /// From so many rows on a first transaction is planned for: what it says of tables takes the place of guesses, where
+    /// the planner was told neither figures nor a plan. `usize::MAX`: the plan stays what it is.
+    pub plan_anew_from: usize,
 }
 
 /// How rules become operators.
@@ -48,6 +51,7 @@ impl Default for Options {
             observe: Tables::Outputs,
             attribute: false,
             planning: Settings::default(),
+            plan_anew_from: fused::WORTH_PLANNING,
         }
     }
 }

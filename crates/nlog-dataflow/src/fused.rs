@@ -62,7 +62,6 @@ use engine::State;
 use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
-use statistics::WORTH_PLANNING;
 use together::Lost;
 use trace::View;
 use trouble::Refusal;
@@ -70,6 +69,7 @@ use workers::{Changed, Workers};
 
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
+pub(crate) use statistics::WORTH_PLANNING;
 pub use words::{TableWords, Words};
 pub use workers::Load;
 
@@ -150,7 +150,11 @@ impl Engine {
         let planning = &self.options.planning;
         // Other processes have made the plan that they met with.
         let shared = self.workers.as_ref().is_some_and(Workers::have_own_symbols);
-        if rows < WORTH_PLANNING || shared || planning.statistics.is_some() || planning.pinned.is_some() {
+        if rows < self.options.plan_anew_from
+            || shared
+            || planning.statistics.is_some()
+            || planning.pinned.is_some()
+        {
             return Ok(());
         }
         let learned = statistics::of_changes(&changes.tables, self.schema());

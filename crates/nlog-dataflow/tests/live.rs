@@ -16,7 +16,9 @@ use support::generate::Case;
 use support::{Random, compile, seeds, transaction};
 
 fn options(attribute: bool) -> Options {
-    Options { engine: Kind::Fused, observe: Tables::All, attribute, ..Options::default() }
+    // Attributed or not, so that both are tried.
+    let plan_anew_from = if attribute { 1 } else { usize::MAX };
+    Options { engine: Kind::Fused, observe: Tables::All, attribute, plan_anew_from, ..Options::default() }
 }
 
 /// The same program with only some of its rules.

@@ -40,7 +40,7 @@ impl Tally {
 const REFUSALS: [&str; 4] = ["duplicate-key", "key-conflict", "overflow", "range"];
 
 /// What plans are made of, of which every part has to be tried.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "probes",
     "probes of four tables and more",
     "keys of several columns",
@@ -52,6 +52,7 @@ const PARTS: [&str; 11] = [
     "wide rows",
     "stages",
     "tables put where they are read",
+    "tables gone through",
 ];
 
 /// Which of them a plan has.
@@ -73,6 +74,7 @@ fn parts(plan: &Plan, tally: &mut Tally) {
         plan.relations.iter().any(|relation| relation.needed && relation.columns.len() > 8),
         plan.relations.iter().any(|relation| relation.table.is_none()),
         !plan.inlined.is_empty(),
+        plan.rules.iter().any(|rule| !rule.through.is_empty()),
     ];
     for (part, _) in PARTS.into_iter().zip(has).filter(|(_, has)| *has) {
         tally.count(part);
@@ -137,6 +139,9 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Re
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
     let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
     ways.push(Way { program: Some(other), ..Way::new(either(&mut random), 1) });
+    for workers in [1, 2] {
+        ways.push(Way { planned: "planned anew", plans_anew: true, ..Way::new(Kind::Fused, workers) });
+    }
     ways.push(Way { life: Life::Reloaded, ..Way::new(either(&mut random), 1) });
     Ok(ways)
 }

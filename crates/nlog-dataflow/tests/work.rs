@@ -183,6 +183,8 @@ impl Work {
 /// For loading and for each change what it cost.
 fn costs(text: &str, switches: i64, options: Options) -> Vec<Cost> {
     let (program, calls) = counted(text);
+    // One plan for all sizes.
+    let options = Options { plan_anew_from: usize::MAX, ..options };
     let mut engine: Dataflow = start(Arc::clone(&program), options);
     let transactions = std::iter::once(state(&program, switches)).chain(changes(&program));
     let rows = |delta: &Delta| {

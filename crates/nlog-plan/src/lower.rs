@@ -11,7 +11,7 @@ use crate::draft::{Aim, Draft, Op};
 use crate::indexes::Indexes;
 use crate::order::{Expected, Order};
 use crate::plan::{AggregatePlan, GroupColumn, Scalar, Slot};
-use crate::query::{Alternative, End, Output, Pipeline, Probe, Start, Step};
+use crate::query::{Alternative, End, Output, Pipeline, Probe, Start, Step, Through};
 use crate::unfold::Unfolded;
 
 /// What the slots of a binding hold.
@@ -76,7 +76,7 @@ impl Lowering<'_> {
         let end = if self.aim == Aim::Main { self.end(&slots) } else { End::Failure };
         let second = order.second.map(|(atom, cost)| Alternative { atom, cost });
         let Order { rows, cost, .. } = *order;
-        Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second }
+        Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second, through: None }
     }
 
     /// The pipeline that has a table's rule in place of one of the body's atoms. What it finds is that atom's.
@@ -93,6 +93,8 @@ impl Lowering<'_> {
             }
         }
         pipeline.second = None;
+        let order = unfolded.order.atoms.clone();
+        pipeline.through = Some(Through { atoms: unfolded.body.relations(), order });
         pipeline
     }
 

@@ -6,7 +6,7 @@ use nlog::program::Rule;
 use serde::{Deserialize, Serialize};
 
 use crate::body::Body;
-use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step};
+use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step, Through};
 
 /// What was chosen in a plan. A plan made with it repeats it for the rules that it names, whatever the statistics say.
 ///
@@ -57,6 +57,10 @@ pub struct PinnedJoins {
     /// The atom with which all rows begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
+    /// By the atom with which it begins, the order of a pipeline that has a table's rule in place of one of the atoms:
+    /// that rule's atoms and all others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub through: BTreeMap<String, Vec<String>>,
 }
 
 /// Orders by the numbers of atoms in a body.
@@ -71,6 +75,8 @@ pub(crate) struct Orders {
 pub(crate) struct PinnedOrders {
     pub(crate) body: Orders,
     pub(crate) failures: Vec<Orders>,
+    /// By the atom with which it begins, names of the atoms of a pipeline through a rule.
+    pub(crate) through: BTreeMap<usize, Vec<String>>,
 }
 
 impl Orders {
@@ -100,7 +106,8 @@ impl Orders {
 }
 
 impl PinnedJoins {
-    fn new(joins: &Joins, labels: &[String]) -> Self {
+    /// `through`: what the atoms of a pipeline through a rule are called.
+    fn new(joins: &Joins, labels: &[String], through: &dyn Fn(&Through) -> Vec<String>) -> Self {
         let order = |pipeline: &crate::query::Pipeline| {
             let mut order = Vec::new();
             if let Start::Row { atom, .. } = &pipeline.start {
@@ -120,7 +127,12 @@ impl PinnedJoins {
             return PinnedJoins::default();
         }
         let pipelines = joins.pipelines.iter().map(order).collect();
-        PinnedJoins { pipelines, whole: labels.get(joins.whole).cloned() }
+        let through = joins.pipelines.iter().zip(labels).filter_map(|(pipeline, label)| {
+            let way = pipeline.through.as_ref()?;
+            let names = through(way);
+            Some((label.clone(), way.order.iter().map(|atom| names[*atom].clone()).collect()))
+        });
+        PinnedJoins { pipelines, whole: labels.get(joins.whole).cloned(), through: through.collect() }
     }
 }
 
@@ -168,19 +180,22 @@ impl Plan {
                 let joins = &self.rules.iter().find(of_stage)?.body;
                 // A stage can be made of those before it.
                 let before: Vec<RelationId> = plan.stages[..at].iter().map(|stage| stage.relation).collect();
-                let labels = labels(&joins.atoms, &before, &name_of);
-                Some(PinnedStage { of: stage.of.clone(), orders: PinnedJoins::new(joins, &labels) })
+                let of_joins = labels(&joins.atoms, &before, &name_of);
+                let through = |way: &Through| labels(&way.atoms, &before, &name_of);
+                let orders = PinnedJoins::new(joins, &of_joins, &through);
+                Some(PinnedStage { of: stage.of.clone(), orders })
             });
             let stages = stages.collect();
             let own: Vec<RelationId> = plan.stages.iter().map(|stage| stage.relation).collect();
-            let labels = labels(&plan.body.atoms, &own, &name_of);
-            let failures = plan.failures.iter().map(|joins| PinnedJoins::new(joins, &labels));
+            let of_body = labels(&plan.body.atoms, &own, &name_of);
+            let through = |way: &Through| labels(&way.atoms, &own, &name_of);
+            let failures = plan.failures.iter().map(|joins| PinnedJoins::new(joins, &of_body, &through));
             pinned.rules.insert(
                 key(rule),
                 PinnedRule {
                     head: name_of(plan.head),
                     stages,
-                    orders: PinnedJoins::new(&plan.body, &labels),
+                    orders: PinnedJoins::new(&plan.body, &of_body, &through),
                     failures: failures.collect(),
                 },
             );

@@ -334,7 +334,10 @@ impl<'a> Planner<'a> {
             return None;
         };
         let failures = failures.iter().map(|orders| Orders::named(orders, &names).unwrap_or_default());
-        Some(PinnedOrders { body: of_body, failures: failures.collect() })
+        let start = |name: &String| names.iter().position(|label| label == name);
+        let through = orders.through.iter();
+        let through = through.filter_map(|(name, order)| Some((start(name)?, order.clone()))).collect();
+        Some(PinnedOrders { body: of_body, failures: failures.collect(), through })
     }
 
     /// Makes pipelines and indexes.
@@ -362,8 +365,34 @@ impl<'a> Planner<'a> {
             });
         }
         let estimates = Estimates::new(&self.estimates);
-        let unfolding = Unfolding { program: self.program, estimates, rules: self.unfoldable() };
-        let unfolded = unfolding.all(&readers);
+        let labels = |place: Place, body: &Body| {
+            let stages = match place {
+                Place::Rule(rule) => self.own_stages(rule),
+                // A stage can be made of those before it.
+                Place::Stage(at) => {
+                    let mut stages = self.own_stages(self.stages[at].rule);
+                    stages.retain(|stage| (stage.0 as usize) < self.program.schema.len() + at);
+                    stages
+                }
+            };
+            labels(&body.relations(), &stages, &|relation| self.name(relation))
+        };
+        let rules = self.unfoldable();
+        let unfolded = Unfolding { program: self.program, estimates, rules, labels: &labels }.all(&readers);
+        let mut warnings = Vec::new();
+        for reader in &readers {
+            for start in reader.pinned.iter().flat_map(|pinned| pinned.through.keys()) {
+                if !unfolded.contains_key(&(reader.place, *start)) {
+                    let rule = match reader.place {
+                        Place::Rule(rule) => rule,
+                        Place::Stage(at) => self.stages[at].rule,
+                    };
+                    let name = &labels(reader.place, reader.body)[*start];
+                    warnings
+                        .push(self.misfit(rule, &format!("from {name} it does not go through a rule so")));
+                }
+            }
+        }
         let mut indexes = Indexes::default();
         let mut planner = RulePlanner { estimates, indexes: &mut indexes, unfolded: &unfolded };
         let mut rules = Vec::new();
@@ -380,6 +409,7 @@ impl<'a> Planner<'a> {
                 }
             });
         }
+        self.warnings.extend(warnings);
         let (indexes, places) = indexes.merge();
         for rule in &mut rules {
             for joins in std::iter::once(&mut rule.body).chain(&mut rule.failures) {

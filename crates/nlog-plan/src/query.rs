@@ -140,6 +140,17 @@ pub struct Pipeline {
     pub cost: f64,
     /// What it would cost at least if another atom came second.
     pub second: Option<Alternative>,
+    /// If it has a table's rule in place of one of the body's atoms: in which order.
+    pub through: Option<Through>,
+}
+
+/// The order of a pipeline through a table's rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Through {
+    /// The relations of the body's atoms, that rule's in place of the one that they stand for.
+    pub atoms: Vec<RelationId>,
+    /// The atoms by their places among those, in the order in which they are joined.
+    pub order: Vec<usize>,
 }
 
 /// An order that was not taken.

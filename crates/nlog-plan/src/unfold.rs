@@ -80,6 +80,8 @@ pub(crate) struct Unfolding<'a> {
     pub(crate) estimates: Estimates<'a>,
     /// By table the body of its one rule, if that gives each row once and cannot fail.
     pub(crate) rules: BTreeMap<RelationId, &'a Body>,
+    /// What atoms are called in pinned plans.
+    pub(crate) labels: &'a dyn Fn(Place, &Body) -> Vec<String>,
 }
 
 impl<'a> Unfolding<'a> {
@@ -94,6 +96,13 @@ impl<'a> Unfolding<'a> {
             }
         }
         let mut all = AllUnfolded::new();
+        for reader in readers {
+            for (start, names) in reader.pinned.iter().flat_map(|pinned| &pinned.through) {
+                all.extend(
+                    self.pinned(reader, *start, names).map(|unfolded| ((reader.place, *start), unfolded)),
+                );
+            }
+        }
         for (index, uses) in &uses {
             let Some(uses) = uses else { continue };
             if let Some(unfolded) = self.of_index(index, uses, &known) {
@@ -123,6 +132,7 @@ impl<'a> Unfolding<'a> {
             let draft = Draft::new(body, Aim::Main, &order.atoms);
             // Pipelines for failures would need the index all the same.
             let mut stays = start == whole || draft.unseen(body).next().is_some();
+            stays |= reader.pinned.is_some();
             let probes = wanted(body, &draft);
             let mut of_rules = probes.iter().filter(|(_, index)| self.rules.contains_key(&index.0));
             stays |= of_rules.clone().count() > 1;
@@ -163,9 +173,8 @@ impl<'a> Unfolding<'a> {
                 return None;
             }
             let atoms = rule.atoms.len();
-            let first = if start < atom { *start } else { start + atoms - 1 };
             let search = Search::new(&unfolded, Aim::Main, self.estimates);
-            let order = search.all().swap_remove(first);
+            let order = search.all().swap_remove(begin(*start, *atom, atoms));
             if order.cost > cost * HARDLY_MORE {
                 return None;
             }
@@ -183,6 +192,31 @@ impl<'a> Unfolding<'a> {
         let rows = self.estimates.of(index.0).rows;
         (more.into_values().sum::<f64>() < rows).then_some(all)
     }
+
+    /// What was chosen before for a body's pipeline.
+    fn pinned(&self, reader: &Reader<'a>, start: usize, names: &[String]) -> Option<Unfolded> {
+        let body = reader.body;
+        (0..body.atoms.len()).filter(|atom| *atom != start).find_map(|atom| {
+            let rule = self.rules.get(&body.atoms[atom].relation)?;
+            let unfolded = inline(body, atom, rule, self.program)?;
+            let labels = (self.labels)(reader.place, &unfolded);
+            let number = |name: &String| labels.iter().position(|label| label == name);
+            let order = names.iter().map(number).collect::<Option<Vec<usize>>>()?;
+            let all: BTreeSet<usize> = order.iter().copied().collect();
+            let atoms = rule.atoms.len();
+            let fits = order.first() == Some(&begin(start, atom, atoms))
+                && order.len() == labels.len()
+                && all.len() == labels.len()
+                && Draft::new(&unfolded, Aim::Main, &order).unseen(&unfolded).next().is_none();
+            let order = Search::new(&unfolded, Aim::Main, self.estimates).along(&order);
+            fits.then_some(Unfolded { body: unfolded, order, atom, atoms })
+        })
+    }
+}
+
+/// The place of an atom once so many stand in the place of another one.
+fn begin(start: usize, atom: usize, atoms: usize) -> usize {
+    if start < atom { start } else { start + atoms - 1 }
 }
 
 /// The atoms that a draft probes, and by which index.

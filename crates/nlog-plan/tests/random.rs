@@ -34,6 +34,7 @@ struct Tally {
     followed: u64,
     stages: usize,
     inlined: usize,
+    through: usize,
 }
 
 /// A plan with or without statistics, stages, inlining and a pinned plan.
@@ -89,6 +90,7 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
     let plan = planned(&program, &wanted, seed)?;
     tally.stages += plan.relations.iter().filter(|relation| relation.table.is_none()).count();
     tally.inlined += plan.inlined.len();
+    tally.through += plan.rules.iter().map(|rule| rule.through.len()).sum::<usize>();
     tally.followed += plan.rules.iter().map(|rule| rule.failures.len() as u64).sum::<u64>();
     let mut reference = Reference::new(Arc::clone(&program), Tables::All);
     let mut inputs = Inputs::new(program.schema.clone());
@@ -153,6 +155,6 @@ fn plans_mean_what_rules_mean() {
     if cases >= 100 {
         assert!(tally.compiled * 10 >= cases * 8, "most programs compile");
         assert!(tally.accepted > cases && tally.refused > cases / 4, "both are tried: {tally:?}");
-        assert!(tally.stages > 20 && tally.inlined > 0 && tally.followed > 20, "{tally:?}");
+        assert!(tally.stages > 20 && tally.inlined > 0 && tally.through > 0 && tally.followed > 20, "{tally:?}");
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Way {
     /// What is special about the plan, in a word, and what brings it about.
     pub(crate) planned: &'static str,
     pub(crate) planning: Settings,
+    /// Whether the first transaction is planned for, however small.
+    pub(crate) plans_anew: bool,
     pub(crate) life: Life,
     /// Whether transactions and deltas go by columns.
     pub(crate) columns: bool,
@@ -50,6 +52,7 @@ impl Way {
             processes: None,
             planned: "",
             planning: Settings::default(),
+            plans_anew: false,
             life: Life::Fresh,
             columns: false,
             program: None,
@@ -72,6 +75,7 @@ impl Way {
             engine: self.engine,
             workers: self.workers,
             planning: self.planning.clone(),
+            plan_anew_from: if self.plans_anew { 1 } else { usize::MAX },
             ..options
         };
         let processes = self.processes.clone();

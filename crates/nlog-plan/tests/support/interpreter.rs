@@ -236,14 +236,22 @@ fn of_pipeline(
     };
     *touched += bindings.len() as u64;
     let mut atoms: BTreeSet<usize> = BTreeSet::new();
+    // The first one is where the pipeline begins.
+    let mut probed = 1;
     if let Start::Row { atom, .. } = &pipeline.start {
         atoms.insert(*atom);
     }
     for step in &pipeline.steps {
         if let Step::Probe(probe) = step {
-            if joins.atoms[probe.atom] != plan.indexes[probe.index.0 as usize].relation {
+            let found = plan.indexes[probe.index.0 as usize].relation;
+            let wanted = match &pipeline.through {
+                Some(through) => through.order.get(probed).map(|atom| through.atoms[*atom]),
+                None => Some(joins.atoms[probe.atom]),
+            };
+            if wanted != Some(found) {
                 return Err("an atom is not probed in its own relation".to_owned());
             }
+            probed += 1;
             atoms.insert(probe.atom);
         }
         let mut after = Vec::new();
@@ -253,7 +261,8 @@ fn of_pipeline(
         bindings = after;
         *touched += if matches!(step, Step::Probe(_)) { bindings.len() as u64 } else { 0 };
     }
-    if atoms.len() != joins.atoms.len() {
+    let is_whole = pipeline.through.as_ref().is_none_or(|through| probed == through.atoms.len());
+    if atoms.len() != joins.atoms.len() || !is_whole {
         return Err("not every atom is joined".to_owned());
     }
     let mut ends = Ends::default();
