@@ -155,6 +155,9 @@ fn plans_mean_what_rules_mean() {
     if cases >= 100 {
         assert!(tally.compiled * 10 >= cases * 8, "most programs compile");
         assert!(tally.accepted > cases && tally.refused > cases / 4, "both are tried: {tally:?}");
-        assert!(tally.stages > 20 && tally.inlined > 0 && tally.through > 0 && tally.followed > 20, "{tally:?}");
+        assert!(
+            tally.stages > 20 && tally.inlined > 0 && tally.through > 0 && tally.followed > 20,
+            "{tally:?}"
+        );
     }
 }

@@ -1,4 +1,7 @@
-//! Rows that come and go, one after the other in one vector of words.
+//! Rows that come and go, one after the other in vectors of words.
+//!
+//! A load's rows are many: they stand in pieces, so that none has to be copied to make room for more, and so that who
+//! takes the rows over can give each piece back as soon as it is read.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +16,17 @@ pub(crate) type Diff = i64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
+/// How many rows a full piece has.
+const PIECE: usize = 1 << 14;
+
 /// Changes of rows of one width.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Delta {
     width: usize,
     len: usize,
+    /// Full pieces.
+    pieces: Vec<Vec<Symbol>>,
+    /// The piece that is not full.
     words: Vec<Symbol>,
     /// Empty as long as each row comes once, which saves a third of a load's memory.
     diffs: Vec<Diff>,
@@ -25,12 +34,7 @@ pub(crate) struct Delta {
 
 impl Delta {
     pub(crate) fn new(width: usize) -> Self {
-        Delta { width, len: 0, words: Vec::new(), diffs: Vec::new() }
-    }
-
-    /// With room for so many rows.
-    pub(crate) fn with_capacity(width: usize, rows: usize) -> Self {
-        Delta { words: Vec::with_capacity(width * rows), ..Delta::new(width) }
+        Delta { width, ..Delta::default() }
     }
 
     pub(crate) fn width(&self) -> usize {
@@ -47,7 +51,7 @@ impl Delta {
 
     pub(crate) fn clear(&mut self) {
         // What a large transaction took is given back.
-        if self.words.capacity() > 1 << 14 {
+        if !self.pieces.is_empty() || self.words.capacity() > PIECE {
             *self = Delta::new(self.width);
         } else {
             self.words.clear();
@@ -68,7 +72,7 @@ impl Delta {
     pub(crate) fn push_words(&mut self, row: impl Iterator<Item = Symbol>, diff: Diff) {
         self.words.extend(row);
         self.count(diff);
-        debug_assert_eq!(self.words.len(), self.len * self.width);
+        debug_assert_eq!(self.words.len(), self.len % PIECE * self.width);
     }
 
     /// Begins a row, whose words are then put into [`Delta::words_mut`], and which [`Delta::end`] makes one or drops.
@@ -85,7 +89,9 @@ impl Delta {
     /// Every symbol in rows whose last `raw` words are none.
     pub(crate) fn symbols_mut(&mut self, raw: usize) -> impl Iterator<Item = &mut Symbol> {
         let symbols = self.width.saturating_sub(raw);
-        self.words.chunks_mut(self.width.max(1)).flat_map(move |row| &mut row[..symbols])
+        let width = self.width.max(1);
+        let pieces = self.pieces.iter_mut().chain(std::iter::once(&mut self.words));
+        pieces.flat_map(move |words| words.chunks_mut(width)).flat_map(move |row| &mut row[..symbols])
     }
 
     /// Ends the row that was begun here: it changes by so much, or is dropped.
@@ -108,6 +114,10 @@ impl Delta {
             self.diffs.push(diff);
         }
         self.len += 1;
+        if self.len % PIECE == 0 {
+            let next = if self.width == 0 { 0 } else { PIECE * self.width };
+            self.pieces.push(std::mem::replace(&mut self.words, Vec::with_capacity(next)));
+        }
     }
 
     /// Gives each row its own count.
@@ -123,18 +133,15 @@ impl Delta {
             std::mem::swap(self, other);
             return;
         }
-        if !(self.is_once() && other.is_once()) {
-            self.spell_out();
-            other.spell_out();
-            self.diffs.append(&mut other.diffs);
+        for (row, diff) in std::mem::replace(other, Delta::new(self.width)).rows() {
+            self.push(row, diff);
         }
-        self.words.append(&mut other.words);
-        self.len += std::mem::take(&mut other.len);
     }
 
     #[inline]
     pub(crate) fn row(&self, at: usize) -> &[Symbol] {
-        &self.words[at * self.width..(at + 1) * self.width]
+        let piece = self.pieces.get(at / PIECE).unwrap_or(&self.words);
+        &piece[at % PIECE * self.width..][..self.width]
     }
 
     #[inline]
@@ -142,8 +149,25 @@ impl Delta {
         self.diffs.get(at).copied().unwrap_or(1)
     }
 
-    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[Symbol], Diff)> {
-        (0..self.len()).map(|at| (self.row(at), self.diff(at)))
+    pub(crate) fn rows(&self) -> impl Iterator<Item = (&[Symbol], Diff)> {
+        let pieces = self.pieces.iter().chain(std::iter::once(&self.words));
+        let width = self.width;
+        pieces.enumerate().flat_map(move |(at, words)| {
+            let rows = (self.len - at * PIECE).min(PIECE);
+            (0..rows).map(move |row| (&words[row * width..][..width], self.diff(at * PIECE + row)))
+        })
+    }
+
+    /// Hands every row on; each piece is given back once it is read.
+    pub(crate) fn into_rows(self, mut each: impl FnMut(&[Symbol], Diff)) {
+        let Delta { width, len, pieces, words, diffs } = self;
+        let mut at = 0;
+        for words in pieces.into_iter().chain(std::iter::once(words)) {
+            for row in 0..(len - at).min(PIECE) {
+                each(&words[row * width..][..width], diffs.get(at + row).copied().unwrap_or(1));
+            }
+            at += PIECE.min(len - at);
+        }
     }
 
     /// Whether each row comes once; whether a row stands there twice nobody knows.
@@ -174,16 +198,13 @@ impl Delta {
         if self.is_once() {
             return;
         }
-        let mut kept = 0;
-        for at in 0..self.len() {
-            if self.diffs[at] > 0 {
-                self.words.copy_within(at * self.width..(at + 1) * self.width, kept * self.width);
-                kept += 1;
+        let mut kept = Delta::new(self.width);
+        std::mem::take(self).into_rows(|row, diff| {
+            if diff > 0 {
+                kept.push(row, 1);
             }
-        }
-        self.words.truncate(kept * self.width);
-        self.diffs.clear();
-        self.len = kept;
+        });
+        *self = kept;
     }
 
     /// Sorts rows by their words and sums equal ones up; what cancels goes.
@@ -238,7 +259,7 @@ impl Use for Sums {
     type Done = Result<Delta, TooMany>;
 
     fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done {
-        let mut net = Delta::with_capacity(self.width, rows.len());
+        let mut net = Delta::new(self.width);
         for sum in rows.sums() {
             let (row, sum) = sum?;
             if sum != 0 {
@@ -273,6 +294,30 @@ mod tests {
             let found: Vec<(Vec<u32>, Diff)> = delta.rows().map(|(row, diff)| (row.to_vec(), diff)).collect();
             let wanted = if width == 0 { vec![(vec![], 3)] } else { vec![(row(1), 2), (row(2), 1)] };
             assert_eq!(found, wanted, "width {width}");
+        }
+    }
+
+    #[test]
+    fn rows_in_pieces_are_those_that_were_put_in() {
+        for (width, rows) in [(0, 3 * PIECE), (1, PIECE - 1), (1, PIECE), (2, PIECE + 1), (3, 3 * PIECE + 5)]
+        {
+            let (mut delta, mut other) = (Delta::new(width), Delta::new(width));
+            let diff = |at: usize| if at > PIECE && at.is_multiple_of(7) { -1 } else { 1 };
+            for at in 0..rows {
+                let into = if at < rows / 3 { &mut delta } else { &mut other };
+                into.push(&vec![at as u32; width], diff(at));
+            }
+            delta.append(&mut other);
+            assert!(other.is_empty());
+            assert_eq!(delta.len(), rows);
+            let wanted = || (0..rows).map(|at| (vec![at as u32; width], diff(at)));
+            assert!(delta.rows().map(|(row, diff)| (row.to_vec(), diff)).eq(wanted()));
+            assert!((0..rows).all(|at| delta.row(at) == vec![at as u32; width]));
+            let mut all = Vec::new();
+            delta.clone().into_rows(|row, diff| all.push((row.to_vec(), diff)));
+            assert!(all.into_iter().eq(wanted()));
+            delta.make_set();
+            assert_eq!(delta.len(), wanted().filter(|(_, diff)| *diff > 0).count());
         }
     }
 

@@ -133,21 +133,49 @@ pub(crate) fn columns_of(rows: &Delta, symbols: &Symbols) -> Columns {
 fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Columns {
     let width = rows.width();
     let reader = symbols.reader();
-    let mut places: Vec<HashMap<Symbol, u32>> = vec![HashMap::new(); width];
+    let kept = || rows.rows().filter(|(_, diff)| keep(*diff)).map(|(words, _)| words);
+    let count = kept().count();
     let mut dictionaries: Vec<Vec<Value>> = vec![Vec::new(); width];
-    let kept = rows.rows().filter(|(_, diff)| keep(*diff)).count();
-    let mut cells = Vec::with_capacity(kept * width);
-    let mut count = 0;
-    for (words, _) in rows.rows().filter(|(_, diff)| keep(*diff)) {
-        count += 1;
-        for ((word, places), dictionary) in words.iter().zip(&mut places).zip(&mut dictionaries) {
-            cells.push(*places.entry(*word).or_insert_with(|| {
-                dictionary.push(reader.value(*word));
+    let mut cells = vec![0; count * width];
+    for (column, dictionary) in dictionaries.iter_mut().enumerate() {
+        let mut places = Places::of(kept().map(|words| words[column]), count);
+        for (words, cells) in kept().zip(cells.chunks_exact_mut(width)) {
+            cells[column] = *places.of_word(words[column]).get_or_insert_with(|| {
+                dictionary.push(reader.value(words[column]));
                 dictionary.len() as u32 - 1
-            }));
+            });
         }
     }
     Columns::from_parts(dictionaries, cells, count).expect("each cell is the place of its value")
+}
+
+/// Where the values of a column's words stand in its dictionary.
+enum Places {
+    /// By word, from the least on: most columns have numbers that are near each other.
+    Near(Symbol, Vec<Option<u32>>),
+    Far(HashMap<Symbol, Option<u32>>),
+}
+
+impl Places {
+    /// For these words of so many rows.
+    fn of(words: impl Iterator<Item = Symbol>, rows: usize) -> Self {
+        let (least, most) =
+            words.fold((Symbol::MAX, 0), |(least, most), word| (least.min(word), most.max(word)));
+        let range = (most as usize + 1).saturating_sub(least as usize);
+        if range <= rows.saturating_mul(4) {
+            Places::Near(least, vec![None; range])
+        } else {
+            Places::Far(HashMap::new())
+        }
+    }
+
+    #[inline]
+    fn of_word(&mut self, word: Symbol) -> &mut Option<u32> {
+        match self {
+            Places::Near(least, places) => &mut places[(word - *least) as usize],
+            Places::Far(places) => places.entry(word).or_default(),
+        }
+    }
 }
 
 /// Rows as words: each value of a dictionary is given a symbol once.

@@ -411,10 +411,8 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
         }
         let words = |row: &E::Row| place.iter().map(|at| row.word(*at)).collect::<Vec<Symbol>>();
         let mut last: Option<E::Row> = None;
-        let mut different = 0;
         for sum in rows.sums() {
             let (row, _) = sum?;
-            different += 1;
             let clashes = |last: &E::Row| split.checked && (0..keys).all(|at| last.word(at) == row.word(at));
             if let Some(last) = last.filter(clashes) {
                 match conflicts.last_mut().filter(|known| known.rows.last() == Some(&words(&last))) {
@@ -425,7 +423,6 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
             }
             last = Some(row);
         }
-        **delta = Delta::with_capacity(place.len(), different);
         for sum in rows.sums() {
             let (row, _) = sum?;
             delta.push_words(place.iter().map(|at| row.word(*at)), 1);

@@ -3,8 +3,6 @@
 //! Sorting is much of what a load costs, and numbers sort twice as fast as arrays of words: up to four words are one
 //! number, the first word in its highest bits, so that numbers are ordered as rows are.
 
-use std::borrow::Borrow;
-
 use super::delta::{Delta, Diff, TooMany};
 use super::index::{Fit, count};
 use super::trace::Count;
@@ -120,10 +118,6 @@ impl<E: Entry> Sorted<E> {
         Sorted(entries)
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Each row with the sum of its counts, zero among them.
     #[inline]
     pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Count), TooMany>> {
@@ -149,11 +143,36 @@ pub(crate) trait Use {
     fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done;
 }
 
+/// Rows to sort, which are given back if they are owned.
+pub(crate) trait Rows {
+    fn look(&self) -> &Delta;
+
+    fn each(self, each: impl FnMut(&[Symbol], Diff));
+}
+
+impl Rows for &Delta {
+    fn look(&self) -> &Delta {
+        self
+    }
+
+    fn each(self, mut each: impl FnMut(&[Symbol], Diff)) {
+        self.rows().for_each(|(row, diff)| each(row, diff));
+    }
+}
+
+impl Rows for Delta {
+    fn look(&self) -> &Delta {
+        self
+    }
+
+    fn each(self, each: impl FnMut(&[Symbol], Diff)) {
+        self.into_rows(each);
+    }
+}
+
 /// Hands these columns of the rows that fit to `user`, sorted; at most [`MOST_COLUMNS`].
-///
-/// Rows that are owned are given back before.
 pub(crate) fn sort<U: Use>(
-    delta: impl Borrow<Delta>,
+    delta: impl Rows,
     fit: &Fit,
     columns: &[usize],
     user: U,
@@ -166,24 +185,32 @@ pub(crate) fn sort<U: Use>(
 }
 
 fn sort_as<P: Packed, U: Use>(
-    owned: impl Borrow<Delta>,
+    delta: impl Rows,
     fit: &Fit,
     columns: &[usize],
     user: U,
 ) -> Result<U::Done, TooMany> {
     debug_assert!(columns.len() <= P::WIDTH);
-    let delta: &Delta = owned.borrow();
     let pack = |row: &[Symbol]| P::pack(columns.iter().map(|column| row[*column]));
-    if delta.is_once() {
-        let mut entries = Vec::with_capacity(delta.len());
-        entries.extend(delta.rows().filter(|(row, _)| fit.fits(row)).map(|(row, _)| Once(pack(row))));
-        drop(owned);
+    let rows = delta.look().len();
+    if delta.look().is_once() {
+        let mut entries = Vec::with_capacity(rows);
+        delta.each(|row, _| {
+            if fit.fits(row) {
+                entries.push(Once(pack(row)));
+            }
+        });
         return Ok(user.rows(&Sorted::new(entries)));
     }
-    let mut entries = Vec::with_capacity(delta.len());
-    for (row, diff) in delta.rows().filter(|(row, _)| fit.fits(row)) {
-        entries.push((pack(row), count(diff)?));
-    }
-    drop(owned);
+    let (mut entries, mut fits) = (Vec::with_capacity(rows), Ok(()));
+    delta.each(|row, diff| {
+        if fit.fits(row) {
+            match count(diff) {
+                Ok(count) => entries.push((pack(row), count)),
+                Err(error) => fits = Err(error),
+            }
+        }
+    });
+    fits?;
     Ok(user.rows(&Sorted::new(entries)))
 }

@@ -37,8 +37,18 @@ impl<'a> Words<'a> {
 }
 
 impl<'a> TableWords<'a> {
+    /// How many rows have come or gone.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Its rows in no order, each once, and whether it has come or gone.
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = (&'a [u32], bool)> {
+    pub fn rows(&self) -> impl Iterator<Item = (&'a [u32], bool)> {
         self.rows.rows().map(|(row, diff)| (row, diff > 0))
     }
 }
