@@ -114,7 +114,7 @@ impl Delta {
             self.diffs.push(diff);
         }
         self.len += 1;
-        if self.len % PIECE == 0 {
+        if self.len.is_multiple_of(PIECE) {
             let next = if self.width == 0 { 0 } else { PIECE * self.width };
             self.pieces.push(std::mem::replace(&mut self.words, Vec::with_capacity(next)));
         }

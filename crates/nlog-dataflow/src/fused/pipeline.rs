@@ -428,7 +428,7 @@ impl Flow<'_> {
             }
         } else {
             let failure = self.may_fail.then(|| binding.least_failure(context.symbols));
-            self.to_probe(binding, diff, failure, probes, context);
+            self.wait_for_probe(binding, diff, failure, probes, context);
         }
     }
 
@@ -449,13 +449,13 @@ impl Flow<'_> {
         if probes.is_empty() {
             return self.end.take_slots(binding, diff, self.end_move, context);
         }
-        self.to_probe(binding, diff, None, probes, context);
+        self.wait_for_probe(binding, diff, None, probes, context);
         true
     }
 
     /// To the first probe's lot, here or at another worker.
     #[inline]
-    fn to_probe(
+    fn wait_for_probe(
         &mut self,
         binding: &impl Slots,
         diff: Diff,
@@ -502,7 +502,7 @@ impl Flow<'_> {
 
     fn probe<P: Row, K: Place>(
         &mut self,
-        keys: &mut Vec<K>,
+        keys: &mut [K],
         lot: &Bindings,
         mut finder: Finder<'_, P, P>,
         probe: &mut Probe,

@@ -55,7 +55,7 @@ mod tests {
         for (rows, different_words) in [(0, 1), (10, 10), (1000, 30), (50_000, 50_000), (200_000, 7_000)] {
             let mut delta = Delta::new(2);
             for row in 0..rows {
-                delta.push(&[row, 1 << 31 | row % different_words], 1);
+                delta.push(&[row, (1 << 31) | (row % different_words)], 1);
             }
             let wanted = f64::from(different_words.min(rows));
             let found = different(&delta, 1) as f64;
