@@ -157,7 +157,7 @@ impl Engine {
         {
             return Ok(());
         }
-        let learned = statistics::of_changes(&changes.tables, self.schema());
+        let learned = statistics::of_changes(&changes.tables, self.program(), &self.state.symbols);
         let mut options = self.options.clone();
         options.planning.statistics = Some(learned.clone());
         // Threads end before others take their place.

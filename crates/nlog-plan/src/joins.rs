@@ -13,14 +13,14 @@ use crate::order::{Order, Search, cheapest};
 use crate::pinned::Orders;
 use crate::query::{Joins, RelationId, RulePlan};
 use crate::tables::rule_may_fail;
-use crate::unfold::{AllUnfolded, Place, Reader};
+use crate::unfold::{Chosen, Place, Reader};
 
 /// Plans rules over relations of which this is thought.
 pub(crate) struct RulePlanner<'a> {
     /// By relation.
     pub(crate) estimates: Estimates<'a>,
     pub(crate) indexes: &'a mut Indexes,
-    pub(crate) unfolded: &'a AllUnfolded,
+    pub(crate) unfolded: &'a Chosen,
 }
 
 impl RulePlanner<'_> {
@@ -42,7 +42,7 @@ impl RulePlanner<'_> {
             self.joins(Lowering { body, aim, followed: &followed }, None, &orders, &drafts, pinned)
         });
         let failures = failures.collect();
-        let unfolded = self.unfolded.range((place, 0)..=(place, usize::MAX));
+        let unfolded = self.unfolded.ways.range((place, 0)..=(place, usize::MAX));
         let through: BTreeSet<RelationId> =
             unfolded.map(|(_, unfolded)| body.atoms[unfolded.atom].relation).collect();
         let (through, may_fail) = (through.into_iter().collect(), rule_may_fail(body));
@@ -79,10 +79,11 @@ impl RulePlanner<'_> {
             return Joins { atoms, pipelines: vec![pipeline], whole: 0 };
         }
         let pinned = pinned.filter(|pinned| pinned.fit(body.atoms.len()));
-        let whole = pinned.map_or_else(|| cheapest(orders), |pinned| pinned.whole);
+        let other = place.and_then(|place| self.unfolded.whole.get(&place).copied());
+        let whole = pinned.map(|pinned| pinned.whole).or(other).unwrap_or_else(|| cheapest(orders));
         let pipelines = orders.iter().zip(drafts).enumerate();
         let pipelines = pipelines.map(|(start, (order, draft))| {
-            match place.and_then(|place| self.unfolded.get(&(place, start))) {
+            match place.and_then(|place| self.unfolded.ways.get(&(place, start))) {
                 Some(unfolded) => lowering.through_rule(unfolded, self.indexes),
                 None => lowering.pipeline(draft, order, self.indexes),
             }

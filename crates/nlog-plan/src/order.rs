@@ -23,7 +23,7 @@ pub(crate) const EXHAUSTIVE: usize = 12;
 const SPARING: usize = 9;
 
 /// How many times dearer than the cheapest an order can be that spares indexes.
-const HARDLY_DEARER: f64 = 1.5;
+pub(crate) const HARDLY_DEARER: f64 = 1.5;
 
 /// How many times dearer a product has to be thought than it seems: an estimate that is wrong makes it far worse than
 /// a lookup.

@@ -378,11 +378,12 @@ impl<'a> Planner<'a> {
             labels(&body.relations(), &stages, &|relation| self.name(relation))
         };
         let rules = self.unfoldable();
-        let unfolded = Unfolding { program: self.program, estimates, rules, labels: &labels }.all(&readers);
+        let unfolded = Unfolding { program: self.program, estimates, rules, labels: &labels };
+        let unfolded = unfolded.choose(&readers);
         let mut warnings = Vec::new();
         for reader in &readers {
             for start in reader.pinned.iter().flat_map(|pinned| pinned.through.keys()) {
-                if !unfolded.contains_key(&(reader.place, *start)) {
+                if !unfolded.ways.contains_key(&(reader.place, *start)) {
                     let rule = match reader.place {
                         Place::Rule(rule) => rule,
                         Place::Stage(at) => self.stages[at].rule,

@@ -10,12 +10,16 @@ use nlog::Program;
 use nlog_data::RuleId;
 
 use crate::body::Body;
+use crate::cost::INDEXED;
 use crate::draft::{Aim, Draft, Op};
 use crate::estimate::Estimates;
 use crate::inline::{MOST_ATOMS, inline};
-use crate::order::{Order, Search, cheapest};
+use crate::order::{HARDLY_DEARER, Order, Search, cheapest};
 use crate::pinned::PinnedOrders;
 use crate::query::RelationId;
+
+/// From so many rows on it is worth to do without an index.
+const WORTH: f64 = 10_000.0;
 
 /// How many times dearer a pipeline may become at most.
 const HARDLY_MORE: f64 = 2.0;
@@ -59,19 +63,25 @@ impl Unfolded {
     }
 }
 
-/// By body and the atom that they begin with.
-pub(crate) type AllUnfolded = BTreeMap<(Place, usize), Unfolded>;
+/// What was chosen.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    /// Pipelines that go through rules, by body and the atom with which they begin.
+    pub(crate) ways: BTreeMap<(Place, usize), Unfolded>,
+    /// The pipeline for all rows, where it is another one than the cheapest.
+    pub(crate) whole: BTreeMap<Place, usize>,
+}
 
 /// An index as an order needs it: whose rows, which of them, by which columns.
 type Wanted = (RelationId, String, Vec<usize>);
 
-/// A pipeline that probes an index.
-struct Use<'a> {
+/// A pipeline that probes an index of a table with such a rule.
+struct Use {
     place: Place,
-    body: &'a Body,
     start: usize,
-    atom: usize,
-    cost: f64,
+    index: Wanted,
+    /// How it would go through the rule, if it can.
+    way: Option<Unfolded>,
 }
 
 /// Finds what can go through rules.
@@ -85,112 +95,121 @@ pub(crate) struct Unfolding<'a> {
 }
 
 impl<'a> Unfolding<'a> {
-    /// Every pipeline that goes through a rule. `readers` are all bodies.
-    pub(crate) fn all(&self, readers: &[Reader<'a>]) -> AllUnfolded {
-        let mut uses: BTreeMap<Wanted, Option<Vec<Use<'a>>>> = BTreeMap::new();
-        let mut known: BTreeMap<Place, BTreeSet<Wanted>> = BTreeMap::new();
+    /// What goes through rules. `readers` are all bodies.
+    pub(crate) fn choose(&self, readers: &[Reader<'a>]) -> Chosen {
+        let mut chosen = Chosen::default();
+        let mut known: BTreeSet<Wanted> = BTreeSet::new();
+        let mut uses: BTreeMap<Wanted, Vec<Use>> = BTreeMap::new();
+        let mut stay: BTreeSet<Wanted> = BTreeSet::new();
         for reader in readers {
-            let body = reader.body;
-            if body.atoms.iter().any(|atom| self.rules.contains_key(&atom.relation)) {
-                known.insert(reader.place, self.note(reader, &mut uses));
+            if !reader.body.atoms.iter().any(|atom| self.rules.contains_key(&atom.relation)) {
+                continue;
             }
-        }
-        let mut all = AllUnfolded::new();
-        for reader in readers {
             for (start, names) in reader.pinned.iter().flat_map(|pinned| &pinned.through) {
-                all.extend(
-                    self.pinned(reader, *start, names).map(|unfolded| ((reader.place, *start), unfolded)),
-                );
+                let way = self.pinned(reader, *start, names);
+                chosen.ways.extend(way.map(|way| ((reader.place, *start), way)));
+            }
+            let orders = self.orders(reader);
+            let of_reader = self.uses(reader, &orders, &mut known);
+            let whole = match reader.pinned {
+                Some(pinned) => pinned.body.whole,
+                None => self.whole(&orders, &of_reader),
+            };
+            if reader.pinned.is_none() && whole != cheapest(&orders) {
+                chosen.whole.insert(reader.place, whole);
+            }
+            for of_index in of_reader {
+                if of_index.start == whole || of_index.way.is_none() {
+                    stay.insert(of_index.index.clone());
+                }
+                uses.entry(of_index.index.clone()).or_default().push(of_index);
             }
         }
-        for (index, uses) in &uses {
-            let Some(uses) = uses else { continue };
-            if let Some(unfolded) = self.of_index(index, uses, &known) {
-                all.extend(unfolded);
+        for (index, uses) in uses {
+            if !stay.contains(&index) && self.is_worth(&index, &uses, &known) {
+                let ways = uses.into_iter().filter_map(|of| Some(((of.place, of.start), of.way?)));
+                chosen.ways.extend(ways);
             }
         }
-        all
+        chosen
     }
 
-    /// Notes the indexes of tables with such rules that a body's pipelines probe; `None` where one has to stay. Gives
-    /// all that they probe.
-    fn note(
-        &self,
-        reader: &Reader<'a>,
-        uses: &mut BTreeMap<Wanted, Option<Vec<Use<'a>>>>,
-    ) -> BTreeSet<Wanted> {
-        let body = reader.body;
-        let search = Search::new(body, Aim::Main, self.estimates);
-        let pinned = reader.pinned.map(|pinned| &pinned.body).filter(|pinned| pinned.fit(body.atoms.len()));
-        let orders = match pinned {
+    fn orders(&self, reader: &Reader<'a>) -> Vec<Order> {
+        let search = Search::new(reader.body, Aim::Main, self.estimates);
+        let atoms = reader.body.atoms.len();
+        match reader.pinned.map(|pinned| &pinned.body).filter(|pinned| pinned.fit(atoms)) {
             Some(pinned) => pinned.atoms.iter().map(|order| search.along(order)).collect(),
             None => search.all(),
-        };
-        let whole = pinned.map_or_else(|| cheapest(&orders), |pinned| pinned.whole);
-        let mut known = BTreeSet::new();
-        for (start, order) in orders.iter().enumerate() {
-            let draft = Draft::new(body, Aim::Main, &order.atoms);
-            // Pipelines for failures would need the index all the same.
-            let mut stays = start == whole || draft.unseen(body).next().is_some();
-            stays |= reader.pinned.is_some();
-            let probes = wanted(body, &draft);
-            let mut of_rules = probes.iter().filter(|(_, index)| self.rules.contains_key(&index.0));
-            stays |= of_rules.clone().count() > 1;
-            for (atom, index) in of_rules.by_ref() {
-                let entry = uses.entry(index.clone()).or_insert_with(|| Some(Vec::new()));
-                match entry {
-                    Some(_) if stays => *entry = None,
-                    Some(uses) => {
-                        uses.push(Use { place: reader.place, body, start, atom: *atom, cost: order.cost });
-                    }
-                    None => {}
-                }
-            }
-            known.extend(probes.into_iter().map(|(_, index)| index));
         }
-        known
     }
 
-    /// The pipelines that would probe an index, gone through the rule, if that is worth it.
-    fn of_index(
-        &self,
-        index: &Wanted,
-        uses: &[Use<'a>],
-        known: &BTreeMap<Place, BTreeSet<Wanted>>,
-    ) -> Option<AllUnfolded> {
-        let rule = self.rules[&index.0];
-        let mut more: BTreeMap<Wanted, f64> = BTreeMap::new();
-        let mut all = AllUnfolded::new();
-        let of_rule = Search::new(rule, Aim::Main, self.estimates).all();
-        let of_rule: BTreeSet<Wanted> = of_rule
-            .iter()
-            .flat_map(|order| wanted(rule, &Draft::new(rule, Aim::Main, &order.atoms)))
-            .map(|(_, index)| index)
-            .collect();
-        for Use { place, body, start, atom, cost } in uses {
-            let unfolded = inline(body, *atom, rule, self.program)?;
-            if unfolded.atoms.len() > MOST_ATOMS {
-                return None;
+    /// The indexes of tables with such rules that a body's pipelines probe, and how these would do without. Notes all
+    /// that they probe.
+    fn uses(&self, reader: &Reader<'a>, orders: &[Order], known: &mut BTreeSet<Wanted>) -> Vec<Use> {
+        let body = reader.body;
+        let mut uses = Vec::new();
+        for (start, order) in orders.iter().enumerate() {
+            let draft = Draft::new(body, Aim::Main, &order.atoms);
+            let probes = wanted(body, &draft);
+            known.extend(probes.iter().map(|(_, index)| index.clone()));
+            let of_rules = probes.iter().filter(|(_, index)| self.rules.contains_key(&index.0));
+            let of_rules: Vec<&(usize, Wanted)> = of_rules.collect();
+            // Pipelines for failures would need the index all the same.
+            let can = of_rules.len() == 1 && reader.pinned.is_none() && draft.unseen(body).next().is_none();
+            for (atom, index) in of_rules {
+                let way = || self.way(body, start, *atom, order.cost);
+                let way = (can && self.estimates.of(index.0).rows >= WORTH).then(way).flatten();
+                uses.push(Use { place: reader.place, start, index: index.clone(), way });
             }
-            let atoms = rule.atoms.len();
-            let search = Search::new(&unfolded, Aim::Main, self.estimates);
-            let order = search.all().swap_remove(begin(*start, *atom, atoms));
-            if order.cost > cost * HARDLY_MORE {
-                return None;
-            }
-            let draft = Draft::new(&unfolded, Aim::Main, &order.atoms);
-            if draft.unseen(&unfolded).next().is_some() {
-                return None;
-            }
-            for (at, index) in wanted(&unfolded, &draft) {
-                if !of_rule.contains(&index) && !known[place].contains(&index) {
-                    more.insert(index, search.model.atoms[at].selected);
-                }
-            }
-            all.insert((*place, *start), Unfolded { body: unfolded, order, atom: *atom, atoms });
         }
-        let rows = self.estimates.of(index.0).rows;
-        (more.into_values().sum::<f64>() < rows).then_some(all)
+        uses
+    }
+
+    /// A pipeline through the rule of one of its atoms, if it costs hardly more than so much.
+    fn way(&self, body: &Body, start: usize, atom: usize, cost: f64) -> Option<Unfolded> {
+        let rule = self.rules[&body.atoms[atom].relation];
+        let unfolded = inline(body, atom, rule, self.program)?;
+        if unfolded.atoms.len() > MOST_ATOMS {
+            return None;
+        }
+        let atoms = rule.atoms.len();
+        let search = Search::new(&unfolded, Aim::Main, self.estimates);
+        let order = search.all().swap_remove(begin(start, atom, atoms));
+        let fits = order.cost <= cost * HARDLY_MORE
+            && Draft::new(&unfolded, Aim::Main, &order.atoms).unseen(&unfolded).next().is_none();
+        fits.then_some(Unfolded { body: unfolded, order, atom, atoms })
+    }
+
+    /// The pipeline for all rows. It is run on all rows of tables, and what it probes stays: so of those that cost hardly
+    /// more than the cheapest the one that leaves the fewest rows in indexes.
+    fn whole(&self, orders: &[Order], uses: &[Use]) -> usize {
+        let first = cheapest(orders);
+        let cost = |whole: usize| {
+            let stay = uses.iter().filter(|of| of.start == whole || of.way.is_none());
+            let stay: BTreeSet<&Wanted> = stay.map(|of| &of.index).collect();
+            let rows: f64 = stay.iter().map(|index| self.estimates.of(index.0).rows).sum();
+            orders[whole].cost + INDEXED * rows
+        };
+        let others = (0..orders.len()).filter(|at| orders[*at].cost <= orders[first].cost * HARDLY_DEARER);
+        // Of equals the cheapest.
+        std::iter::once(first).chain(others).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(first)
+    }
+
+    /// Whether the indexes that are probed in place of one have fewer rows together.
+    fn is_worth(&self, index: &Wanted, uses: &[Use], known: &BTreeSet<Wanted>) -> bool {
+        let rule = self.rules[&index.0];
+        let orders = Search::new(rule, Aim::Main, self.estimates).all();
+        let drafts = orders.iter().map(|order| Draft::new(rule, Aim::Main, &order.atoms));
+        let of_rule: BTreeSet<Wanted> =
+            drafts.flat_map(|draft| wanted(rule, &draft)).map(|(_, index)| index).collect();
+        let ways = uses.iter().filter_map(|of| of.way.as_ref());
+        let more: BTreeSet<Wanted> = ways
+            .flat_map(|way| wanted(&way.body, &Draft::new(&way.body, Aim::Main, &way.order.atoms)))
+            .map(|(_, index)| index)
+            .filter(|index| !of_rule.contains(index) && !known.contains(index))
+            .collect();
+        let rows: f64 = more.iter().map(|index| self.estimates.of(index.0).rows).sum();
+        rows < self.estimates.of(index.0).rows
     }
 
     /// What was chosen before for a body's pipeline.

@@ -148,7 +148,7 @@ impl Engine {
         for (place, transaction) in transactions.iter().enumerate().skip(first) {
             match self.inputs.apply(transaction, &self.state.symbols) {
                 Ok(changes) => {
-                    if let Err(changes) = pass.add(changes, &reaches, self.attribute) {
+                    if let Err(changes) = pass.add(changes, &reaches, self.options.attribute) {
                         // It comes again as the first one of the next pass.
                         self.inputs.undo(&changes);
                         self.gone = true;
