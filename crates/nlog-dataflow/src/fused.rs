@@ -32,7 +32,6 @@ mod reading;
 pub(crate) mod relation;
 mod rule;
 mod sorted;
-mod statistics;
 mod threads;
 pub(crate) mod together;
 mod trace;
@@ -50,8 +49,8 @@ use nlog_data::{
     Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
     TransactionError,
 };
-use nlog_plan::Statistics;
 use nlog_plan::query::{Plan, RelationId};
+use nlog_plan::{Counter, Statistics, TableStatistics};
 
 use crate::dataflow::{Options, StartError};
 use crate::panic::message;
@@ -69,12 +68,14 @@ use workers::{Changed, Workers};
 
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
-pub(crate) use statistics::WORTH_PLANNING;
 pub use words::{TableWords, Words};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
 pub(crate) const NEW_SYMBOLS: usize = 1 << 14;
+
+/// From so many rows on a first transaction is worth another look at the plan: below, any plan will do.
+pub(crate) const WORTH_PLANNING: usize = 10_000;
 
 /// A program as a running engine.
 pub struct Engine {
@@ -144,20 +145,21 @@ impl Engine {
         &self.state.plan.program
     }
 
-    /// Plans anew for the first transaction if it is large: what is known of tables before is a guess.
-    fn plan_for(&mut self, changes: &Changes) -> Result<(), CommitError> {
-        let rows: usize = changes.tables.values().map(Delta::len).sum();
+    /// Plans anew for the first transaction if it has so many rows that it is worth it: what is known of tables before
+    /// is a guess.
+    fn plan_for(
+        &mut self,
+        rows: usize,
+        learn: impl FnOnce(&Counter, &Engine) -> Statistics,
+    ) -> Result<(), CommitError> {
         let planning = &self.options.planning;
+        let told = planning.statistics.is_some() || planning.pinned.is_some() || self.learned.is_some();
         // Other processes have made the plan that they met with.
         let shared = self.workers.as_ref().is_some_and(Workers::have_own_symbols);
-        if rows < self.options.plan_anew_from
-            || shared
-            || planning.statistics.is_some()
-            || planning.pinned.is_some()
-        {
+        if self.transactions > 0 || rows < self.options.plan_anew_from || told || shared {
             return Ok(());
         }
-        let learned = statistics::of_changes(&changes.tables, self.program(), &self.state.symbols);
+        let learned = learn(&Counter::new(self.program()), self);
         let mut options = self.options.clone();
         options.planning.statistics = Some(learned.clone());
         // Threads end before others take their place.
@@ -167,6 +169,25 @@ impl Engine {
         (self.state, self.workers) = started.map_err(|error| CommitError::Engine(error.to_string()))?;
         self.learned = Some(learned);
         Ok(())
+    }
+
+    /// The same for changes that have become words.
+    fn plan_for_changes(&mut self, changes: &Changes) -> Result<(), CommitError> {
+        let rows = changes.tables.values().map(Delta::len).sum();
+        self.plan_for(rows, |counter, engine| {
+            let columns = |rows: &Delta| output::columns_of(rows, &engine.state.symbols);
+            let tables = changes.tables.iter();
+            statistics_of(tables.map(|(id, rows)| (*id, counter.count(*id, &columns(rows)))), engine.schema())
+        })
+    }
+
+    /// The same for columns: what a transaction deletes was not there.
+    fn plan_for_columns(&mut self, transaction: &ColumnTransaction) -> Result<(), CommitError> {
+        let rows = transaction.insert.values().map(Columns::len).sum();
+        self.plan_for(rows, |counter, engine| {
+            let fit = transaction.insert.iter().filter(|(id, _)| engine.schema().get(**id).is_some());
+            statistics_of(fit.map(|(id, rows)| (*id, counter.count(*id, rows))), engine.schema())
+        })
     }
 
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
@@ -245,9 +266,7 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
-        if self.transactions == 0 {
-            self.plan_for(&changes)?;
-        }
+        self.plan_for_changes(&changes)?;
         self.transactions += 1;
         // Of what other processes derive nothing stays here.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
@@ -414,6 +433,7 @@ impl Engine {
         self.is_sound()?;
         // Before, since the words that are given out must stay what they are.
         self.collect_symbols()?;
+        self.plan_for_columns(transaction)?;
         let changes = self.apply_columns(transaction)?;
         let (outputs, _) = self.run(changes)?;
         Ok(Words::new(outputs, &self.state.symbols))
@@ -455,6 +475,11 @@ impl Engine {
 fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     let ids = program.schema.iter().map(|(id, _)| id);
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
+}
+
+/// Figures by the names of tables. Of tables that are missing nothing is said: they may get their rows later.
+fn statistics_of(tables: impl Iterator<Item = (TableId, TableStatistics)>, schema: &Schema) -> Statistics {
+    Statistics { tables: tables.map(|(id, known)| (schema.table(id).name.clone(), known)).collect() }
 }
 
 /// Plans a program and starts what it takes to run it in this process.
@@ -506,6 +531,7 @@ impl Evaluator for Engine {
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         self.is_sound()?;
+        self.plan_for_columns(transaction)?;
         let changes = self.apply_columns(transaction)?;
         let (outputs, changes) = self.run(changes)?;
         let mut delta = ColumnDelta::default();

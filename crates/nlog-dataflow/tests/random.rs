@@ -86,7 +86,7 @@ fn plannings(
     program: &Arc<Program>,
     state: Statistics,
     random: &mut Random,
-) -> [(&'static str, Settings); 6] {
+) -> [(&'static str, Settings); 7] {
     let nonsense = Some(statistics::nonsense(random, program));
     let figures = |statistics| Settings { statistics, ..Settings::default() };
     let misled = plan(program, &figures(nonsense.clone()));
@@ -98,6 +98,7 @@ fn plannings(
         ("without stages", Settings { without_stages: true, ..nonsense.clone() }),
         ("without inlining", Settings { without_inlining: true, ..nonsense.clone() }),
         ("nonsense", nonsense),
+        ("crowded", figures(Some(statistics::crowded(program)))),
     ]
 }
 

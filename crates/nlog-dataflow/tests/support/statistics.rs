@@ -39,3 +39,14 @@ pub(crate) fn nonsense(random: &mut Random, program: &Program) -> Statistics {
     }
     statistics
 }
+
+/// Many rows in every input table.
+pub(crate) fn crowded(program: &Program) -> Statistics {
+    let known = |width: usize| TableStatistics {
+        rows: 1_000_000,
+        distinct: vec![100_000; width],
+        ..TableStatistics::default()
+    };
+    let inputs = program.schema.iter().filter(|(_, table)| table.role == Role::Input);
+    Statistics { tables: inputs.map(|(_, table)| (table.name.clone(), known(table.columns.len()))).collect() }
+}
