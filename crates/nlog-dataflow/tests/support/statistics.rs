@@ -1,7 +1,7 @@
 //! Figures of tables: true ones, and nonsense.
 
 use nlog::Program;
-use nlog_data::{Evaluator, Tables};
+use nlog_data::{Evaluator, Role, Tables};
 use nlog_plan::{Counter, Sample, Statistics, TableStatistics};
 
 use super::Random;
