@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog_data::{
-    ColumnDelta, ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
+    ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
     Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
     TransactionError,
 };
@@ -346,18 +346,6 @@ impl Engine {
         })
     }
 
-    fn column_delta(&mut self) -> ColumnDelta {
-        let mut delta = ColumnDelta::default();
-        let changed = self.state.take_changed();
-        for output in self.outputs(changed) {
-            let table = output.table;
-            if let Some(changed) = output.into_columns(&self.state.symbols) {
-                delta.tables.insert(table, changed);
-            }
-        }
-        delta
-    }
-
     fn is_sound(&self) -> Result<(), CommitError> {
         self.broken.clone().map_or(Ok(()), |why| Err(CommitError::Engine(why)))
     }
@@ -534,13 +522,7 @@ impl Evaluator for Engine {
         self.plan_for_columns(transaction)?;
         let changes = self.apply_columns(transaction)?;
         let (outputs, changes) = self.run(changes)?;
-        let mut delta = ColumnDelta::default();
-        for output in outputs {
-            let table = output.table;
-            if let Some(changed) = output.into_columns(&self.state.symbols) {
-                delta.tables.insert(table, changed);
-            }
-        }
+        let delta = output::columns(&outputs, &self.state.symbols);
         self.collect_symbols()?;
         Ok(CommittedColumns {
             delta,

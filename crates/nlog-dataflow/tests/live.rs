@@ -223,7 +223,10 @@ fn a_rule_whose_constant_or_function_changes_is_another_rule() {
     let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");
     engine.commit(&transaction(&first, r#"{"insert":{"i":[[1],[2]]}}"#)).expect("it is right");
     let next = program(3, 10);
-    let delta = engine.propose(Arc::clone(&next), &options(false)).expect("it is right").accept();
+    let proposal = engine.propose(Arc::clone(&next), &options(false)).expect("it is right");
+    let delta = proposal.delta();
+    assert_eq!(proposal.words().to_columns(), delta);
+    proposal.accept();
     assert_eq!(
         line(&delta.to_rows(), &next),
         r#"{"txn":1,"insert":{"far":[[11],[12]],"near":[[2]]},"delete":{"far":[[1],[2]]}}"#

@@ -85,6 +85,11 @@ impl Fit {
         self.constants.is_empty() && self.equalities.is_empty()
     }
 
+    /// The word that a column has to equal.
+    fn constant(&self, column: usize) -> Option<Symbol> {
+        self.constants.iter().find(|(of, _)| *of == column).map(|(_, word)| *word)
+    }
+
     /// The words that it compares with.
     pub(crate) fn constants(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.constants.iter().map(|(_, word)| *word)
@@ -94,7 +99,8 @@ impl Fit {
 /// An index of a plan, with what is in it.
 pub(crate) struct Index {
     pub(crate) relation: RelationId,
-    fit: Fit,
+    /// What its rows fit.
+    pub(crate) fit: Fit,
     key: Vec<usize>,
     value: Vec<usize>,
     /// How many columns the relation has.
@@ -128,26 +134,56 @@ impl Index {
         }));
     }
 
-    /// The rows of its relation, if it has all of them with all their columns.
-    pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
-        let width = self.key.len() + self.value.len();
+    /// Whether it has all rows of its relation with all their columns.
+    fn is_whole(&self) -> bool {
         let mut places: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
         places.sort_unstable();
-        if !self.fit.is_empty() || width != self.columns || !places.iter().copied().eq(0..width) {
-            return None;
-        }
-        let mut rows = Delta::new(width);
-        let (mut parts, mut row) = (Vec::with_capacity(width), vec![0; width]);
-        each_width!(&self.trace, trace => trace.for_each(view, |key, value, count| {
-            parts.clear();
-            key.unpack(self.key.len(), symbols, &mut parts);
-            value.unpack(self.value.len(), symbols, &mut parts);
-            for (column, word) in self.key.iter().chain(&self.value).zip(&parts) {
-                row[*column] = *word;
+        self.fit.is_empty() && places.into_iter().eq(0..self.columns)
+    }
+
+    /// The rows of its relation, if it has all of them with all their columns.
+    pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
+        let mut rows = Delta::new(self.columns);
+        let mut parts = Vec::with_capacity(self.columns);
+        self.is_whole().then(|| {
+            each_width!(&self.trace, trace => trace.for_each(view, |key, value, count| {
+                self.put_row(key, value, count, symbols, &mut parts, &mut rows);
+            }));
+            rows
+        })
+    }
+
+    /// The rows of its relation that agree with `fit` on the index's key, if they can be found by that.
+    pub(crate) fn rows_that_fit(&self, view: View, fit: &Fit, symbols: &Symbols) -> Option<Delta> {
+        let key: Option<Vec<Symbol>> = self.key.iter().map(|column| fit.constant(*column)).collect();
+        let key = key.filter(|key| !key.is_empty() && self.is_whole())?;
+        let mut rows = Delta::new(self.columns);
+        let mut parts = Vec::with_capacity(self.columns);
+        each_width!(&self.trace, trace => {
+            let key = Row::pack(key.iter().copied(), symbols);
+            for (value, count) in trace.probe(view).find(&key) {
+                self.put_row(&key, value, *count, symbols, &mut parts, &mut rows);
             }
-            rows.push(&row, Diff::from(count));
-        }));
+        });
         Some(rows)
+    }
+
+    /// Puts a row of key and value together.
+    fn put_row<P: Row>(
+        &self,
+        key: &P,
+        value: &P,
+        count: Count,
+        symbols: &Symbols,
+        parts: &mut Vec<Symbol>,
+        rows: &mut Delta,
+    ) {
+        parts.clear();
+        key.unpack(self.key.len(), symbols, parts);
+        value.unpack(self.value.len(), symbols, parts);
+        let columns = || self.key.iter().chain(&self.value);
+        let word = |column: usize| columns().position(|of| *of == column).map_or(0, |at| parts[at]);
+        rows.push_words((0..self.columns).map(word), Diff::from(count));
     }
 
     /// Stages changes of its relation.

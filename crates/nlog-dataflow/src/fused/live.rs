@@ -156,7 +156,8 @@ impl<'a> Transition<'a> {
                 moves.indexes.push((old, at));
                 continue;
             }
-            let rows = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;
+            let (id, fit) = (RelationId(before as u32), &new.indexes[at].fit);
+            let rows = self.old.rows_that_fit(id, View::Before, fit, self.inputs)?;
             let too_many = |_| Refusal::TooMany(RelationId(relation as u32));
             new.indexes[at].stage(&rows, &new.symbols).map_err(too_many)?;
             new.indexes[at].trace.publish_if_touched();

@@ -1,7 +1,7 @@
 //! From words to values: what is reported of a table, by rows or by columns.
 
 use hashbrown::HashMap;
-use nlog_data::{Columns, Row as ValueRow, RuleId, TableColumns, TableDelta, TableId, Value};
+use nlog_data::{ColumnDelta, Columns, Row as ValueRow, RuleId, TableColumns, TableDelta, TableId, Value};
 
 use super::delta::Delta;
 use super::relation::Attributed;
@@ -11,7 +11,7 @@ use crate::symbol::{Symbol, Symbols};
 const BY_COLUMNS_FROM: usize = 256;
 
 /// How a table has changed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) table: TableId,
     /// Rows that come and go.
@@ -20,7 +20,7 @@ pub(crate) struct Output {
 }
 
 /// Which rules rows are attributed to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Rules {
     /// Nobody asks.
     Untold,
@@ -76,13 +76,13 @@ impl Output {
     }
 
     /// By columns; none if nothing changed.
-    pub(crate) fn into_columns(self, symbols: &Symbols) -> Option<TableColumns> {
+    pub(crate) fn columns(&self, symbols: &Symbols) -> Option<TableColumns> {
         let columns = |keep: fn(i64) -> bool| columns_of_some(&self.rows, keep, symbols).into_ascending();
         let (mut insert, delete) = (columns(|diff| diff > 0), columns(|diff| diff < 0));
         let (mut rules, mut reattributed) = (Vec::new(), Vec::new());
-        match self.rules {
+        match &self.rules {
             Rules::Untold => {}
-            Rules::One(rule) => rules = vec![rule; insert.len()],
+            Rules::One(rule) => rules = vec![*rule; insert.len()],
             Rules::Each(report) => {
                 let (rows, of_rows): (Vec<ValueRow>, Vec<RuleId>) =
                     with_rules(&report.inserted, symbols).into_iter().unzip();
@@ -95,6 +95,12 @@ impl Output {
         let nothing = insert.is_empty() && delete.is_empty() && reattributed.is_empty();
         (!nothing).then_some(TableColumns { insert, delete, rules, reattributed })
     }
+}
+
+/// Several tables by columns.
+pub(crate) fn columns(outputs: &[Output], symbols: &Symbols) -> ColumnDelta {
+    let tables = outputs.iter().filter_map(|output| Some((output.table, output.columns(symbols)?)));
+    ColumnDelta { tables: tables.collect() }
 }
 
 /// Rows whose last word is a rule, ascending.

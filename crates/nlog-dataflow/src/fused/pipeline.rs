@@ -40,7 +40,7 @@ pub(crate) struct Work {
 /// A plan's pipeline, ready to run.
 pub(crate) struct Pipeline {
     /// What rows of the atom it begins with have to fit; nothing of a pipeline that runs once.
-    fit: Fit,
+    pub(crate) fit: Fit,
     columns: Vec<usize>,
     /// The atom that it begins with.
     pub(crate) atom: Option<usize>,

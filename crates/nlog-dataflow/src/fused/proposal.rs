@@ -10,6 +10,8 @@ use nlog_plan::query::Plan;
 use super::delta::Delta;
 use super::engine::State;
 use super::inputs::Inputs;
+use super::output::Output;
+use super::words::Words;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
@@ -17,7 +19,7 @@ use crate::dataflow::Options;
 pub struct Proposal<'a> {
     engine: &'a mut Engine,
     former: Option<(live::Former, Inputs)>,
-    delta: ColumnDelta,
+    outputs: Vec<Output>,
 }
 
 /// Why an engine does not go over to another program.
@@ -84,14 +86,18 @@ impl Engine {
             &|table| self.inputs.rows(table),
         );
         self.state = state;
-        let mut proposal =
-            Proposal { engine: self, former: Some((former, rest)), delta: ColumnDelta::default() };
+        let engine = self;
         match result {
             Ok(()) => {
-                proposal.delta = proposal.engine.column_delta();
-                Ok(proposal)
+                let changed = engine.state.take_changed();
+                let outputs = engine.outputs(changed);
+                Ok(Proposal { engine, former: Some((former, rest)), outputs })
             }
-            Err(refusal) => Err(proposal.engine.refused(refusal).into()),
+            Err(refusal) => {
+                let error = engine.refused(refusal).into();
+                drop(Proposal { engine, former: Some((former, rest)), outputs: Vec::new() });
+                Err(error)
+            }
         }
     }
 
@@ -117,15 +123,19 @@ impl Engine {
 
 impl Proposal<'_> {
     /// What the change would do to the tables that are observed.
-    pub fn delta(&self) -> &ColumnDelta {
-        &self.delta
+    pub fn delta(&self) -> ColumnDelta {
+        self.words().to_columns()
+    }
+
+    /// The same in the engine's own words.
+    pub fn words(&self) -> Words<'_> {
+        Words::new(&self.outputs, &self.engine.state.symbols)
     }
 
     /// Goes over to the new program.
-    pub fn accept(mut self) -> ColumnDelta {
+    pub fn accept(mut self) {
         self.former = None;
         self.engine.state.end(true);
-        std::mem::take(&mut self.delta)
     }
 }
 
@@ -134,11 +144,9 @@ impl Drop for Proposal<'_> {
         let Some((former, rest)) = self.former.take() else { return };
         let engine = &mut *self.engine;
         engine.state.end(false);
-        let schema = Arc::clone(&engine.state.plan.program.schema);
         let empty = State::new(Arc::clone(&engine.state.plan), Arc::clone(&engine.state.symbols), false);
         let new = std::mem::replace(&mut engine.state, empty);
         engine.state = former.restore(new);
-        let _ = schema;
         let mut inputs = rest;
         inputs.take_back(std::mem::replace(
             &mut engine.inputs,

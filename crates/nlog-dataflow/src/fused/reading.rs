@@ -5,6 +5,7 @@ use nlog_plan::query::RelationId;
 
 use super::delta::{Delta, Diff, TooMany};
 use super::engine::{State, one_row};
+use super::index::Fit;
 use super::pipeline::{Context, Pipeline};
 use super::placement::Moves;
 use super::trace::View;
@@ -48,6 +49,19 @@ impl State {
         Ok(rows)
     }
 
+    /// The rows of a relation that fit, and maybe others: by an index where one finds them.
+    pub(crate) fn rows_that_fit(
+        &self,
+        id: RelationId,
+        view: View,
+        fit: &Fit,
+        inputs: &dyn Fn(TableId) -> Delta,
+    ) -> Result<Delta, Refusal> {
+        let mut indexes = self.indexed[id.0 as usize].iter().map(|index| &self.indexes[*index]);
+        let found = indexes.find_map(|index| index.rows_that_fit(view, fit, &self.symbols));
+        found.map_or_else(|| self.rows(id, view, inputs), Ok)
+    }
+
     /// The rows that a rule derives, as often as it does.
     pub(crate) fn rows_of_rule(
         &self,
@@ -81,7 +95,7 @@ impl State {
         let mut pipeline =
             Pipeline::new(whole, |_| is_after, Moves::none(whole), &self.indexes, &self.symbols);
         let rows = match pipeline.atom {
-            Some(atom) => self.rows(joins.atoms[atom], view, inputs)?,
+            Some(atom) => self.rows_that_fit(joins.atoms[atom], view, &pipeline.fit, inputs)?,
             None => one_row(),
         };
         let (mut too_many, mut failures) = (false, Vec::new());

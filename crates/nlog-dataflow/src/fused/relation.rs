@@ -66,7 +66,7 @@ pub(crate) struct Relation {
 }
 
 /// Changes of attributed rows; the rule is the last column.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Attributed {
     pub(crate) inserted: Delta,
     pub(crate) reattributed: Delta,

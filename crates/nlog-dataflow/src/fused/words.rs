@@ -1,14 +1,16 @@
 //! Deltas in the engine's own words: nothing is sorted, printed or copied that nobody asks for.
 
-use nlog_data::{TableId, Value};
+use std::borrow::Cow;
+
+use nlog_data::{ColumnDelta, TableId, Value};
 
 use super::delta::Delta;
-use super::output::Output;
+use super::output::{self, Output};
 use crate::symbol::Symbols;
 
 /// A transaction's delta. Cells are words: equal words are equal values, until the next transaction.
 pub struct Words<'a> {
-    outputs: Vec<Output>,
+    outputs: Cow<'a, [Output]>,
     symbols: &'a Symbols,
 }
 
@@ -21,13 +23,18 @@ pub struct TableWords<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub(crate) fn new(outputs: Vec<Output>, symbols: &'a Symbols) -> Self {
-        Words { outputs, symbols }
+    pub(crate) fn new(outputs: impl Into<Cow<'a, [Output]>>, symbols: &'a Symbols) -> Self {
+        Words { outputs: outputs.into(), symbols }
     }
 
     /// The tables that have changed.
     pub fn tables(&self) -> impl Iterator<Item = TableWords<'_>> {
         self.outputs.iter().map(|output| TableWords { table: output.table, rows: output.rows() })
+    }
+
+    /// The same as values by columns, ascending.
+    pub fn to_columns(&self) -> ColumnDelta {
+        output::columns(&self.outputs, self.symbols)
     }
 
     /// The value of a word.

@@ -62,7 +62,11 @@ impl Running {
             Running::Dataflow(dataflow, options) => {
                 let options = Options { observe, ..options.clone() };
                 let proposal = dataflow.propose(program, &options)?;
-                Ok(if dry_run { proposal.delta().clone() } else { proposal.accept() })
+                let delta = proposal.delta();
+                if !dry_run {
+                    proposal.accept();
+                }
+                Ok(delta)
             }
             Running::Reference(reference) => {
                 let (next, delta) = evaluated_anew(reference, program, observe, begun)?;
