@@ -1,0 +1,76 @@
+//! What a bridge refuses.
+
+use openflow_rs::{Action, ParseError};
+
+/// A change that a [`crate::Bridge`] does not take, with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// An action that is not interpreted yet.
+    #[error("`{action}` is not interpreted here: {why}")]
+    Action {
+        /// The action.
+        action: Box<Action>,
+        /// What is missing, and what to do.
+        why: &'static str,
+    },
+    /// A flow points to a group that is not there.
+    #[error("there is no group {0}: add it before the flow or bucket that names it")]
+    NoGroup(u32),
+    /// A group with this id is there already.
+    #[error("group {0} is there already: remove it first, or replace it")]
+    GroupExists(u32),
+    /// A group's kind that is not interpreted.
+    #[error("groups of type `{0}` are not interpreted here, only `all` and `indirect`")]
+    GroupKind(String),
+    /// An indirect group without exactly one bucket.
+    #[error("an indirect group has one bucket, not {0}")]
+    Buckets(usize),
+    /// A bucket holds what cannot stand in an action set.
+    #[error("`{0}` cannot stand in a bucket: a bucket is an action set")]
+    InBucket(Box<Action>),
+    /// Table 255 is a name for all tables, not a table.
+    #[error("flows can be in tables 0 to 254, not {0}")]
+    Table(u8),
+    /// `goto_table` may only lead on.
+    #[error("goto_table:{to} in table {from}: it must lead to a later table")]
+    Backwards {
+        /// The flow's table.
+        from: u8,
+        /// Where it would go.
+        to: u8,
+    },
+    /// A flow-mod that names a port or a group of the flows that it concerns.
+    #[error("deleting by out_port or out_group is not interpreted here: delete by match or cookie")]
+    OutFilter,
+    /// Text of a group that cannot be read.
+    #[error("`{text}` is not a group: write group_id=1,type=all,bucket=actions=output:1")]
+    GroupText {
+        /// What was given.
+        text: String,
+    },
+    /// Text of an action in a group that cannot be read.
+    #[error(transparent)]
+    Text(#[from] ParseError),
+}
+
+/// What stops a packet with nothing of it sent, not even what the flows had sent out by then: the switch works out
+/// everything before it does anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    /// Resubmits to the same or an earlier table, and groups, nested too deep.
+    #[error("resubmits and groups nested more than {MAX_DEPTH} deep: look for a loop of resubmits")]
+    Depth,
+    /// Too many resubmits for one packet.
+    #[error("more than {MAX_RESUBMITS} resubmits for one packet: split the flood that needs them")]
+    Resubmits,
+    /// Too much on the stack.
+    #[error("more than 64 kB on the stack: look for a loop that pushes without popping")]
+    Stack,
+}
+
+/// `MAX_DEPTH` of Open vSwitch's `ofproto-dpif-xlate.c`.
+pub(crate) const MAX_DEPTH: u32 = 64;
+/// `MAX_RESUBMITS`, from the same place.
+pub(crate) const MAX_RESUBMITS: u32 = MAX_DEPTH * MAX_DEPTH;
+/// Bytes on the stack.
+pub(crate) const MAX_STACK: usize = 65536;

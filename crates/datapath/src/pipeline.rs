@@ -1,0 +1,346 @@
+//! Carrying a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
+
+use openflow_rs::action::{MoveBits, Resubmit, SetField};
+use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
+
+use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
+use crate::group::in_order;
+use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
+use crate::rewrite::Frame;
+use crate::trace::{Recorder, Step, What};
+use crate::{Bridge, FlowKey, Packet, Stopped};
+
+/// A packet that leaves the bridge.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emitted {
+    /// By which port; [`PortNo::CONTROLLER`] for a packet-in.
+    pub port: PortNo,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// The fields as they were when it left, those of its tunnel included.
+    pub key: FlowKey,
+}
+
+/// What became of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What left the bridge, in order.
+    pub emitted: Vec<Emitted>,
+    /// The fields at the end.
+    pub key: FlowKey,
+    /// Why nothing left, if a limit was met.
+    pub stopped: Option<Stopped>,
+    /// What was done, if it was asked for.
+    pub steps: Vec<Step>,
+}
+
+impl Bridge {
+    /// Carries a packet through the tables, from table 0 on.
+    pub fn process(&self, packet: &Packet) -> Outcome {
+        Run::new(self, packet, false).run()
+    }
+
+    /// As [`Bridge::process`], and says what was looked up and done.
+    pub fn trace(&self, packet: &Packet) -> Outcome {
+        Run::new(self, packet, true).run()
+    }
+}
+
+/// Whether a list of actions goes on.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Continue,
+    /// The rest of this list is left out; lists around it go on.
+    Return,
+}
+
+struct Run<'a> {
+    bridge: &'a Bridge,
+    /// What the datapath has in hand.
+    frame: Frame,
+    /// What flows see and write.
+    key: FlowKey,
+    /// The table whose entry is carried out.
+    table: u8,
+    depth: u32,
+    resubmits: u32,
+    /// Values and how many bytes each takes.
+    stack: Vec<(u128, usize)>,
+    /// An `exit`: every list ends.
+    exit: bool,
+    stopped: Option<Stopped>,
+    emitted: Vec<Emitted>,
+    recorder: Recorder,
+}
+
+impl<'a> Run<'a> {
+    fn new(bridge: &'a Bridge, packet: &Packet, wanted: bool) -> Run<'a> {
+        Run {
+            bridge,
+            frame: packet.frame.clone(),
+            key: packet.key().clone(),
+            table: 0,
+            depth: 0,
+            resubmits: 0,
+            stack: Vec::new(),
+            exit: false,
+            stopped: None,
+            emitted: Vec::new(),
+            recorder: Recorder::new(wanted),
+        }
+    }
+
+    fn run(mut self) -> Outcome {
+        let in_port = self.key.in_port;
+        self.carry_out_entry(0, in_port, 0);
+        if self.stopped.is_some() {
+            self.emitted.clear();
+        }
+        let (emitted, key, stopped) = (self.emitted, self.key, self.stopped);
+        Outcome { emitted, key, stopped, steps: self.recorder.finish() }
+    }
+
+    /// Looks the packet up in a table as if it came from `in_port`, and carries out what it meets.
+    fn carry_out_entry(&mut self, table: u8, in_port: u16, deeper: u32) {
+        let bridge = self.bridge;
+        let own_port = std::mem::replace(&mut self.key.in_port, in_port);
+        // Of fragments the tables see no ports, not even of the first one, which has them.
+        let hidden = self.key.nw_frag & FRAGMENT != 0;
+        let ports = (self.key.tp_src, self.key.tp_dst);
+        if hidden {
+            (self.key.tp_src, self.key.tp_dst) = (0, 0);
+        }
+        let entry = bridge.find(table, &self.key);
+        self.key.in_port = own_port;
+        if hidden {
+            (self.key.tp_src, self.key.tp_dst) = ports;
+        }
+        self.recorder.begin(|| What::Lookup { table, entry: entry.cloned() });
+        if let Some(entry) = entry {
+            let before = std::mem::replace(&mut self.table, table);
+            self.depth += deeper;
+            self.resubmits += 1;
+            self.carry_out(&entry.actions.0);
+            self.depth -= deeper;
+            self.table = before;
+        }
+        self.recorder.end();
+    }
+
+    fn carry_out<'b>(&mut self, actions: impl IntoIterator<Item = &'b Action>) {
+        for action in actions {
+            if self.exit || self.stopped.is_some() {
+                return;
+            }
+            self.recorder.begin(|| What::Action(action.clone()));
+            let flow = self.action(action);
+            self.recorder.end();
+            if flow == Flow::Return {
+                return;
+            }
+        }
+    }
+
+    fn action(&mut self, action: &Action) -> Flow {
+        match action {
+            Action::Output(output) => self.output(output.port),
+            Action::OutputReg(output) => {
+                let port = self.read(output.source());
+                match u16::try_from(port) {
+                    Ok(port) => self.output(PortNo(port)),
+                    Err(_) => self.recorder.problem(|| format!("no port has the number {port}")),
+                }
+            }
+            Action::SetField(set) => self.set_field(*set),
+            Action::MoveBits(moved) => self.move_bits(*moved),
+            Action::Resubmit(resubmit) => self.resubmit(*resubmit),
+            Action::Group(group) => return self.group(group.id),
+            Action::DecTtl(_) => return self.dec_ttl(),
+            Action::SetTtl(set) => {
+                if self.key.meets(Prerequisite::Ip) {
+                    self.key.nw_ttl = set.ttl;
+                }
+            }
+            Action::PushVlan(push) => self.key.push_vlan(push.eth_type),
+            Action::PopVlan(_) => self.key.pop_vlan(),
+            Action::CtClear(_) => self.key.ct = crate::key::Tracked::default(),
+            Action::Exit(_) => self.exit = true,
+            Action::Push(push) => {
+                let (value, bits) = (self.read(push.field()), push.field().bits());
+                self.stack.push((value, usize::from(bits.div_ceil(8)) + 1));
+            }
+            Action::Pop(pop) => match self.stack.pop() {
+                Some((value, _)) => self.write(pop.field(), value),
+                None => self.recorder.problem(|| "the stack is empty".to_owned()),
+            },
+            Action::CloneActions(clone) => self.clone_actions(&clone.actions),
+            Action::WriteMetadata(write) => {
+                self.key.metadata = self.key.metadata & !write.mask | write.value & write.mask;
+            }
+            Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
+            Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) => {}
+            // `Bridge::check` lets none of these in.
+            Action::Ct(_)
+            | Action::Nat(_)
+            | Action::Learn(_)
+            | Action::Conjunction(_)
+            | Action::Meter(_)
+            | Action::CheckPktLarger(_)
+            | Action::WriteActions(_)
+            | Action::ClearActions(_)
+            | Action::Unknown(_) => self.recorder.problem(|| "not interpreted here".to_owned()),
+        }
+        Flow::Continue
+    }
+
+    fn set_field(&mut self, set: SetField) {
+        let needs = prerequisite(set.field());
+        if !self.key.meets(needs) {
+            return self.recorder.problem(|| format!("the packet has no {}: {needs} is needed", set.field()));
+        }
+        let old = self.key.get(set.field());
+        self.key.set(set.field(), old & !set.mask() | set.value());
+    }
+
+    fn move_bits(&mut self, moved: MoveBits) {
+        let (source, destination) = (moved.source(), moved.destination());
+        for field in [source.field(), destination.field()] {
+            let needs = prerequisite(field);
+            if !self.key.meets(needs) {
+                return self.recorder.problem(|| format!("the packet has no {field}: {needs} is needed"));
+            }
+        }
+        let value = self.read(source);
+        self.recorder.note(|| format!("{destination} is now {value:#x}"));
+        self.write(destination, value);
+    }
+
+    fn read(&self, from: Subfield) -> u128 {
+        (self.key.get(from.field()) & from.mask()) >> from.start()
+    }
+
+    fn write(&mut self, to: Subfield, value: u128) {
+        let old = self.key.get(to.field());
+        self.key.set(to.field(), old & !to.mask() | value << to.start() & to.mask());
+    }
+
+    fn resubmit(&mut self, resubmit: Resubmit) {
+        let in_port = match resubmit.in_port {
+            PortNo::IN_PORT => self.key.in_port,
+            PortNo(port) => port,
+        };
+        let table = if resubmit.table == THIS_TABLE { self.table } else { resubmit.table };
+        self.enter(table, in_port);
+    }
+
+    fn enter(&mut self, table: u8, in_port: u16) {
+        if self.within_limits() {
+            self.carry_out_entry(table, in_port, u32::from(table <= self.table));
+        }
+    }
+
+    /// Whether a table or a group may be entered; if not, the packet is stopped.
+    fn within_limits(&mut self) -> bool {
+        let stack_bytes = || self.stack.iter().map(|(_, bytes)| bytes).sum::<usize>();
+        let stopped = if self.depth >= MAX_DEPTH {
+            Stopped::Depth
+        } else if self.resubmits >= MAX_RESUBMITS {
+            Stopped::Resubmits
+        } else if stack_bytes() >= MAX_STACK {
+            Stopped::Stack
+        } else {
+            return true;
+        };
+        self.stopped = Some(stopped);
+        self.recorder.problem(|| stopped.to_string());
+        false
+    }
+
+    /// Every bucket gets a packet of its own; registers that one writes do not reach the next, nor what follows.
+    fn group(&mut self, id: u32) -> Flow {
+        if !self.within_limits() {
+            return Flow::Continue;
+        }
+        let bridge = self.bridge;
+        let Some(group) = bridge.group(id) else {
+            self.recorder.problem(|| format!("there is no group {id}"));
+            return Flow::Return;
+        };
+        for bucket in &group.buckets {
+            if self.stopped.is_some() {
+                break;
+            }
+            self.recorder.begin(|| What::Bucket(bucket.id));
+            let before = self.key.clone();
+            self.depth += 1;
+            self.carry_out(in_order(&bucket.actions));
+            self.depth -= 1;
+            self.key = before;
+            self.exit = false;
+            self.recorder.end();
+        }
+        Flow::Continue
+    }
+
+    /// What follows a clone sees packet, registers and stack as they were; an `exit` in it ends everything.
+    fn clone_actions(&mut self, actions: &Actions) {
+        let (key, stack) = (self.key.clone(), self.stack.clone());
+        self.carry_out(&actions.0);
+        (self.key, self.stack) = (key, stack);
+    }
+
+    /// A packet whose time is up goes no further in this list of actions, but those around it go on.
+    fn dec_ttl(&mut self) -> Flow {
+        if !matches!(self.key.eth_type, ETH_IPV4 | ETH_IPV6) {
+            return Flow::Continue;
+        }
+        if self.key.nw_ttl > 1 {
+            self.key.nw_ttl -= 1;
+            return Flow::Continue;
+        }
+        self.recorder.problem(|| "the time to live is up".to_owned());
+        Flow::Return
+    }
+
+    fn output(&mut self, port: PortNo) {
+        match port {
+            PortNo::IN_PORT => self.emit(PortNo(self.key.in_port)),
+            PortNo::FLOOD | PortNo::ALL => {
+                let bridge = self.bridge;
+                for port in bridge.ports().filter(|port| port.0 != self.key.in_port).collect::<Vec<_>>() {
+                    self.emit(port);
+                }
+            }
+            PortNo::ANY => {}
+            PortNo::CONTROLLER => self.send(port),
+            PortNo::NORMAL | PortNo::TABLE => {
+                self.recorder.problem(|| format!("{port} as a number in a field is not interpreted here"));
+            }
+            port if port.0 == self.key.in_port => {
+                self.recorder.problem(|| "not sent back to the port that it came from".to_owned());
+            }
+            port => self.emit(port),
+        }
+    }
+
+    fn emit(&mut self, port: PortNo) {
+        if !self.bridge.has_port(port) {
+            return self.recorder.problem(|| format!("there is no port {port}"));
+        }
+        self.recorder.note(|| format!("sent by port {port}"));
+        self.send(port);
+    }
+
+    fn send(&mut self, port: PortNo) {
+        self.frame.commit(&self.key);
+        self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
+    }
+}
+
+/// The table number that stands for the one a flow is in.
+const THIS_TABLE: u8 = 255;
+
+/// What a packet must have for an action to write or read the field.
+fn prerequisite(field: Field) -> Prerequisite {
+    field.info().prerequisite
+}

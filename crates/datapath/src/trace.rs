@@ -1,0 +1,113 @@
+//! What happened to a packet, as a tree that prints for people.
+
+use std::fmt;
+use std::sync::Arc;
+
+use openflow_rs::{Action, FlowEntry};
+
+/// One step, and the steps within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was done.
+    pub what: What,
+    /// What came of it, in order.
+    pub within: Vec<Step>,
+}
+
+/// What a [`Step`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The packet was looked up in a table.
+    Lookup {
+        /// The table.
+        table: u8,
+        /// The entry that it met; none if there was none, which drops the packet.
+        entry: Option<Arc<FlowEntry>>,
+    },
+    /// An action was carried out.
+    Action(Action),
+    /// A bucket of a group got a copy of the packet.
+    Bucket(u32),
+    /// Something that the action's text does not say.
+    Note(String),
+    /// What was asked for was not done, and why.
+    Problem(String),
+}
+
+impl fmt::Display for Step {
+    /// Indented like `ofproto/trace`: tables with the entry that was met, actions below.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.print(f, 0)
+    }
+}
+
+impl Step {
+    fn print(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        write!(f, "{:1$}", "", 4 * depth)?;
+        match &self.what {
+            What::Lookup { table, entry: None } => writeln!(f, "{table:2}. no match: dropped")?,
+            What::Lookup { table, entry: Some(entry) } => {
+                write!(f, "{table:2}. ")?;
+                let matches = entry.matches.to_string();
+                let comma = if matches.is_empty() { "" } else { ", " };
+                write!(f, "{matches}{comma}priority {}", entry.priority)?;
+                if entry.cookie != 0 {
+                    write!(f, ", cookie {:#x}", entry.cookie)?;
+                }
+                writeln!(f)?;
+                if entry.actions.0.is_empty() {
+                    writeln!(f, "{:1$}drop", "", 4 * depth + 4)?;
+                }
+            }
+            What::Action(action) => writeln!(f, "{action}")?,
+            What::Bucket(id) => writeln!(f, "bucket {id}")?,
+            What::Note(text) => writeln!(f, "-> {text}")?,
+            What::Problem(text) => writeln!(f, ">> {text}")?,
+        }
+        self.within.iter().try_for_each(|step| step.print(f, depth + 1))
+    }
+}
+
+/// Collects steps while a packet is carried through, if somebody wants them.
+pub(crate) struct Recorder {
+    /// The steps that are still open, outermost first; the first one stands for the whole.
+    open: Option<Vec<Step>>,
+}
+
+impl Recorder {
+    pub(crate) fn new(wanted: bool) -> Recorder {
+        let root = Step { what: What::Note(String::new()), within: Vec::new() };
+        Recorder { open: wanted.then(|| vec![root]) }
+    }
+
+    /// Begins a step, until [`Recorder::end`].
+    pub(crate) fn begin(&mut self, what: impl FnOnce() -> What) {
+        if let Some(open) = &mut self.open {
+            open.push(Step { what: what(), within: Vec::new() });
+        }
+    }
+
+    /// Ends the step begun last.
+    pub(crate) fn end(&mut self) {
+        if let Some(open) = &mut self.open
+            && let Some(step) = open.pop()
+            && let Some(around) = open.last_mut()
+        {
+            around.within.push(step);
+        }
+    }
+
+    pub(crate) fn note(&mut self, text: impl FnOnce() -> String) {
+        self.begin(|| What::Note(text()));
+        self.end();
+    }
+
+    pub(crate) fn problem(&mut self, text: impl FnOnce() -> String) {
+        self.begin(|| What::Problem(text()));
+        self.end();
+    }
+
+    pub(crate) fn finish(self) -> Vec<Step> {
+        self.open.and_then(|open| open.into_iter().next()).map(|root| root.within).unwrap_or_default()
+    }
+}

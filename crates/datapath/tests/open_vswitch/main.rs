@@ -1,0 +1,33 @@
+//! Random tables and frames, through real Open vSwitch and through [`datapath::Bridge`].
+//!
+//! Compared are the fields of the frame before and after, as `ofproto/trace` says them, and the frames that the
+//! switch's ports really send, byte by byte.
+
+mod compare;
+mod frames;
+mod shrink;
+mod switch;
+mod tables;
+
+use seeded::Random;
+use switch::Switch;
+use tables::{Case, case};
+
+/// Ports of the switch, and cases loaded at a time: each has an ingress port of its own.
+const PORTS: u16 = 16;
+
+#[test]
+fn random_tables_and_frames_go_as_in_open_vswitch() {
+    let Some(mut switch) = Switch::start(PORTS) else { return };
+    for seed in seeded::seeds(12) {
+        let mut random = Random::new(seed);
+        let cases: Vec<Case> = (1..=PORTS).map(|port| case(&mut random, port)).collect();
+        let Some(failure) =
+            compare::first_difference(&mut switch, &cases).expect("the switch takes the flows")
+        else {
+            continue;
+        };
+        let small = shrink::smallest(&mut switch, failure);
+        panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{small}");
+    }
+}

@@ -1,0 +1,201 @@
+//! A running `ovs-vswitchd` with dummy devices: no privileges, no trace on the host. Frames go in by its control
+//! socket, and what its ports send stands in capture files.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+/// Bytes of a capture file's header, and of that of each frame.
+const CAPTURE_HEADER: usize = 24;
+const FRAME_HEADER: usize = 16;
+
+pub(crate) struct Switch {
+    run: tempfile::TempDir,
+    daemons: Vec<Child>,
+    control: Option<UnixStream>,
+    calls: u64,
+    /// How many ports there are: 1 to this, and two more for marks.
+    ports: u16,
+    /// How much of each port's capture was read.
+    read: Vec<usize>,
+    marks: u64,
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        for daemon in self.daemons.iter_mut().rev() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+impl Switch {
+    /// A switch with ports 1 to `ports` on bridge `br0`; none if Open vSwitch is not installed, which is said loudly.
+    pub(crate) fn start(ports: u16) -> Option<Switch> {
+        let tools = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"];
+        let there = |tool: &&str| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_ok();
+        if !tools.iter().all(there) || !Path::new(SCHEMA).exists() {
+            eprintln!("SKIPPED: Open vSwitch is not installed; apt-get install -y openvswitch-switch");
+            assert!(std::env::var_os("WEFT_REQUIRE_OVS").is_none(), "WEFT_REQUIRE_OVS is set");
+            return None;
+        }
+        let run = tempfile::Builder::new().prefix("datapath-").tempdir().expect("a temporary folder");
+        let read = vec![CAPTURE_HEADER; usize::from(ports) + 3];
+        let mut switch = Switch { run, daemons: Vec::new(), control: None, calls: 0, ports, read, marks: 0 };
+        let db = switch.path("conf.db");
+        switch.tool("ovsdb-tool", &["create", &db, SCHEMA]);
+        let remote = format!("unix:{}", switch.path("db.sock"));
+        switch.spawn("ovsdb-server", &[&db, &format!("--remote=p{remote}")], "db");
+        switch.wait_for("db.sock");
+        let database = format!("--db={remote}");
+        switch.tool("ovs-vsctl", &[&database, "--no-wait", "init"]);
+        switch.spawn("ovs-vswitchd", &["--enable-dummy=override", "--disable-system", &remote], "vs");
+        let mut words = vec![database, "--timeout=30".to_owned()];
+        words.extend(
+            "add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure".split(' ').map(str::to_owned),
+        );
+        for port in 1..=ports + 2 {
+            let capture = switch.path(&format!("p{port}.pcap"));
+            let add = format!(
+                "-- add-port br0 p{port} -- set interface p{port} type=dummy ofport_request={port} options:tx_pcap={capture}"
+            );
+            words.extend(add.split(' ').map(str::to_owned));
+        }
+        switch.tool("ovs-vsctl", &words.iter().map(String::as_str).collect::<Vec<_>>());
+        switch.wait_for("vs.ctl");
+        let control = UnixStream::connect(switch.path("vs.ctl")).expect("the control socket");
+        control.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        switch.control = Some(control);
+        Some(switch)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.run.path().join(name).to_str().expect("an ASCII path").to_owned()
+    }
+
+    fn command(&self, program: &str, words: &[&str]) -> Command {
+        let mut command = Command::new(program);
+        command.args(words).env("OVS_RUNDIR", self.run.path()).env("OVS_DBDIR", self.run.path());
+        command.env("OVS_LOGDIR", self.run.path()).stdin(Stdio::null());
+        command
+    }
+
+    fn tool(&self, program: &str, words: &[&str]) {
+        let output = self.command(program, words).output().expect("the tool starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{program} {words:?}: {errors}");
+    }
+
+    fn spawn(&mut self, program: &str, words: &[&str], name: &str) {
+        let mut command = self.command(program, words);
+        command.arg(format!("--unixctl={}", self.path(&format!("{name}.ctl"))));
+        command.arg(format!("--log-file={}", self.path(&format!("{name}.log"))));
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        self.daemons.push(command.spawn().expect("the daemon starts"));
+    }
+
+    fn wait_for(&self, name: &str) {
+        let start = Instant::now();
+        while UnixStream::connect(self.path(name)).is_err() {
+            assert!(start.elapsed() < DEADLINE, "{name} did not appear");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Calls a command of `ovs-appctl`; what it prints.
+    pub(crate) fn call(&mut self, method: &str, params: &[&str]) -> String {
+        self.calls += 1;
+        let request = json!({ "id": self.calls, "method": method, "params": params }).to_string();
+        let stream = self.control.as_mut().expect("connected");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let (mut received, mut buffer) = (Vec::new(), vec![0; 65536]);
+        loop {
+            let count = stream.read(&mut buffer).expect("an answer in time");
+            assert!(count > 0, "the switch has gone");
+            received.extend_from_slice(&buffer[..count]);
+            let Ok(reply) = serde_json::from_slice::<Value>(&received) else { continue };
+            assert!(reply["error"].is_null(), "{method} {params:?}: {}", reply["error"]);
+            return reply["result"].as_str().expect("text").to_owned();
+        }
+    }
+
+    /// Replaces all flows and groups, in one bundle.
+    ///
+    /// # Errors
+    /// What `ovs-ofctl` says.
+    pub(crate) fn load(&mut self, groups: &[String], flows: &[String]) -> Result<(), String> {
+        let (from, to) = (self.ports + 1, self.ports + 2);
+        let mut lines = vec!["flow delete".to_owned(), "group delete group_id=all".to_owned()];
+        lines.extend(groups.iter().map(|group| format!("group add {group}")));
+        lines.push(format!("flow add table=0,in_port={from} actions=output:{to}"));
+        lines.extend(flows.iter().map(|flow| format!("flow add {flow}")));
+        let file = self.path("bundle");
+        std::fs::write(&file, lines.join("\n")).expect("written");
+        let bridge = format!("unix:{}", self.path("br0.mgmt"));
+        let words = ["-O", "OpenFlow15", "bundle", &bridge, &file];
+        let output = self.command("ovs-ofctl", &words).output().expect("ovs-ofctl starts");
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            let number =
+                errors.split("bundle:").nth(1).and_then(|rest| rest.split(':').next()?.parse::<usize>().ok());
+            let line = number.and_then(|number| lines.get(number - 1)).cloned().unwrap_or_default();
+            return Err(format!("{errors}{line}"));
+        }
+        // Datapath flows of the former tables would serve on for a while.
+        self.call("revalidator/purge", &[]);
+        Ok(())
+    }
+
+    /// What `ofproto/trace` says of a frame.
+    pub(crate) fn trace(&mut self, in_port: u16, frame: &[u8]) -> String {
+        self.call("ofproto/trace", &["br0", &format!("in_port={in_port}"), &hex(frame)])
+    }
+
+    /// Lets a port receive a frame; what ports sent then: port and frame, in order by port.
+    pub(crate) fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &hex(frame)]);
+        // A mark sent afterwards is out not before the round of the main loop that also carried the frame; the
+        // next answer comes when that round is over.
+        self.marks += 1;
+        let (from, to) = (self.ports + 1, self.ports + 2);
+        let mark = [&[2; 12][..], &[0x88, 0xb5], &self.marks.to_be_bytes()].concat();
+        self.call("netdev-dummy/receive", &[&format!("p{from}"), &hex(&mark)]);
+        let start = Instant::now();
+        while !self.sent(to).contains(&mark) {
+            assert!(start.elapsed() < DEADLINE, "the mark did not come through");
+            self.call("version", &[]);
+        }
+        self.call("version", &[]);
+        let mut sent = Vec::new();
+        for port in 1..=self.ports {
+            sent.extend(self.sent(port).into_iter().map(|frame| (port, frame)));
+        }
+        sent
+    }
+
+    /// The frames that a port has sent since the last call.
+    fn sent(&mut self, port: u16) -> Vec<Vec<u8>> {
+        let bytes = std::fs::read(self.path(&format!("p{port}.pcap"))).expect("the capture");
+        let at = &mut self.read[usize::from(port)];
+        let mut frames = Vec::new();
+        while let Some(header) = bytes.get(*at..*at + FRAME_HEADER) {
+            // Captures are written in the machine's byte order.
+            let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
+            let Some(frame) = bytes.get(*at + FRAME_HEADER..*at + FRAME_HEADER + length) else { break };
+            frames.push(frame.to_vec());
+            *at += FRAME_HEADER + length;
+        }
+        frames
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
