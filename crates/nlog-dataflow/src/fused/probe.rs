@@ -14,7 +14,7 @@ use super::trace::{Batch, Count};
 use crate::row::{Row, mix};
 
 /// One key of so many is in the sample.
-const SAMPLED: usize = 64;
+const SAMPLED: usize = 16;
 
 /// How many keys are looked at before the sample is.
 const NEAR: usize = 8;
@@ -74,12 +74,13 @@ impl<K: Row, V: Row> Sampled<K, V> {
 
     /// The place of a key, if it is not before `from`; else a place from which all that is greater can be found.
     #[inline]
-    fn seek(&self, from: usize, key: &K, hash: u64) -> usize {
+    fn seek(&self, from: usize, is_near: bool, key: &K, hash: u64) -> usize {
         let keys = &self.batch.storage.keys;
         if keys.get(from).is_none_or(|first| first >= key) || !self.filter.may_have(hash) {
             return from;
         }
-        let near = (from + NEAR).min(keys.len());
+        // Where the last step was long the next one is too, as a rule.
+        let near = if is_near { (from + NEAR).min(keys.len()) } else { from };
         if let Some(found) = keys[from..near].iter().position(|other| other >= key) {
             return from + found;
         }
@@ -108,15 +109,15 @@ impl<K: Row, V: Row> Sampled<K, V> {
 
 /// Finds the values under ascending keys.
 pub(crate) struct Probe<'a, K: Row, V: Row> {
-    /// Batches, and the places up to which they were searched.
-    batches: Vec<(&'a Sampled<K, V>, usize)>,
+    /// Batches, the places up to which they were searched, and whether the last step there was short.
+    batches: Vec<(&'a Sampled<K, V>, usize, bool)>,
     found: Vec<(V, Count)>,
     key: Option<K>,
 }
 
 impl<'a, K: Row, V: Row> Probe<'a, K, V> {
     pub(crate) fn new(batches: impl Iterator<Item = &'a Sampled<K, V>>) -> Self {
-        Probe { batches: batches.map(|batch| (batch, 0)).collect(), found: Vec::new(), key: None }
+        Probe { batches: batches.map(|batch| (batch, 0, true)).collect(), found: Vec::new(), key: None }
     }
 
     /// The values under a key, ascending, and how often each is there. Keys come in ascending order.
@@ -132,8 +133,10 @@ impl<'a, K: Row, V: Row> Probe<'a, K, V> {
     fn look_up(&mut self, key: &K) {
         self.found.clear();
         let (mut hits, hash) = (0, mix(key.words()));
-        for (batch, at) in &mut self.batches {
-            *at = batch.seek(*at, key, hash);
+        for (batch, at, is_near) in &mut self.batches {
+            let next = batch.seek(*at, *is_near, key, hash);
+            *is_near = next - *at <= NEAR;
+            *at = next;
             if batch.batch.storage.keys.get(*at) == Some(key) {
                 hits += 1;
                 batch.values(*at, &mut self.found);
