@@ -234,6 +234,23 @@ fn a_rule_whose_constant_or_function_changes_is_another_rule() {
 }
 
 #[test]
+fn a_first_transaction_is_planned_for_after_an_edit_too() {
+    let one = compile("input table i(x: int); output table far(x: int); far(x) :- i(x);");
+    let next = compile(
+        "output table a(x: int); input table i(x: int); output table near(x: int); a(1); near(x) :- i(x);",
+    );
+    let these = |program: &Arc<Program>, name: &str| Options {
+        observe: Tables::These([program.schema.find(name).expect("it is there")].into()),
+        plan_anew_from: 1,
+        ..Options::default()
+    };
+    let mut engine = Engine::new(Arc::clone(&one), &these(&one, "far")).expect("it starts");
+    engine.propose(Arc::clone(&next), &these(&next, "near")).expect("it is right").accept();
+    let committed = engine.commit(&transaction(&next, r#"{"insert":{"i":[[1],[2]]}}"#)).expect("it is right");
+    assert_eq!(line(&committed.delta, &next), r#"{"txn":1,"insert":{"near":[[1],[2]]},"delete":{}}"#);
+}
+
+#[test]
 fn an_input_table_with_rows_keeps_its_form() {
     let first = compile(PEERS);
     let mut engine = Engine::new(Arc::clone(&first), &options(false)).expect("it starts");

@@ -20,6 +20,7 @@ pub struct Proposal<'a> {
     engine: &'a mut Engine,
     former: Option<(live::Former, Inputs)>,
     outputs: Vec<Output>,
+    options: Options,
 }
 
 /// Why an engine does not go over to another program.
@@ -91,11 +92,13 @@ impl Engine {
             Ok(()) => {
                 let changed = engine.state.take_changed();
                 let outputs = engine.outputs(changed);
-                Ok(Proposal { engine, former: Some((former, rest)), outputs })
+                let options = options.clone();
+                Ok(Proposal { engine, former: Some((former, rest)), outputs, options })
             }
             Err(refusal) => {
                 let error = engine.refused(refusal).into();
-                drop(Proposal { engine, former: Some((former, rest)), outputs: Vec::new() });
+                let (former, options) = (Some((former, rest)), options.clone());
+                drop(Proposal { engine, former, outputs: Vec::new(), options });
                 Err(error)
             }
         }
@@ -136,6 +139,9 @@ impl Proposal<'_> {
     pub fn accept(mut self) {
         self.former = None;
         self.engine.state.end(true);
+        // What a plan that is made later has to know.
+        self.engine.options.observe = self.options.observe.clone();
+        self.engine.options.planning = self.options.planning.clone();
     }
 }
 
