@@ -148,8 +148,6 @@ impl Switch {
             let line = number.and_then(|number| lines.get(number - 1)).cloned().unwrap_or_default();
             return Err(format!("{errors}{line}"));
         }
-        // Datapath flows of the former tables would serve on for a while.
-        self.call("revalidator/purge", &[]);
         Ok(())
     }
 
@@ -160,6 +158,9 @@ impl Switch {
 
     /// Lets a port receive a frame; what ports sent then: port and frame, in order by port.
     pub(crate) fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        // Datapath flows of former tables would serve on for a while, and one that was made for a malformed frame also
+        // serves whole ones: it leaves out the changes that the malformed one had no header for.
+        self.call("revalidator/purge", &[]);
         self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &hex(frame)]);
         // A mark sent afterwards is out not before the round of the main loop that also carried the frame; the
         // next answer comes when that round is over.
