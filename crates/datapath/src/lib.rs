@@ -38,6 +38,7 @@
 //!   our own, because it must be wrong where the switch is: what is cut short, padding, checksums that were bad before.
 //! - [`Bridge`]: tables, [`Group`]s and ports; what it does not interpret it refuses, with [`Refused`].
 //! - [`Bridge::process`] and [`Bridge::trace`]: a packet's way, its [`Outcome`], and the [`trace::Step`]s of it.
+//! - [`Fabric`]: [`Host`]s with tunnels between them, and a packet's way through all of it.
 //!
 //! Left out on purpose: clocks (timeouts, meters), counters, and the `NORMAL` action. Queues are accepted and mean
 //! nothing here. A flow whose actions lack their prerequisites is taken, where a switch refuses it. A packet's second
@@ -45,14 +46,15 @@
 //!
 //! Left out so far, and refused: `ct` and `nat`, `learn`, `conjunction`, `check_pkt_larger`, action sets of flows
 //! (`write_actions`, `clear_actions`), and groups of type `select` and `ff`. Not seen: MPLS, NSH and the options of
-//! Geneve, whose fields `openflow-rs` does not have. There is no tunnel: a packet leaves by a tunnel's port as by any
-//! other, with what was written for the tunnel in [`Emitted::key`]. The limit of 64 KB on what one packet's copies
+//! Geneve, whose fields `openflow-rs` does not have. Tunnels are of the kind that serves all peers, over
+//! IPv4, without an underlay that could lose or fragment; they are not compared with real ones. The limit of 64 KB on what one packet's copies
 //! amount to is not kept: a flood that a real switch cuts short goes through here.
 #![forbid(unsafe_code)]
 
 mod bridge;
 mod error;
 mod extract;
+mod fabric;
 mod group;
 mod key;
 mod packet;
@@ -63,6 +65,7 @@ pub mod trace;
 
 pub use bridge::Bridge;
 pub use error::{Refused, Stopped};
+pub use fabric::{Arrival, Crossing, Encapsulation, Fabric, Host, Lost};
 pub use group::{Bucket, Group};
 pub use key::FlowKey;
 pub use packet::Packet;
