@@ -213,12 +213,13 @@ impl Frame {
         }
     }
 
-    /// Computes the checksum anew, over the addresses as they are now.
+    /// Computes the checksum anew, over the addresses as they are now. Where IPv6 has extension headers the switch gets
+    /// it wrong, and so it is here: it takes length and protocol of the outer header.
     fn sum_icmpv6(&mut self, l4: usize) {
         let Some(l3) = self.layout.l3 else { return };
         self.put(l4 + 2, &[0, 0]);
-        let size = self.l4_size() as u16;
-        let pseudo = [&self.bytes[l3 + 8..l3 + 40], &size.to_be_bytes(), &[0, ICMPV6]].concat();
+        let header = &self.bytes[l3..l3 + 40];
+        let pseudo = [&header[8..], &header[4..6], &[0, header[6]]].concat();
         let sum = !folded(ones_sum(&pseudo) + ones_sum(&self.bytes[l4..self.layout.end]));
         self.put(l4 + 2, &sum.to_be_bytes());
     }

@@ -1,6 +1,7 @@
 //! A running `ovs-vswitchd` with dummy devices: no privileges, no trace on the host. Frames go in by its control
 //! socket, and what its ports send stands in capture files.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -22,8 +23,8 @@ pub(crate) struct Switch {
     calls: u64,
     /// How many ports there are: 1 to this, and two more for marks.
     ports: u16,
-    /// How much of each port's capture was read.
-    read: Vec<usize>,
+    /// Each port's capture, read up to where it stands, and what is not yet a whole frame of it.
+    captures: Vec<(File, Vec<u8>)>,
     marks: u64,
 }
 
@@ -47,8 +48,15 @@ impl Switch {
             return None;
         }
         let run = tempfile::Builder::new().prefix("datapath-").tempdir().expect("a temporary folder");
-        let read = vec![CAPTURE_HEADER; usize::from(ports) + 3];
-        let mut switch = Switch { run, daemons: Vec::new(), control: None, calls: 0, ports, read, marks: 0 };
+        let mut switch = Switch {
+            run,
+            daemons: Vec::new(),
+            control: None,
+            calls: 0,
+            ports,
+            captures: Vec::new(),
+            marks: 0,
+        };
         let db = switch.path("conf.db");
         switch.tool("ovsdb-tool", &["create", &db, SCHEMA]);
         let remote = format!("unix:{}", switch.path("db.sock"));
@@ -73,6 +81,13 @@ impl Switch {
         let control = UnixStream::connect(switch.path("vs.ctl")).expect("the control socket");
         control.set_read_timeout(Some(DEADLINE)).expect("a timeout");
         switch.control = Some(control);
+        // Once a command was answered, the ports are there.
+        switch.call("version", &[]);
+        for port in 1..=ports + 2 {
+            let mut capture = File::open(switch.path(&format!("p{port}.pcap"))).expect("a capture");
+            capture.read_exact(&mut [0; CAPTURE_HEADER]).expect("its header");
+            switch.captures.push((capture, Vec::new()));
+        }
         Some(switch)
     }
 
@@ -183,15 +198,15 @@ impl Switch {
 
     /// The frames that a port has sent since the last call.
     fn sent(&mut self, port: u16) -> Vec<Vec<u8>> {
-        let bytes = std::fs::read(self.path(&format!("p{port}.pcap"))).expect("the capture");
-        let at = &mut self.read[usize::from(port)];
+        let (capture, bytes) = &mut self.captures[usize::from(port) - 1];
+        capture.read_to_end(bytes).expect("the capture");
         let mut frames = Vec::new();
-        while let Some(header) = bytes.get(*at..*at + FRAME_HEADER) {
+        while let Some(header) = bytes.get(..FRAME_HEADER) {
             // Captures are written in the machine's byte order.
             let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
-            let Some(frame) = bytes.get(*at + FRAME_HEADER..*at + FRAME_HEADER + length) else { break };
+            let Some(frame) = bytes.get(FRAME_HEADER..FRAME_HEADER + length) else { break };
             frames.push(frame.to_vec());
-            *at += FRAME_HEADER + length;
+            bytes.drain(..FRAME_HEADER + length);
         }
         frames
     }
