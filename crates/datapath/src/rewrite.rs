@@ -44,17 +44,21 @@ impl Frame {
         let from = std::mem::replace(&mut self.key, to.clone());
         self.put(0, &to.eth_dst.to_be_bytes()[2..]);
         self.put(6, &to.eth_src.to_be_bytes()[2..]);
-        // Without a protocol nothing more is written: the header was not there, or was not understood.
-        if from.nw_proto != 0 && to.nw_proto != 0 {
-            match from.eth_type {
-                ETH_IPV4 => self.ipv4(&from, to),
-                ETH_IPV6 => self.ipv6(&from, to),
-                ETH_ARP => self.arp(&from, to),
-                _ => {}
-            }
-            if matches!(from.eth_type, ETH_IPV4 | ETH_IPV6) {
+        // Without a protocol nothing more is written: the header was not there, or was not understood. An ARP
+        // operation that was not understood can be set, though.
+        let understood = self.layout.l4.is_some() && from.nw_proto != 0;
+        match from.eth_type {
+            _ if to.nw_proto == 0 => {}
+            ETH_IPV4 if understood => {
+                self.ipv4(&from, to);
                 self.transport(&from, to);
             }
+            ETH_IPV6 if understood => {
+                self.ipv6(&from, to);
+                self.transport(&from, to);
+            }
+            ETH_ARP => self.arp(&from, to),
+            _ => {}
         }
         self.tags(&from, to);
     }
@@ -145,13 +149,20 @@ impl Frame {
 
     fn arp(&mut self, from: &FlowKey, to: &FlowKey) {
         let Some(l3) = self.layout.l3.filter(|l3| self.bytes.len() >= l3 + 28) else { return };
+        // One by one, because what was not understood was read as 0 and must not be written back.
         if from.nw_proto != to.nw_proto {
             self.put(l3 + 6, &u16::from(to.nw_proto).to_be_bytes());
         }
-        self.put(l3 + 8, &to.arp_sha.to_be_bytes()[2..]);
-        self.put(l3 + 14, &to.nw_src.to_be_bytes());
-        self.put(l3 + 18, &to.arp_tha.to_be_bytes()[2..]);
-        self.put(l3 + 24, &to.nw_dst.to_be_bytes());
+        for (at, old, new) in [(8, from.arp_sha, to.arp_sha), (18, from.arp_tha, to.arp_tha)] {
+            if old != new {
+                self.put(l3 + at, &new.to_be_bytes()[2..]);
+            }
+        }
+        for (at, old, new) in [(14, from.nw_src, to.nw_src), (24, from.nw_dst, to.nw_dst)] {
+            if old != new {
+                self.put(l3 + at, &new.to_be_bytes());
+            }
+        }
     }
 
     fn transport(&mut self, from: &FlowKey, to: &FlowKey) {

@@ -86,6 +86,8 @@ impl Place<'_> {
         match field.info().prerequisite {
             _ if field == Field::VlanVid => self.tagged,
             Prerequisite::Vlan => self.tagged,
+            // Setting it where none was read kills ovs-vswitchd 3.1 (`directed.rs`).
+            _ if field == Field::ArpOp => self.matches.get(field).is_some_and(|(value, _)| value != 0),
             needs => self.matches.meets(needs),
         }
     }
