@@ -5,16 +5,18 @@
 //! it, is in ARCHITECTURE.md; the ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
-//! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `delta` (rows that come and
-//! go), `index`, `pipeline` (changed rows of one atom to rows of the head), `groups` (aggregates), `relation` (rows to
+//! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
+//! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom to
+//! rows of the head) with `keys` (what a lot is sorted by) and `ending`, `groups` (aggregates), `relation` (rows to
 //! sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations), `inputs`
-//! (what transactions may do), `merged` (several at once), `output` (words to values), `profile`; then rules that change: `edit` (the transaction),
-//! `live` (what moves from one program to the next), `proposal` (how it is asked for and decided); then several workers:
-//! `placement` (where rows are), `together` (a transaction in rounds), `workers` (what they say to each other), `threads`;
-//! processes are in [`processes`](crate::processes).
+//! (what transactions may do), `merged` (several at once), `output` and `words` (words to values), `profile`; then rules
+//! that change: `edit` (the transaction), `live` (what moves from one program to the next), `proposal` (how it is asked
+//! for and decided); then several workers: `placement` (where rows are), `together` (a transaction in rounds), `workers`
+//! (what they say to each other), `threads`; processes are in [`processes`](crate::processes).
 
 pub(crate) mod delta;
 mod edit;
+mod ending;
 pub(crate) mod engine;
 mod groups;
 mod index;

@@ -4,11 +4,11 @@
 //! what is found fills the next lot, which is worked off when it is full. So the memory that a pipeline needs does not
 //! depend on how much it derives.
 
-use nlog_plan::Scalar;
-use nlog_plan::query::{End, IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
+use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff};
+use super::ending::Ending;
 use super::index::{Fit, Index, each_width};
 use super::keys::{Keys, Place};
 use super::placement::{Move, Moves, owner};
@@ -17,7 +17,7 @@ use super::trace::View;
 use crate::expression::{Binding, Expression};
 use crate::row::Row;
 use crate::steps::{Comparison, Steps};
-use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
+use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 
 /// How many bindings a lot has: enough to make sorted passes pay, few enough to stay in a processor's cache.
 const LOT: usize = 1 << 14;
@@ -104,19 +104,6 @@ struct Bindings {
     diffs: Vec<Diff>,
     /// Failures that no slot shows; empty in pipelines without failures.
     failures: Vec<Symbol>,
-}
-
-/// What becomes of bindings at the end.
-enum Ending {
-    /// These slots.
-    Slots(Vec<usize>),
-    Row(Vec<Expression>),
-    Group {
-        group: Vec<Expression>,
-        tuple: Vec<usize>,
-        check: Vec<Expression>,
-    },
-    Failure,
 }
 
 /// What pipelines read and fill.
@@ -366,7 +353,7 @@ impl Lot {
 }
 
 /// A binding, wherever its words are.
-trait Slots {
+pub(crate) trait Slots {
     fn slot(&self, at: usize) -> Symbol;
 }
 
@@ -549,109 +536,6 @@ impl Flow<'_> {
                     });
                 }
             }
-        }
-    }
-}
-
-impl Ending {
-    fn new(end: &End, symbols: &Symbols) -> Self {
-        let expressions = |scalars: &[Scalar]| {
-            scalars.iter().map(|scalar| Expression::new(scalar, symbols)).collect::<Vec<_>>()
-        };
-        match end {
-            End::Row(columns) => {
-                let slot = |column: &Scalar| if let Scalar::Slot(slot) = column { Some(*slot) } else { None };
-                match columns.iter().map(slot).collect() {
-                    Some(slots) => Ending::Slots(slots),
-                    None => Ending::Row(expressions(columns)),
-                }
-            }
-            End::Group { group, tuple, check } => {
-                Ending::Group { group: expressions(group), tuple: tuple.clone(), check: expressions(check) }
-            }
-            End::Failure => Ending::Failure,
-        }
-    }
-
-    /// Takes a binding that has no failures; whether it could.
-    #[inline]
-    fn take_slots(
-        &self,
-        binding: &impl Slots,
-        diff: Diff,
-        end_move: &Move,
-        context: &mut Context<'_>,
-    ) -> bool {
-        let (Ending::Slots(slots), Move::Stay | Move::Send(_)) = (self, end_move) else { return false };
-        context.out.push_words(slots.iter().map(|slot| binding.slot(*slot)), diff);
-        true
-    }
-
-    /// Makes what it becomes of a binding, and says whether that failed.
-    #[inline]
-    fn take(
-        &mut self,
-        binding: &Binding,
-        diff: Diff,
-        may_fail: bool,
-        end_move: &Move,
-        context: &mut Context<'_>,
-    ) -> Symbol {
-        let symbols = context.symbols;
-        let mut failure = if may_fail { binding.least_failure(symbols) } else { NO_FAILURE };
-        let mut evaluate = |expressions: &mut Vec<Expression>, out: &mut Vec<Symbol>| {
-            for expression in expressions {
-                let word = expression.evaluate(&binding.slots, symbols);
-                if word == NONE {
-                    return false;
-                }
-                if is_failure(word) {
-                    failure = symbols.least_failure(failure, word);
-                }
-                out.push(word);
-            }
-            true
-        };
-        let begun = context.out.begin();
-        let has_values = match self {
-            Ending::Slots(slots) => {
-                context.out.words_mut().extend(slots.iter().map(|slot| binding.slots[*slot]));
-                true
-            }
-            Ending::Row(columns) => evaluate(columns, context.out.words_mut()),
-            Ending::Group { group, tuple, check } => {
-                let mut checked = Vec::new();
-                let has_values = evaluate(group, context.out.words_mut()) && evaluate(check, &mut checked);
-                context.out.words_mut().extend(tuple.iter().map(|slot| binding.slots[*slot]));
-                has_values
-            }
-            Ending::Failure => true,
-        };
-        let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, Ending::Failure);
-        if let (true, Move::Own(columns)) = (is_row, end_move) {
-            let row = &context.out.words_mut()[begun..];
-            let home = owner(columns.iter().map(|column| row[*column]), context.peers, symbols);
-            is_row = home == context.me;
-        }
-        context.out.end(begun, is_row.then_some(diff));
-        if has_values { failure } else { NO_FAILURE }
-    }
-
-    fn expressions_mut(&mut self, each: &mut impl FnMut(&mut Expression)) {
-        match self {
-            Ending::Row(columns) => columns.iter_mut().for_each(each),
-            Ending::Group { group, check, .. } => group.iter_mut().chain(check).for_each(each),
-            Ending::Slots(_) | Ending::Failure => {}
-        }
-    }
-
-    fn constants(&self, each: &mut impl FnMut(Symbol)) {
-        match self {
-            Ending::Row(columns) => columns.iter().for_each(|column| column.constants(each)),
-            Ending::Group { group, check, .. } => {
-                group.iter().chain(check).for_each(|column| column.constants(each));
-            }
-            Ending::Slots(_) | Ending::Failure => {}
         }
     }
 }
