@@ -1,0 +1,1 @@
+//! Answers to ARP requests and neighbour solicitations.

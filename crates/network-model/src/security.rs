@@ -1,0 +1,1 @@
+//! What a port may send and receive.
