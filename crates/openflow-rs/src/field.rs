@@ -94,6 +94,12 @@ impl Field {
         }
     }
 
+    /// Whether the switch decides how many bytes the field has: leading zeros may be left out of values, and parts of
+    /// it are written as such even where they are all that we know of.
+    pub(crate) fn is_option(self) -> bool {
+        self == Field::TunMetadata0
+    }
+
     /// Register `n`, 0 to 15.
     pub fn reg(n: u8) -> Option<Field> {
         REGS.get(usize::from(n)).copied()

@@ -38,7 +38,8 @@
 //! but for reading hello and errors; interpreting flows. Left out so far: groups, meters, packet-in
 //! and packet-out (kept as bytes); actions that Open vSwitch has besides those of [`action`], such as
 //! `bundle`, `sample` and `multipath` (kept as [`action::UnknownAction`]); the fields of NSH, ERSPAN and
-//! GTP-U, and of Geneve options, which a switch takes only after their map was set (`add-tlv-map`).
+//! GTP-U; Geneve options but for one of 4 bytes, [`Field::TunMetadata0`], which a switch takes only after
+//! its map was set (`add-tlv-map`).
 #![forbid(unsafe_code)]
 
 pub mod action;

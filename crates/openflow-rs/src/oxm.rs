@@ -66,7 +66,10 @@ fn get_header(reader: &mut Reader<'_>) -> Result<(Field, bool, usize), DecodeErr
 pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), DecodeError> {
     let at = reader.clone();
     let (field, masked, len) = get_header(reader)?;
-    let n = field.wire_bytes();
+    let full = field.wire_bytes();
+    // Options come without leading zeros.
+    let shorter = if masked { len / 2 } else { len };
+    let n = if field.is_option() && (1..full).contains(&shorter) { shorter } else { full };
     if len != if masked { 2 * n } else { n } {
         return Err(at.fault(Fault::Length(len)));
     }
@@ -74,12 +77,13 @@ pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), Decode
     if !masked {
         return Ok((field, value, field.max_value()));
     }
-    let all_ones = u128::MAX >> (128 - 8 * n);
+    let all_ones = u128::MAX >> (128 - 8 * full);
     let mask = match reader.uint(n)? {
         ones if ones == all_ones => field.max_value(),
         mask => mask,
     };
-    if value & !mask != 0 {
+    // That there is an option, whatever it holds, cannot be said here.
+    if value & !mask != 0 || (mask == 0 && field.is_option()) {
         return Err(at.fault(crate::MatchError::OutsideMask { field, value, mask }));
     }
     Ok((field, value, mask))
@@ -90,7 +94,7 @@ pub(crate) fn get_id(reader: &mut Reader<'_>) -> Result<Field, DecodeError> {
     let at = reader.clone();
     let (field, masked, len) = get_header(reader)?;
     // Naming a field, some senders write a length of zero.
-    if masked || (len != field.wire_bytes() && len != 0) {
+    if masked || !(names(field, len) || len == 0) {
         return Err(at.fault(Fault::Length(len)));
     }
     Ok(field)
@@ -116,6 +120,35 @@ pub(crate) fn from_nxm_header(header: u32) -> Option<Field> {
     let [high, low, number, len] = header.to_be_bytes();
     let class = u16::from_be_bytes([high, low]);
     let field = Field::from_header(class, 0, number >> 1)?;
-    (number & 1 == 0 && usize::from(len) == field.wire_bytes() && class != CLASS_EXPERIMENTER)
-        .then_some(field)
+    (number & 1 == 0 && names(field, len.into()) && class != CLASS_EXPERIMENTER).then_some(field)
+}
+
+/// Bytes that Open vSwitch has room for in an option.
+const OPTION_LEN: usize = 124;
+
+/// Whether a header with this length names the field.
+fn names(field: Field, len: usize) -> bool {
+    len == field.wire_bytes() || (field.is_option() && len == OPTION_LEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `ovs-ofctl` leaves out leading zeros of options, and gives their whole room where it names them.
+    #[test]
+    fn options_are_read_as_short_as_others_write_them() {
+        for (bytes, expected) in [
+            (&[0, 1, 0x50, 1, 5][..], (5, 0xffff_ffff)),
+            (&[0, 1, 0x50, 2, 5, 6], (0x506, 0xffff_ffff)),
+            (&[0, 1, 0x51, 2, 5, 0xff], (5, 0xff)),
+            (&[0, 1, 0x51, 8, 0, 0, 0, 5, 255, 255, 255, 255], (5, 0xffff_ffff)),
+        ] {
+            let got = get(&mut Reader::new("test", bytes)).unwrap();
+            assert_eq!(got, (Field::TunMetadata0, expected.0, expected.1));
+        }
+        assert_eq!(get_id(&mut Reader::new("test", &[0, 1, 0x50, 124])), Ok(Field::TunMetadata0));
+        assert_eq!(from_nxm_header(0x0001_507c), Some(Field::TunMetadata0));
+        assert!(get(&mut Reader::new("test", &[0, 1, 0, 1, 5])).is_err());
+    }
 }

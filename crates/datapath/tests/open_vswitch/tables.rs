@@ -105,6 +105,7 @@ fn is_left_out(field: Field) -> bool {
         Field::TunGbpId,
         Field::TunGbpFlags,
         Field::TunFlags,
+        Field::TunMetadata0,
     ];
     tracked || named.contains(&field) || field.info().prerequisite == Prerequisite::Mpls
 }

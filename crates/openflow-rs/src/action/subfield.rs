@@ -67,7 +67,7 @@ impl fmt::Display for Subfield {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.field.info().headers[0].name)?;
         match (self.start, self.bits) {
-            (0, bits) if bits == self.field.bits() => f.write_str("[]"),
+            (0, bits) if bits == self.field.bits() && !self.field.is_option() => f.write_str("[]"),
             (start, 1) => write!(f, "[{start}]"),
             (start, bits) => write!(f, "[{start}..{}]", start + bits - 1),
         }
@@ -111,6 +111,7 @@ mod tests {
             ("metadata[8..15]", "OXM_OF_METADATA[8..15]"),
             ("eth_dst[]", "NXM_OF_ETH_DST[]"),
             ("OXM_OF_ETH_DST[]", "NXM_OF_ETH_DST[]"),
+            ("tun_metadata0", "NXM_NX_TUN_METADATA0[0..31]"),
         ] {
             let subfield: Subfield = given.parse().unwrap();
             assert_eq!(subfield.to_string(), printed);

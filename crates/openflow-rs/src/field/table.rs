@@ -304,6 +304,9 @@ fields! {
     TunGbpFlags("tun_gbp_flags", "tun_gbp_flags", [], 8, whole, rw, None, Hex, [NXM_NX_TUN_GBP_FLAGS nxm1 39]);
     /// Tunnel flags; bit 0 is OAM.
     TunFlags("tun_flags", "tun_flags", [], 1, masked, rw, None, TunFlags, [NXM_NX_TUN_FLAGS nxm1 104]);
+    /// A tunnel option of 4 bytes, once the switch maps one (`add-tlv-map`). Open vSwitch has room for
+    /// 124 bytes here.
+    TunMetadata0("tun_metadata0", "tun_metadata0", [], 32, masked, rw, None, Hex, [NXM_NX_TUN_METADATA0 nxm1 40]);
     /// Metadata carried between tables.
     Metadata("metadata", "metadata", [], 64, masked, rw, None, Hex, [OXM_OF_METADATA oxm 2]);
     /// Ingress port, 16 bits ([`crate::PortNo`]).

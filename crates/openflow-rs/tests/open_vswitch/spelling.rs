@@ -58,6 +58,8 @@ const SPELLINGS: &[&str] = &[
     "ct_state=0x21/0x21,actions=drop",
     "tun_src=1.2.3.4,tun_dst=10.0.0.0/8,tun_flags=+oam,actions=drop",
     "tun_ipv6_dst=::1,tun_gbp_id=5,tun_gbp_flags=0x8,actions=drop",
+    "tun_metadata0=0x5,reg0=1,actions=move:tun_metadata0[0..31]->reg0,set_field:5->tun_metadata0",
+    "actions=push:tun_metadata0[0..31],learn(table=3,reg0=tun_metadata0[0..31])",
     "pkt_mark=1/1,conj_id=5,actset_output=3,actions=drop",
     "mpls,mpls_label=5,mpls_tc=1,mpls_ttl=3,mpls_bos=1,actions=drop",
     "packet_type=(0,0),actions=drop",

@@ -206,7 +206,7 @@ impl fmt::Display for LearnSpec {
         match *self {
             LearnSpec::Copy { from, to } if from == to => write!(f, "{to}"),
             LearnSpec::Copy { from, to } => write!(f, "{to}={from}"),
-            LearnSpec::Match { to, value } if to == Subfield::whole(to.field()) => {
+            LearnSpec::Match { to, value } if to == Subfield::whole(to.field()) && !to.field().is_option() => {
                 write!(f, "{}=", to.field())?;
                 to.field().write_set(f, value, to.field().max_value())
             }
