@@ -4,7 +4,7 @@
 //! and places, and nothing of rules, flow tables, labels or switches; it shares no code with any of them, so that a
 //! mistake would have to be made twice to go unnoticed.
 //!
-//! ```no_run
+//! ```
 //! use network_model::{Address, Model, Node, Port, Switch, Tap, World};
 //!
 //! let mut world = World::default();

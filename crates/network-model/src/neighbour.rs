@@ -1,1 +1,109 @@
 //! Answers to ARP requests and neighbour solicitations.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::frame::{Arp, Body, Frame, Neighbour, Packet, Payload};
+use crate::world::Mac;
+
+/// A frame that asks for the MAC of an address.
+pub(crate) enum Question {
+    /// An ARP request.
+    Arp(Arp),
+    /// A neighbour solicitation, in a packet from `asker`.
+    Solicitation { target: Ipv6Addr, packet: Packet<Ipv6Addr> },
+}
+
+impl Question {
+    /// The question that a frame asks, if it is one that can be answered. A solicitation that names no source link-layer
+    /// address cannot: whoever looks for duplicates waits for an owner, and hears only of one.
+    pub(crate) fn read(frame: &Frame) -> Option<Question> {
+        match &frame.body {
+            Body::Arp(Some(arp)) if arp.operation == 1 => Some(Question::Arp(*arp)),
+            Body::Ipv6(Some(packet)) => match packet.payload {
+                Payload::Solicitation(Neighbour { target, source: Some(_), .. }) => {
+                    Some(Question::Solicitation { target, packet: packet.clone() })
+                }
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The address asked for.
+    pub(crate) fn target(&self) -> IpAddr {
+        match self {
+            Question::Arp(arp) => arp.target.1.into(),
+            Question::Solicitation { target, .. } => (*target).into(),
+        }
+    }
+
+    /// The answer to the frame that asks this: the address is at `mac`. It goes to whoever sent the frame.
+    pub(crate) fn answer(&self, frame: &[u8], mac: Mac) -> Vec<u8> {
+        let mut answer = frame.to_vec();
+        answer.copy_within(6..12, 0);
+        answer[6..12].copy_from_slice(&mac);
+        match self {
+            Question::Arp(arp) => answer_arp(&mut answer, arp, mac),
+            Question::Solicitation { target, packet } => advertise(&mut answer, *target, packet, mac),
+        }
+        answer
+    }
+}
+
+/// The request with the roles changed. It is the last thing in the frame but for padding, which stays.
+fn answer_arp(answer: &mut [u8], arp: &Arp, mac: Mac) {
+    let at = arp.at;
+    answer[at + 6..at + 8].copy_from_slice(&[0, 2]);
+    answer[at + 8..at + 14].copy_from_slice(&mac);
+    answer[at + 14..at + 18].copy_from_slice(&arp.target.1.octets());
+    answer[at + 18..at + 24].copy_from_slice(&arp.sender.0);
+    answer[at + 24..at + 28].copy_from_slice(&arp.sender.1.octets());
+}
+
+/// The solicitation made into a solicited advertisement that overrides what was known (RFC 4861, 4.4): from the address that
+/// was asked for, its first option become the target's link-layer address. Other options stay.
+fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, mac: Mac) {
+    const ADVERTISEMENT: u8 = 136;
+    const SOLICITED_AND_OVERRIDE: u8 = 0x60;
+    let (ip, icmp) = (packet.header, packet.carried.start);
+    answer[ip + 7] = 255;
+    answer[ip + 8..ip + 24].copy_from_slice(&target.octets());
+    answer[ip + 24..ip + 40].copy_from_slice(&packet.src.octets());
+    answer[icmp] = ADVERTISEMENT;
+    answer[icmp + 4..icmp + 8].copy_from_slice(&[SOLICITED_AND_OVERRIDE, 0, 0, 0]);
+    write_target(&mut answer[icmp + 24..packet.carried.end], mac);
+    answer[icmp + 2..icmp + 4].fill(0);
+    let sum = checksum(&answer[ip..ip + 40], &answer[icmp..packet.carried.end]);
+    answer[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
+}
+
+/// Writes the MAC into the options of what was a solicitation. The first option becomes the target's link-layer address if
+/// it has the length of one; behind a longer one, Open vSwitch finds no place for it but an option that is one already.
+fn write_target(options: &mut [u8], mac: Mac) {
+    const TARGET: u8 = 2;
+    if options[1] == 1 {
+        options[0] = TARGET;
+    }
+    let mut at = 0;
+    while at + 8 <= options.len() && options[at + 1] != 0 {
+        match options[at..at + 2] {
+            [TARGET, 1] => return options[at + 2..at + 8].copy_from_slice(&mac),
+            [1, 1] => return,
+            _ => at += usize::from(options[at + 1]) * 8,
+        }
+    }
+}
+
+/// The checksum of an `ICMPv6` message. Length and protocol are those of the IP header, which with extension headers between
+/// the two is wrong, as Open vSwitch has it.
+fn checksum(ip: &[u8], message: &[u8]) -> u16 {
+    let pseudo = [&ip[8..40], &ip[4..6], &[0, ip[6]]].concat();
+    let words = |bytes: &[u8]| -> u32 {
+        bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0))).sum()
+    };
+    let mut sum = words(&pseudo) + words(message);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
