@@ -1,7 +1,7 @@
 //! Static checks of a running lab: what silently breaks traffic although every command succeeded.
 
 use crate::command::{run, tool_in};
-use crate::state::Vm;
+use crate::state::{Link, State, Vm};
 use crate::{Error, Host, Lab};
 
 impl Lab {
@@ -14,7 +14,7 @@ impl Lab {
             check_host(host, &mut faults)?;
         }
         for vm in state.vms.values() {
-            check_vm(vm, state.host(&vm.host)?, &mut faults)?;
+            check_vm(vm, &state, &mut faults)?;
         }
         Ok(faults)
     }
@@ -39,11 +39,15 @@ fn check_host(host: &Host, faults: &mut Vec<String>) -> Result<(), Error> {
     Ok(())
 }
 
-fn check_vm(vm: &Vm, host: &Host, faults: &mut Vec<String>) -> Result<(), Error> {
+fn check_vm(vm: &Vm, state: &State, faults: &mut Vec<String>) -> Result<(), Error> {
     let name = &vm.name;
     if offloads(name, &vm.namespace, "eth0")? {
         faults.push(format!("{name}: tx checksum offload of eth0 is on, so its TCP hangs"));
     }
+    if vm.link != Link::Host {
+        return Ok(());
+    }
+    let host = state.host(&vm.host)?;
     // Geneve and vxlan add 50 bytes to an inner IP packet.
     if u32::from(vm.mtu) + 50 > u32::from(host.mtu) {
         faults.push(format!(

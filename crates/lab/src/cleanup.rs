@@ -14,7 +14,7 @@ use crate::command::{run_with_input, tool, wait_for};
 use crate::process::{alive, kill, processes, runs_in};
 use crate::registry::{self, Claim, lab_of};
 use crate::state::State;
-use crate::{Error, Host, Lab};
+use crate::{Error, Lab, Vswitch, guest, physical};
 
 /// How long killed processes may take to go.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -70,22 +70,32 @@ pub(crate) fn remove_all(name: &str, claim: Claim) -> Result<(), Error> {
 
 /// Removes processes, namespaces and folders of a lab, all that is left of it; the claim's folder stays.
 pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
-    let hosts = State::load(name).map(|state| state.hosts).unwrap_or_default();
+    let state = State::load(name).ok();
+    let vswitches = state.as_ref().map(vswitches).unwrap_or_default();
     let mut namespaces = registry::namespaces()?;
     namespaces.retain(|namespace| lab_of(namespace) == Some(name));
-    end_processes(name, &hosts, &namespaces)?;
+    end_processes(name, &vswitches, &namespaces)?;
     delete_namespaces(name, &namespaces)?;
-    for host in &hosts {
-        remove_folder(&host.run_dir)?;
+    for vswitch in &vswitches {
+        remove_folder(&vswitch.run_dir)?;
         // A folder of the caller's choice goes only once nothing is in it.
-        if let Some(run_dir) = host.run_dir.parent().filter(|run_dir| *run_dir != registry::folder(name)) {
+        if let Some(run_dir) = vswitch.run_dir.parent().filter(|run_dir| *run_dir != registry::folder(name)) {
             let _ = std::fs::remove_dir(run_dir);
         }
     }
     remove_folder_entries(&registry::folder(name))
 }
 
-fn end_processes(name: &str, hosts: &[Host], namespaces: &[String]) -> Result<(), Error> {
+/// Every Open vSwitch that a lab has, or was about to have.
+fn vswitches(state: &State) -> Vec<Vswitch> {
+    let hosts = state.hosts.iter().map(|host| Ok(host.vswitch.clone()));
+    let guests = state.vms.values().filter(|vm| vm.trunk).map(|vm| guest::vswitch(vm, state));
+    let physical = (!state.physical.is_empty()).then(|| physical::vswitch(state));
+    // Where the folder's name is too long, nothing was made.
+    hosts.chain(guests).chain(physical).filter_map(Result::ok).collect()
+}
+
+fn end_processes(name: &str, vswitches: &[Vswitch], namespaces: &[String]) -> Result<(), Error> {
     let inodes: BTreeSet<(u64, u64)> = namespaces
         .iter()
         .filter_map(|namespace| std::fs::metadata(registry::namespace_file(namespace)).ok())
@@ -97,7 +107,7 @@ fn end_processes(name: &str, hosts: &[Host], namespaces: &[String]) -> Result<()
         let daemon = || {
             let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
             ["ovs-vswitchd", "ovsdb-server"].contains(&program.trim())
-                && hosts.iter().any(|host| runs_in(pid, &host.run_dir))
+                && vswitches.iter().any(|vswitch| runs_in(pid, &vswitch.run_dir))
         };
         pid != std::process::id() && alive(pid) && (inside || daemon())
     };
@@ -124,7 +134,7 @@ fn delete_namespaces(name: &str, namespaces: &[String]) -> Result<(), Error> {
     }
 }
 
-fn remove_folder(folder: &Path) -> Result<(), Error> {
+pub(crate) fn remove_folder(folder: &Path) -> Result<(), Error> {
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::io("remove", folder)(error)),
         _ => Ok(()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::command::{in_parallel, ip_batch, run, tool, tool_in};
 use crate::registry::{self, Claim, Kind, Ownership, check_name, namespace};
 use crate::state::{State, Vm};
-use crate::{Error, Host, HostSpec, cleanup, preflight};
+use crate::{Error, Host, HostSpec, cleanup, physical, preflight};
 
 /// Hosts are made by this many threads; most of the time goes to waiting for daemons.
 const BUILDERS: usize = 4;
@@ -26,6 +26,8 @@ pub struct Options {
     pub underlay_prefix: u8,
     /// Make `br-int` on each host; else that is left to a controller.
     pub integration_bridge: bool,
+    /// Physical networks that each host has a bridge on.
+    pub physical: Vec<String>,
 }
 
 impl Options {
@@ -38,6 +40,7 @@ impl Options {
             underlay_mtu: 1500,
             underlay_prefix: 24,
             integration_bridge: false,
+            physical: Vec::new(),
         }
     }
 
@@ -50,6 +53,12 @@ impl Options {
     /// Adds `count` hosts `hv1`, `hv2` ... at 172.31.0.1 and up; up to 250.
     pub fn hosts(mut self, count: u8) -> Self {
         self.hosts.extend((1..=count).map(|n| HostSpec::new(format!("hv{n}"), [172, 31, 0, n])));
+        self
+    }
+
+    /// Adds a physical network; each host gets a bridge `br-NAME` on it.
+    pub fn physical(mut self, network: impl Into<String>) -> Self {
+        self.physical.push(network.into());
         self
     }
 
@@ -87,6 +96,9 @@ impl Lab {
         let lab = Lab { name: options.name, claim: Some(claim) };
         build_underlay(&state)?;
         std::fs::create_dir_all(&state.run_dir).map_err(Error::io("create", &state.run_dir))?;
+        if !state.physical.is_empty() {
+            physical::build(&state)?;
+        }
         for spec in &options.hosts {
             lab.register_host(spec)?;
         }
@@ -207,6 +219,7 @@ impl Lab {
         let host = state.host(name)?;
         let number = state.hosts.iter().take_while(|other| other.name != name).count();
         host.build(&namespace(&state.name, Kind::Underlay, ""), number)?;
+        physical::join(&state, host, number)?;
         if state.integration_bridge { host.make_integration_bridge() } else { Ok(()) }
     }
 }
@@ -245,8 +258,10 @@ fn plan(options: &Options) -> Result<State, Error> {
         integration_bridge: options.integration_bridge,
         hosts: Vec::new(),
         vms: BTreeMap::new(),
+        physical: options.physical.clone(),
         next_number: 0,
     };
+    physical::check(&state)?;
     // Faults of the hosts' specification are better found before anything is made.
     for host in &options.hosts {
         Host::plan(&state.name, host, &state.run_dir, state.underlay_prefix, mtu)?;

@@ -22,13 +22,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Reading order: [`preflight`] (what the machine must offer), [`Lab`] (the whole), [`Host`] (one
-//! transport node: daemons and `ovs-*` tools), [`VmSpec`] and [`Migration`] (what plugs in), [`ping`]
-//! (traffic as a measure), [`openflow`] (what a switch was told), [`state`] (what is on disk), cleanup.
+//! Reading order: [`preflight`] (what the machine must offer), [`Lab`] (the whole), [`Vswitch`] and [`Host`] (one
+//! transport node: daemons and `ovs-*` tools), [`VmSpec`] and [`Migration`] (what plugs in, behind a tag or on a physical
+//! network too), [`ping`], [`Transfer`], [`Datagrams`] and [`Reach`] (traffic as a measure), [`Taps`] and [`frame`] (frames
+//! as bytes, counted where they come out), [`openflow`] (what a switch was told), [`state`] (what is on disk), cleanup.
 //!
 //! Why it runs `ip`, `ethtool` and the `ovs-*` tools instead of speaking netlink and OVSDB itself: the lab
-//! must not share code with what it tests, a failed step is a command that one can run again by hand, and
-//! entering a namespace from within a process needs unsafe code and a thread of its own.
+//! must not share code with what it tests, and a failed step is a command that one can run again by hand. Only sockets in
+//! machines' namespaces are this process's own, opened by a thread that enters the namespace ([`Lab::inside`]).
 //!
 //! Left out on purpose: the kernel datapath (needs a module, and one switch per machine), IPv6 underlays,
 //! more than one uplink per host. The time to make a host is dominated by the two daemons (0.1 to 0.2 s).
@@ -38,23 +39,36 @@ mod check;
 mod cleanup;
 mod command;
 mod error;
+pub mod frame;
+mod guest;
 mod host;
+mod inside;
 mod labs;
 pub mod openflow;
+mod physical;
 pub mod ping;
 mod preflight;
 mod process;
+mod reach;
 mod registry;
 pub mod state;
+mod taps;
+mod transfer;
 mod vm;
+mod vswitch;
 
 pub use cleanup::sweep;
 pub use command::Output;
 pub use error::Error;
-pub use host::{Host, HostSpec, Stop};
+pub use host::{Host, HostSpec};
 pub use labs::{Lab, Options};
 pub use openflow::{OpenflowCount, OpenflowMark};
 pub use ping::{PingOptions, PingResult, Reachability, RunningPing};
 pub use preflight::{Missing, preflight};
+pub use reach::Reach;
 pub use registry::{Ownership, Summary, list};
+pub use state::Link;
+pub use taps::{Arrived, Taps};
+pub use transfer::{Datagrams, Transfer};
 pub use vm::{Migration, Neighbour, Order, VmSpec};
+pub use vswitch::{Stop, Vswitch};

@@ -120,6 +120,8 @@ pub(crate) fn namespace(lab: &str, kind: Kind, name: &str) -> String {
         Kind::Underlay => format!("{PREFIX}.{lab}.underlay"),
         Kind::Host => format!("{PREFIX}.{lab}.host.{name}"),
         Kind::Vm => format!("{PREFIX}.{lab}.vm.{name}"),
+        Kind::Guest => format!("{PREFIX}.{lab}.guest.{name}"),
+        Kind::Physical => format!("{PREFIX}.{lab}.physical"),
     }
 }
 
@@ -134,6 +136,10 @@ pub(crate) enum Kind {
     Underlay,
     Host,
     Vm,
+    /// A machine's own switch.
+    Guest,
+    /// The switch of all physical networks.
+    Physical,
 }
 
 /// Refuses names that would not fit a namespace, a file and, with others, a socket's path.

@@ -33,6 +33,9 @@ pub struct State {
     pub hosts: Vec<Host>,
     /// By name.
     pub vms: BTreeMap<String, Vm>,
+    /// Physical networks, by name; each host has a bridge on each.
+    #[serde(default)]
+    pub physical: Vec<String>,
     /// Next number for an interface whose natural name is too long or taken.
     pub next_number: u32,
 }
@@ -44,9 +47,9 @@ pub struct Vm {
     pub name: String,
     /// Its network namespace.
     pub namespace: String,
-    /// The host that has the other end of its eth0.
+    /// The host that has the other end of its eth0; of one behind another, that one's. Empty on a physical network.
     pub host: String,
-    /// Whether that end is a port of `br-int`.
+    /// Whether that end is a port of a bridge: of `br-int`, if it is at a host.
     pub attached: bool,
     /// Name of that end, and of the port.
     pub port: String,
@@ -60,9 +63,46 @@ pub struct Vm {
     pub gateways: Vec<IpAddr>,
     /// MTU of eth0, bytes.
     pub mtu: u16,
+    /// What its eth0 is connected to.
+    #[serde(default)]
+    pub link: Link,
+    /// Whether other machines can stand behind it.
+    #[serde(default)]
+    pub trunk: bool,
+}
+
+/// What a machine's eth0 is connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Link {
+    /// `br-int` of its host.
+    #[default]
+    Host,
+    /// Another machine, which sends its frames on with a VLAN tag, as a VM does with those of its containers.
+    Tag {
+        /// The other machine.
+        parent: String,
+        /// The VLAN id, 1 to 4094.
+        tag: u16,
+    },
+    /// The switch of a physical network.
+    Physical {
+        /// The network.
+        network: String,
+        /// The VLAN id, 0 for untagged.
+        tag: u16,
+    },
 }
 
 impl Vm {
+    /// The machine that it stands behind, if it does.
+    pub fn parent(&self) -> Option<&str> {
+        match &self.link {
+            Link::Tag { parent, .. } => Some(parent),
+            Link::Host | Link::Physical { .. } => None,
+        }
+    }
+
     /// The address to reach it at: its first of IPv4, else its first.
     pub fn ip(&self) -> Option<IpAddr> {
         let v4 = self.addresses.iter().find(|net| net.addr().is_ipv4());

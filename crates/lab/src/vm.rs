@@ -8,10 +8,10 @@ use ipnet::IpNet;
 use serde::Deserialize;
 
 use crate::command::{in_parallel, ip_batch, line, output, run, tool, tool_in, wait_for};
-use crate::host::split;
 use crate::registry::{Kind, check_name, namespace};
-use crate::state::{State, Vm};
-use crate::{Error, Host, Lab, Output};
+use crate::state::{Link, State, Vm};
+use crate::vswitch::split;
+use crate::{Error, Host, Lab, Output, Vswitch, guest, physical};
 
 /// What every tunnel type here adds at most to an inner IP packet, rounded up (geneve and vxlan 50, options extra).
 const TUNNEL_ROOM: u16 = 100;
@@ -33,6 +33,10 @@ pub struct VmSpec {
     pub gateways: Vec<IpAddr>,
     /// Bytes; `None` is the underlay's less 100. A larger packet vanishes in a tunnel without a word.
     pub mtu: Option<u16>,
+    /// What its eth0 is connected to.
+    pub link: Link,
+    /// Other machines may stand behind it, each with a VLAN tag.
+    pub trunk: bool,
 }
 
 impl VmSpec {
@@ -51,7 +55,37 @@ impl VmSpec {
             addresses: Vec::new(),
             gateways: Vec::new(),
             mtu: None,
+            link: Link::Host,
+            trunk: false,
         }
+    }
+
+    /// A machine, such as a container, behind machine `parent`, whose frames have VLAN tag `tag` where they leave it.
+    pub fn behind(
+        parent: impl Into<String>,
+        tag: u16,
+        name: impl Into<String>,
+        mac: impl Into<String>,
+    ) -> Self {
+        let link = Link::Tag { parent: parent.into(), tag };
+        VmSpec { link, ..VmSpec::new(name, "", "", mac) }
+    }
+
+    /// A machine on physical network `network`, in VLAN `tag`, or among its untagged frames if `tag` is 0.
+    pub fn physical(
+        network: impl Into<String>,
+        tag: u16,
+        name: impl Into<String>,
+        mac: impl Into<String>,
+    ) -> Self {
+        let link = Link::Physical { network: network.into(), tag };
+        VmSpec { link, ..VmSpec::new(name, "", "", mac) }
+    }
+
+    /// Other machines may stand behind this one ([`VmSpec::behind`]).
+    pub fn trunk(mut self) -> Self {
+        self.trunk = true;
+        self
     }
 
     /// Adds an address with prefix length.
@@ -106,6 +140,9 @@ impl Lab {
     /// [`crate::Options::with_integration_bridge`].
     pub fn add_vm(&self, spec: &VmSpec) -> Result<Vm, Error> {
         let vm = self.create_vm(spec)?;
+        if vm.attached {
+            return Ok(vm);
+        }
         match self.attach(&vm.name) {
             Ok(()) => self.vm(&vm.name),
             Err(error) => {
@@ -115,19 +152,25 @@ impl Lab {
         }
     }
 
-    /// Makes many machines at a time; the first failure is returned, the machines that came up stay.
+    /// Makes many machines at a time, those behind others last; the first failure is returned, the machines that came up
+    /// stay.
     pub fn add_vms(&self, specs: &[VmSpec]) -> Result<Vec<Vm>, Error> {
-        in_parallel(specs, 4, |spec| self.add_vm(spec)).into_iter().collect()
+        let (behind, others): (Vec<_>, Vec<_>) =
+            specs.iter().partition(|spec| matches!(spec.link, Link::Tag { .. }));
+        let mut made = in_parallel(&others, 4, |spec| self.add_vm(spec));
+        made.extend(in_parallel(&behind, 4, |spec| self.add_vm(spec)));
+        made.into_iter().collect()
     }
 
-    /// Makes a machine whose other end is at its host but not yet a port of `br-int`.
+    /// Makes a machine whose other end is at its host but not yet a port of `br-int`. One behind a tag or on a physical
+    /// network is complete.
     pub fn create_vm(&self, spec: &VmSpec) -> Result<Vm, Error> {
-        let (vm, host) = State::update(self.name(), |state| {
+        let (vm, state) = State::update(self.name(), |state| {
             let vm = plan(state, spec)?;
             state.vms.insert(vm.name.clone(), vm.clone());
-            Ok((vm, state.host(&spec.host)?.clone()))
+            Ok((vm, state.clone()))
         })?;
-        match build(&vm, &host) {
+        match build(&vm, &state) {
             Ok(()) => Ok(vm),
             Err(error) => {
                 // What was half made must not stay; the first error is the one that tells.
@@ -139,18 +182,24 @@ impl Lab {
 
     /// Unplugs a machine and removes it.
     pub fn remove_vm(&self, name: &str) -> Result<(), Error> {
-        let (vm, host) = self.vm_and_host(name)?;
+        let state = self.state()?;
+        let vm = state.vm(name)?;
+        if let Some(behind) = state.vms.values().find(|other| other.parent() == Some(name)) {
+            let reason = format!("{} is behind it; remove that one first", behind.name);
+            return Err(Error::invalid("virtual machine", name, reason));
+        }
+        let place = place(vm, &state)?;
         if vm.attached {
-            unplug(&host, &vm)?;
+            unplug(&place, vm)?;
         }
-        if crate::registry::namespace_file(&vm.namespace).exists() {
-            let mut delete = tool("ip");
-            delete.args(["netns", "del", &vm.namespace]);
-            run(name, delete)?;
-            // The kernel takes the pair down later, in the background; the name at the host must be free now.
-            let gone = || Ok((!device_exists(&host, &vm.port)?).then_some(()));
-            wait_for(name, "the end of its port", Duration::from_secs(10), gone)?;
+        // The pair would go with its namespace, but later, in the background, and not while a tap holds that.
+        if device_exists(&place, &vm.port)? {
+            ip_batch(name, &place.namespace, &[format!("link del {}", vm.port)])?;
         }
+        if vm.trunk {
+            guest::remove(vm, &state)?;
+        }
+        delete_namespace(name, &vm.namespace)?;
         State::update(self.name(), |state| {
             state.vms.remove(name);
             Ok(())
@@ -177,28 +226,37 @@ impl Lab {
     pub fn migrate_vm(&self, name: &str, to: &str, how: Migration) -> Result<(), Error> {
         let (vm, from) = self.vm_and_host(name)?;
         let to = self.host(to)?;
+        let moved = |state: &mut State| {
+            let here = |vm: &&mut Vm| vm.name == name || vm.parent() == Some(name);
+            state.vms.values_mut().filter(here).for_each(|vm| vm.host.clone_from(&to.name));
+            Ok(())
+        };
         if from.name == to.name {
-            return Err(Error::invalid("host", to.name, format!("virtual machine {name} is there already")));
+            return Err(Error::invalid(
+                "host",
+                to.name.clone(),
+                format!("virtual machine {name} is there already"),
+            ));
         }
         match (vm.attached, how.order) {
             (false, _) => move_device(&from, &to, &vm)?,
             (true, Order::UnplugFirst) => {
                 unplug(&from, &vm)?;
                 move_device(&from, &to, &vm)?;
-                self.update_vm(name, |vm| vm.host.clone_from(&to.name))?;
+                State::update(self.name(), moved)?;
                 std::thread::sleep(how.gap);
                 plug(&to, &vm, Wait::ForPort)?;
             }
             (true, Order::PlugFirst) => {
                 plug(&to, &vm, Wait::No)?;
                 move_device(&from, &to, &vm)?;
-                self.update_vm(name, |vm| vm.host.clone_from(&to.name))?;
+                State::update(self.name(), moved)?;
                 wait_for_port(&to, &vm.port)?;
                 std::thread::sleep(how.gap);
                 unplug(&from, &vm)?;
             }
         }
-        self.update_vm(name, |vm| vm.host.clone_from(&to.name))
+        State::update(self.name(), moved)
     }
 
     /// A command that runs in a machine's namespace; not yet started.
@@ -235,9 +293,14 @@ impl Lab {
         run(vm, command).map(drop)
     }
 
+    /// A machine that is plugged in at a host, and the host.
     fn vm_and_host(&self, name: &str) -> Result<(Vm, Host), Error> {
         let state = self.state()?;
         let vm = state.vm(name)?.clone();
+        if vm.link != Link::Host {
+            let reason = "it is behind a tag or on a physical network, not plugged in at a host";
+            return Err(Error::invalid("virtual machine", name, reason));
+        }
         let host = state.host(&vm.host)?.clone();
         Ok((vm, host))
     }
@@ -254,7 +317,11 @@ impl Lab {
 
 fn plan(state: &mut State, spec: &VmSpec) -> Result<Vm, Error> {
     check_name("virtual machine name", &spec.name)?;
-    state.host(&spec.host)?;
+    let host = match &spec.link {
+        Link::Host => state.host(&spec.host)?.name.clone(),
+        Link::Tag { parent, tag } => guest::place(state, parent, *tag)?,
+        Link::Physical { network, tag } => physical::place(state, network, *tag)?,
+    };
     if state.vms.contains_key(&spec.name) {
         let (lab, name) = (state.name.clone(), spec.name.clone());
         return Err(Error::Exists { lab, kind: "virtual machine", name });
@@ -272,15 +339,26 @@ fn plan(state: &mut State, spec: &VmSpec) -> Result<Vm, Error> {
     Ok(Vm {
         name: spec.name.clone(),
         namespace: namespace(&state.name, Kind::Vm, &spec.name),
-        host: spec.host.clone(),
-        attached: false,
+        host,
+        attached: spec.link != Link::Host,
         port: port_name(state, &spec.name),
         iface_id: spec.iface_id.clone(),
         mac: mac(&spec.mac)?,
         addresses,
         gateways: spec.gateways.clone(),
         mtu,
+        link: spec.link.clone(),
+        trunk: spec.trunk,
     })
+}
+
+/// The Open vSwitch that a machine's other end is a port of.
+fn place(vm: &Vm, state: &State) -> Result<Vswitch, Error> {
+    match &vm.link {
+        Link::Host => Ok(state.host(&vm.host)?.vswitch.clone()),
+        Link::Tag { parent, .. } => guest::vswitch(state.vm(parent)?, state),
+        Link::Physical { .. } => physical::vswitch(state),
+    }
 }
 
 /// `vif-NAME`, or a number if that exceeds the 15 bytes an interface name may have.
@@ -306,24 +384,20 @@ fn mac(text: &str) -> Result<String, Error> {
     }
 }
 
-fn build(vm: &Vm, host: &Host) -> Result<(), Error> {
+fn build(vm: &Vm, state: &State) -> Result<(), Error> {
+    let place = place(vm, state)?;
     let mut add = tool("ip");
     add.args(["netns", "add", &vm.namespace]);
     run(&vm.name, add)?;
     settings(vm)?;
-    let (port, mtu, mac, namespace) = (&vm.port, vm.mtu, &vm.mac, &vm.namespace);
-    ip_batch(
-        &host.name,
-        &host.namespace,
-        &[
-            format!(
-                "link add name {port} mtu {mtu} type veth peer name eth0 mtu {mtu} address {mac} netns {namespace}"
-            ),
-            format!("link set {port} up"),
-        ],
-    )?;
+    if vm.trunk {
+        guest::build(vm, &place, state)?;
+    } else {
+        let (port, mtu, mac, namespace) = (&vm.port, vm.mtu, &vm.mac, &vm.namespace);
+        add_pair(&place, port, &format!("eth0 mtu {mtu} address {mac} netns {namespace}"), mtu)?;
+    }
     // The userspace datapath forwards an unfinished checksum as it is: pings pass, TCP hangs.
-    let mut offload = tool_in(namespace, "ethtool");
+    let mut offload = tool_in(&vm.namespace, "ethtool");
     offload.args(["-K", "eth0", "tx", "off"]);
     run(&vm.name, offload)?;
     let mut lines = vec!["link set lo up".to_owned(), "link set eth0 up".to_owned()];
@@ -335,7 +409,28 @@ fn build(vm: &Vm, host: &Host) -> Result<(), Error> {
     for gateway in &vm.gateways {
         lines.push(format!("route add default via {gateway} dev eth0"));
     }
-    ip_batch(&vm.name, namespace, &lines)
+    ip_batch(&vm.name, &vm.namespace, &lines)?;
+    match &vm.link {
+        Link::Host => Ok(()),
+        Link::Tag { tag, .. } => guest::connect(&place, &vm.port, *tag),
+        Link::Physical { network, tag } => physical::connect(&place, network, &vm.port, *tag),
+    }
+}
+
+/// A pair of devices: `port` at an Open vSwitch, and `peer`, given with its properties.
+pub(crate) fn add_pair(place: &Vswitch, port: &str, peer: &str, mtu: u16) -> Result<(), Error> {
+    let add = format!("link add name {port} mtu {mtu} type veth peer name {peer}");
+    ip_batch(&place.name, &place.namespace, &[add, format!("link set {port} up")])
+}
+
+/// Deletes a namespace, if it is there.
+pub(crate) fn delete_namespace(place: &str, namespace: &str) -> Result<(), Error> {
+    if !crate::registry::namespace_file(namespace).exists() {
+        return Ok(());
+    }
+    let mut delete = tool("ip");
+    delete.args(["netns", "del", namespace]);
+    run(place, delete).map(drop)
 }
 
 fn settings(vm: &Vm) -> Result<(), Error> {
@@ -373,10 +468,10 @@ fn plug(host: &Host, vm: &Vm, wait: Wait) -> Result<(), Error> {
     Ok(())
 }
 
-fn unplug(host: &Host, vm: &Vm) -> Result<(), Error> {
+fn unplug(host: &Vswitch, vm: &Vm) -> Result<(), Error> {
     // Without the daemon there is nobody to wait for; it finds the port gone when it starts.
     let mut arguments = if host.vswitchd_pid().is_none() { vec!["--no-wait"] } else { Vec::new() };
-    arguments.extend(["--if-exists", "del-port", "br-int", &vm.port]);
+    arguments.extend(["--if-exists", "del-port", &vm.port]);
     host.vsctl(&arguments).map(drop)
 }
 
@@ -404,7 +499,7 @@ fn move_device(from: &Host, to: &Host, vm: &Vm) -> Result<(), Error> {
     ip_batch(&to.name, &to.namespace, &[format!("link set {} up", vm.port)])
 }
 
-fn device_exists(host: &Host, device: &str) -> Result<bool, Error> {
+fn device_exists(host: &Vswitch, device: &str) -> Result<bool, Error> {
     let mut command = tool("ip");
     command.args(["-n", &host.namespace, "link", "show", "dev", device]);
     Ok(output(&host.name, command, None)?.success())

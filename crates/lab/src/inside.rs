@@ -1,0 +1,30 @@
+//! Work of this process in a machine's network namespace, such as opening sockets there.
+//!
+//! A namespace is a thread's: each piece of work has a thread of its own, which never comes back. A socket stays in the
+//! namespace in which it was opened, whoever uses it.
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::os::fd::AsFd;
+
+use crate::registry::namespace_file;
+use crate::{Error, Lab};
+
+impl Lab {
+    /// Does `work` in a machine's network namespace, on a thread of its own, and waits for it.
+    pub fn inside<T: Send>(&self, vm: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+        inside(&self.vm(vm)?.namespace, work)
+    }
+}
+
+pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
+    let path = namespace_file(namespace);
+    let file = std::fs::File::open(&path).map_err(Error::io("read", &path))?;
+    let entered = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok(work())
+        });
+        thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    });
+    entered.map_err(|error: rustix::io::Errno| Error::io("enter", &path)(error.into()))
+}

@@ -1,0 +1,176 @@
+//! Who reaches whom, where tenants may have the same addresses: told by where a datagram arrives, not by whose address
+//! answers.
+//!
+//! Every machine listens at a UDP port and sends datagrams, numbered by sender, to every address that any other machine
+//! has; who receives one notes its number and sends it back. All pairs are tried at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::inside::inside;
+use crate::state::Vm;
+use crate::{Error, Lab};
+
+/// The port that machines listen at.
+const PORT: u16 = 4791;
+
+/// Time between two tries of a pair.
+const AGAIN: Duration = Duration::from_millis(100);
+
+/// What one machine's datagrams came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// The machines at which they arrived.
+    pub arrived_at: BTreeSet<String>,
+    /// The addresses from which they came back.
+    pub answered: BTreeSet<IpAddr>,
+    /// Where they arrived, by the address that they were sent to.
+    pub arrivals: BTreeSet<(IpAddr, String)>,
+}
+
+struct Machine {
+    name: String,
+    own: BTreeSet<IpAddr>,
+    sockets: Vec<UdpSocket>,
+}
+
+impl Lab {
+    /// Sends, from each machine to every address that any other of `vms` has, again and again for `time`.
+    pub fn who_reaches_whom(&self, vms: &[&str], time: Duration) -> Result<BTreeMap<String, Reach>, Error> {
+        let machines = vms.iter().map(|vm| machine(&self.vm(vm)?)).collect::<Result<Vec<_>, Error>>()?;
+        let addresses: Vec<IpAddr> = machines
+            .iter()
+            .flat_map(|machine| machine.own.iter().copied())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        let mut reach: BTreeMap<String, Reach> =
+            vms.iter().map(|vm| ((*vm).to_owned(), Reach::default())).collect();
+        // Told from what is still under way of an earlier question.
+        let question = question();
+        let start = Instant::now();
+        let mut sent: Option<Instant> = None;
+        while start.elapsed() < time {
+            if sent.is_none_or(|sent| sent.elapsed() >= AGAIN)
+                && start.elapsed() + AGAIN * 3 < time.max(AGAIN * 4)
+            {
+                sent = Some(Instant::now());
+                send_all(&machines, &addresses, question);
+            }
+            for at in 0..machines.len() {
+                receive(&machines, at, &addresses, question, &mut reach)?;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(reach)
+    }
+}
+
+fn question() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
+}
+
+fn machine(vm: &Vm) -> Result<Machine, Error> {
+    let own: BTreeSet<IpAddr> = vm.addresses.iter().map(ipnet::IpNet::addr).collect();
+    if own.is_empty() {
+        return Err(Error::invalid("virtual machine", &vm.name, "it has no address to reach it at"));
+    }
+    let mut wanted: Vec<IpAddr> = Vec::new();
+    if own.iter().any(IpAddr::is_ipv4) {
+        wanted.push(Ipv4Addr::UNSPECIFIED.into());
+    }
+    // With every address of IPv6 a socket takes those of IPv4 as well, and there may be one for these already.
+    wanted.extend(own.iter().filter(|ip| ip.is_ipv6()));
+    let open = || -> std::io::Result<Vec<UdpSocket>> {
+        wanted.iter().map(|ip| UdpSocket::bind((*ip, PORT))).collect()
+    };
+    let sockets = inside(&vm.namespace, open)?.map_err(Error::io("open a socket at", &vm.name))?;
+    for socket in &sockets {
+        socket.set_nonblocking(true).map_err(Error::io("open a socket at", &vm.name))?;
+    }
+    Ok(Machine { name: vm.name.clone(), own, sockets })
+}
+
+/// A datagram: the question, the sender's number, the address's number, and whether it is on its way back.
+type Datagram = [u8; 13];
+
+fn datagram(question: u64, from: usize, to: usize, back: bool) -> Datagram {
+    let mut bytes = [0; 13];
+    bytes[..8].copy_from_slice(&question.to_be_bytes());
+    bytes[8..10].copy_from_slice(&(from as u16).to_be_bytes());
+    bytes[10..12].copy_from_slice(&(to as u16).to_be_bytes());
+    bytes[12] = u8::from(back);
+    bytes
+}
+
+fn read(bytes: &[u8], question: u64) -> Option<(usize, usize, bool)> {
+    let bytes = bytes.strip_prefix(&question.to_be_bytes())?;
+    let [a, b, c, d, back] = *bytes else { return None };
+    Some((u16::from_be_bytes([a, b]).into(), u16::from_be_bytes([c, d]).into(), back == 1))
+}
+
+fn send_all(machines: &[Machine], addresses: &[IpAddr], question: u64) {
+    for (from, machine) in machines.iter().enumerate() {
+        for (to, ip) in addresses.iter().enumerate().filter(|(_, ip)| !machine.own.contains(ip)) {
+            if let Some(socket) = machine.socket(*ip) {
+                // No route, or nobody answers ARP: not reached, which is an answer.
+                let _ = socket.send_to(&datagram(question, from, to, false), SocketAddr::new(*ip, PORT));
+            }
+        }
+    }
+}
+
+impl Machine {
+    /// The socket for an address's family, if the machine has one.
+    fn socket(&self, to: IpAddr) -> Option<&UdpSocket> {
+        self.sockets.iter().find(|socket| socket.local_addr().is_ok_and(|own| own.is_ipv4() == to.is_ipv4()))
+    }
+}
+
+fn receive(
+    machines: &[Machine],
+    at: usize,
+    addresses: &[IpAddr],
+    question: u64,
+    reach: &mut BTreeMap<String, Reach>,
+) -> Result<(), Error> {
+    let machine = &machines[at];
+    let mut buffer = [0; 64];
+    for socket in &machine.sockets {
+        loop {
+            let (length, peer) = match socket.recv_from(&mut buffer) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // An ICMP error for something sent earlier.
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(Error::io("receive at", &machine.name)(error)),
+            };
+            let Some((from, to, back)) = read(&buffer[..length], question) else { continue };
+            let (Some(sender), Some(address)) = (machines.get(from), addresses.get(to)) else { continue };
+            let Some(found) = reach.get_mut(&sender.name) else { continue };
+            if back {
+                found.answered.extend((from == at).then_some(*address));
+            } else {
+                found.arrived_at.insert(machine.name.clone());
+                found.arrivals.insert((*address, machine.name.clone()));
+                let _ = socket.send_to(&datagram(question, from, to, true), peer);
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_says_whose_it_is_and_of_which_question() {
+        assert_eq!(read(&datagram(7, 300, 2, true), 7), Some((300, 2, true)));
+        assert_eq!(read(&datagram(7, 300, 2, true), 8), None);
+        assert_eq!(read(b"something else", 7), None);
+    }
+}

@@ -1,0 +1,145 @@
+//! Frames as they are: sent as bytes from a machine, and counted wherever they come out.
+//!
+//! A tap is a raw socket at a machine's eth0. It sees every frame that reaches the device, whatever address it is for,
+//! before the machine's own stack takes or drops it, and none that the machine sends; so what it counts is what was
+//! delivered. A VLAN tag is not part of what it sees: the kernel takes it off. Machines behind tags have taps of their own.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvfrom, send, setsockopt,
+    socket, sockopt,
+};
+
+use crate::inside::inside;
+use crate::{Error, Lab};
+
+/// `PACKET_OUTGOING` of packet(7): a frame that the machine itself sends.
+const OUTGOING: u8 = 4;
+
+/// Room for frames that arrive faster than they are read, bytes.
+const BUFFER: usize = 8 << 20;
+
+/// The machines that frames came to, with the frames in order of arrival. Machines without any are left out.
+pub type Arrived = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// Raw sockets at machines' eth0.
+#[derive(Debug)]
+pub struct Taps {
+    sockets: BTreeMap<String, OwnedFd>,
+}
+
+impl Lab {
+    /// Taps at these machines.
+    pub fn taps(&self, vms: &[&str]) -> Result<Taps, Error> {
+        let mut sockets = BTreeMap::new();
+        for vm in vms {
+            let opened = inside(&self.vm(vm)?.namespace, open)?;
+            let socket = opened.map_err(|error| Error::io("open a raw socket at", *vm)(error.into()))?;
+            sockets.insert((*vm).to_owned(), socket);
+        }
+        Ok(Taps { sockets })
+    }
+
+    /// Taps at all machines.
+    pub fn all_taps(&self) -> Result<Taps, Error> {
+        let vms = self.vms()?;
+        self.taps(&vms.iter().map(|vm| vm.name.as_str()).collect::<Vec<_>>())
+    }
+}
+
+fn open() -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
+    // More than the system's limit, which root may exceed; the daemon's bursts must not be lost here.
+    setsockopt(&socket, sockopt::RcvBufForce, &BUFFER)?;
+    let device = nix::ifaddrs::getifaddrs()?
+        .filter(|device| device.interface_name == "eth0")
+        .find_map(|device| device.address?.as_link_addr().copied())
+        .ok_or(Errno::ENODEV)?;
+    bind(socket.as_raw_fd(), &device)?;
+    Ok(socket)
+}
+
+impl Taps {
+    /// Sends a frame, from the destination's address to the last byte before the checksum, from a machine's eth0.
+    pub fn send(&self, vm: &str, frame: &[u8]) -> Result<(), Error> {
+        let socket = self.sockets.get(vm).ok_or_else(|| no_tap(vm))?;
+        let sent = send(socket.as_raw_fd(), frame, MsgFlags::empty());
+        sent.map(drop).map_err(|error| Error::io("send a frame from", vm)(error.into()))
+    }
+
+    /// Forgets what has arrived so far.
+    pub fn clear(&self) -> Result<(), Error> {
+        self.read(|_| false, &mut Arrived::new())
+    }
+
+    /// What arrives that is `wanted`, at every tap. Looks until there are at least `copies` and then for `quiet` longer,
+    /// so that one too many is seen; for `deadline` if there are fewer.
+    pub fn collect(
+        &self,
+        wanted: impl Fn(&[u8]) -> bool,
+        copies: usize,
+        quiet: Duration,
+        deadline: Duration,
+    ) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::new();
+        let mut last = Instant::now();
+        let mut end = last + deadline;
+        let mut count = 0;
+        while Instant::now() < end {
+            self.read(&wanted, &mut arrived)?;
+            let now: usize = arrived.values().map(Vec::len).sum();
+            if now != count {
+                (count, last) = (now, Instant::now());
+            }
+            if count >= copies {
+                end = last + quiet;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(arrived)
+    }
+
+    /// Sends a frame from a machine and counts the copies of it, by what makes it recognisable: `mark`, a passage of it.
+    pub fn copies(
+        &self,
+        from: &str,
+        frame: &[u8],
+        mark: &[u8],
+        expected: usize,
+    ) -> Result<BTreeMap<String, usize>, Error> {
+        self.clear()?;
+        self.send(from, frame)?;
+        let marked = |frame: &[u8]| frame.windows(mark.len()).any(|window| window == mark);
+        let arrived = self.collect(marked, expected, Duration::from_millis(150), Duration::from_secs(2))?;
+        Ok(arrived.into_iter().map(|(vm, frames)| (vm, frames.len())).collect())
+    }
+
+    fn read(&self, wanted: impl Fn(&[u8]) -> bool, arrived: &mut Arrived) -> Result<(), Error> {
+        let mut buffer = vec![0; 1 << 16];
+        for (vm, socket) in &self.sockets {
+            loop {
+                match recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut buffer) {
+                    Ok((length, from)) => {
+                        let outgoing = from.is_some_and(|from| from.pkttype() == OUTGOING);
+                        if !outgoing && wanted(&buffer[..length]) {
+                            arrived.entry(vm.clone()).or_default().push(buffer[..length].to_vec());
+                        }
+                    }
+                    Err(Errno::EAGAIN) => break,
+                    Err(Errno::EINTR) => {}
+                    Err(error) => return Err(Error::io("read frames at", vm)(error.into())),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn no_tap(vm: &str) -> Error {
+    Error::invalid("virtual machine", vm, "there is no tap at it")
+}
