@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use network::{Batch, Kind, ObjectStore, Rows};
+use network::{Batch, Kind, ObjectKey, ObjectStore, Rows};
 use serde_json::Value as Json;
 
 use crate::core::{Refusal, RestoreError};
@@ -80,7 +80,8 @@ impl Folded {
         }
         let objects = store(&objects)?;
         let end = |why| RestoreError::Record { line: records.len() as u64, why };
-        for (key, _) in objects.iter().filter(|(key, _)| key.kind != Kind::TransportNode) {
+        let labelled = |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort);
+        for (key, _) in objects.iter().filter(|(key, _)| labelled(key)) {
             if labels.get(key.kind, &key.id).is_none() {
                 return Err(end(format!("{key} has no label")));
             }

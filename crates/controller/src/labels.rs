@@ -149,7 +149,7 @@ impl Labels {
         match kind {
             Kind::Switch => Some((&self.datapaths, "datapath_label")),
             Kind::SwitchPort => Some((&self.ports, "port_label")),
-            Kind::TransportNode => None,
+            Kind::TransportZone | Kind::TransportNode | Kind::LocalnetPort => None,
         }
     }
 
@@ -157,7 +157,7 @@ impl Labels {
         match kind {
             Kind::Switch => Some(&mut self.datapaths),
             Kind::SwitchPort => Some(&mut self.ports),
-            Kind::TransportNode => None,
+            Kind::TransportZone | Kind::TransportNode | Kind::LocalnetPort => None,
         }
     }
 }

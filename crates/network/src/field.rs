@@ -1,7 +1,9 @@
 //! Reads the fields of an object and keeps account of every fault.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 
 use openflow_rs::{MacAddr, nearest};
 use serde_json::{Map, Value as Json};
@@ -37,6 +39,11 @@ impl<'a> Fields<'a> {
     /// Notes a fault of a field.
     pub(crate) fn fault(&mut self, code: FaultCode, field: &str, message: impl Into<String>) {
         self.faults.push(Fault { code, path: format!("{}{field}", self.prefix), message: message.into() });
+    }
+
+    /// Whether a field is there, right or wrong.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
     /// A field that may be absent; `null` counts as absent.
@@ -110,6 +117,27 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
+    /// Names with a value for each, if they are there and without fault.
+    pub(crate) fn mapping<T>(
+        &mut self,
+        name: &'static str,
+        mut read: impl FnMut(&Json) -> Result<T, String>,
+    ) -> Option<BTreeMap<String, T>> {
+        let items = self.optional(name, mapping)?;
+        let mut values = BTreeMap::new();
+        for (key, item) in items {
+            match check_name(key) {
+                Ok(()) => {}
+                Err(message) => self.fault(FaultCode::BadValue, name, message),
+            }
+            match read(item) {
+                Ok(value) => drop(values.insert(key.clone(), value)),
+                Err(message) => self.fault(FaultCode::BadValue, &format!("{name}.{key}"), message),
+            }
+        }
+        (values.len() == items.len()).then_some(values)
+    }
+
     /// Complains of fields that nobody asked for.
     pub(crate) fn finish(mut self) {
         let unknown: Vec<&String> =
@@ -157,6 +185,25 @@ fn array(value: &Json) -> Result<&[Json], String> {
     value.as_array().map(Vec::as_slice).ok_or_else(|| format!("must be a list, not {}", form(value)))
 }
 
+fn mapping(value: &Json) -> Result<&Map<String, Json>, String> {
+    value.as_object().ok_or_else(|| format!("must be a mapping, not {}", form(value)))
+}
+
+/// The greatest VLAN tag; 0 and 4095 are none.
+pub(crate) const TAG_MAX: u16 = 4094;
+
+/// A whole number in a range.
+pub(crate) fn number(value: &Json, range: RangeInclusive<u16>) -> Result<u16, String> {
+    let (least, greatest) = (range.start(), range.end());
+    if !value.is_number() {
+        return Err(format!("must be a number from {least} to {greatest}, not {}", form(value)));
+    }
+    let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
+    number
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| format!("{value} is no number from {least} to {greatest}"))
+}
+
 /// Text.
 pub(crate) fn text(value: &Json) -> Result<&str, String> {
     let quote = if value.is_number() || value.is_boolean() { "; write it in quotes" } else { "" };
@@ -170,8 +217,12 @@ pub(crate) fn flag(value: &Json) -> Result<bool, String> {
 
 /// A name of something: what fits into a URL's path, a log line and a shell's word without quotes.
 pub(crate) fn name(value: &Json) -> Result<String, String> {
-    const LENGTH_MAX: usize = 255;
     let text = text(value)?;
+    check_name(text).map(|()| text.to_owned())
+}
+
+fn check_name(text: &str) -> Result<(), String> {
+    const LENGTH_MAX: usize = 255;
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.:@".contains(c);
     if text.is_empty() {
         Err("must not be empty".to_owned())
@@ -182,7 +233,7 @@ pub(crate) fn name(value: &Json) -> Result<String, String> {
     } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         Err(format!("{text:?} must begin with a letter or a digit"))
     } else {
-        Ok(text.to_owned())
+        Ok(())
     }
 }
 
@@ -213,7 +264,7 @@ pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
     Ok(mac)
 }
 
-/// The address of one interface: neither of a group nor unspecified.
+/// The address of one interface: neither of a group nor unspecified, and not one that means oneself everywhere.
 pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
     let text = text(value)?;
     let ip: IpAddr = text.parse().map_err(|_| {
@@ -228,6 +279,8 @@ pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
         Err(format!("{ip} is nobody's address"))
     } else if mapped {
         Err(format!("{ip} stands for an IPv4 address; write that"))
+    } else if ip.is_loopback() {
+        Err(format!("{ip} cannot be reached from other hosts"))
     } else {
         Ok(ip)
     }

@@ -1,4 +1,4 @@
-//! Network objects: what a user says about transport nodes, switches and their ports.
+//! Network objects: what a user says about transport zones and nodes, switches and their ports.
 //!
 //! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the
 //! field. An [`ObjectStore`] holds the objects that are in force and judges a batch as a whole: references, addresses
@@ -33,8 +33,8 @@
 //! ]);
 //! ```
 //!
-//! In reading order: [`object`] (the kinds; how to add one), [`transport_node`], [`switch`], [`switch_port`] (a file
-//! for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads single
+//! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`],
+//! [`switch_port`], [`localnet_port`] (a file for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads single
 //! fields and keeps account of what is wrong with them.
 //!
 //! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch can do what an object asks.
@@ -43,16 +43,20 @@
 pub mod document;
 pub mod error;
 mod field;
+pub mod localnet_port;
 pub mod object;
 pub mod store;
 pub mod switch;
 pub mod switch_port;
 pub mod transport_node;
+pub mod transport_zone;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
+pub use localnet_port::LocalnetPort;
 pub use object::{Kind, Object, ObjectKey, UnknownKind};
 pub use store::{Change, ChangeSet, ObjectStore, Outcome, Rows};
 pub use switch::Switch;
 pub use switch_port::{Address, SwitchPort};
 pub use transport_node::{DatapathType, Encap, Endpoint, Role, TransportNode};
+pub use transport_zone::{TransportZone, TunnelForm};

@@ -12,7 +12,7 @@ use openflow_rs::{MacAddr, nearest};
 use serde::Serialize;
 
 use crate::field::{Fields, list};
-use crate::{Switch, SwitchPort, TransportNode};
+use crate::{LocalnetPort, Switch, SwitchPort, TransportNode, TransportZone};
 
 /// What every kind of object says about itself.
 pub(crate) trait Described: Sized {
@@ -30,6 +30,12 @@ pub(crate) trait Described: Sized {
 
     /// What no other object may have, each with the path of the field that has it.
     fn claims(&self) -> Vec<(String, Claim)>;
+
+    /// The object of the same kind that it is a part of, with the path of the field that names it. What is a part has no
+    /// parts itself.
+    fn whole(&self) -> Option<(&'static str, ObjectKey)> {
+        None
+    }
 }
 
 /// Something that one object alone can have.
@@ -43,6 +49,12 @@ pub(crate) enum Claim {
     Mac(String, MacAddr),
     /// An IP address on a switch.
     Ip(String, IpAddr),
+    /// What is plugged in, and labelled, as a port: ids of ports of all kinds are one name space.
+    PortId(String),
+    /// A VLAN tag behind a port.
+    Tag(String, u16),
+    /// The way of a switch to a physical network.
+    Localnet(String),
 }
 
 impl fmt::Display for Claim {
@@ -52,6 +64,9 @@ impl fmt::Display for Claim {
             Claim::EndPoint(endpoint) => write!(f, "end point {endpoint}"),
             Claim::Mac(switch, mac) => write!(f, "{mac} on switch {switch}"),
             Claim::Ip(switch, ip) => write!(f, "{ip} on switch {switch}"),
+            Claim::PortId(id) => write!(f, "port id {id}"),
+            Claim::Tag(parent, tag) => write!(f, "tag {tag} behind switch_port {parent}"),
+            Claim::Localnet(switch) => write!(f, "the one way of switch {switch} to a physical network"),
         }
     }
 }
@@ -121,6 +136,12 @@ macro_rules! kinds {
                 }
             }
 
+            pub(crate) fn whole(&self) -> Option<(&'static str, ObjectKey)> {
+                match self {
+                    $(Object::$variant(object) => object.whole(),)*
+                }
+            }
+
             pub(crate) fn read(kind: Kind, id: String, fields: &mut Fields) -> Option<Self> {
                 match kind {
                     $(Kind::$variant => $variant::read(id, fields).map(Object::$variant),)*
@@ -131,9 +152,11 @@ macro_rules! kinds {
 }
 
 kinds! {
+    TransportZone = "transport_zone",
     TransportNode = "transport_node",
     Switch = "switch",
     SwitchPort = "switch_port",
+    LocalnetPort = "localnet_port",
 }
 
 /// Kinds that the contract names and this version does not have.

@@ -140,6 +140,9 @@ impl ObjectStore {
                     fault(FaultCode::NoSuchObject, path, format!("there is no {target}"));
                 }
             }
+            if let Some((path, message)) = self.nested(&entries, &keys, &faulty, &entry.object) {
+                fault(FaultCode::BadValue, path, message);
+            }
             for (path, claim) in entry.object.claims() {
                 let holder = self.claims.get(&claim).filter(|holder| !keys.contains_key(holder));
                 if let Some(holder) = holder {
@@ -171,6 +174,36 @@ impl ObjectStore {
             Change { key, before, after: Some(after) }
         };
         Ok(ChangeSet { changes: entries.into_iter().map(|entry| change(entry.object)).collect() })
+    }
+
+    /// Why an object cannot be a part of another: that one is a part itself, or it has parts.
+    fn nested(
+        &self,
+        entries: &[crate::Entry],
+        keys: &HashMap<ObjectKey, usize>,
+        faulty: &BTreeSet<String>,
+        object: &Object,
+    ) -> Option<(String, String)> {
+        let (path, whole) = object.whole()?;
+        if faulty.contains(&whole.id) {
+            return None;
+        }
+        let given = keys.get(&whole).map(|index| &entries[*index].object);
+        let there = given.or_else(|| self.objects.get(&whole).map(|object| &**object));
+        if let Some((_, outer)) = there.and_then(Object::whole) {
+            return Some((path.to_owned(), format!("{whole} is behind {outer} itself; name that one")));
+        }
+        let key = object.key();
+        // What is in the batch is told by itself, if it stays a part.
+        let referrers = self.referrers.get(&key).into_iter().flatten();
+        let is_part = |referrer: &&ObjectKey| {
+            let there = self.objects.get(*referrer).and_then(|object| object.whole());
+            !keys.contains_key(referrer)
+                && !faulty.contains(&referrer.id)
+                && there.is_some_and(|(_, whole)| whole == key)
+        };
+        let part = referrers.into_iter().find(is_part)?;
+        Some((path.to_owned(), format!("{part} is behind {key}, which cannot be behind another then")))
     }
 
     /// What it would mean to delete objects; or why that cannot be: [`FaultCode::NoSuchObject`], and

@@ -1,5 +1,6 @@
 //! `transport_node`: an Open vSwitch that the controller manages.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,9 +9,9 @@ use nlog_data::{Row, Value};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 
-use crate::field::{self, Fields, one_of};
+use crate::field::{self, Fields, name, one_of};
 use crate::object::{Claim, Described};
-use crate::{FaultCode, ObjectKey};
+use crate::{FaultCode, Kind, ObjectKey};
 
 /// An Open vSwitch that the controller manages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,6 +24,11 @@ pub struct TransportNode {
     pub ip: IpAddr,
     /// How it can tunnel, in order of preference; never empty; geneve if not said.
     pub encaps: Vec<Encap>,
+    /// The zone that its tunnels stay in; `None`: the default zone, which is there always.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport_zone: Option<String>,
+    /// By physical network, the bridge of the same Open vSwitch that is its way there.
+    pub bridge_mappings: BTreeMap<String, String>,
     /// Where its OVSDB listens; `None`: the switch dials in, known by its `external_ids:system-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ovsdb: Option<Endpoint>,
@@ -96,7 +102,7 @@ impl DatapathType {
 }
 
 /// The name that documents and rules use for a value.
-fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
+pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
     names.iter().find(|(_, named)| named == value).map_or("", |(name, _)| name)
 }
 
@@ -194,28 +200,49 @@ fn endpoint(value: &Json) -> Result<Endpoint, String> {
     field::text(value)?.parse()
 }
 
-/// An address that other hosts can send to.
-fn tunnel_end_point(value: &Json) -> Result<IpAddr, String> {
-    let ip = field::ip(value)?;
-    if ip.is_loopback() {
-        return Err(format!("{ip} cannot be reached from other hosts"));
+/// The bridge that the controller programs.
+const INTEGRATION_BRIDGE: &str = "br-int";
+/// The longest name that a network device has.
+const BRIDGE_BYTES_MAX: usize = 15;
+
+/// A bridge beside `br-int`.
+fn bridge(value: &Json) -> Result<String, String> {
+    let bridge = name(value)?;
+    if bridge.len() > BRIDGE_BYTES_MAX {
+        Err(format!("{bridge:?} is longer than the {BRIDGE_BYTES_MAX} bytes that a bridge's name can have"))
+    } else if bridge == INTEGRATION_BRIDGE {
+        Err(format!("{bridge:?} is the controller's own; name the bridge that the network's interface is in"))
+    } else {
+        Ok(bridge)
     }
-    Ok(ip)
 }
 
 impl Described for TransportNode {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let role = fields.optional("role", |value| one_of(value, Role::NAMES)).unwrap_or(Role::Hypervisor);
-        let ip = fields.required("ip", tunnel_end_point);
+        let ip = fields.required("ip", field::ip);
         let encaps = fields.list("encaps", |value| one_of(value, Encap::NAMES));
         if let Some(encaps) = &encaps {
             check_encaps(encaps, fields);
         }
+        let transport_zone = fields.optional("transport_zone", name);
+        let bridge_mappings = fields.mapping("bridge_mappings", bridge).unwrap_or_default();
         let ovsdb = fields.optional("ovsdb", endpoint);
         let openflow = fields.optional("openflow", endpoint);
         let datapath_type = fields.optional("datapath_type", |value| one_of(value, DatapathType::NAMES));
         let encaps = encaps.unwrap_or_else(|| vec![Encap::Geneve]);
-        Some(TransportNode { id, role, ip: ip?, encaps, ovsdb, openflow, datapath_type })
+        let ip = ip?;
+        Some(TransportNode {
+            id,
+            role,
+            ip,
+            encaps,
+            transport_zone,
+            bridge_mappings,
+            ovsdb,
+            openflow,
+            datapath_type,
+        })
     }
 
     fn id(&self) -> &str {
@@ -231,11 +258,17 @@ impl Described for TransportNode {
             let row = vec![node.clone(), Value::Int(rank), text(&encap.to_string())];
             rows.push(("transport_node_encap", row));
         }
+        let zone = self.transport_zone.as_deref().unwrap_or_default();
+        rows.push(("transport_node_zone", vec![node.clone(), text(zone)]));
+        for (network, bridge) in &self.bridge_mappings {
+            rows.push(("bridge_mapping", vec![node.clone(), text(network), text(bridge)]));
+        }
         rows
     }
 
     fn references(&self) -> Vec<(String, ObjectKey)> {
-        Vec::new()
+        let zone = |zone: &String| ("transport_zone".to_owned(), ObjectKey::new(Kind::TransportZone, zone));
+        self.transport_zone.iter().map(zone).collect()
     }
 
     fn claims(&self) -> Vec<(String, Claim)> {

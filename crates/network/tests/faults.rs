@@ -78,7 +78,7 @@ id: blue-3
             "bad-value: net.yaml: document 1: transport_node: ovsdb: \"tcp:172.16.0.2\" has no port; write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT",
             "bad-value: net.yaml: document 1: transport_node: openflow: \"unix:br-int.mgmt\": a socket's path must be absolute",
             "bad-value: net.yaml: document 1: transport_node: datapath_type: \"netdef\" is none of `system` and `netdev`; did you mean `netdev`?",
-            "unknown-field: net.yaml: document 1: transport_node: mtu: no such field; there are `kind`, `id`, `role`, `ip`, `encaps`, `ovsdb`, `openflow` and `datapath_type`",
+            "unknown-field: net.yaml: document 1: transport_node: mtu: no such field; there are `kind`, `id`, `role`, `ip`, `encaps`, `transport_zone`, `bridge_mappings`, `ovsdb`, `openflow` and `datapath_type`",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].mac: 03:00:00:00:00:02 is a group address; an interface needs one whose first byte is even",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[0]: \"10.0.0.2/24\" is no IP address (a prefix has no place here); write it as \"10.0.0.1\" or \"fd00::1\"",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[1]: 224.0.0.1 is a group address, not that of one interface",
@@ -111,7 +111,7 @@ fn kinds_that_are_not_ours_are_told_apart_from_those_to_come() {
         &[
             "unknown-kind: net.yaml: document 1: swich a: kind: no such kind; did you mean `switch`?",
             "unsupported-kind: net.yaml: document 2: router r1: kind: objects of kind `router` are known, but not supported yet",
-            "unknown-kind: net.yaml: document 3: tap t: kind: no such kind; there are `transport_node`, `switch` and `switch_port`",
+            "unknown-kind: net.yaml: document 3: tap t: kind: no such kind; there are `transport_zone`, `transport_node`, `switch`, `switch_port` and `localnet_port`",
             "missing-field: net.yaml: document 4: x: kind: is missing",
             "bad-value: net.yaml: document 5: x: kind: must be text, not a list",
         ],
@@ -170,6 +170,185 @@ fn ids_addresses_and_end_points_belong_to_one() {
             "bad-value: net.yaml: document 9: transport_node hv4: encaps: gre is there twice",
         ],
     );
+}
+
+#[test]
+fn zones_mappings_tags_and_numbers_have_their_limits() {
+    check(
+        "
+{kind: transport_zone, id: z1, tunnels: flows, mtu: 1279}
+---
+{kind: transport_zone, id: z2, tunnels: 1, mtu: 65536}
+---
+{kind: transport_zone, id: z3, mtu: '1500', tunnel: port}
+---
+{kind: transport_zone, id: z4, mtu: 1500.5}
+---
+{kind: transport_node, id: hv2, ip: 172.16.0.2, transport_zone: 7, bridge_mappings: {net: br-int, 'a b': br-a, c: br-a-long-name-16, d: [br-d], e: ''}}
+---
+{kind: transport_node, id: hv3, ip: 172.16.0.3, transport_zone: far, bridge_mappings: [br-ex]}
+---
+{kind: transport_node, id: hv4, ip: 172.16.0.4, transport_zone: far}
+---
+{kind: localnet_port, id: l1, switch: blue, tag: 4095}
+---
+{kind: localnet_port, id: l2, network: physnet, tag: -1, vlan: 3}
+---
+{kind: localnet_port, id: l3, switch: red, network: physnet, tag: 'untagged'}
+---
+{kind: localnet_port, id: l4, switch: red, network: physnet}
+",
+        &[
+            "bad-value: net.yaml: document 1: transport_zone z1: tunnels: \"flows\" is none of `flow` and `port`; did you mean `flow`?",
+            "bad-value: net.yaml: document 1: transport_zone z1: mtu: 1279 is no number from 1280 to 65535",
+            "bad-value: net.yaml: document 2: transport_zone z2: tunnels: must be text, not a number; write it in quotes",
+            "bad-value: net.yaml: document 2: transport_zone z2: mtu: 65536 is no number from 1280 to 65535",
+            "bad-value: net.yaml: document 3: transport_zone z3: mtu: must be a number from 1280 to 65535, not text",
+            "unknown-field: net.yaml: document 3: transport_zone z3: tunnel: no such field; did you mean `tunnels`?",
+            "bad-value: net.yaml: document 4: transport_zone z4: mtu: 1500.5 is no number from 1280 to 65535",
+            "bad-value: net.yaml: document 5: transport_node hv2: transport_zone: must be text, not a number; write it in quotes",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings: \"a b\" has the character ' '; letters, digits and - _ . : @ can be used",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.c: \"br-a-long-name-16\" is longer than the 15 bytes that a bridge's name can have",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.d: must be text, not a list",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.e: must not be empty",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.net: \"br-int\" is the controller's own; name the bridge that the network's interface is in",
+            "bad-value: net.yaml: document 6: transport_node hv3: bridge_mappings: must be a mapping, not a list",
+            "no-such-object: net.yaml: document 7: transport_node hv4: transport_zone: there is no transport_zone far",
+            "missing-field: net.yaml: document 8: localnet_port l1: network: is missing",
+            "bad-value: net.yaml: document 8: localnet_port l1: tag: 4095 is no number from 0 to 4094",
+            "missing-field: net.yaml: document 9: localnet_port l2: switch: is missing",
+            "bad-value: net.yaml: document 9: localnet_port l2: tag: -1 is no number from 0 to 4094",
+            "unknown-field: net.yaml: document 9: localnet_port l2: vlan: no such field; there are `kind`, `id`, `switch`, `network` and `tag`",
+            "bad-value: net.yaml: document 10: localnet_port l3: tag: must be a number from 0 to 4094, not text",
+            "no-such-object: net.yaml: document 11: localnet_port l4: switch: there is no switch red",
+        ],
+    );
+}
+
+#[test]
+fn ports_behind_ports_are_one_level_deep_and_have_tags_of_their_own() {
+    check(
+        "
+{kind: switch_port, id: p1, switch: blue, parent: blue-1}
+---
+{kind: switch_port, id: p2, switch: blue, tag: 5}
+---
+{kind: switch_port, id: p3, switch: blue, parent: p3, tag: 0}
+---
+{kind: switch_port, id: p4, switch: blue, parent: blue-1, tag: 4095}
+---
+{kind: switch_port, id: p5, switch: blue, parent: gone, tag: 5}
+---
+{kind: switch_port, id: p6, switch: blue, parent: blue-1, tag: 5}
+---
+{kind: switch_port, id: p7, switch: blue, parent: blue-1, tag: 5}
+---
+{kind: switch_port, id: p8, switch: blue, parent: p6, tag: 6}
+---
+{kind: switch_port, id: p9, switch: blue, parent: p1, tag: 6}
+---
+{kind: switch_port, id: p10, switch: blue, unknown_addresses: true, port_security: true}
+---
+{kind: switch_port, id: p11, switch: blue, unknown_addresses: 1, addresses: [{mac: 00:00:00:00:00:00, ips: [127.0.0.2, '::1', 'ff02::1', '::']}]}
+",
+        &[
+            "missing-field: net.yaml: document 1: switch_port p1: tag: is missing: a port behind a parent has a VLAN tag of its own, from 1 to 4094",
+            "missing-field: net.yaml: document 2: switch_port p2: parent: is missing: a tag is for a port behind a parent",
+            "bad-value: net.yaml: document 3: switch_port p3: parent: a port cannot be behind itself",
+            "bad-value: net.yaml: document 3: switch_port p3: tag: 0 is no number from 1 to 4094",
+            "bad-value: net.yaml: document 4: switch_port p4: tag: 4095 is no number from 1 to 4094",
+            "no-such-object: net.yaml: document 5: switch_port p5: parent: there is no switch_port gone",
+            "duplicate: net.yaml: document 7: switch_port p7: tag: tag 5 behind switch_port blue-1 is that of switch_port p6 already (net.yaml: document 6)",
+            "bad-value: net.yaml: document 8: switch_port p8: parent: switch_port p6 is behind switch_port blue-1 itself; name that one",
+            "bad-value: net.yaml: document 10: switch_port p10: unknown_addresses: cannot be `true` beside `port_security`: what is held to its own addresses has no others",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].mac: 00:00:00:00:00:00 is nobody's address",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[0]: 127.0.0.2 cannot be reached from other hosts",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[1]: ::1 cannot be reached from other hosts",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[2]: ff02::1 is a group address, not that of one interface",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[3]: :: is nobody's address",
+            "bad-value: net.yaml: document 11: switch_port p11: unknown_addresses: must be `true` or `false`, not a number",
+        ],
+    );
+}
+
+/// What is judged beside objects that are in force already.
+#[test]
+fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
+    use network::{Kind, ObjectKey};
+    let mut store = store();
+    let mut apply = |text: &str| {
+        let mut batch = Batch::default();
+        batch.add_document(NAME, text);
+        let planned = store.plan(batch);
+        if let Ok(changes) = &planned {
+            store.commit(changes);
+        }
+        planned.map(|_| ()).map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())
+    };
+    apply(
+        "
+{kind: switch, id: red}
+---
+{kind: switch_port, id: box, switch: red, parent: blue-1, tag: 5}
+---
+{kind: switch_port, id: other, switch: red}
+---
+{kind: localnet_port, id: out, switch: red, network: physnet, tag: 7}
+",
+    )
+    .expect("objects without fault");
+    let cases: [(&str, &[&str]); 7] = [
+        (
+            "{kind: switch_port, id: blue-1, switch: blue, parent: other, tag: 5}",
+            &[
+                "net.yaml: document 1: switch_port blue-1: parent: switch_port box is behind switch_port blue-1, which cannot be behind another then",
+            ],
+        ),
+        (
+            "{kind: switch_port, id: deep, switch: blue, parent: box, tag: 5}",
+            &[
+                "net.yaml: document 1: switch_port deep: parent: switch_port box is behind switch_port blue-1 itself; name that one",
+            ],
+        ),
+        (
+            "{kind: switch_port, id: box-2, switch: blue, parent: blue-1, tag: 5}",
+            &[
+                "net.yaml: document 1: switch_port box-2: tag: tag 5 behind switch_port blue-1 is that of switch_port box already",
+            ],
+        ),
+        (
+            "{kind: localnet_port, id: out-2, switch: red, network: other}",
+            &[
+                "net.yaml: document 1: localnet_port out-2: switch: the one way of switch red to a physical network is that of localnet_port out already",
+            ],
+        ),
+        (
+            "{kind: localnet_port, id: box, switch: blue, network: physnet}",
+            &["net.yaml: document 1: localnet_port box: id: port id box is that of switch_port box already"],
+        ),
+        (
+            "{kind: switch_port, id: out, switch: blue}",
+            &["net.yaml: document 1: switch_port out: id: port id out is that of localnet_port out already"],
+        ),
+        // Parent and part in one file, the wrong way round for what is there: no fault, since both change.
+        (
+            "{kind: switch_port, id: blue-1, switch: blue, parent: box, tag: 5}\n---\n{kind: switch_port, id: box, switch: red}",
+            &[],
+        ),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(apply(text).err().unwrap_or_default(), wanted, "{text}");
+    }
+
+    let delete = |ids: &[&str]| {
+        let keys: Vec<ObjectKey> = ids.iter().map(|id| ObjectKey::new(Kind::SwitchPort, *id)).collect();
+        store.plan_delete(&keys).map(|changes| changes.changes.len()).map_err(|faults| faults[0].to_string())
+    };
+    assert_eq!(
+        delete(&["box"]),
+        Err("switch_port box: is in use by switch_port blue-1; delete what refers to it first".to_owned())
+    );
+    assert_eq!(delete(&["box", "blue-1"]), Ok(2));
 }
 
 #[test]

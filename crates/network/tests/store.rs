@@ -62,22 +62,51 @@ id: blue
 tenant: acme
 ---
 {kind: switch, id: red}
+---
+{kind: transport_zone, id: far, tunnels: port, mtu: 9000}
+---
+kind: transport_node
+id: hv2
+ip: 172.16.0.2
+transport_zone: far
+bridge_mappings: {physnet: br-ex, 'storage:1': br-storage}
+---
+{kind: switch_port, id: blue-2, switch: blue, unknown_addresses: true}
+---
+{kind: switch_port, id: red-1, switch: red, parent: blue-2, tag: 4094}
+---
+{kind: localnet_port, id: out, switch: blue, network: physnet, tag: 7}
+---
+{kind: localnet_port, id: red-out, switch: red, network: storage:1}
 ",
     );
     assert_eq!(
         shown(&changes),
         [
+            "+ bridge_mapping hv2 physnet br-ex",
+            "+ bridge_mapping hv2 storage:1 br-storage",
+            "+ localnet_port out blue physnet 7",
+            "+ localnet_port red-out red storage:1 0",
             "+ logical_switch blue acme",
             "+ logical_switch red ",
             "+ logical_switch_port blue-1 blue",
+            "+ logical_switch_port blue-2 blue",
+            "+ logical_switch_port red-1 red",
             "+ port_ip blue-1 10.0.0.1 02:00:00:00:00:0a",
             "+ port_ip blue-1 fd00::1 02:00:00:00:00:0a",
             "+ port_mac blue-1 02:00:00:00:00:02",
             "+ port_mac blue-1 02:00:00:00:00:0a",
+            "+ port_parent red-1 blue-2 4094",
             "+ port_security blue-1",
             "+ transport_node hv1 gateway 172.16.0.1",
+            "+ transport_node hv2 hypervisor 172.16.0.2",
             "+ transport_node_encap hv1 0 vxlan",
             "+ transport_node_encap hv1 1 geneve",
+            "+ transport_node_encap hv2 0 geneve",
+            "+ transport_node_zone hv1 ",
+            "+ transport_node_zone hv2 far",
+            "+ transport_zone far port 9000",
+            "+ unknown_addresses blue-2",
         ]
     );
     assert!(changes.changes.iter().all(|change| change.outcome() == Outcome::Created));
@@ -91,13 +120,22 @@ fn defaults_are_those_of_the_contract() {
         &mut store,
         "{kind: switch, id: blue}\n---\n{kind: switch_port, id: p, switch: blue, port_security: null}",
     );
+    apply(
+        &mut store,
+        "{kind: transport_zone, id: z}\n---\n{kind: localnet_port, id: l, switch: blue, network: physnet, tag: null}
+---
+{kind: switch_port, id: q, switch: blue, parent: p, tag: 9}",
+    );
     let json: Vec<String> = store.iter().map(|(_, object)| object.to_json()).collect();
     assert_eq!(
         json,
         [
-            r#"{"kind":"transport_node","id":"hv1","role":"hypervisor","ip":"172.16.0.1","encaps":["geneve"]}"#,
+            r#"{"kind":"transport_zone","id":"z","tunnels":"flow","mtu":1500}"#,
+            r#"{"kind":"transport_node","id":"hv1","role":"hypervisor","ip":"172.16.0.1","encaps":["geneve"],"bridge_mappings":{}}"#,
             r#"{"kind":"switch","id":"blue"}"#,
-            r#"{"kind":"switch_port","id":"p","switch":"blue","addresses":[],"port_security":false}"#,
+            r#"{"kind":"switch_port","id":"p","switch":"blue","addresses":[],"port_security":false,"unknown_addresses":false}"#,
+            r#"{"kind":"switch_port","id":"q","switch":"blue","addresses":[],"port_security":false,"unknown_addresses":false,"parent":"p","tag":9}"#,
+            r#"{"kind":"localnet_port","id":"l","switch":"blue","network":"physnet","tag":0}"#,
         ]
     );
 }
@@ -173,10 +211,21 @@ fn end_points_print_as_they_are_read() {
 
 /// An object of a small world in which clashes are likely.
 fn object() -> impl Strategy<Value = String> {
+    let zone = (0..2, prop::bool::ANY).prop_map(|(id, flow)| {
+        let tunnels = if flow { "flow" } else { "port" };
+        format!(r#"{{"kind":"transport_zone","id":"z{id}","tunnels":"{tunnels}"}}"#)
+    });
+    let node = (0..3, 0..3, prop::collection::btree_map(0..3, 0..3, 0..3)).prop_map(|(id, zone, mappings)| {
+        let zone = if zone < 2 { format!(r#","transport_zone":"z{zone}""#) } else { String::new() };
+        let mappings: Vec<String> = mappings.iter().map(|(net, br)| format!(r#""n{net}":"br-{br}""#)).collect();
+        let mappings = mappings.join(",");
+        format!(r#"{{"kind":"transport_node","id":"hv{id}","ip":"172.16.0.{}"{zone},"bridge_mappings":{{{mappings}}}}}"#, id + 1)
+    });
     let switch = (0..3, 0..3)
         .prop_map(|(id, tenant)| format!(r#"{{"kind":"switch","id":"s{id}","tenant":"t{tenant}"}}"#));
-    let port = (0..5, 0..3, prop::collection::vec((0..4, prop::collection::vec(0..4, 0..3)), 0..3)).prop_map(
-        |(id, switch, addresses)| {
+    let addresses = prop::collection::vec((0..4, prop::collection::vec(0..4, 0..3)), 0..3);
+    let port = (0..5, 0..3, addresses, prop::option::of((0..5, 1..3)), 0..4usize).prop_map(
+        |(id, switch, addresses, behind, flags)| {
             let addresses: Vec<String> = addresses
                 .into_iter()
                 .map(|(mac, ips)| {
@@ -186,10 +235,16 @@ fn object() -> impl Strategy<Value = String> {
                 })
                 .collect();
             let addresses = addresses.join(",");
-            format!(r#"{{"kind":"switch_port","id":"p{id}","switch":"s{switch}","addresses":[{addresses}]}}"#)
+            let behind = behind.map(|(parent, tag)| format!(r#","parent":"p{parent}","tag":{tag}"#));
+            let flags = ["", r#","port_security":true"#, r#","unknown_addresses":true"#, ""][flags];
+            let more = behind.unwrap_or_default() + flags;
+            format!(r#"{{"kind":"switch_port","id":"p{id}","switch":"s{switch}","addresses":[{addresses}]{more}}}"#)
         },
     );
-    prop_oneof![switch, port]
+    let localnet = (3..6, 0..3, 0..3).prop_map(|(id, switch, tag)| {
+        format!(r#"{{"kind":"localnet_port","id":"p{id}","switch":"s{switch}","network":"n0","tag":{tag}}}"#)
+    });
+    prop_oneof![1 => zone, 1 => node, 2 => switch, 4 => port, 1 => localnet]
 }
 
 #[derive(Debug, Clone)]
@@ -199,13 +254,16 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let key = (any::<bool>(), 0..5).prop_map(|(port, id)| {
-        if port {
-            ObjectKey::new(Kind::SwitchPort, format!("p{id}"))
-        } else {
-            ObjectKey::new(Kind::Switch, format!("s{id}"))
-        }
-    });
+    let kinds = [
+        (Kind::TransportZone, "z"),
+        (Kind::TransportNode, "hv"),
+        (Kind::Switch, "s"),
+        (Kind::SwitchPort, "p"),
+        (Kind::SwitchPort, "p"),
+        (Kind::LocalnetPort, "p"),
+    ];
+    let key = (prop::sample::select(kinds.to_vec()), 0..5)
+        .prop_map(|((kind, prefix), id)| ObjectKey::new(kind, format!("{prefix}{id}")));
     prop_oneof![
         3 => prop::collection::vec(object(), 1..5).prop_map(Step::Apply),
         1 => prop::collection::vec(key, 1..3).prop_map(Step::Delete),
@@ -215,14 +273,34 @@ fn step() -> impl Strategy<Value = Step> {
 /// What a user may rely on, checked from scratch: references lead somewhere, nothing is held twice.
 fn assert_sound(store: &ObjectStore) {
     let mut held = BTreeSet::new();
+    let mut hold = |what: String| assert!(held.insert(what.clone()), "{what} is there twice");
+    for object in store.list(Kind::TransportNode) {
+        let network::Object::TransportNode(node) = &**object else { panic!("listed under another kind") };
+        if let Some(zone) = &node.transport_zone {
+            assert!(store.get(&ObjectKey::new(Kind::TransportZone, zone)).is_some(), "{node:?}");
+        }
+    }
+    for object in store.list(Kind::LocalnetPort) {
+        let network::Object::LocalnetPort(port) = &**object else { panic!("listed under another kind") };
+        assert!(store.get(&ObjectKey::new(Kind::Switch, &port.switch)).is_some(), "{port:?}");
+        hold(format!("port {}", port.id));
+        hold(format!("localnet of {}", port.switch));
+    }
     for object in store.list(Kind::SwitchPort) {
         let network::Object::SwitchPort(port) = &**object else { panic!("listed under another kind") };
         assert!(store.get(&ObjectKey::new(Kind::Switch, &port.switch)).is_some(), "{port:?}");
+        hold(format!("port {}", port.id));
         for address in &port.addresses {
-            assert!(held.insert((port.switch.clone(), address.mac.to_string())), "{port:?}");
+            hold(format!("{} on {}", address.mac, port.switch));
             for ip in &address.ips {
-                assert!(held.insert((port.switch.clone(), ip.to_string())), "{port:?}");
+                hold(format!("{ip} on {}", port.switch));
             }
+        }
+        let Some(behind) = &port.behind else { continue };
+        hold(format!("tag {} of {}", behind.tag, behind.parent));
+        match store.get(&ObjectKey::new(Kind::SwitchPort, &behind.parent)).map(|parent| &**parent) {
+            Some(network::Object::SwitchPort(parent)) => assert_eq!(parent.behind, None, "{port:?}"),
+            other => panic!("{port:?} is behind {other:?}"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use controller::rules::Rules;
-use network::{Batch, ObjectStore};
+use network::{Batch, ObjectStore, TransportZone};
 use nlog::Program;
 use nlog_data::{Delta, Evaluator, Row, TableId, Transaction, Value, json};
 use nlog_dataflow::Dataflow;
@@ -36,7 +36,7 @@ pub(super) fn run() -> Result<()> {
     let mut engine = Dataflow::new(Arc::clone(&program), options)?;
     let mut show = |title: &str, rows: Rows| -> Result<()> {
         heading(title);
-        let transaction = rows.transaction(&program)?;
+        let transaction = rows.transaction(&program);
         println!("  rows");
         print!("{}", lines(&program, &transaction.delete, "-"));
         print!("{}", lines(&program, &transaction.insert, "+"));
@@ -84,19 +84,12 @@ impl Rows {
         self.delete.entry(table.to_owned()).or_default().push(row);
     }
 
-    fn transaction(self, program: &Program) -> Result<Transaction> {
-        let find = |rows: BTreeMap<String, Vec<Row>>| {
-            rows.into_iter()
-                .map(|(name, rows)| {
-                    let table = program
-                        .schema
-                        .find(&name)
-                        .with_context(|| format!("the rules have no table {name}"))?;
-                    Ok((table, rows))
-                })
-                .collect::<Result<BTreeMap<TableId, Vec<Row>>>>()
+    /// As the controller does it: what the rules have no table for is left out.
+    fn transaction(self, program: &Program) -> Transaction {
+        let find = |rows: BTreeMap<String, Vec<Row>>| -> BTreeMap<TableId, Vec<Row>> {
+            rows.into_iter().filter_map(|(name, rows)| Some((program.schema.find(&name)?, rows))).collect()
         };
-        Ok(Transaction { insert: find(self.insert)?, delete: find(self.delete)? })
+        Transaction { insert: find(self.insert), delete: find(self.delete) }
     }
 }
 
@@ -114,8 +107,21 @@ fn objects() -> Result<Rows> {
             rows.insert(table, row);
         }
     }
+    let (table, row) = TransportZone::default_zone().row();
+    rows.insert(table, row);
+    for (label, host) in (1..).zip(["hv1", "hv2"]) {
+        rows.insert("managed", vec![text(host)]);
+        rows.insert("node_label", vec![text(host), Value::Int(label)]);
+    }
     for (label, switch) in (1..).zip(["acme", "umbra"]) {
         rows.insert("datapath_label", vec![text(switch), Value::Int(label)]);
+        for (first, audience) in [(0x200, "all"), (0x300, "unknown")] {
+            let labels = [first + 2 * label, first + 2 * label + 1].map(Value::Int);
+            rows.insert(
+                "replication_label",
+                [text(switch), text(audience)].into_iter().chain(labels).collect(),
+            );
+        }
     }
     for (label, (port, ..)) in (0x101..).zip(MACHINES) {
         rows.insert("port_label", vec![text(port), Value::Int(label)]);
