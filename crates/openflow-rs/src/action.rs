@@ -15,6 +15,7 @@ use crate::wire::{Reader, pad8, patch_len};
 use crate::{DecodeError, ParseError};
 
 pub use list::Actions;
+pub(crate) use list::next_call;
 pub use subfield::Subfield;
 
 /// Nicira's experimenter id.

@@ -26,6 +26,7 @@
 //! - [`Match`]: what a flow demands of packets, canonical and comparable.
 //! - [`action`]: one file for each action and instruction; [`Actions`] is the list of a flow.
 //! - [`flow`]: entries, the changes to them, and what dumps and removals tell.
+//! - [`group`]: groups, their buckets, and the changes to them.
 //! - [`literal`]: matches and actions as a rule language writes them, checked against one table of actions and the
 //!   table of fields, built once and filled with values many times.
 //! - [`message`]: everything that goes over a connection; [`frame`] finds messages in a stream.
@@ -35,7 +36,7 @@
 //! the place.
 //!
 //! Left out on purpose: connections, time and I/O (the caller owns the socket); OpenFlow before 1.5,
-//! but for reading hello and errors; interpreting flows. Left out so far: groups, meters, packet-in
+//! but for reading hello and errors; interpreting flows. Left out so far: meters, how select groups choose (kept as bytes), packet-in
 //! and packet-out (kept as bytes); actions that Open vSwitch has besides those of [`action`], such as
 //! `bundle`, `sample` and `multipath` (kept as [`action::UnknownAction`]); the fields of NSH, ERSPAN and
 //! GTP-U; Geneve options but for one of 4 bytes, [`Field::TunMetadata0`], which a switch takes only after
@@ -48,6 +49,7 @@ pub mod field;
 pub mod flow;
 mod flow_match;
 mod frame;
+pub mod group;
 pub mod literal;
 mod mac;
 pub mod message;
@@ -62,6 +64,7 @@ pub use field::{Field, Prerequisite};
 pub use flow::{FlowCommand, FlowEntry, FlowFlags, FlowMod, FlowStats};
 pub use flow_match::{Demand, Match};
 pub use frame::{Frame, HEADER_LEN, frame};
+pub use group::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
 pub use mac::MacAddr;
 pub use message::{Body, Message};
 pub use nearest::nearest;

@@ -7,29 +7,33 @@ mod bundle;
 mod error;
 mod error_names;
 mod flows;
+mod groups;
 mod hello;
 mod names;
 mod ports;
 mod print;
 mod session;
+mod tlv;
 
 use std::fmt;
 
 pub use bundle::{BundleAdd, BundleControl, BundleFlags, BundleOp};
 pub use error::{ErrorCode, ErrorMessage};
 pub use flows::{FlowDescReply, FlowDescRequest, UnreadableFlow};
+pub use groups::{GroupDescReply, GroupDescRequest, UnreadableGroup};
 pub use hello::Hello;
 pub use ports::{Port, PortConfig, PortDescReply, PortReason, PortState, PortStatus};
 pub use session::{
     Capabilities, Features, FragmentHandling, Role, RoleReason, RoleRequest, RoleStatus, SwitchConfig,
 };
+pub use tlv::{TlvCommand, TlvMapping, TlvTableMod, TlvTableReply};
 
 use crate::error::Fault;
 use crate::flow::FlowRemoved;
 use crate::frame::HEADER_LEN;
 use crate::wire::Reader;
-use crate::{DecodeError, EncodeError, FlowMod};
-use names::{kind, multipart};
+use crate::{DecodeError, EncodeError, FlowMod, GroupMod};
+use names::{NICIRA, kind, multipart, nicira};
 
 /// The version byte of OpenFlow 1.5.
 pub const VERSION: u8 = 6;
@@ -80,6 +84,12 @@ pub enum Body {
     PortStatus(PortStatus),
     /// Changes flow entries.
     FlowMod(FlowMod),
+    /// Changes a group.
+    GroupMod(GroupMod),
+    /// Asks for groups.
+    GroupDescRequest(GroupDescRequest),
+    /// A part of the groups asked for.
+    GroupDescReply(GroupDescReply),
     /// Asks for flow entries.
     FlowDescRequest(FlowDescRequest),
     /// A part of the flow entries asked for.
@@ -102,6 +112,12 @@ pub enum Body {
     BundleControl(BundleControl),
     /// Puts a message into a bundle.
     BundleAdd(BundleAdd),
+    /// Changes which tunnel options are fields.
+    TlvTableMod(TlvTableMod),
+    /// Asks which they are.
+    TlvTableRequest,
+    /// Tells which they are.
+    TlvTableReply(TlvTableReply),
     /// An extension, not looked into.
     Experimenter {
         /// Whose extension.
@@ -205,8 +221,13 @@ impl Body {
             Body::FlowRemoved(_) => kind::FLOW_REMOVED,
             Body::PortStatus(_) => kind::PORT_STATUS,
             Body::FlowMod(_) => kind::FLOW_MOD,
-            Body::FlowDescRequest(_) | Body::PortDescRequest(_) => kind::MULTIPART_REQUEST,
-            Body::FlowDescReply(_) | Body::PortDescReply(_) => kind::MULTIPART_REPLY,
+            Body::GroupMod(_) => kind::GROUP_MOD,
+            Body::FlowDescRequest(_) | Body::GroupDescRequest(_) | Body::PortDescRequest(_) => {
+                kind::MULTIPART_REQUEST
+            }
+            Body::FlowDescReply(_) | Body::GroupDescReply(_) | Body::PortDescReply(_) => {
+                kind::MULTIPART_REPLY
+            }
             Body::BarrierRequest => kind::BARRIER_REQUEST,
             Body::BarrierReply => kind::BARRIER_REPLY,
             Body::RoleRequest(_) => kind::ROLE_REQUEST,
@@ -214,7 +235,10 @@ impl Body {
             Body::RoleStatus(_) => kind::ROLE_STATUS,
             Body::BundleControl(_) => kind::BUNDLE_CONTROL,
             Body::BundleAdd(_) => kind::BUNDLE_ADD,
-            Body::Experimenter { .. } => kind::EXPERIMENTER,
+            Body::TlvTableMod(_)
+            | Body::TlvTableRequest
+            | Body::TlvTableReply(_)
+            | Body::Experimenter { .. } => kind::EXPERIMENTER,
             Body::Unknown { kind, .. } => *kind,
         }
     }
@@ -232,6 +256,15 @@ impl Body {
             Body::FlowRemoved(removed) => removed.encode(out),
             Body::PortStatus(status) => status.encode(out),
             Body::FlowMod(flow) => flow.encode(out),
+            Body::GroupMod(group) => group.encode(out)?,
+            Body::GroupDescRequest(request) => {
+                multipart_header(out, multipart::GROUP_DESC, false);
+                request.encode(out);
+            }
+            Body::GroupDescReply(reply) => {
+                multipart_header(out, multipart::GROUP_DESC, reply.more);
+                reply.encode(out)?;
+            }
             Body::FlowDescRequest(request) => {
                 multipart_header(out, multipart::FLOW_DESC, false);
                 request.encode(out);
@@ -253,6 +286,15 @@ impl Body {
             Body::RoleStatus(status) => status.encode(out),
             Body::BundleControl(control) => control.encode(out),
             Body::BundleAdd(add) => add.encode(out, xid)?,
+            Body::TlvTableMod(change) => {
+                nicira_header(out, nicira::TLV_TABLE_MOD);
+                change.encode(out);
+            }
+            Body::TlvTableRequest => nicira_header(out, nicira::TLV_TABLE_REQUEST),
+            Body::TlvTableReply(reply) => {
+                nicira_header(out, nicira::TLV_TABLE_REPLY);
+                reply.encode(out);
+            }
             Body::Experimenter { experimenter, subtype, data } => {
                 out.extend_from_slice(&experimenter.to_be_bytes());
                 out.extend_from_slice(&subtype.to_be_bytes());
@@ -291,20 +333,33 @@ impl Body {
             kind::BUNDLE_ADD => {
                 Body::BundleAdd(BundleAdd::decode(&mut reader.clone().named("bundle add"), xid)?)
             }
-            kind::EXPERIMENTER => Body::Experimenter {
-                experimenter: reader.u32()?,
-                subtype: reader.u32()?,
-                data: reader.rest().to_vec(),
-            },
+            kind::EXPERIMENTER => return Body::decode_extension(reader),
             _ => return Body::decode_bundled(reader, kind),
         };
         Ok(body)
+    }
+
+    fn decode_extension(reader: &mut Reader<'_>) -> Result<Body, DecodeError> {
+        let (experimenter, subtype) = (reader.u32()?, reader.u32()?);
+        Ok(match (experimenter, subtype) {
+            (NICIRA, nicira::TLV_TABLE_MOD) => {
+                Body::TlvTableMod(whole(reader, "option map change", TlvTableMod::decode)?)
+            }
+            (NICIRA, nicira::TLV_TABLE_REQUEST) => {
+                whole(reader, "option map request", |_| Ok(Body::TlvTableRequest))?
+            }
+            (NICIRA, nicira::TLV_TABLE_REPLY) => {
+                Body::TlvTableReply(whole(reader, "option map", TlvTableReply::decode)?)
+            }
+            _ => Body::Experimenter { experimenter, subtype, data: reader.rest().to_vec() },
+        })
     }
 
     /// Reads a message that may stand in a bundle; others stay bytes.
     fn decode_bundled(reader: &mut Reader<'_>, kind: u8) -> Result<Body, DecodeError> {
         Ok(match kind {
             kind::FLOW_MOD => Body::FlowMod(whole(reader, "flow mod", FlowMod::decode)?),
+            kind::GROUP_MOD => Body::GroupMod(whole(reader, "group mod", GroupMod::decode)?),
             _ => Body::Unknown { kind, data: reader.rest().to_vec() },
         })
     }
@@ -320,6 +375,12 @@ impl Body {
             }
             (kind::MULTIPART_REPLY, multipart::FLOW_DESC) => {
                 Body::FlowDescReply(whole(reader, "flow reply", |r| FlowDescReply::decode(r, more))?)
+            }
+            (kind::MULTIPART_REQUEST, multipart::GROUP_DESC) => {
+                Body::GroupDescRequest(whole(reader, "group request", GroupDescRequest::decode)?)
+            }
+            (kind::MULTIPART_REPLY, multipart::GROUP_DESC) => {
+                Body::GroupDescReply(whole(reader, "group reply", |r| GroupDescReply::decode(r, more))?)
             }
             (kind::MULTIPART_REQUEST, multipart::PORT_DESC) => {
                 Body::PortDescRequest(whole(reader, "port request", ports::decode_request)?)
@@ -342,6 +403,11 @@ fn whole<T>(
     let value = decode(&mut reader)?;
     reader.end()?;
     Ok(value)
+}
+
+fn nicira_header(out: &mut Vec<u8>, subtype: u32) {
+    out.extend_from_slice(&NICIRA.to_be_bytes());
+    out.extend_from_slice(&subtype.to_be_bytes());
 }
 
 fn multipart_header(out: &mut Vec<u8>, part: u16, more: bool) {

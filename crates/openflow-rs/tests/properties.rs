@@ -4,13 +4,39 @@ mod strategies;
 
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
-    Hello,
+    GroupDescReply, Hello, TlvMapping, TlvTableReply,
 };
-use openflow_rs::{Actions, Body, FlowEntry, FlowMod, FlowStats, Frame, Match, Message, frame};
+use openflow_rs::{
+    Action, Actions, Body, Bucket, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod,
+    Match, Message, frame,
+};
 use proptest::prelude::*;
 
 fn config() -> ProptestConfig {
     ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+fn group() -> impl Strategy<Value = GroupEntry> {
+    let is_action = |action: &Action| {
+        let instructions = ["clear_actions", "write_actions", "write_metadata", "goto_table", "meter"];
+        !instructions.iter().any(|name| action.to_string().starts_with(name))
+    };
+    let bucket = (any::<u32>(), any::<u16>(), strategies::actions(&Match::any())).prop_map(
+        move |(id, weight, actions)| {
+            let actions = actions.0.into_iter().filter(is_action).collect();
+            Bucket { weight, ..Bucket::new(id, actions) }
+        },
+    );
+    let kinds = [GroupKind::All, GroupKind::Select, GroupKind::Indirect, GroupKind::FastFailover];
+    let kind = proptest::sample::select(kinds.to_vec());
+    (any::<u32>(), kind, prop::collection::vec(bucket, 0..4)).prop_map(|(id, kind, mut buckets)| {
+        if kind != GroupKind::Select {
+            for bucket in &mut buckets {
+                bucket.weight = 0;
+            }
+        }
+        GroupEntry { id, kind, buckets, properties: Vec::new() }
+    })
 }
 
 /// Every kind of message, with random content.
@@ -47,6 +73,14 @@ fn message() -> impl Strategy<Value = Message> {
         (any::<u32>(), any::<u16>()).prop_map(|(bundle_id, flags)| {
             let flags = BundleFlags(flags);
             Body::BundleControl(BundleControl { bundle_id, op: BundleOp::CommitRequest, flags })
+        }),
+        group().prop_map(|group| Body::GroupMod(GroupMod::add(group))),
+        (any::<bool>(), prop::collection::vec(group(), 0..3)).prop_map(|(more, groups)| {
+            Body::GroupDescReply(GroupDescReply { more, groups, unreadable: Vec::new() })
+        }),
+        (any::<u32>(), any::<[u16; 4]>()).prop_map(|(max_space, [class, field, kind, len])| {
+            let mapping = TlvMapping { class, kind: kind as u8, len: len as u8, field };
+            Body::TlvTableReply(TlvTableReply { max_space, max_fields: field, mappings: vec![mapping] })
         }),
         (35_u8..=255, bytes).prop_map(|(kind, data)| Body::Unknown { kind, data }),
         Just(Body::BarrierRequest),
@@ -126,6 +160,9 @@ proptest! {
                 let _ = message.to_string();
                 // What was read can be written, and reads the same; flows it could not read are lost.
                 if matches!(&message.body, Body::FlowDescReply(reply) if !reply.unreadable.is_empty()) {
+                    return;
+                }
+                if matches!(&message.body, Body::GroupDescReply(reply) if !reply.unreadable.is_empty()) {
                     return;
                 }
                 let again = message.encode().unwrap();

@@ -15,6 +15,7 @@ pub(super) mod kind {
     pub(in super::super) const FLOW_REMOVED: u8 = 11;
     pub(in super::super) const PORT_STATUS: u8 = 12;
     pub(in super::super) const FLOW_MOD: u8 = 14;
+    pub(in super::super) const GROUP_MOD: u8 = 15;
     pub(in super::super) const MULTIPART_REQUEST: u8 = 18;
     pub(in super::super) const MULTIPART_REPLY: u8 = 19;
     pub(in super::super) const BARRIER_REQUEST: u8 = 20;
@@ -29,7 +30,18 @@ pub(super) mod kind {
 /// Multipart types (`OFPMP_*`).
 pub(super) mod multipart {
     pub(in super::super) const FLOW_DESC: u16 = 1;
+    pub(in super::super) const GROUP_DESC: u16 = 7;
     pub(in super::super) const PORT_DESC: u16 = 13;
+}
+
+/// Nicira's experimenter id.
+pub(super) const NICIRA: u32 = 0x0000_2320;
+
+/// Types of Nicira's messages (`NXT_*`).
+pub(super) mod nicira {
+    pub(in super::super) const TLV_TABLE_MOD: u32 = 24;
+    pub(in super::super) const TLV_TABLE_REQUEST: u32 = 25;
+    pub(in super::super) const TLV_TABLE_REPLY: u32 = 26;
 }
 
 /// Names by type; multipart messages and extensions are named by what they hold.
@@ -95,6 +107,17 @@ const MULTIPARTS: [&str; 17] = [
 
 /// The name of a message type; `body` tells multipart messages apart.
 pub(super) fn name(kind: u8, body: &[u8]) -> Option<String> {
+    if kind == kind::EXPERIMENTER
+        && let Some((&[a, b, c, d, e, f, g, h], _)) = body.split_first_chunk::<8>()
+        && u32::from_be_bytes([a, b, c, d]) == NICIRA
+    {
+        match u32::from_be_bytes([e, f, g, h]) {
+            nicira::TLV_TABLE_MOD => return Some("NXT_TLV_TABLE_MOD".to_owned()),
+            nicira::TLV_TABLE_REQUEST => return Some("NXT_TLV_TABLE_REQUEST".to_owned()),
+            nicira::TLV_TABLE_REPLY => return Some("NXT_TLV_TABLE_REPLY".to_owned()),
+            _ => {}
+        }
+    }
     let direction = match kind {
         kind::MULTIPART_REQUEST => "request",
         kind::MULTIPART_REPLY => "reply",

@@ -20,9 +20,11 @@ pub(super) fn message(message: &Message) -> String {
 /// The text of a message; `depth` is 0 for the outermost.
 pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
     let text = match body {
-        Body::FeaturesRequest | Body::GetConfigRequest | Body::BarrierRequest | Body::BarrierReply => {
-            String::new()
-        }
+        Body::FeaturesRequest
+        | Body::GetConfigRequest
+        | Body::BarrierRequest
+        | Body::BarrierReply
+        | Body::TlvTableRequest => String::new(),
         Body::Hello(hello) => hello.print(),
         Body::Error(error) => error_text(error, depth),
         Body::EchoRequest(data) | Body::EchoReply(data) => {
@@ -34,6 +36,11 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
         Body::FlowRemoved(removed) => removed.to_string(),
         Body::PortStatus(status) => status.print(),
         Body::FlowMod(flow) => Printed(flow).to_string(),
+        Body::GroupMod(group) => format!("\n {group}"),
+        Body::GroupDescRequest(request) => request.print(),
+        Body::GroupDescReply(reply) => more(reply.more) + &reply.print(),
+        Body::TlvTableMod(change) => change.print(),
+        Body::TlvTableReply(reply) => reply.print(),
         Body::FlowDescRequest(request) => request.print(),
         Body::FlowDescReply(reply) => more(reply.more) + &reply.print(),
         Body::PortDescRequest(port) => format!(" port={port}"),
@@ -52,6 +59,10 @@ pub(super) fn body(xid: u32, body: &Body, depth: u8) -> String {
     let bytes: &[u8] = match body {
         Body::Unknown { data, .. } => data,
         Body::FlowDescRequest(_) | Body::FlowDescReply(_) => &[0, 1, 0, 0, 0, 0, 0, 0],
+        Body::GroupDescRequest(_) | Body::GroupDescReply(_) => &[0, 7, 0, 0, 0, 0, 0, 0],
+        Body::TlvTableMod(_) => &[0, 0, 0x23, 0x20, 0, 0, 0, 24],
+        Body::TlvTableRequest => &[0, 0, 0x23, 0x20, 0, 0, 0, 25],
+        Body::TlvTableReply(_) => &[0, 0, 0x23, 0x20, 0, 0, 0, 26],
         Body::PortDescRequest(_) | Body::PortDescReply(_) => &[0, 13, 0, 0, 0, 0, 0, 0],
         _ => &[],
     };

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
-use openflow_rs::{Body, FlowEntry, FlowMod, FlowStats, MacAddr, Match, Message, PortNo};
+use openflow_rs::{
+    Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, PortNo,
+};
 
 use crate::ofctl::{check_printed, ofctl, run};
 
@@ -134,6 +136,52 @@ fn flows_and_bundles() {
         }));
     }
     check_printed(&numbered(bodies));
+}
+
+#[test]
+fn groups() {
+    let groups = [
+        "group_id=10,type=all",
+        "group_id=11,type=all,bucket=bucket_id:1,actions=set_field:0x102->tun_id,output:200,bucket=bucket_id:2,actions=resubmit(,3)",
+        "group_id=12,type=select,bucket=bucket_id:1,weight:5,actions=output:2,bucket=bucket_id:3,watch_port:4,actions=drop",
+        "group_id=13,type=ff,bucket=bucket_id:0,watch_port:5,actions=output:5,bucket=bucket_id:1,watch_group:11,actions=group:11",
+        "group_id=14,type=indirect,bucket=bucket_id:0,actions=set_field:0x1->reg1,group:11",
+    ]
+    .map(|text| text.parse::<GroupEntry>().expect("a group"));
+    let mut mods: Vec<GroupMod> = groups
+        .iter()
+        .flat_map(|group| [GroupMod::add(group.clone()), GroupMod::modify(group.clone())])
+        .collect();
+    mods.extend([GroupMod::delete(7), GroupMod::delete(GroupEntry::ALL)]);
+    mods.extend([7, Bucket::FIRST, Bucket::LAST, Bucket::ALL].map(|bucket| GroupMod::remove(11, bucket)));
+    mods.push(GroupMod::insert(11, groups[1].buckets.clone()));
+    mods.push(GroupMod { bucket: 9, ..GroupMod::insert(11, groups[1].buckets.clone()) });
+    let mut bodies: Vec<Body> = mods.iter().cloned().map(Body::GroupMod).collect();
+    bodies.extend(mods.into_iter().map(|group| {
+        let body = Box::new(Body::GroupMod(group));
+        Body::BundleAdd(BundleAdd { bundle_id: 1, flags: BundleFlags(3), body })
+    }));
+    bodies.extend([11, GroupEntry::ALL].map(|group| Body::GroupDescRequest(GroupDescRequest { group })));
+    let reply = GroupDescReply { more: true, groups: groups.to_vec(), unreadable: Vec::new() };
+    bodies.extend([reply, GroupDescReply::default()].map(Body::GroupDescReply));
+    check_printed(&numbered(bodies));
+}
+
+#[test]
+fn option_maps() {
+    let mappings = vec![
+        TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 },
+        TlvMapping { class: 0xffff, kind: 1, len: 124, field: 63 },
+    ];
+    let change = |command| Body::TlvTableMod(TlvTableMod { command, mappings: mappings.clone() });
+    check_printed(&numbered([
+        Body::TlvTableRequest,
+        Body::TlvTableReply(TlvTableReply { max_space: 256, max_fields: 64, mappings: mappings.clone() }),
+        Body::TlvTableReply(TlvTableReply { max_space: 256, max_fields: 64, mappings: Vec::new() }),
+        change(TlvCommand::Add),
+        change(TlvCommand::Delete),
+        Body::TlvTableMod(TlvTableMod { command: TlvCommand::Clear, mappings: Vec::new() }),
+    ]));
 }
 
 #[test]
