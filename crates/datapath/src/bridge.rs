@@ -1,43 +1,80 @@
 //! A bridge: flow tables, groups and ports, and the changes to them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use openflow_rs::flow::{ALL_TABLES, ANY_GROUP};
-use openflow_rs::{Action, Actions, FlowCommand, FlowEntry, FlowMod, PortNo};
+use openflow_rs::{FlowCommand, FlowEntry, FlowMod, Match, PortNo};
 
+use crate::check::{check, groups_named};
 use crate::group::misplaced;
+use crate::learned::{Learned, slot};
+use crate::port::Port;
 use crate::table::{Table, covers};
-use crate::{FlowKey, Group, Refused};
+use crate::{FlowKey, Group, Refused, Tunnel};
 
 /// The flow tables, groups and ports of one switch.
 #[derive(Clone, Debug, Default)]
 pub struct Bridge {
     tables: BTreeMap<u8, Table>,
-    groups: BTreeMap<u32, Group>,
-    ports: BTreeSet<u16>,
+    pub(crate) groups: BTreeMap<u32, Group>,
+    /// How many times flows name each group.
+    users: BTreeMap<u32, usize>,
+    pub(crate) ports: BTreeMap<u16, Port>,
+    pub(crate) learned: Learned,
 }
 
 impl Bridge {
     /// A bridge without flows, with these ports and `LOCAL`.
     pub fn new(ports: impl IntoIterator<Item = PortNo>) -> Bridge {
-        let ports = ports.into_iter().chain([PortNo::LOCAL]).map(|port| port.0).collect();
-        Bridge { tables: BTreeMap::new(), groups: BTreeMap::new(), ports }
+        let ports = ports.into_iter().chain([PortNo::LOCAL]);
+        Bridge { ports: ports.map(|port| (port.0, Port::Plain)).collect(), ..Bridge::default() }
     }
 
     /// Adds a port.
     pub fn add_port(&mut self, port: PortNo) {
-        self.ports.insert(port.0);
+        self.ports.insert(port.0, Port::Plain);
+    }
+
+    /// Adds a port that leads into a tunnel.
+    pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
+        self.ports.insert(port.0, Port::Tunnel(tunnel.into()));
+    }
+
+    /// Adds a port that leads to another bridge of the same switch.
+    pub fn add_patch(&mut self, port: PortNo) {
+        self.ports.insert(port.0, Port::Patch);
+    }
+
+    /// Takes a port away. Flows that name it stay, and send nothing there.
+    pub fn remove_port(&mut self, port: PortNo) {
+        self.ports.remove(&port.0);
     }
 
     /// The ports, by number.
     pub fn ports(&self) -> impl Iterator<Item = PortNo> + '_ {
-        self.ports.iter().map(|port| PortNo(*port))
+        self.ports.keys().map(|port| PortNo(*port))
     }
 
     /// Whether there is such a port.
     pub fn has_port(&self, port: PortNo) -> bool {
-        self.ports.contains(&port.0)
+        self.ports.contains_key(&port.0)
+    }
+
+    /// The tunnel that a port leads into.
+    pub fn tunnel(&self, port: PortNo) -> Option<Tunnel> {
+        match self.ports.get(&port.0) {
+            Some(Port::Tunnel(tunnel)) => Some(*tunnel),
+            _ => None,
+        }
+    }
+
+    /// The ports that lead into tunnels, by number.
+    pub fn tunnels(&self) -> impl Iterator<Item = (PortNo, Tunnel)> + '_ {
+        self.ports.iter().filter_map(|(number, port)| match port {
+            Port::Tunnel(tunnel) => Some((PortNo(*number), *tunnel)),
+            Port::Plain | Port::Patch => None,
+        })
     }
 
     /// Adds a flow, in place of one with the same table, match and priority.
@@ -46,15 +83,27 @@ impl Bridge {
     /// The flow has an action that is not interpreted, or that names a group that is not there. Prerequisites of
     /// fields are not looked at: an action whose field a packet does not have does nothing.
     pub fn add_flow(&mut self, flow: FlowEntry) -> Result<(), Refused> {
-        if flow.table == ALL_TABLES {
-            return Err(Refused::Table(flow.table));
-        }
-        self.check(&flow.actions, flow.table)?;
-        self.tables.entry(flow.table).or_default().add(Arc::new(flow));
+        self.add_shared(Arc::new(flow))
+    }
+
+    /// As [`Bridge::add_flow`], with a flow that other bridges have too.
+    ///
+    /// # Errors
+    /// As [`Bridge::add_flow`].
+    pub fn add_shared(&mut self, flow: Arc<FlowEntry>) -> Result<(), Refused> {
+        check(&flow.actions, flow.table, &|group| self.groups.contains_key(&group))?;
+        self.put(flow);
         Ok(())
     }
 
-    /// Carries out a flow-mod, whole or not at all. Flags, timeouts and buffers are not looked at.
+    /// Removes the flow with this table, match and priority; whether there was one. What it learned goes with it, if it
+    /// was to (`delete_learned`) and no other flow learns the same.
+    pub fn remove_flow(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
+        self.take(table, priority, matches)
+    }
+
+    /// Carries out a flow-mod, whole or not at all. Flags, timeouts and buffers are not looked at. Learned flows are
+    /// changed like others, as in a switch.
     ///
     /// # Errors
     /// As [`Bridge::add_flow`]; also a deletion by port or group.
@@ -68,33 +117,66 @@ impl Bridge {
         }
         let deletes = matches!(change.command, FlowCommand::Delete | FlowCommand::DeleteStrict);
         let strict = matches!(change.command, FlowCommand::DeleteStrict | FlowCommand::ModifyStrict);
-        if !deletes {
-            let concerned = |number: &&u8| [ALL_TABLES, **number].contains(&entry.table);
-            self.tables
-                .keys()
-                .filter(concerned)
-                .try_for_each(|number| self.check(&entry.actions, *number))?;
-        }
-        for (number, table) in &mut self.tables {
+        let concerned = |old: &&Arc<FlowEntry>| (old.cookie ^ entry.cookie) & change.cookie_mask == 0;
+        let mut found = Vec::new();
+        for (number, table) in &self.tables {
             if entry.table != ALL_TABLES && entry.table != *number {
                 continue;
             }
-            let concerned = |old: &&Arc<FlowEntry>| (old.cookie ^ entry.cookie) & change.cookie_mask == 0;
-            let found: Vec<Arc<FlowEntry>> = if strict {
-                table.get(&entry.matches, entry.priority).filter(concerned).cloned().into_iter().collect()
+            if !deletes {
+                check(&entry.actions, *number, &|group| self.groups.contains_key(&group))?;
+            }
+            if strict {
+                found.extend(table.get(&entry.matches, entry.priority).filter(concerned).cloned());
             } else {
                 let covered = |old: &&Arc<FlowEntry>| covers(&entry.matches, &old.matches);
-                table.entries().filter(concerned).filter(covered).cloned().collect()
-            };
-            for old in found {
-                if deletes {
-                    table.remove(&old.matches, old.priority);
-                } else {
-                    table.add(Arc::new(FlowEntry { actions: entry.actions.clone(), ..(*old).clone() }));
-                }
+                found.extend(table.entries().filter(concerned).filter(covered).cloned());
+            }
+        }
+        for old in found {
+            if deletes {
+                self.take(old.table, old.priority, &old.matches);
+            } else {
+                self.put(Arc::new(FlowEntry { actions: entry.actions.clone(), ..(*old).clone() }));
             }
         }
         Ok(())
+    }
+
+    /// Puts a flow into its table, in place of one with the same match and priority.
+    pub(crate) fn put(&mut self, flow: Arc<FlowEntry>) {
+        self.learned.forget(&slot(&flow));
+        self.learned.comes(&flow.actions);
+        groups_named(&flow.actions, &mut |group| *self.users.entry(group).or_default() += 1);
+        if let Some(old) = self.tables.entry(flow.table).or_default().add(flow) {
+            self.gone(&old);
+        }
+    }
+
+    /// Takes a flow out of its table; whether there was one.
+    pub(crate) fn take(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
+        let old = self.tables.get_mut(&table).and_then(|table| table.remove(matches, priority));
+        let Some(old) = old else { return false };
+        self.learned.forget(&slot(&old));
+        self.gone(&old);
+        true
+    }
+
+    /// What goes with a flow that has gone.
+    fn gone(&mut self, old: &FlowEntry) {
+        groups_named(&old.actions, &mut |group| {
+            if let Some(count) = self.users.get_mut(&group) {
+                *count -= 1;
+            }
+        });
+        for (cookie, table) in self.learned.goes(&old.actions) {
+            let same = |flow: &&Arc<FlowEntry>| flow.cookie == cookie;
+            let taught: Vec<_> =
+                self.tables.get(&table).into_iter().flat_map(Table::entries).filter(same).cloned().collect();
+            for flow in taught {
+                self.take(table, flow.priority, &flow.matches);
+            }
+        }
     }
 
     /// Adds a group.
@@ -117,7 +199,7 @@ impl Bridge {
             return Err(Refused::Buckets(group.buckets.len()));
         }
         for bucket in &group.buckets {
-            self.check(&bucket.actions, 0)?;
+            check(&bucket.actions, 0, &|group| self.groups.contains_key(&group))?;
             if let Some(action) = misplaced(&bucket.actions) {
                 return Err(Refused::InBucket(Box::new(action.clone())));
             }
@@ -129,12 +211,17 @@ impl Bridge {
     /// Removes a group, and as Open vSwitch does, silently, every flow that names it.
     pub fn remove_group(&mut self, id: u32) {
         self.groups.remove(&id);
-        for table in self.tables.values_mut() {
-            let naming: Vec<_> =
-                table.entries().filter(|flow| names_group(&flow.actions, id)).cloned().collect();
-            for flow in naming {
-                table.remove(&flow.matches, flow.priority);
-            }
+        if self.users.remove(&id).is_none_or(|count| count == 0) {
+            return;
+        }
+        let names = |flow: &&Arc<FlowEntry>| {
+            let mut names = false;
+            groups_named(&flow.actions, &mut |group| names |= group == id);
+            names
+        };
+        let naming: Vec<_> = self.tables.values().flat_map(Table::entries).filter(names).cloned().collect();
+        for flow in naming {
+            self.take(flow.table, flow.priority, &flow.matches);
         }
     }
 
@@ -143,8 +230,19 @@ impl Bridge {
         self.groups.get(&id)
     }
 
-    /// All flows, by table, then highest priority first, then match.
+    /// The groups, by id.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+
+    /// All flows but those that packets taught ([`Bridge::learned`]), by table, then highest priority first, then match.
     pub fn flows(&self) -> Vec<&FlowEntry> {
+        let mut flows = self.all_flows();
+        flows.retain(|flow| !self.is_learned(flow));
+        flows
+    }
+
+    pub(crate) fn all_flows(&self) -> Vec<&FlowEntry> {
         let mut flows: Vec<&FlowEntry> =
             self.tables.values().flat_map(|table| table.entries().map(|entry| &**entry)).collect();
         flows.sort_by(|a, b| {
@@ -159,56 +257,12 @@ impl Bridge {
     }
 
     pub(crate) fn find(&self, table: u8, key: &FlowKey) -> Option<&Arc<FlowEntry>> {
-        self.tables.get(&table)?.lookup(key)
+        self.table(table)?.lookup(key)
     }
 
-    /// Refuses what is not interpreted, before a packet finds out.
-    fn check(&self, actions: &Actions, table: u8) -> Result<(), Refused> {
-        for action in &actions.0 {
-            let unsupported = |why| Err(Refused::Action { action: Box::new(action.clone()), why });
-            match action {
-                Action::Ct(_) | Action::Nat(_) => {
-                    return unsupported("connection tracking is not there yet");
-                }
-                Action::Learn(_) => return unsupported("flows cannot be learned yet"),
-                Action::Conjunction(_) => {
-                    return unsupported("conjunctive matches are not there yet; write the flows out");
-                }
-                Action::Meter(_) => return unsupported("a meter needs a clock, and none is read here"),
-                Action::WriteActions(_) | Action::ClearActions(_) => {
-                    return unsupported("flows have no action set here, only buckets do; apply the actions");
-                }
-                Action::CheckPktLarger(_) => return unsupported("packet lengths are not looked at yet"),
-                Action::Unknown(_) => return unsupported("the action is not known"),
-                Action::Resubmit(resubmit) if resubmit.ct => {
-                    return unsupported("connection tracking is not there yet");
-                }
-                Action::Output(output) if output.port == PortNo::NORMAL => {
-                    return unsupported("a learning bridge is not there; write the flows");
-                }
-                Action::Output(output) if output.port == PortNo::TABLE => {
-                    return unsupported("only packet-outs may use it; write resubmit(,0)");
-                }
-                Action::Group(group) if !self.groups.contains_key(&group.id) => {
-                    return Err(Refused::NoGroup(group.id));
-                }
-                Action::GotoTable(goto) if goto.table <= table => {
-                    return Err(Refused::Backwards { from: table, to: goto.table });
-                }
-                Action::CloneActions(clone) => self.check(&clone.actions, table)?,
-                _ => {}
-            }
-        }
-        Ok(())
+    pub(crate) fn table(&self, number: u8) -> Option<&Table> {
+        self.tables.get(&number)
     }
-}
-
-fn names_group(actions: &Actions, id: u32) -> bool {
-    actions.0.iter().any(|action| match action {
-        Action::Group(group) => group.id == id,
-        Action::CloneActions(clone) => names_group(&clone.actions, id),
-        _ => false,
-    })
 }
 
 #[cfg(test)]
@@ -234,7 +288,9 @@ mod tests {
         let mut bridge = bridge(&[]);
         for actions in [
             "ct(table=1)",
-            "learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
+            "learn(table=1,limit=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
+            "learn(table=1,result_dst=reg0[0],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
+            "learn(table=1,fin_idle_timeout=5,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])",
             "clone(output:1,meter:1)",
             "check_pkt_larger(100)->NXM_NX_REG0[0]",
             "write_actions(output:1)",

@@ -1,60 +1,72 @@
-//! Several hosts and the tunnels between them.
+//! Several hosts, the tunnels between them, and the physical networks that they share.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::time::Duration;
 
-use openflow_rs::{Field, PortNo};
+use openflow_rs::PortNo;
 
 use crate::trace::Step;
-use crate::{Bridge, Packet, Stopped};
+use crate::walk::{Hosts, Walk};
+use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
 
-/// What a tunnel wraps packets in, as far as the receiver can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Encapsulation {
-    /// Geneve, with a key of 24 bits. Its options are not carried.
-    Geneve,
-    /// VXLAN, with a key of 24 bits.
-    Vxlan,
-    /// GRE, with a key of 32 bits.
-    Gre,
-}
-
-impl Encapsulation {
-    /// The part of a tunnel key that arrives: the rest is cut off without an error.
-    fn carried(self, tun_id: u128) -> u128 {
-        match self {
-            Encapsulation::Geneve | Encapsulation::Vxlan => tun_id & 0x00ff_ffff,
-            Encapsulation::Gre => tun_id & 0xffff_ffff,
-        }
-    }
-}
-
-/// A host: a bridge, the address that tunnels find it by, and its tunnel ports, each of which serves all peers
-/// (`options:remote_ip=flow`, `options:key=flow`).
+/// A host: a bridge, the address that tunnels find it by, and the physical networks that its patch ports lead to.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// The bridge; tunnel ports are ports of it too.
+    /// The bridge; tunnel and patch ports are ports of it too.
     pub bridge: Bridge,
     address: Ipv4Addr,
-    tunnels: BTreeMap<PortNo, Encapsulation>,
+    networks: BTreeMap<PortNo, String>,
 }
 
 impl Host {
-    /// A host with these tunnel ports, which are added to the bridge.
+    /// A host with these tunnel ports, which are added to the bridge; each serves all peers
+    /// (`options:remote_ip=flow`, `options:key=flow`).
     pub fn new(
         mut bridge: Bridge,
         address: Ipv4Addr,
         tunnels: impl IntoIterator<Item = (PortNo, Encapsulation)>,
     ) -> Host {
-        let tunnels: BTreeMap<PortNo, Encapsulation> = tunnels.into_iter().collect();
-        for port in tunnels.keys() {
-            bridge.add_port(*port);
+        for (port, encapsulation) in tunnels {
+            bridge.add_tunnel(port, encapsulation);
         }
-        Host { bridge, address, tunnels }
+        Host { bridge, address, networks: BTreeMap::new() }
+    }
+
+    /// The address of the host's end of tunnels.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Adds a port that leads into a tunnel, also to one peer alone.
+    pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
+        self.bridge.add_tunnel(port, tunnel);
+    }
+
+    /// Adds a patch port towards a physical network.
+    pub fn attach(&mut self, port: PortNo, network: &str) {
+        self.bridge.add_patch(port);
+        self.networks.insert(port, network.to_owned());
+    }
+
+    /// Takes a port away, whatever it leads to.
+    pub fn remove_port(&mut self, port: PortNo) {
+        self.bridge.remove_port(port);
+        self.networks.remove(&port);
+    }
+
+    /// The physical network that a port leads to.
+    pub(crate) fn network(&self, port: PortNo) -> Option<&str> {
+        self.networks.get(&port).map(String::as_str)
+    }
+
+    /// The ports that lead to a physical network.
+    pub(crate) fn ports_of<'a>(&'a self, network: &'a str) -> impl Iterator<Item = PortNo> + 'a {
+        self.networks.iter().filter(move |(_, name)| *name == network).map(|(port, _)| *port)
     }
 }
 
-/// Hosts that reach each other by tunnels over an underlay that loses nothing.
+/// Hosts that reach each other by tunnels over an underlay that loses nothing, and over physical networks.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -131,7 +143,7 @@ pub enum Lost {
     },
     /// Packets went round, or multiplied, and what was still under way was thrown away.
     #[error(
-        "more than {MAX_CROSSINGS} packets crossed tunnels for one that was sent: look for a loop between hosts"
+        "more than {MAX_CROSSINGS} packets crossed between hosts for one that was sent: look for a loop between hosts"
     )]
     Storm,
     /// The packet was to start at a host that is not there.
@@ -139,14 +151,25 @@ pub enum Lost {
     Unknown(String),
 }
 
-/// Packets through tunnels for one that was sent; a switch on every one of 3,000 hosts needs 2,999.
-const MAX_CROSSINGS: usize = 100_000;
+/// Packets between hosts for one that was sent; a switch on every one of 3,000 hosts needs 2,999.
+pub(crate) const MAX_CROSSINGS: usize = 100_000;
+
+/// A frame on a physical network, as somebody else there sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tapped {
+    /// The network.
+    pub network: String,
+    /// The frame, with its tags.
+    pub bytes: Vec<u8>,
+}
 
 /// What became of a packet that was sent into a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
     /// Where it came out, in order: by one host after the other as they were reached.
     pub arrived: Vec<Arrival>,
+    /// What hosts sent into physical networks, in order.
+    pub tapped: Vec<Tapped>,
     /// What went wrong on the way. A packet that flows drop is not lost.
     pub lost: Vec<Lost>,
     /// For each host in turn that the packet or a copy of it passed: what was done there, if it was asked for.
@@ -159,79 +182,50 @@ impl Fabric {
         self.hosts.insert(name.to_owned(), host);
     }
 
+    /// Takes a host away.
+    pub fn remove(&mut self, name: &str) -> Option<Host> {
+        self.hosts.remove(name)
+    }
+
+    /// A host.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.get(name)
+    }
+
     /// A host, to change its flows.
     pub fn host_mut(&mut self, name: &str) -> Option<&mut Host> {
         self.hosts.get_mut(name)
     }
 
-    /// Sends a packet from a port of a host and follows it and its copies wherever they go.
-    pub fn send(&self, host: &str, packet: Packet) -> Crossing {
-        self.follow(host, packet, false)
+    /// The hosts, by name.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, &Host)> {
+        self.hosts.iter().map(|(name, host)| (name.as_str(), host))
     }
 
-    /// As [`Fabric::send`], and says what was done on every host.
+    /// Lets time pass on all hosts ([`Bridge::advance`]).
+    pub fn advance(&mut self, time: Duration) {
+        self.hosts.values_mut().for_each(|host| host.bridge.advance(time));
+    }
+
+    /// Sends a packet from a port of a host and follows it and its copies wherever they go. Hosts learn from it.
+    pub fn send(&mut self, host: &str, packet: Packet) -> Crossing {
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_at_host(host, packet)
+    }
+
+    /// What [`Fabric::send`] would do, and what would be done on every host. No host learns from it in the end.
     pub fn trace(&self, host: &str, packet: Packet) -> Crossing {
-        self.follow(host, packet, true)
+        Walk::new(Hosts::untouched(&self.hosts), true).start_at_host(host, packet)
     }
 
-    fn follow(&self, host: &str, packet: Packet, wanted: bool) -> Crossing {
-        let mut crossing = Crossing::default();
-        let Some((name, host)) = self.hosts.get_key_value(host) else {
-            crossing.lost.push(Lost::Unknown(host.to_owned()));
-            return crossing;
-        };
-        let mut under_way = VecDeque::from([(name, host, packet)]);
-        let mut crossings = 0;
-        while let Some((name, host, packet)) = under_way.pop_front() {
-            let outcome = if wanted { host.bridge.trace(&packet) } else { host.bridge.process(&packet) };
-            if wanted {
-                crossing.hops.push((name.clone(), outcome.steps));
-            }
-            crossing.lost.extend(outcome.stopped.map(|why| Lost::Stopped { host: name.clone(), why }));
-            for emitted in outcome.emitted {
-                let Some(encapsulation) = host.tunnels.get(&emitted.port) else {
-                    let (host, port, bytes) = (name.clone(), emitted.port, emitted.bytes);
-                    crossing.arrived.push(Arrival { host, port, bytes });
-                    continue;
-                };
-                crossings += 1;
-                if crossings > MAX_CROSSINGS {
-                    crossing.lost.push(Lost::Storm);
-                    return crossing;
-                }
-                let to = Ipv4Addr::from(emitted.key.get(Field::TunDst) as u32);
-                match self.receiver(name, host, to, emitted.port, *encapsulation) {
-                    Ok((peer_name, peer, port)) => {
-                        let packet = Packet::new(emitted.bytes, port)
-                            .with(Field::TunId, encapsulation.carried(emitted.key.get(Field::TunId)))
-                            .with(Field::TunSrc, host.address.to_bits().into())
-                            .with(Field::TunDst, to.to_bits().into());
-                        under_way.push_back((peer_name, peer, packet));
-                    }
-                    Err(lost) => crossing.lost.push(lost),
-                }
-            }
-        }
-        crossing
+    /// Sends a frame from somebody else on a physical network, an ideal one: whatever its tags are, it reaches everybody
+    /// there. Hosts learn from it.
+    pub fn send_physical(&mut self, network: &str, bytes: Vec<u8>) -> Crossing {
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_on_network(network, bytes)
     }
 
-    /// The host with this address, and the port that what was sent there comes in by.
-    fn receiver(
-        &self,
-        from: &str,
-        sender: &Host,
-        address: Ipv4Addr,
-        port: PortNo,
-        encapsulation: Encapsulation,
-    ) -> Result<(&String, &Host, PortNo), Lost> {
-        if address.is_unspecified() {
-            return Err(Lost::NoDestination { host: from.to_owned(), port });
-        }
-        let peer = self.hosts.iter().find(|(_, host)| host.address == address && address != sender.address);
-        let (name, peer) = peer.ok_or_else(|| Lost::NoHost { host: from.to_owned(), address })?;
-        let own = peer.tunnels.iter().find(|(_, kind)| **kind == encapsulation).map(|(port, _)| *port);
-        let no_tunnel = || Lost::NoTunnel { from: from.to_owned(), host: name.clone(), encapsulation };
-        own.map(|port| (name, peer, port)).ok_or_else(no_tunnel)
+    /// What [`Fabric::send_physical`] would do, as [`Fabric::trace`] says it.
+    pub fn trace_physical(&self, network: &str, bytes: Vec<u8>) -> Crossing {
+        Walk::new(Hosts::untouched(&self.hosts), true).start_on_network(network, bytes)
     }
 }
 
@@ -252,7 +246,7 @@ mod tests {
         Host::new(bridge, Ipv4Addr::new(10, 0, 0, number), tunnels)
     }
 
-    fn send(fabric: &Fabric) -> (Vec<(String, u16)>, Vec<Lost>) {
+    fn send(fabric: &mut Fabric) -> (Vec<(String, u16)>, Vec<Lost>) {
         let crossing = fabric.send("hv1", Packet::new(vec![2; 60], PortNo(1)));
         (crossing.arrived.into_iter().map(|one| (one.host, one.port.0)).collect(), crossing.lost)
     }
@@ -276,12 +270,12 @@ mod tests {
                 "in_port=200,tun_id=0x102,tun_src=10.0.0.1,tun_dst=10.0.0.{number},reg0=0 actions=output:{number}"
             )
         };
-        let fabric = fabric([
+        let mut fabric = fabric([
             host(1, &[FLOOD], &["in_port=1 actions=set_field:9->reg0,group:1", send_on]),
             host(2, &[], &[&received(2)]),
             host(3, &[], &[&received(3)]),
         ]);
-        assert_eq!(send(&fabric), (vec![("hv2".to_owned(), 2), ("hv3".to_owned(), 3)], vec![]));
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2), ("hv3".to_owned(), 3)], vec![]));
         let traced = fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
         let hops: Vec<&str> = traced.hops.iter().map(|(host, _)| host.as_str()).collect();
         assert_eq!(hops, ["hv1", "hv2", "hv3"]);
@@ -294,13 +288,13 @@ mod tests {
             |clear: &str| format!("in_port=200 actions={clear}set_field:10.0.0.3->tun_dst,output:200");
         let hosts =
             |clear| [host(1, &[], &[&to(2)]), host(2, &[], &[&relay(clear)]), host(3, &[], &["actions=3"])];
-        assert_eq!(send(&fabric(hosts(""))), (vec![], vec![]));
-        assert_eq!(send(&fabric(hosts("set_field:0->in_port,"))), (vec![("hv3".to_owned(), 3)], vec![]));
+        assert_eq!(send(&mut fabric(hosts(""))), (vec![], vec![]));
+        assert_eq!(send(&mut fabric(hosts("set_field:0->in_port,"))), (vec![("hv3".to_owned(), 3)], vec![]));
     }
 
     #[test]
     fn what_goes_nowhere_or_round_is_said() {
-        let bad = |actions: &str| send(&fabric([host(1, &[], &[&format!("actions={actions}")])])).1;
+        let bad = |actions: &str| send(&mut fabric([host(1, &[], &[&format!("actions={actions}")])])).1;
         let (host_name, port) = ("hv1".to_owned(), PortNo(200));
         assert_eq!(bad("output:200"), [Lost::NoDestination { host: host_name.clone(), port }]);
         for last in [1, 7] {
@@ -309,7 +303,89 @@ mod tests {
             assert_eq!(lost, [Lost::NoHost { host: host_name.clone(), address }]);
         }
         let back = |to: u8| format!("actions=set_field:10.0.0.{to}->tun_dst,set_field:0->in_port,output:200");
-        let round = fabric([host(1, &[], &[&back(2)]), host(2, &[], &[&back(1)])]);
-        assert_eq!(send(&round), (vec![], vec![Lost::Storm]));
+        let mut round = fabric([host(1, &[], &[&back(2)]), host(2, &[], &[&back(1)])]);
+        assert_eq!(send(&mut round), (vec![], vec![Lost::Storm]));
+    }
+
+    #[test]
+    fn what_a_peer_sends_comes_in_by_its_own_port_if_it_has_one() {
+        let one = |remote: u8, encapsulation| Tunnel {
+            encapsulation,
+            remote: Some(Ipv4Addr::new(10, 0, 0, remote)),
+        };
+        let mut sender = host(1, &[], &["in_port=1 actions=output:201"]);
+        sender.add_tunnel(PortNo(201), one(2, Encapsulation::Geneve));
+        let mut receiver = host(2, &[], &["in_port=200 actions=output:2", "in_port=202 actions=LOCAL"]);
+        let mut fabric = fabric([sender.clone(), receiver.clone(), host(3, &[], &[])]);
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2)], vec![]));
+        receiver.add_tunnel(PortNo(202), one(3, Encapsulation::Geneve));
+        receiver.add_tunnel(PortNo(203), one(1, Encapsulation::Vxlan));
+        fabric.add("hv2", receiver.clone());
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2)], vec![]), "others' ports");
+        receiver.add_tunnel(PortNo(202), one(1, Encapsulation::Geneve));
+        fabric.add("hv2", receiver.clone());
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), PortNo::LOCAL.0)], vec![]));
+        receiver.remove_port(PortNo(202));
+        receiver.remove_port(PortNo(200));
+        fabric.add("hv2", receiver);
+        let lost =
+            Lost::NoTunnel { from: "hv1".into(), host: "hv2".into(), encapsulation: Encapsulation::Geneve };
+        assert_eq!(send(&mut fabric), (vec![], vec![lost]));
+    }
+
+    #[test]
+    fn geneve_alone_carries_the_option() {
+        let flow =
+            |port| format!("actions=set_field:7->tun_metadata0,set_field:10.0.0.2->tun_dst,output:{port}");
+        let received = ["tun_metadata0=0x7 actions=output:2", "priority=1 actions=LOCAL"];
+        for (encapsulation, port) in [(Encapsulation::Geneve, 2), (Encapsulation::Vxlan, PortNo::LOCAL.0)] {
+            let mut hosts = [host(1, &[], &[&flow(201)]), host(2, &[], &received)];
+            for host in &mut hosts {
+                host.add_tunnel(PortNo(201), encapsulation);
+            }
+            assert_eq!(send(&mut fabric(hosts)), (vec![("hv2".to_owned(), port)], vec![]));
+        }
+    }
+
+    #[test]
+    fn a_physical_network_carries_a_frame_to_all_others_on_it() {
+        let attached = |number: u8, flows: &[&str]| {
+            let mut host = host(number, &[], flows);
+            host.attach(PortNo(100), "blue");
+            host
+        };
+        let mut hosts = [
+            attached(1, &["in_port=1 actions=push_vlan:0x8100,set_field:4105->vlan_vid,output:100"]),
+            attached(2, &["in_port=100,dl_vlan=9 actions=pop_vlan,output:2"]),
+            attached(3, &["in_port=100,dl_vlan=8 actions=output:3", "in_port=101 actions=output:3"]),
+            attached(4, &["in_port=100 actions=output:4"]),
+        ];
+        hosts[2].attach(PortNo(101), "red");
+        hosts[3].remove_port(PortNo(100));
+        let mut fabric = fabric(hosts);
+        let frame = vec![2; 60];
+        let crossing = fabric.send("hv1", Packet::new(frame.clone(), PortNo(1)));
+        let arrived = [Arrival { host: "hv2".to_owned(), port: PortNo(2), bytes: frame.clone() }];
+        assert_eq!((crossing.arrived, crossing.lost), (arrived.to_vec(), vec![]));
+        let [tapped] = &crossing.tapped[..] else { panic!("{:?}", crossing.tapped) };
+        assert_eq!((tapped.network.as_str(), &tapped.bytes[12..16]), ("blue", &[0x81, 0, 0, 9][..]));
+        let again = fabric.send_physical("blue", tapped.bytes.clone());
+        assert_eq!((again.arrived, again.tapped), (arrived.to_vec(), vec![]));
+        assert_eq!(fabric.trace_physical("blue", tapped.bytes.clone()).hops.len(), 3);
+    }
+
+    #[test]
+    fn hosts_learn_from_what_is_sent_and_not_from_what_is_traced() {
+        let learn = "in_port=1 actions=learn(table=1,hard_timeout=10,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
+        let mut fabric = fabric([host(1, &[], &[learn])]);
+        let learned = |fabric: &Fabric| fabric.host("hv1").unwrap().bridge.learned().len();
+        fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
+        assert_eq!(learned(&fabric), 0);
+        send(&mut fabric);
+        assert_eq!(learned(&fabric), 1);
+        fabric.advance(Duration::from_secs(10));
+        assert_eq!(learned(&fabric), 1);
+        fabric.advance(Duration::from_millis(1));
+        assert_eq!(learned(&fabric), 0);
     }
 }

@@ -108,6 +108,8 @@ pub(crate) struct Tunnel {
     pub(crate) gbp_id: u16,
     pub(crate) gbp_flags: u8,
     pub(crate) flags: u8,
+    /// The option of 4 bytes, if there is one.
+    pub(crate) metadata: Option<u32>,
 }
 
 /// What is known of the packet's connection.
@@ -181,6 +183,7 @@ impl FlowKey {
             Field::TunGbpId => self.tunnel.gbp_id.into(),
             Field::TunGbpFlags => self.tunnel.gbp_flags.into(),
             Field::TunFlags => self.tunnel.flags.into(),
+            Field::TunMetadata0 => self.tunnel.metadata.unwrap_or(0).into(),
             Field::CtState => self.ct.state.into(),
             Field::CtZone => self.ct.zone.into(),
             Field::CtMark => self.ct.mark.into(),
@@ -246,6 +249,7 @@ impl FlowKey {
             Field::TunGbpId => self.tunnel.gbp_id = value as u16,
             Field::TunGbpFlags => self.tunnel.gbp_flags = value as u8,
             Field::TunFlags => self.tunnel.flags = value as u8 & 1,
+            Field::TunMetadata0 => self.tunnel.metadata = Some(value as u32),
             Field::CtMark => self.ct.mark = value as u32,
             Field::CtLabel => self.ct.label = value,
             Field::EthSrc => self.eth_src = value as u64 & MAC_BITS,

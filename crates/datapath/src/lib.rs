@@ -38,35 +38,45 @@
 //!   our own, because it must be wrong where the switch is: what is cut short, padding, checksums that were bad before.
 //! - [`Bridge`]: tables, [`Group`]s and ports; what it does not interpret it refuses, with [`Refused`].
 //! - [`Bridge::process`] and [`Bridge::trace`]: a packet's way, its [`Outcome`], and the [`trace::Step`]s of it.
-//! - [`Fabric`]: [`Host`]s with tunnels between them, and a packet's way through all of it.
+//! - [`Bridge::receive`]: the same, and what the packet teaches ([`Bridge::learned`]). No clock is read: time passes by
+//!   [`Bridge::advance`].
+//! - [`Change`]: flows and buckets that come and go, in any order, as deltas of rules have them.
+//! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and a packet's way through all of it.
 //!
-//! Left out on purpose: clocks (timeouts, meters), counters, and the `NORMAL` action. Queues are accepted and mean
-//! nothing here. A flow whose actions lack their prerequisites is taken, where a switch refuses it. A packet's second
-//! VLAN tag is not seen, as with the default of Open vSwitch (`vlan-limit=1`).
+//! Left out on purpose: timeouts of flows that were not learned, meters, counters, and the `NORMAL` action. Queues are
+//! accepted and mean nothing here. A flow whose actions lack their prerequisites is taken, where a switch refuses it. A
+//! packet's second VLAN tag is not seen, as with the default of Open vSwitch (`vlan-limit=1`).
 //!
-//! Left out so far, and refused: `ct` and `nat`, `learn`, `conjunction`, `check_pkt_larger`, action sets of flows
-//! (`write_actions`, `clear_actions`), and groups of type `select` and `ff`. Not seen: MPLS, NSH and the options of
-//! Geneve, whose fields `openflow-rs` does not have. Tunnels are of the kind that serves all peers, over
-//! IPv4, without an underlay that could lose or fragment; they are not compared with real ones. The limit of 64 KB on what one packet's copies
-//! amount to is not kept: a flood that a real switch cuts short goes through here.
+//! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows
+//! (`write_actions`, `clear_actions`), groups of type `select` and `ff`, and of `learn` what ends with TCP connections,
+//! limits and results. Not seen: MPLS, NSH and all options of Geneve but the one of 4 bytes that is `tun_metadata0`.
+//! Tunnels are over IPv4, with `options:key=flow`, without an underlay that could lose or fragment. The limit of 64 KB on
+//! what one packet's copies amount to is not kept: a flood that a real switch cuts short goes through here.
 #![forbid(unsafe_code)]
 
 mod bridge;
+mod change;
+mod check;
 mod error;
 mod extract;
 mod fabric;
 mod group;
 mod key;
+mod learned;
 mod packet;
 mod pipeline;
+mod port;
 mod rewrite;
 mod table;
 pub mod trace;
+mod walk;
 
 pub use bridge::Bridge;
+pub use change::Change;
 pub use error::{Refused, Stopped};
-pub use fabric::{Arrival, Crossing, Encapsulation, Fabric, Host, Lost};
+pub use fabric::{Arrival, Crossing, Fabric, Host, Lost, Tapped};
 pub use group::{Bucket, Group};
 pub use key::FlowKey;
 pub use packet::Packet;
 pub use pipeline::{Emitted, Outcome};
+pub use port::{Encapsulation, Tunnel};

@@ -1,11 +1,12 @@
 //! Carrying a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
 
-use openflow_rs::action::{MoveBits, Resubmit, SetField};
+use openflow_rs::action::{Learn, MoveBits, Resubmit, SetField};
 use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
 
 use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
+use crate::learned::{Effects, lesson};
 use crate::rewrite::Frame;
 use crate::trace::{Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
@@ -35,14 +36,25 @@ pub struct Outcome {
 }
 
 impl Bridge {
-    /// Carries a packet through the tables, from table 0 on.
+    /// Carries a packet through the tables, from table 0 on. Nothing is learned from it.
     pub fn process(&self, packet: &Packet) -> Outcome {
-        Run::new(self, packet, false).run()
+        Run::new(self, packet, false).run().0
     }
 
     /// As [`Bridge::process`], and says what was looked up and done.
     pub fn trace(&self, packet: &Packet) -> Outcome {
-        Run::new(self, packet, true).run()
+        Run::new(self, packet, true).run().0
+    }
+
+    /// Carries a packet through the tables, and learns from it.
+    pub fn receive(&mut self, packet: &Packet) -> Outcome {
+        self.receive_recorded(packet, false)
+    }
+
+    pub(crate) fn receive_recorded(&mut self, packet: &Packet, wanted: bool) -> Outcome {
+        let (outcome, effects) = Run::new(self, packet, wanted).run();
+        self.leave_behind(effects);
+        outcome
     }
 }
 
@@ -70,6 +82,7 @@ struct Run<'a> {
     exit: bool,
     stopped: Option<Stopped>,
     emitted: Vec<Emitted>,
+    effects: Effects,
     recorder: Recorder,
 }
 
@@ -86,18 +99,19 @@ impl<'a> Run<'a> {
             exit: false,
             stopped: None,
             emitted: Vec::new(),
+            effects: Effects::default(),
             recorder: Recorder::new(wanted),
         }
     }
 
-    fn run(mut self) -> Outcome {
+    fn run(mut self) -> (Outcome, Effects) {
         let in_port = self.key.in_port;
         self.carry_out_entry(0, in_port, 0);
         if self.stopped.is_some() {
             self.emitted.clear();
         }
         let (emitted, key, stopped) = (self.emitted, self.key, self.stopped);
-        Outcome { emitted, key, stopped, steps: self.recorder.finish() }
+        (Outcome { emitted, key, stopped, steps: self.recorder.finish() }, self.effects)
     }
 
     /// Looks the packet up in a table as if it came from `in_port`, and carries out what it meets.
@@ -117,6 +131,9 @@ impl<'a> Run<'a> {
         }
         self.recorder.begin(|| What::Lookup { table, entry: entry.cloned() });
         if let Some(entry) = entry {
+            if entry.idle_timeout != 0 {
+                self.effects.used.push(entry.clone());
+            }
             let before = std::mem::replace(&mut self.table, table);
             self.depth += deeper;
             self.resubmits += 1;
@@ -178,11 +195,11 @@ impl<'a> Run<'a> {
                 self.key.metadata = self.key.metadata & !write.mask | write.value & write.mask;
             }
             Action::GotoTable(goto) => self.enter(goto.table, self.key.in_port),
+            Action::Learn(learn) => self.learn(learn),
             Action::Note(_) | Action::SetQueue(_) | Action::PopQueue(_) => {}
             // `Bridge::check` lets none of these in.
             Action::Ct(_)
             | Action::Nat(_)
-            | Action::Learn(_)
             | Action::Conjunction(_)
             | Action::Meter(_)
             | Action::CheckPktLarger(_)
@@ -287,6 +304,17 @@ impl<'a> Run<'a> {
         let (key, stack) = (self.key.clone(), self.stack.clone());
         self.carry_out(&actions.0);
         (self.key, self.stack) = (key, stack);
+    }
+
+    /// The packet in hand does not meet yet what it teaches.
+    fn learn(&mut self, learn: &Learn) {
+        match lesson(learn, &self.key) {
+            Some(flow) => {
+                self.recorder.note(|| format!("learns {flow}"));
+                self.effects.learned.push(flow);
+            }
+            None => self.recorder.problem(|| "no flow can match this".to_owned()),
+        }
     }
 
     /// A packet whose time is up goes no further in this list of actions, but those around it go on.

@@ -11,19 +11,46 @@ use crate::FlowKey;
 /// SIGCOMM 1999), so that a lookup takes as many steps as there are kinds of matches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    shapes: HashMap<Vec<(Field, u128)>, Shape>,
+    shapes: Vec<Shape>,
 }
 
-/// Entries whose matches have the same masks, by their values, then priority.
-#[derive(Clone, Debug, Default)]
+/// Entries whose matches have the same masks.
+#[derive(Clone, Debug)]
 struct Shape {
-    entries: HashMap<Vec<u128>, BTreeMap<u16, Arc<FlowEntry>>>,
+    masks: Vec<(Field, u128)>,
+    /// By a hash of their values, so that these stand in the entry alone; then highest priority first.
+    entries: HashMap<u64, Vec<Arc<FlowEntry>>>,
     /// How many entries have each priority.
     priorities: BTreeMap<u16, usize>,
 }
 
-fn split(matches: &Match) -> (Vec<(Field, u128)>, Vec<u128>) {
-    matches.iter().map(|demand| ((demand.field, demand.mask), demand.value)).unzip()
+fn masks(matches: &Match) -> impl Iterator<Item = (Field, u128)> {
+    matches.iter().map(|demand| (demand.field, demand.mask))
+}
+
+/// A hash of the values of some fields, in order.
+fn hash(values: impl Iterator<Item = u128>) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    values.fold(0, |hash: u64, value| {
+        let mixed = (hash.rotate_left(29) ^ value as u64).wrapping_mul(ODD);
+        (mixed.rotate_left(31) ^ (value >> 64) as u64).wrapping_mul(ODD)
+    })
+}
+
+fn hash_of(matches: &Match) -> u64 {
+    hash(matches.iter().map(|demand| demand.value))
+}
+
+impl Shape {
+    fn highest(&self) -> Option<u16> {
+        self.priorities.last_key_value().map(|(priority, _)| *priority)
+    }
+
+    /// The entry of the highest priority that the packet meets.
+    fn lookup(&self, key: &FlowKey) -> Option<&Arc<FlowEntry>> {
+        let hash = hash(self.masks.iter().map(|(field, mask)| key.get(*field) & mask));
+        self.entries.get(&hash)?.iter().find(|entry| key.meets_match(&entry.matches))
+    }
 }
 
 impl Table {
@@ -31,44 +58,52 @@ impl Table {
     /// says nothing, the least by match.
     pub(crate) fn lookup(&self, key: &FlowKey) -> Option<&Arc<FlowEntry>> {
         let mut best: Option<&Arc<FlowEntry>> = None;
-        for (masks, shape) in &self.shapes {
-            let highest = shape.priorities.last_key_value().map(|(priority, _)| *priority);
-            if best.is_some_and(|best| Some(best.priority) > highest) {
+        for shape in &self.shapes {
+            if best.is_some_and(|best| Some(best.priority) > shape.highest()) {
                 continue;
             }
-            let values: Vec<u128> = masks.iter().map(|(field, mask)| key.get(*field) & mask).collect();
-            let Some((_, found)) = shape.entries.get(&values).and_then(BTreeMap::last_key_value) else {
-                continue;
-            };
-            let rank = |entry: &FlowEntry| entry.priority;
+            let Some(found) = shape.lookup(key) else { continue };
             let better = best.is_none_or(|best| {
-                rank(found) > rank(best) || (rank(found) == rank(best) && found.matches < best.matches)
+                found.priority > best.priority
+                    || (found.priority == best.priority && found.matches < best.matches)
             });
             best = if better { Some(found) } else { best };
         }
         best
     }
 
-    /// Adds the entry, in place of one with the same match and priority.
-    pub(crate) fn add(&mut self, entry: Arc<FlowEntry>) {
-        let (masks, values) = split(&entry.matches);
-        let shape = self.shapes.entry(masks).or_default();
-        let priority = entry.priority;
-        if shape.entries.entry(values).or_default().insert(priority, entry).is_none() {
-            *shape.priorities.entry(priority).or_default() += 1;
-        }
+    fn shape(&self, matches: &Match) -> Option<usize> {
+        self.shapes.iter().position(|shape| shape.masks.iter().copied().eq(masks(matches)))
     }
 
-    /// Removes the entry with this match and priority.
-    pub(crate) fn remove(&mut self, matches: &Match, priority: u16) {
-        let (masks, values) = split(matches);
-        let Some(shape) = self.shapes.get_mut(&masks) else { return };
-        let Some(same) = shape.entries.get_mut(&values) else { return };
-        if same.remove(&priority).is_none() {
-            return;
+    /// Adds the entry, in place of one with the same match and priority, which is given back.
+    pub(crate) fn add(&mut self, entry: Arc<FlowEntry>) -> Option<Arc<FlowEntry>> {
+        let at = self.shape(&entry.matches).unwrap_or_else(|| {
+            let masks = masks(&entry.matches).collect();
+            self.shapes.push(Shape { masks, entries: HashMap::new(), priorities: BTreeMap::new() });
+            self.shapes.len() - 1
+        });
+        let shape = &mut self.shapes[at];
+        let same = shape.entries.entry(hash_of(&entry.matches)).or_insert_with(|| Vec::with_capacity(1));
+        let old = same.iter_mut().find(|old| old.priority == entry.priority && old.matches == entry.matches);
+        if let Some(old) = old {
+            return Some(std::mem::replace(old, entry));
         }
+        *shape.priorities.entry(entry.priority).or_default() += 1;
+        let place = same.partition_point(|other| other.priority >= entry.priority);
+        same.insert(place, entry);
+        None
+    }
+
+    /// Removes the entry with this match and priority, and gives it back.
+    pub(crate) fn remove(&mut self, matches: &Match, priority: u16) -> Option<Arc<FlowEntry>> {
+        let at = self.shape(matches)?;
+        let (hash, shape) = (hash_of(matches), &mut self.shapes[at]);
+        let same = shape.entries.get_mut(&hash)?;
+        let place = same.iter().position(|old| old.priority == priority && old.matches == *matches)?;
+        let removed = same.remove(place);
         if same.is_empty() {
-            shape.entries.remove(&values);
+            shape.entries.remove(&hash);
         }
         if let Some(count) = shape.priorities.get_mut(&priority) {
             *count -= 1;
@@ -77,19 +112,20 @@ impl Table {
             }
         }
         if shape.entries.is_empty() {
-            self.shapes.remove(&masks);
+            self.shapes.swap_remove(at);
         }
+        Some(removed)
     }
 
     /// The entry with this match and priority.
     pub(crate) fn get(&self, matches: &Match, priority: u16) -> Option<&Arc<FlowEntry>> {
-        let (masks, values) = split(matches);
-        self.shapes.get(&masks)?.entries.get(&values)?.get(&priority)
+        let same = self.shapes[self.shape(matches)?].entries.get(&hash_of(matches))?;
+        same.iter().find(|entry| entry.priority == priority && entry.matches == *matches)
     }
 
     /// All entries, in no order.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &Arc<FlowEntry>> {
-        self.shapes.values().flat_map(|shape| shape.entries.values().flat_map(BTreeMap::values))
+        self.shapes.iter().flat_map(|shape| shape.entries.values().flatten())
     }
 }
 

@@ -6,6 +6,7 @@
 mod compare;
 mod directed;
 mod frames;
+mod learning;
 mod shrink;
 mod switch;
 mod tables;

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use openflow_rs::FlowEntry;
 use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -164,6 +165,51 @@ impl Switch {
             return Err(format!("{errors}{line}"));
         }
         Ok(())
+    }
+
+    /// Carries out a line of a flow file.
+    ///
+    /// # Errors
+    /// What `ovs-ofctl` says.
+    pub(crate) fn change(&mut self, line: &str) -> Result<(), String> {
+        let file = self.path("bundle");
+        std::fs::write(&file, format!("flow {line}")).expect("written");
+        let bridge = format!("unix:{}", self.path("br0.mgmt"));
+        let output = self.command("ovs-ofctl", &["-O", "OpenFlow15", "bundle", &bridge, &file]).output();
+        let output = output.expect("ovs-ofctl starts");
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        }
+    }
+
+    /// The flows of a table, in the order of [`datapath::Bridge::flows`].
+    pub(crate) fn flows(&mut self, table: u8) -> Vec<FlowEntry> {
+        let bridge = format!("unix:{}", self.path("br0.mgmt"));
+        let words = ["-O", "OpenFlow15", "--no-names", "--no-stats", "dump-flows", &bridge];
+        let output = self.command("ovs-ofctl", &words).arg(format!("table={table}")).output();
+        let text = String::from_utf8(output.expect("ovs-ofctl starts").stdout).expect("text");
+        let mut flows: Vec<FlowEntry> = text
+            .lines()
+            .map(|line| line.trim().parse().unwrap_or_else(|error| panic!("{line}: {error}")))
+            .collect();
+        flows.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.matches.cmp(&b.matches)));
+        flows
+    }
+
+    /// The flows of a table, once they are as expected or will not become so: timeouts are looked at when the
+    /// datapath's flows are.
+    pub(crate) fn flows_settled(&mut self, table: u8, expected: &[FlowEntry]) -> Vec<FlowEntry> {
+        const ROUNDS: usize = 20;
+        for _ in 0..ROUNDS {
+            let flows = self.flows(table);
+            if flows == expected {
+                return flows;
+            }
+            self.call("revalidator/wait", &[]);
+        }
+        self.flows(table)
     }
 
     /// What `ofproto/trace` says of a frame.

@@ -1,0 +1,77 @@
+//! What a bridge takes.
+
+use openflow_rs::action::Learn;
+use openflow_rs::flow::ALL_TABLES;
+use openflow_rs::{Action, Actions, PortNo};
+
+use crate::Refused;
+
+/// Refuses what is not interpreted, before a packet finds out.
+pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> bool) -> Result<(), Refused> {
+    if table == ALL_TABLES {
+        return Err(Refused::Table(table));
+    }
+    for action in &actions.0 {
+        let unsupported = |why| Err(Refused::Action { action: Box::new(action.clone()), why });
+        match action {
+            Action::Ct(_) | Action::Nat(_) => {
+                return unsupported("connection tracking is not there yet");
+            }
+            Action::Learn(learn) => {
+                if let Some(why) = unlearnable(learn) {
+                    return unsupported(why);
+                }
+            }
+            Action::Conjunction(_) => {
+                return unsupported("conjunctive matches are not there yet; write the flows out");
+            }
+            Action::Meter(_) => return unsupported("nothing is limited by rate here"),
+            Action::WriteActions(_) | Action::ClearActions(_) => {
+                return unsupported("flows have no action set here, only buckets do; apply the actions");
+            }
+            Action::CheckPktLarger(_) => return unsupported("packet lengths are not looked at yet"),
+            Action::Unknown(_) => return unsupported("the action is not known"),
+            Action::Resubmit(resubmit) if resubmit.ct => {
+                return unsupported("connection tracking is not there yet");
+            }
+            Action::Output(output) if output.port == PortNo::NORMAL => {
+                return unsupported("a learning bridge is not there; write the flows");
+            }
+            Action::Output(output) if output.port == PortNo::TABLE => {
+                return unsupported("only packet-outs may use it; write resubmit(,0)");
+            }
+            Action::Group(group) if !has_group(group.id) => {
+                return Err(Refused::NoGroup(group.id));
+            }
+            Action::GotoTable(goto) if goto.table <= table => {
+                return Err(Refused::Backwards { from: table, to: goto.table });
+            }
+            Action::CloneActions(clone) => check(&clone.actions, table, has_group)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn unlearnable(learn: &Learn) -> Option<&'static str> {
+    if learn.fin_idle_timeout != 0 || learn.fin_hard_timeout != 0 {
+        Some("the ends of TCP connections are not looked at")
+    } else if learn.limit != 0 || learn.result().is_some() {
+        Some("learned flows are not counted; leave out limit and result_dst")
+    } else if learn.table == ALL_TABLES {
+        Some("flows can be in tables 0 to 254")
+    } else {
+        None
+    }
+}
+
+/// Calls for every group that actions name.
+pub(crate) fn groups_named(actions: &Actions, call: &mut dyn FnMut(u32)) {
+    for action in &actions.0 {
+        match action {
+            Action::Group(group) => call(group.id),
+            Action::CloneActions(clone) => groups_named(&clone.actions, call),
+            _ => {}
+        }
+    }
+}

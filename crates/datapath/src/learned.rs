@@ -1,0 +1,204 @@
+//! Flows that a bridge learned from packets, and their time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use openflow_rs::action::{Learn, LearnSpec, SetField};
+use openflow_rs::{Action, Actions, FlowEntry, FlowFlags, Match, PortNo, Subfield};
+
+use crate::{Bridge, FlowKey};
+
+/// Table, priority and match: no two flows share them.
+pub(crate) type Slot = (u8, u16, Match);
+
+pub(crate) fn slot(flow: &FlowEntry) -> Slot {
+    (flow.table, flow.priority, flow.matches.clone())
+}
+
+/// What a bridge knows of flows beside the flows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Learned {
+    now: Duration,
+    times: BTreeMap<Slot, Times>,
+    /// How many actions with `delete_learned` there are, by the cookie and table of what they learn.
+    sources: BTreeMap<(u64, u8), usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    /// When it was learned, or was to be learned again.
+    modified: Duration,
+    /// When a packet met it.
+    used: Duration,
+}
+
+impl Learned {
+    /// Notes that the flow is there because a packet taught it; or that it is not, or not there at all.
+    pub(crate) fn forget(&mut self, slot: &Slot) {
+        if !self.times.is_empty() {
+            self.times.remove(slot);
+        }
+    }
+
+    /// Takes note of the actions of a flow that comes.
+    pub(crate) fn comes(&mut self, actions: &Actions) {
+        for key in sources(actions) {
+            *self.sources.entry(key).or_default() += 1;
+        }
+    }
+
+    /// Takes note of the actions of a flow that goes; cookies and tables of what is to go with it.
+    pub(crate) fn goes(&mut self, actions: &Actions) -> Vec<(u64, u8)> {
+        let mut dead = Vec::new();
+        for key in sources(actions) {
+            let Some(count) = self.sources.get_mut(&key) else { continue };
+            *count -= 1;
+            if *count == 0 {
+                self.sources.remove(&key);
+                dead.push(key);
+            }
+        }
+        dead
+    }
+
+    /// What is over by now.
+    fn expired(&self, flow: impl Fn(&Slot) -> Option<Arc<FlowEntry>>) -> Vec<Slot> {
+        let over = |since: Duration, seconds: u16| {
+            seconds != 0 && self.now > since + Duration::from_secs(seconds.into())
+        };
+        let gone = |(slot, times): (&Slot, &Times)| {
+            let flow = flow(slot)?;
+            let gone = over(times.modified, flow.hard_timeout) || over(times.used, flow.idle_timeout);
+            gone.then(|| slot.clone())
+        };
+        self.times.iter().filter_map(gone).collect()
+    }
+}
+
+/// Cookies and tables of what actions learn that take it with them.
+fn sources(actions: &Actions) -> Vec<(u64, u8)> {
+    let mut found = Vec::new();
+    for action in &actions.0 {
+        match action {
+            Action::Learn(learn) if learn.delete_learned => found.push((learn.cookie, learn.table)),
+            Action::CloneActions(clone) => found.extend(sources(&clone.actions)),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// What a packet leaves behind in a bridge.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Effects {
+    /// What it taught, in order.
+    pub(crate) learned: Vec<FlowEntry>,
+    /// The flows with an idle timeout that it met.
+    pub(crate) used: Vec<Arc<FlowEntry>>,
+}
+
+impl Bridge {
+    /// The flows that packets taught, in the order of [`Bridge::flows`].
+    pub fn learned(&self) -> Vec<&FlowEntry> {
+        let mut flows = self.all_flows();
+        flows.retain(|flow| self.is_learned(flow));
+        flows
+    }
+
+    pub(crate) fn is_learned(&self, flow: &FlowEntry) -> bool {
+        !self.learned.times.is_empty() && self.learned.times.contains_key(&slot(flow))
+    }
+
+    /// Lets time pass. Learned flows whose time is over go: the hard timeout counts from when they were learned last,
+    /// the idle timeout from when a packet met them last. Other flows stay.
+    pub fn advance(&mut self, time: Duration) {
+        self.learned.now += time;
+        let expired = self
+            .learned
+            .expired(|(table, priority, matches)| self.table(*table)?.get(matches, *priority).cloned());
+        for (table, priority, matches) in expired {
+            self.take(table, priority, &matches);
+        }
+    }
+
+    pub(crate) fn leave_behind(&mut self, effects: Effects) {
+        let now = self.learned.now;
+        for flow in effects.used {
+            if let Some(times) = self.learned.times.get_mut(&slot(&flow)) {
+                times.used = now;
+            }
+        }
+        for flow in effects.learned {
+            self.learn(flow);
+        }
+    }
+
+    /// Learns a flow: as new, as a change of one that is there (whose timeouts and flags stay), or again.
+    fn learn(&mut self, mut flow: FlowEntry) {
+        let now = self.learned.now;
+        let slot = slot(&flow);
+        let old = self.table(flow.table).and_then(|table| table.get(&flow.matches, flow.priority)).cloned();
+        let times = self.learned.times.get(&slot).copied();
+        if let Some(old) = &old
+            && **old != flow
+        {
+            let kept = FlowEntry { actions: Actions::drop(), ..(**old).clone() };
+            flow = FlowEntry { actions: flow.actions, cookie: flow.cookie, ..kept };
+        }
+        if old.as_deref() != Some(&flow) {
+            self.put(Arc::new(flow));
+        }
+        let fresh = old.is_none().then_some(Times { modified: now, used: now });
+        if let Some(times) = times.map(|times| Times { modified: now, ..times }).or(fresh) {
+            self.learned.times.insert(slot, times);
+        }
+    }
+}
+
+/// The flow that a packet teaches; none if no match can be what is demanded.
+pub(crate) fn lesson(learn: &Learn, key: &FlowKey) -> Option<FlowEntry> {
+    let read = |from: Subfield| (key.get(from.field()) & from.mask()) >> from.start();
+    let (mut matches, mut actions) = (Match::any(), Vec::new());
+    for spec in &learn.specs {
+        match *spec {
+            LearnSpec::Copy { from, to } => matches = demanded(matches, to, read(from))?,
+            LearnSpec::Match { to, value } => matches = demanded(matches, to, value)?,
+            LearnSpec::Move { from, to } => actions.push(written(to, read(from))?),
+            LearnSpec::Set { to, value } => actions.push(written(to, value)?),
+            LearnSpec::Output { from } => {
+                let port = u16::try_from(read(from)).ok().map(PortNo).filter(|port| can_be_sent_to(*port));
+                actions.extend(port.map(Action::output));
+            }
+        }
+    }
+    let flags = if learn.send_flow_rem { FlowFlags::SEND_FLOW_REM } else { FlowFlags::default() };
+    Some(FlowEntry {
+        cookie: learn.cookie,
+        idle_timeout: learn.idle_timeout,
+        hard_timeout: learn.hard_timeout,
+        flags,
+        ..FlowEntry::new(learn.table, learn.priority, matches, Actions(actions))
+    })
+}
+
+/// Value and mask of a part in their places within the field.
+fn placed(to: Subfield, value: u128) -> (u128, u128) {
+    let whole = to == Subfield::whole(to.field());
+    (value << to.start(), if whole { to.field().max_value() } else { to.mask() })
+}
+
+fn demanded(matches: Match, to: Subfield, value: u128) -> Option<Match> {
+    let (value, mask) = placed(to, value);
+    matches.with_masked(to.field(), value, mask).ok()
+}
+
+fn written(to: Subfield, value: u128) -> Option<Action> {
+    let (value, mask) = placed(to, value);
+    SetField::new(to.field(), value, mask).ok().map(Action::from)
+}
+
+/// The ports that a learned flow may send to; for others the switch leaves the output out.
+fn can_be_sent_to(port: PortNo) -> bool {
+    port.0 < PortNo::MAX || [PortNo::IN_PORT, PortNo::FLOOD, PortNo::LOCAL, PortNo::ALL].contains(&port)
+}

@@ -1,0 +1,50 @@
+//! What a bridge's ports lead to.
+
+use std::net::Ipv4Addr;
+
+/// What a tunnel wraps packets in, as far as the receiver can tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Encapsulation {
+    /// Geneve, with a key of 24 bits, and the option of 4 bytes that is `tun_metadata0`.
+    Geneve,
+    /// VXLAN, with a key of 24 bits.
+    Vxlan,
+    /// GRE, with a key of 32 bits.
+    Gre,
+}
+
+impl Encapsulation {
+    /// The part of a tunnel key that arrives: the rest is cut off without an error.
+    pub(crate) fn carried(self, tun_id: u128) -> u128 {
+        match self {
+            Encapsulation::Geneve | Encapsulation::Vxlan => tun_id & 0x00ff_ffff,
+            Encapsulation::Gre => tun_id & 0xffff_ffff,
+        }
+    }
+}
+
+/// A tunnel port, with `options:key=flow`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tunnel {
+    /// What it wraps packets in.
+    pub encapsulation: Encapsulation,
+    /// The one peer that it leads to; none for a port that serves all of them (`options:remote_ip=flow`).
+    pub remote: Option<Ipv4Addr>,
+}
+
+impl From<Encapsulation> for Tunnel {
+    fn from(encapsulation: Encapsulation) -> Tunnel {
+        Tunnel { encapsulation, remote: None }
+    }
+}
+
+/// Where what leaves by a port goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Port {
+    /// To whoever is there.
+    Plain,
+    /// Into a tunnel.
+    Tunnel(Tunnel),
+    /// To another bridge of the same switch.
+    Patch,
+}

@@ -1,0 +1,185 @@
+//! Following a packet and its copies from host to host.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use openflow_rs::{Field, PortNo};
+
+use crate::fabric::MAX_CROSSINGS;
+use crate::{
+    Arrival, Crossing, Emitted, Encapsulation, FlowKey, Host, Lost, Outcome, Packet, Tapped, Tunnel,
+};
+
+/// The hosts that a packet meets.
+pub(crate) enum Hosts<'a> {
+    /// They learn from it.
+    Live(&'a mut BTreeMap<String, Host>),
+    /// Copies of those that it met learn from it.
+    Copied { hosts: &'a BTreeMap<String, Host>, met: BTreeMap<String, Host> },
+}
+
+impl<'a> Hosts<'a> {
+    pub(crate) fn untouched(hosts: &'a BTreeMap<String, Host>) -> Hosts<'a> {
+        Hosts::Copied { hosts, met: BTreeMap::new() }
+    }
+
+    fn get(&self, name: &str) -> Option<&Host> {
+        match self {
+            Hosts::Live(hosts) => hosts.get(name),
+            Hosts::Copied { hosts, met } => met.get(name).or_else(|| hosts.get(name)),
+        }
+    }
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = (&String, &Host)> {
+        match self {
+            Hosts::Live(hosts) => hosts.iter(),
+            Hosts::Copied { hosts, .. } => hosts.iter(),
+        }
+    }
+
+    fn receive(&mut self, name: &str, packet: &Packet, wanted: bool) -> Option<Outcome> {
+        let host = match self {
+            Hosts::Live(hosts) => hosts.get_mut(name)?,
+            Hosts::Copied { hosts, met } => {
+                if !met.contains_key(name) {
+                    met.insert(name.to_owned(), hosts.get(name)?.clone());
+                }
+                met.get_mut(name)?
+            }
+        };
+        Some(host.bridge.receive_recorded(packet, wanted))
+    }
+}
+
+/// A packet on its way.
+pub(crate) struct Walk<'a> {
+    hosts: Hosts<'a>,
+    /// Whether steps are wanted.
+    wanted: bool,
+    under_way: VecDeque<(String, Packet)>,
+    crossings: usize,
+    /// Hosts by address, once they are needed.
+    addresses: Option<BTreeMap<Ipv4Addr, String>>,
+    crossing: Crossing,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(hosts: Hosts<'a>, wanted: bool) -> Walk<'a> {
+        let (under_way, crossing) = (VecDeque::new(), Crossing::default());
+        Walk { hosts, wanted, under_way, crossings: 0, addresses: None, crossing }
+    }
+
+    pub(crate) fn start_at_host(mut self, host: &str, packet: Packet) -> Crossing {
+        self.under_way.push_back((host.to_owned(), packet));
+        self.follow()
+    }
+
+    pub(crate) fn start_on_network(mut self, network: &str, bytes: Vec<u8>) -> Crossing {
+        self.spread(network, &bytes, None);
+        self.follow()
+    }
+
+    fn follow(mut self) -> Crossing {
+        while let Some((name, packet)) = self.under_way.pop_front() {
+            let Some(outcome) = self.hosts.receive(&name, &packet, self.wanted) else {
+                self.crossing.lost.push(Lost::Unknown(name));
+                continue;
+            };
+            if self.wanted {
+                self.crossing.hops.push((name.clone(), outcome.steps));
+            }
+            if let Some(why) = outcome.stopped {
+                self.crossing.lost.push(Lost::Stopped { host: name.clone(), why });
+            }
+            for emitted in outcome.emitted {
+                self.leave(&name, emitted);
+                if self.crossings > MAX_CROSSINGS {
+                    self.crossing.lost.push(Lost::Storm);
+                    return self.crossing;
+                }
+            }
+        }
+        self.crossing
+    }
+
+    /// A packet leaves a host, one way or another.
+    fn leave(&mut self, name: &str, emitted: Emitted) {
+        let Some(host) = self.hosts.get(name) else { return };
+        if let Some(tunnel) = host.bridge.tunnel(emitted.port) {
+            self.crossings += 1;
+            let lost = self.through(name, tunnel, emitted).err();
+            self.crossing.lost.extend(lost);
+        } else if let Some(network) = host.network(emitted.port).map(str::to_owned) {
+            self.spread(&network, &emitted.bytes, Some((name, emitted.port)));
+            self.crossing.tapped.push(Tapped { network, bytes: emitted.bytes });
+        } else {
+            let (host, port, bytes) = (name.to_owned(), emitted.port, emitted.bytes);
+            self.crossing.arrived.push(Arrival { host, port, bytes });
+        }
+    }
+
+    /// Every port at a physical network but the sender's gets a frame.
+    fn spread(&mut self, network: &str, bytes: &[u8], from: Option<(&str, PortNo)>) {
+        for (name, host) in self.hosts.iter() {
+            for port in host.ports_of(network).filter(|port| from != Some((name, *port))) {
+                self.crossings += 1;
+                self.under_way.push_back((name.clone(), Packet::new(bytes.to_vec(), port)));
+            }
+        }
+    }
+
+    /// A packet goes through a tunnel.
+    fn through(&mut self, from: &str, tunnel: Tunnel, emitted: Emitted) -> Result<(), Lost> {
+        let to = tunnel.remote.unwrap_or_else(|| Ipv4Addr::from(emitted.key.get(Field::TunDst) as u32));
+        let host = || from.to_owned();
+        if to.is_unspecified() {
+            return Err(Lost::NoDestination { host: host(), port: emitted.port });
+        }
+        let hosts = &self.hosts;
+        let addresses = self.addresses.get_or_insert_with(|| {
+            hosts.iter().map(|(name, host)| (host.address(), name.clone())).rev().collect()
+        });
+        let no_host = || Lost::NoHost { host: host(), address: to };
+        let name = addresses.get(&to).filter(|name| *name != from).ok_or_else(no_host)?;
+        let (Some(sender), Some(peer)) = (hosts.get(from), hosts.get(name)) else { return Err(no_host()) };
+        let encapsulation = tunnel.encapsulation;
+        let no_tunnel = || Lost::NoTunnel { from: host(), host: name.clone(), encapsulation };
+        let port = arrival(peer, sender.address(), encapsulation).ok_or_else(no_tunnel)?;
+        let packet = wrapped(encapsulation, emitted, port, sender.address(), to);
+        self.under_way.push_back((name.clone(), packet));
+        Ok(())
+    }
+}
+
+/// The port that a tunnelled packet comes in by: the sender's own, if it has one, else the one for all.
+fn arrival(host: &Host, from: Ipv4Addr, encapsulation: Encapsulation) -> Option<PortNo> {
+    let by = |remote: Option<Ipv4Addr>| {
+        let wanted = Tunnel { encapsulation, remote };
+        host.bridge.tunnels().find(|(_, tunnel)| *tunnel == wanted).map(|(port, _)| port)
+    };
+    by(Some(from)).or_else(|| by(None))
+}
+
+/// The packet as it comes out of a tunnel.
+fn wrapped(
+    encapsulation: Encapsulation,
+    emitted: Emitted,
+    port: PortNo,
+    from: Ipv4Addr,
+    to: Ipv4Addr,
+) -> Packet {
+    let Emitted { bytes, key, .. } = emitted;
+    let packet = Packet::new(bytes, port)
+        .with(Field::TunId, encapsulation.carried(key.get(Field::TunId)))
+        .with(Field::TunSrc, from.to_bits().into())
+        .with(Field::TunDst, to.to_bits().into());
+    match option(&key).filter(|_| encapsulation == Encapsulation::Geneve) {
+        Some(option) => packet.with(Field::TunMetadata0, option.into()),
+        None => packet,
+    }
+}
+
+/// The option that a packet carries through Geneve.
+fn option(key: &FlowKey) -> Option<u32> {
+    key.tunnel.metadata
+}
