@@ -141,6 +141,12 @@ pub enum Lost {
         /// Why.
         why: Stopped,
     },
+    /// A bridge left copies out, because together they were too much.
+    #[error("{host}: a flood was cut short at 64 KB of datapath actions: split it over several hosts")]
+    Cut {
+        /// The host.
+        host: String,
+    },
     /// Packets went round, or multiplied, and what was still under way was thrown away.
     #[error(
         "more than {MAX_CROSSINGS} packets crossed between hosts for one that was sent: look for a loop between hosts"

@@ -50,8 +50,8 @@
 //! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows
 //! (`write_actions`, `clear_actions`), groups of type `select` and `ff`, and of `learn` what ends with TCP connections,
 //! limits and results. Not seen: MPLS, NSH and all options of Geneve but the one of 4 bytes that is `tun_metadata0`.
-//! Tunnels are over IPv4, with `options:key=flow`, without an underlay that could lose or fragment. The limit of 64 KB on
-//! what one packet's copies amount to is not kept: a flood that a real switch cuts short goes through here.
+//! Tunnels are over IPv4, with `options:key=flow`, without an underlay that could lose or fragment; the bridge that carries
+//! them, and the one behind a patch port, is taken to have one flow, which sends by one port.
 #![forbid(unsafe_code)]
 
 mod bridge;
@@ -63,6 +63,7 @@ mod fabric;
 mod group;
 mod key;
 mod learned;
+mod limits;
 mod packet;
 mod pipeline;
 mod port;

@@ -7,6 +7,8 @@ use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
 use crate::learned::{Effects, lesson};
+use crate::limits;
+use crate::port::Port;
 use crate::rewrite::Frame;
 use crate::trace::{Recorder, Step, What};
 use crate::{Bridge, FlowKey, Packet, Stopped};
@@ -31,6 +33,8 @@ pub struct Outcome {
     pub key: FlowKey,
     /// Why nothing left, if a limit was met.
     pub stopped: Option<Stopped>,
+    /// Whether some copies were left out because all of them were too much: 64 KB of datapath actions.
+    pub cut: bool,
     /// What was done, if it was asked for.
     pub steps: Vec<Step>,
 }
@@ -76,11 +80,14 @@ struct Run<'a> {
     table: u8,
     depth: u32,
     resubmits: u32,
+    /// Bytes of what the datapath is told to do ([`limits`]).
+    told: usize,
     /// Values and how many bytes each takes.
     stack: Vec<(u128, usize)>,
     /// An `exit`: every list ends.
     exit: bool,
     stopped: Option<Stopped>,
+    cut: bool,
     emitted: Vec<Emitted>,
     effects: Effects,
     recorder: Recorder,
@@ -95,9 +102,11 @@ impl<'a> Run<'a> {
             table: 0,
             depth: 0,
             resubmits: 0,
+            told: 0,
             stack: Vec::new(),
             exit: false,
             stopped: None,
+            cut: false,
             emitted: Vec::new(),
             effects: Effects::default(),
             recorder: Recorder::new(wanted),
@@ -110,8 +119,8 @@ impl<'a> Run<'a> {
         if self.stopped.is_some() {
             self.emitted.clear();
         }
-        let (emitted, key, stopped) = (self.emitted, self.key, self.stopped);
-        (Outcome { emitted, key, stopped, steps: self.recorder.finish() }, self.effects)
+        let (emitted, key, stopped, cut) = (self.emitted, self.key, self.stopped, self.cut);
+        (Outcome { emitted, key, stopped, cut, steps: self.recorder.finish() }, self.effects)
     }
 
     /// Looks the packet up in a table as if it came from `in_port`, and carries out what it meets.
@@ -136,7 +145,6 @@ impl<'a> Run<'a> {
             }
             let before = std::mem::replace(&mut self.table, table);
             self.depth += deeper;
-            self.resubmits += 1;
             self.carry_out(&entry.actions.0);
             self.depth -= deeper;
             self.table = before;
@@ -252,17 +260,23 @@ impl<'a> Run<'a> {
 
     fn enter(&mut self, table: u8, in_port: u16) {
         if self.within_limits() {
+            self.resubmits += 1;
             self.carry_out_entry(table, in_port, u32::from(table <= self.table));
         }
     }
 
-    /// Whether a table or a group may be entered; if not, the packet is stopped.
+    /// Whether a table or a group may be entered; if not, the packet is stopped. The exception is one that became too
+    /// much by then: what was sent of it stays sent, and the rest is left out.
     fn within_limits(&mut self) -> bool {
         let stack_bytes = || self.stack.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let stopped = if self.depth >= MAX_DEPTH {
             Stopped::Depth
         } else if self.resubmits >= MAX_RESUBMITS {
             Stopped::Resubmits
+        } else if self.told > limits::MAX_ACTIONS {
+            self.exit = true;
+            self.cut_short();
+            return false;
         } else if stack_bytes() >= MAX_STACK {
             Stopped::Stack
         } else {
@@ -355,13 +369,44 @@ impl<'a> Run<'a> {
         if !self.bridge.has_port(port) {
             return self.recorder.problem(|| format!("there is no port {port}"));
         }
-        self.recorder.note(|| format!("sent by port {port}"));
         self.send(port);
     }
 
     fn send(&mut self, port: PortNo) {
+        self.told += limits::rewrite(self.frame.key(), &self.key);
         self.frame.commit(&self.key);
+        let (first, peer) = match self.bridge.ports.get(&port.0) {
+            Some(Port::Tunnel(tunnel)) => (limits::CLONE + limits::push(*tunnel, &self.key), true),
+            Some(Port::Patch) => (0, true),
+            Some(Port::Plain) | None => (0, false),
+        };
+        if peer && !self.passes_to_peer(first) {
+            return;
+        }
+        self.told += first + limits::OUTPUT;
+        self.recorder.note(|| format!("sent by port {port}"));
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
+    }
+
+    /// Whether another bridge may be entered, that of the underlay or a patch port's peer, with so many bytes more. If
+    /// not, only this copy is left out.
+    fn passes_to_peer(&mut self, bytes: usize) -> bool {
+        if self.told + bytes > limits::MAX_ACTIONS {
+            self.cut_short();
+            return false;
+        }
+        if self.depth >= MAX_DEPTH || self.resubmits >= MAX_RESUBMITS {
+            self.recorder.problem(|| "not sent: no table of the bridge behind can be looked up".to_owned());
+            return false;
+        }
+        self.resubmits += 1;
+        true
+    }
+
+    fn cut_short(&mut self) {
+        self.cut = true;
+        self.recorder
+            .problem(|| "cut short: the copies come to more than 64 KB of datapath actions".to_owned());
     }
 }
 

@@ -88,6 +88,9 @@ impl<'a> Walk<'a> {
             if self.wanted {
                 self.crossing.hops.push((name.clone(), outcome.steps));
             }
+            if outcome.cut {
+                self.crossing.lost.push(Lost::Cut { host: name.clone() });
+            }
             if let Some(why) = outcome.stopped {
                 self.crossing.lost.push(Lost::Stopped { host: name.clone(), why });
             }

@@ -170,7 +170,7 @@ fn icmpv6(random: &mut Random, payload: Vec<u8>) -> Vec<u8> {
 }
 
 /// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> [u8; 2] {
+pub(crate) fn checksum(bytes: &[u8]) -> [u8; 2] {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
     let mut sum: u32 = words.sum();
     while sum > 0xffff {

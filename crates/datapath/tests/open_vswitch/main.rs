@@ -10,6 +10,8 @@ mod learning;
 mod shrink;
 mod switch;
 mod tables;
+mod tunnels;
+mod wrapping;
 
 use seeded::Random;
 use switch::Switch;

@@ -3,13 +3,17 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use datapath::Encapsulation;
 use openflow_rs::FlowEntry;
 use serde_json::{Value, json};
+
+use crate::wrapping::{OWN_MAC, PEER_MAC};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -27,6 +31,8 @@ pub(crate) struct Switch {
     /// Each port's capture, read up to where it stands, and what is not yet a whole frame of it.
     captures: Vec<(File, Vec<u8>)>,
     marks: u64,
+    /// The capture of the port to the underlay.
+    uplink: Option<(File, Vec<u8>)>,
 }
 
 impl Drop for Switch {
@@ -57,6 +63,7 @@ impl Switch {
             ports,
             captures: Vec::new(),
             marks: 0,
+            uplink: None,
         };
         let db = switch.path("conf.db");
         switch.tool("ovsdb-tool", &["create", &db, SCHEMA]);
@@ -65,7 +72,7 @@ impl Switch {
         switch.wait_for("db.sock");
         let database = format!("--db={remote}");
         switch.tool("ovs-vsctl", &[&database, "--no-wait", "init"]);
-        switch.spawn("ovs-vswitchd", &["--enable-dummy=override", "--disable-system", &remote], "vs");
+        switch.spawn("ovs-vswitchd", &["--enable-dummy", "--disable-system", &remote], "vs");
         let mut words = vec![database, "--timeout=30".to_owned()];
         words.extend(
             "add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure".split(' ').map(str::to_owned),
@@ -85,11 +92,52 @@ impl Switch {
         // Once a command was answered, the ports are there.
         switch.call("version", &[]);
         for port in 1..=ports + 2 {
-            let mut capture = File::open(switch.path(&format!("p{port}.pcap"))).expect("a capture");
-            capture.read_exact(&mut [0; CAPTURE_HEADER]).expect("its header");
-            switch.captures.push((capture, Vec::new()));
+            let capture = switch.capture(&format!("p{port}"));
+            switch.captures.push(capture);
         }
         Some(switch)
+    }
+
+    fn capture(&self, port: &str) -> (File, Vec<u8>) {
+        let mut capture = File::open(self.path(&format!("{port}.pcap"))).expect("a capture");
+        capture.read_exact(&mut [0; CAPTURE_HEADER]).expect("its header");
+        (capture, Vec::new())
+    }
+
+    /// Adds tunnel ports (number, encapsulation, `remote_ip`), and the bridge that carries tunnels from this address to
+    /// those peers. The option of 4 bytes is `tun_metadata0`.
+    pub(crate) fn add_tunnels(
+        &mut self,
+        own: Ipv4Addr,
+        peers: &[Ipv4Addr],
+        ports: &[(u16, Encapsulation, String)],
+    ) {
+        let mac = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
+        let capture = self.path("up.pcap");
+        let mut words = format!(
+            "add-br br-phy -- set bridge br-phy datapath_type=dummy other-config:hwaddr=\"{}\" -- add-port br-phy up -- \
+             set interface up type=dummy options:tx_pcap={capture}",
+            mac(OWN_MAC)
+        );
+        for (port, encapsulation, remote) in ports {
+            let kind = format!("{encapsulation:?}").to_lowercase();
+            words += &format!(
+                " -- add-port br0 t{port} -- set interface t{port} type={kind} options:remote_ip={remote} \
+                 options:key=flow ofport_request={port}"
+            );
+        }
+        let database = format!("--db=unix:{}", self.path("db.sock"));
+        let words: Vec<&str> = [&database, "--timeout=30"].into_iter().chain(words.split(' ')).collect();
+        self.tool("ovs-vsctl", &words);
+        self.call("netdev-dummy/ip4addr", &["br-phy", &format!("{own}/16")]);
+        self.call("ovs/route/add", &[&format!("{own}/16"), "br-phy"]);
+        for peer in peers {
+            self.call("tnl/neigh/set", &["br-phy", &peer.to_string(), &mac(PEER_MAC)]);
+        }
+        let bridge = format!("unix:{}", self.path("br0.mgmt"));
+        let map = "{class=0x102,type=0x80,len=4}->tun_metadata0";
+        self.tool("ovs-ofctl", &["-O", "OpenFlow15", "add-tlv-map", &bridge, map]);
+        self.uplink = Some(self.capture("up"));
     }
 
     fn path(&self, name: &str) -> String {
@@ -219,10 +267,24 @@ impl Switch {
 
     /// Lets a port receive a frame; what ports sent then: port and frame, in order by port.
     pub(crate) fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        self.receive_by(&format!("p{in_port}"), frame)
+    }
+
+    /// The same for a frame that comes from the underlay.
+    pub(crate) fn receive_from_peer(&mut self, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+        self.receive_by("up", frame)
+    }
+
+    /// What was sent to the underlay since the last call.
+    pub(crate) fn sent_up(&mut self) -> Vec<Vec<u8>> {
+        self.uplink.as_mut().map(new_frames).unwrap_or_default()
+    }
+
+    fn receive_by(&mut self, port: &str, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         // Datapath flows of former tables would serve on for a while, and one that was made for a malformed frame also
         // serves whole ones: it leaves out the changes that the malformed one had no header for.
         self.call("revalidator/purge", &[]);
-        self.call("netdev-dummy/receive", &[&format!("p{in_port}"), &hex(frame)]);
+        self.call("netdev-dummy/receive", &[port, &hex(frame)]);
         // A mark sent afterwards is out not before the round of the main loop that also carried the frame; the
         // next answer comes when that round is over.
         self.marks += 1;
@@ -244,18 +306,23 @@ impl Switch {
 
     /// The frames that a port has sent since the last call.
     fn sent(&mut self, port: u16) -> Vec<Vec<u8>> {
-        let (capture, bytes) = &mut self.captures[usize::from(port) - 1];
-        capture.read_to_end(bytes).expect("the capture");
-        let mut frames = Vec::new();
-        while let Some(header) = bytes.get(..FRAME_HEADER) {
-            // Captures are written in the machine's byte order.
-            let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
-            let Some(frame) = bytes.get(FRAME_HEADER..FRAME_HEADER + length) else { break };
-            frames.push(frame.to_vec());
-            bytes.drain(..FRAME_HEADER + length);
-        }
-        frames
+        new_frames(&mut self.captures[usize::from(port) - 1])
     }
+}
+
+/// The frames that were added to a capture.
+fn new_frames((capture, bytes): &mut (File, Vec<u8>)) -> Vec<Vec<u8>> {
+    capture.read_to_end(bytes).expect("the capture");
+    let (mut frames, mut at) = (Vec::new(), 0);
+    while let Some(header) = bytes.get(at..at + FRAME_HEADER) {
+        // Captures are written in the machine's byte order.
+        let length = u32::from_ne_bytes([header[8], header[9], header[10], header[11]]) as usize;
+        let Some(frame) = bytes.get(at + FRAME_HEADER..at + FRAME_HEADER + length) else { break };
+        frames.push(frame.to_vec());
+        at += FRAME_HEADER + length;
+    }
+    bytes.drain(..at);
+    frames
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

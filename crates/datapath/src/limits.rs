@@ -1,0 +1,93 @@
+//! How much one packet may become: what Open vSwitch tells its datapath to do with a packet must stay within 64 KB, or no
+//! more tables are looked up and no more copies go into tunnels. It says so nowhere but in a trace.
+//!
+//! The sizes are those of the Netlink attributes that stand for actions (`odp-util.c`, `linux/openvswitch.h`), each
+//! padded to four bytes.
+
+use crate::FlowKey;
+use crate::key::{ETH_ARP, ETH_IPV4, ETH_IPV6, ICMP, ICMPV6};
+use crate::port::{Encapsulation, Tunnel};
+
+/// The most bytes after which tables are still looked up (`xlate_resubmit_resource_check`).
+pub(crate) const MAX_ACTIONS: usize = 65535;
+/// An attribute's own header.
+const HEADER: usize = 4;
+/// To send by a port.
+pub(crate) const OUTPUT: usize = HEADER + 4;
+/// To do something to a copy.
+pub(crate) const CLONE: usize = HEADER;
+
+/// Bytes of the action that wraps a packet.
+pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
+    const ETHERNET_AND_IPV4: usize = 34;
+    const OPTION: usize = 8;
+    let header = match tunnel.encapsulation {
+        Encapsulation::Geneve if key.tunnel.metadata.is_some() => 16 + OPTION,
+        Encapsulation::Geneve | Encapsulation::Vxlan => 16,
+        Encapsulation::Gre => 8,
+    };
+    // Two ports, length and type of the header come before it.
+    HEADER + padded(16 + ETHERNET_AND_IPV4 + header)
+}
+
+/// Bytes of the actions that make a packet with these fields from one with those. Of what a flood does not do by the
+/// thousands (ports, neighbour discovery) this is an estimate.
+pub(crate) fn rewrite(from: &FlowKey, to: &FlowKey) -> usize {
+    let mut size = 0;
+    let ethernet = [from.eth_src != to.eth_src, from.eth_dst != to.eth_dst];
+    size += set(&ethernet, 12);
+    size += match from.eth_type {
+        ETH_IPV4 => {
+            let same = (from.nw_src, from.nw_dst, from.nw_tos, from.nw_ttl)
+                == (to.nw_src, to.nw_dst, to.nw_tos, to.nw_ttl);
+            // Protocol and fragment bits stand beside them and never change, so it is never set whole.
+            set(&[!same, false], 12)
+        }
+        ETH_IPV6 => {
+            let same = (from.ipv6_src, from.ipv6_dst, from.ipv6_label, from.nw_tos, from.nw_ttl)
+                == (to.ipv6_src, to.ipv6_dst, to.ipv6_label, to.nw_tos, to.nw_ttl);
+            set(&[!same, false], 40)
+        }
+        ETH_ARP => set(
+            &[
+                from.nw_src != to.nw_src,
+                from.nw_dst != to.nw_dst,
+                from.nw_proto != to.nw_proto,
+                from.arp_sha != to.arp_sha,
+                from.arp_tha != to.arp_tha,
+                false,
+            ],
+            24,
+        ),
+        _ => 0,
+    };
+    if matches!(from.eth_type, ETH_IPV4 | ETH_IPV6) {
+        let ports = [from.tp_src != to.tp_src, from.tp_dst != to.tp_dst];
+        size += set(&ports, if matches!(from.nw_proto, ICMP | ICMPV6) { 2 } else { 4 });
+    }
+    if from.eth_type == ETH_IPV6 {
+        let discovery =
+            [from.nd_target != to.nd_target, from.arp_sha != to.arp_sha, from.arp_tha != to.arp_tha];
+        size += set(&discovery, 28);
+        size += set(&[from.nd_reserved != to.nd_reserved, from.tcp_flags != to.tcp_flags], 8);
+    }
+    size += set(&[from.pkt_mark != to.pkt_mark], 4);
+    let (old, new) = (from.tags(), to.tags());
+    let common = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+    size + HEADER * (old.len() - common) + (HEADER + 4) * (new.len() - common)
+}
+
+/// To set a header of this many bytes: with a mask, unless all its fields differ.
+fn set(differ: &[bool], bytes: usize) -> usize {
+    if differ.iter().all(|differs| *differs) {
+        HEADER + HEADER + padded(bytes)
+    } else if differ.contains(&true) {
+        HEADER + HEADER + padded(2 * bytes)
+    } else {
+        0
+    }
+}
+
+fn padded(bytes: usize) -> usize {
+    bytes.next_multiple_of(4)
+}
