@@ -2,7 +2,7 @@
 //! socket, and what its ports send stands in capture files.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -181,7 +181,10 @@ impl Switch {
         stream.write_all(request.as_bytes()).expect("sent");
         let (mut received, mut buffer) = (Vec::new(), vec![0; 65536]);
         loop {
-            let count = stream.read(&mut buffer).expect("an answer in time");
+            let count = match stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.expect("an answer in time"),
+            };
             assert!(count > 0, "the switch has gone");
             received.extend_from_slice(&buffer[..count]);
             let Ok(reply) = serde_json::from_slice::<Value>(&received) else { continue };
