@@ -8,7 +8,7 @@ use openflow_rs::{FlowCommand, FlowEntry, FlowMod, Match, PortNo};
 
 use crate::check::{check, groups_named};
 use crate::group::misplaced;
-use crate::learned::{Learned, slot};
+use crate::learned::Learned;
 use crate::port::Port;
 use crate::table::{Table, covers};
 use crate::{FlowKey, Group, Refused, Tunnel};
@@ -145,7 +145,7 @@ impl Bridge {
 
     /// Puts a flow into its table, in place of one with the same match and priority.
     pub(crate) fn put(&mut self, flow: Arc<FlowEntry>) {
-        self.learned.forget(&slot(&flow));
+        self.learned.forget(&flow);
         self.learned.comes(&flow.actions);
         groups_named(&flow.actions, &mut |group| *self.users.entry(group).or_default() += 1);
         if let Some(old) = self.tables.entry(flow.table).or_default().add(flow) {
@@ -157,7 +157,7 @@ impl Bridge {
     pub(crate) fn take(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
         let old = self.tables.get_mut(&table).and_then(|table| table.remove(matches, priority));
         let Some(old) = old else { return false };
-        self.learned.forget(&slot(&old));
+        self.learned.forget(&old);
         self.gone(&old);
         true
     }

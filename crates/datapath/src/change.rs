@@ -79,11 +79,13 @@ impl Bridge {
                 Err(place) => group.buckets.insert(place, bucket),
             }
         }
-        let added: BTreeSet<(u8, u16, &Match)> =
-            change.flows.iter().map(|flow| (flow.table, flow.priority, &flow.matches)).collect();
-        for (table, priority, matches) in &change.removed_flows {
-            if !added.contains(&(*table, *priority, matches)) {
-                self.take(*table, *priority, matches);
+        if !change.removed_flows.is_empty() {
+            let added: BTreeSet<(u8, u16, &Match)> =
+                change.flows.iter().map(|flow| (flow.table, flow.priority, &flow.matches)).collect();
+            for (table, priority, matches) in &change.removed_flows {
+                if !added.contains(&(*table, *priority, matches)) {
+                    self.take(*table, *priority, matches);
+                }
             }
         }
         for flow in change.flows {

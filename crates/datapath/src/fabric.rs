@@ -394,4 +394,23 @@ mod tests {
         fabric.advance(Duration::from_millis(1));
         assert_eq!(learned(&fabric), 0);
     }
+
+    #[test]
+    fn a_flood_that_is_cut_short_is_lost_in_part() {
+        let bucket = |to: u32| {
+            let to = Ipv4Addr::from_bits(0x0a00_0000 + to);
+            format!(",bucket=actions=set_field:{to}->tun_dst,output:200")
+        };
+        for (others, cut) in [(780, vec![]), (781, vec![Lost::Cut { host: "hv1".to_owned() }])] {
+            let group = (2..others + 2).fold("group_id=1,type=all".to_owned(), |text, to| text + &bucket(to));
+            let mut fabric = fabric([host(1, &[&group], &["in_port=1 actions=group:1"])]);
+            let mut receiver = host(2, &[], &["in_port=200 actions=LOCAL"]);
+            for number in 2..others + 2 {
+                receiver.address = Ipv4Addr::from_bits(0x0a00_0000 + number);
+                fabric.add(&format!("hv{number}"), receiver.clone());
+            }
+            let (arrived, lost) = send(&mut fabric);
+            assert_eq!((arrived.len(), lost), (780, cut));
+        }
+    }
 }

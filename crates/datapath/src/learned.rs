@@ -10,9 +10,9 @@ use openflow_rs::{Action, Actions, FlowEntry, FlowFlags, Match, PortNo, Subfield
 use crate::{Bridge, FlowKey};
 
 /// Table, priority and match: no two flows share them.
-pub(crate) type Slot = (u8, u16, Match);
+type Slot = (u8, u16, Match);
 
-pub(crate) fn slot(flow: &FlowEntry) -> Slot {
+fn slot(flow: &FlowEntry) -> Slot {
     (flow.table, flow.priority, flow.matches.clone())
 }
 
@@ -34,10 +34,10 @@ struct Times {
 }
 
 impl Learned {
-    /// Notes that the flow is there because a packet taught it; or that it is not, or not there at all.
-    pub(crate) fn forget(&mut self, slot: &Slot) {
+    /// Notes that a flow is there for another reason than that a packet taught it, or not at all.
+    pub(crate) fn forget(&mut self, flow: &FlowEntry) {
         if !self.times.is_empty() {
-            self.times.remove(slot);
+            self.times.remove(&slot(flow));
         }
     }
 
@@ -96,6 +96,12 @@ pub(crate) struct Effects {
     pub(crate) learned: Vec<FlowEntry>,
     /// The flows with an idle timeout that it met.
     pub(crate) used: Vec<Arc<FlowEntry>>,
+}
+
+impl Effects {
+    pub(crate) fn are_none(&self) -> bool {
+        self.learned.is_empty() && self.used.is_empty()
+    }
 }
 
 impl Bridge {

@@ -42,23 +42,24 @@ pub struct Outcome {
 impl Bridge {
     /// Carries a packet through the tables, from table 0 on. Nothing is learned from it.
     pub fn process(&self, packet: &Packet) -> Outcome {
-        Run::new(self, packet, false).run().0
+        self.look_at(packet, false).0
     }
 
     /// As [`Bridge::process`], and says what was looked up and done.
     pub fn trace(&self, packet: &Packet) -> Outcome {
-        Run::new(self, packet, true).run().0
+        self.look_at(packet, true).0
     }
 
     /// Carries a packet through the tables, and learns from it.
     pub fn receive(&mut self, packet: &Packet) -> Outcome {
-        self.receive_recorded(packet, false)
-    }
-
-    pub(crate) fn receive_recorded(&mut self, packet: &Packet, wanted: bool) -> Outcome {
-        let (outcome, effects) = Run::new(self, packet, wanted).run();
+        let (outcome, effects) = self.look_at(packet, false);
         self.leave_behind(effects);
         outcome
+    }
+
+    /// Carries a packet through the tables; what it teaches is for the caller to leave behind.
+    pub(crate) fn look_at(&self, packet: &Packet, wanted: bool) -> (Outcome, Effects) {
+        Run::new(self, packet, wanted).run()
     }
 }
 

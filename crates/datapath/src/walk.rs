@@ -14,19 +14,19 @@ use crate::{
 pub(crate) enum Hosts<'a> {
     /// They learn from it.
     Live(&'a mut BTreeMap<String, Host>),
-    /// Copies of those that it met learn from it.
-    Copied { hosts: &'a BTreeMap<String, Host>, met: BTreeMap<String, Host> },
+    /// Copies of those that it teaches something learn from it.
+    Copied { hosts: &'a BTreeMap<String, Host>, taught: BTreeMap<String, Host> },
 }
 
 impl<'a> Hosts<'a> {
     pub(crate) fn untouched(hosts: &'a BTreeMap<String, Host>) -> Hosts<'a> {
-        Hosts::Copied { hosts, met: BTreeMap::new() }
+        Hosts::Copied { hosts, taught: BTreeMap::new() }
     }
 
     fn get(&self, name: &str) -> Option<&Host> {
         match self {
             Hosts::Live(hosts) => hosts.get(name),
-            Hosts::Copied { hosts, met } => met.get(name).or_else(|| hosts.get(name)),
+            Hosts::Copied { hosts, taught } => taught.get(name).or_else(|| hosts.get(name)),
         }
     }
 
@@ -38,16 +38,21 @@ impl<'a> Hosts<'a> {
     }
 
     fn receive(&mut self, name: &str, packet: &Packet, wanted: bool) -> Option<Outcome> {
+        let (outcome, effects) = self.get(name)?.bridge.look_at(packet, wanted);
+        if effects.are_none() {
+            return Some(outcome);
+        }
         let host = match self {
             Hosts::Live(hosts) => hosts.get_mut(name)?,
-            Hosts::Copied { hosts, met } => {
-                if !met.contains_key(name) {
-                    met.insert(name.to_owned(), hosts.get(name)?.clone());
+            Hosts::Copied { hosts, taught } => {
+                if !taught.contains_key(name) {
+                    taught.insert(name.to_owned(), hosts.get(name)?.clone());
                 }
-                met.get_mut(name)?
+                taught.get_mut(name)?
             }
         };
-        Some(host.bridge.receive_recorded(packet, wanted))
+        host.bridge.leave_behind(effects);
+        Some(outcome)
     }
 }
 

@@ -3,10 +3,12 @@
 //! Compared are the fields of the frame before and after, as `ofproto/trace` says them, and the frames that the
 //! switch's ports really send, byte by byte.
 
+mod beside;
 mod compare;
 mod directed;
 mod frames;
 mod learning;
+mod pipeline;
 mod shrink;
 mod switch;
 mod tables;
