@@ -71,7 +71,7 @@ impl Beside {
     ///
     /// # Errors
     /// What came out otherwise.
-    pub(crate) fn from_port(&mut self, port: u16, bytes: &[u8]) -> Result<(), String> {
+    pub(crate) fn receive(&mut self, port: u16, bytes: &[u8]) -> Result<(), String> {
         let packet = || Packet::new(bytes.to_vec(), PortNo(port));
         let before = self.fabric.clone();
         let crossing = self.fabric.send("here", packet());
@@ -85,7 +85,7 @@ impl Beside {
     ///
     /// # Errors
     /// What came out otherwise.
-    pub(crate) fn from_peer(&mut self, wrapped: &Wrapped) -> Result<(), String> {
+    pub(crate) fn receive_tunnelled(&mut self, wrapped: &Wrapped) -> Result<(), String> {
         let peer = wrapped.from.octets()[3].to_string();
         let port =
             FOR_ALL.iter().find(|(_, kind)| *kind == wrapped.encapsulation).map_or(0, |(port, _)| *port);

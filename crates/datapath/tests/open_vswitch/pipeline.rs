@@ -32,9 +32,9 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
         for number in 0..600 {
             let inner = frame(&mut random);
             let same = if random.chance(70) {
-                both.from_port(*random.pick(&HOST_PORTS), &inner)
+                both.receive(*random.pick(&HOST_PORTS), &inner)
             } else {
-                both.from_peer(&from_peer(&mut random, inner))
+                both.receive_tunnelled(&from_peer(&mut random, inner))
             };
             if let Err(difference) = same {
                 panic!("seed {seed} (NLOG_SEED={seed} runs it alone), packet {number}\n{difference}");

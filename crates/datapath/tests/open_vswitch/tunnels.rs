@@ -62,14 +62,14 @@ fn random_packets_go_into_tunnels_and_come_out_as_in_open_vswitch() {
         for _ in 0..25 {
             let inner = frame(&mut random);
             let same = if random.chance(40) {
-                both.from_port(1 + random.below(3) as u16, &inner)
+                both.receive(1 + random.below(3) as u16, &inner)
             } else {
                 let encapsulation = random.pick(&FOR_ALL).1;
                 let option = *random.pick(&[None, None, Some(7), Some(0), Some(0xf1)]);
                 let option = option.filter(|_| encapsulation == Encapsulation::Geneve);
                 let key = *random.pick(&[0, 0x102, 0x00ff_ffff]);
                 let from = address(*random.pick(&PEERS));
-                both.from_peer(&Wrapped { encapsulation, from, to: address(1), key, option, inner })
+                both.receive_tunnelled(&Wrapped { encapsulation, from, to: address(1), key, option, inner })
             };
             if let Err(difference) = same {
                 panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{difference}\n{}", flows.join("\n"));
