@@ -10,8 +10,8 @@ use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use crate::core::Refusal;
-use crate::engine::{Applied, Engine, Listing, Stopping};
+use crate::core::{Problem, Refusal};
+use crate::engine::{Applied, Engine, Found, Listing, Stopping};
 use crate::fleet::SwitchStatus;
 use crate::pb;
 use crate::receipt::{Progress, Receipt, SwitchReceipt};
@@ -82,8 +82,7 @@ impl pb::controller_server::Controller for Api {
         {
             return Err(Status::not_found(format!("there is no {name} {id}")));
         }
-        let messages: Vec<_> =
-            objects.chunks(CHUNK).map(|objects| Ok(pb::GetResponse { objects: objects.to_vec() })).collect();
+        let messages: Vec<_> = objects.chunks(CHUNK).map(|objects| Ok(get_response(objects))).collect();
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 
@@ -112,6 +111,7 @@ impl pb::controller_server::Controller for Api {
             last_txn: status.last_txn,
             switches: status.switches.into_iter().map(|(switch, vifs)| switch_status(switch, vifs)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
+            problems: status.problems.into_iter().map(problem).collect(),
         }))
     }
 
@@ -157,6 +157,19 @@ impl pb::controller_server::Controller for Api {
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
+}
+
+fn get_response(found: &[Found]) -> pb::GetResponse {
+    let state = |found: &Found| pb::ObjectState { mtu: found.mtu, problems: found.problems.clone() };
+    pb::GetResponse {
+        objects: found.iter().map(|found| found.object.clone()).collect(),
+        states: found.iter().map(state).collect(),
+    }
+}
+
+fn problem(problem: Problem) -> pb::Problem {
+    let Problem { kind, id, text } = problem;
+    pb::Problem { object: Some(pb::ObjectRef { kind, id }), text }
 }
 
 fn origin(by: String) -> String {

@@ -136,12 +136,24 @@ impl Client {
 
     /// The objects of a kind, or one of them, as canonical JSON in order of ids.
     pub async fn get(&mut self, kind: &str, id: Option<&str>) -> Result<Vec<String>, ClientError> {
+        let found = self.get_with_states(kind, id).await?;
+        Ok(found.into_iter().map(|(object, _)| object).collect())
+    }
+
+    /// The same, each with what the rules say of it.
+    pub async fn get_with_states(
+        &mut self,
+        kind: &str,
+        id: Option<&str>,
+    ) -> Result<Vec<(String, pb::ObjectState)>, ClientError> {
         let request = pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned) };
         let stream = self.inner.get(request).await.map_err(|status| self.failed(status))?;
         let mut messages = stream.into_inner();
         let mut objects = Vec::new();
         while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
-            objects.extend(message.objects);
+            // An older controller says nothing of states.
+            let states = message.states.into_iter().chain(std::iter::repeat_with(Default::default));
+            objects.extend(message.objects.into_iter().zip(states));
         }
         Ok(objects)
     }

@@ -11,12 +11,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use network::{Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Rows};
-use nlog_data::{CommitError, Evaluator, Transaction, TransactionError};
+use network::{
+    Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Outcome, Rows, TransportZone,
+};
+use nlog_data::{CommitError, Evaluator, Row, Transaction, TransactionError, Value};
 use switch::{Changes, Desired};
 
 use crate::fold::{Folded, correction};
 use crate::labels::{LabelChanges, LabelUndo, Labels};
+use crate::notices::Notices;
+pub use crate::notices::{Problem, ProblemChanges};
 use crate::origins::Origins;
 use crate::outputs::split;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
@@ -35,8 +39,15 @@ pub struct Core {
     refused: Refused,
     /// By transport node; only those that have anything.
     desired: BTreeMap<String, Arc<Desired>>,
-    origins: Origins,
+    derived: Derived,
     last_txn: u64,
+}
+
+/// What the controller itself remembers of the rules' outputs.
+#[derive(Debug, Default)]
+struct Derived {
+    origins: Origins,
+    notices: Notices,
 }
 
 /// Why a request is refused. Nothing changed.
@@ -86,6 +97,8 @@ pub struct Accomplished {
     pub record: Record,
     /// By transport node, what its switch is to change.
     pub changes: BTreeMap<String, Changes>,
+    /// What people are to know.
+    pub problems: ProblemChanges,
     undo: Box<Undo>,
 }
 
@@ -143,24 +156,27 @@ impl Core {
         records: &[Record],
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Folded { objects, labels, reports, rows } = Folded::new(records)?;
+        let Folded { objects, mut labels, reports, rows } = Folded::new(records)?;
+        let missing = labels.plan_missing(&objects);
+        let missing = missing.map_err(|error| RestoreError::Objects(Refusal::Labels(error.to_string())))?;
+        let new_labels = missing.records.clone();
+        labels.commit(missing);
         let mut all = rules.used(objects_rows(&objects));
+        if !records.is_empty() {
+            merge(&mut all, rules.used(rows_from_the_start()));
+        }
         merge(&mut all, rules.used(labels.rows()));
         merge(&mut all, rules.used(reports.rows()));
 
         let last_txn = records.last().map_or(0, |record| record.txn);
-        let correction = correction(&rows, &all).map(|(insert, delete)| Record {
-            txn: last_txn + 1,
-            at: rfc3339(now),
-            by: UPGRADE.to_owned(),
-            insert,
-            delete,
-            objects: ObjectChanges::default(),
-            labels: Vec::new(),
-            reports: None,
+        let differs = correction(&rows, &all);
+        let correction = (differs.is_some() || !new_labels.is_empty()).then(|| {
+            let (txn, at, by) = (last_txn + 1, rfc3339(now), UPGRADE.to_owned());
+            let ((insert, delete), objects) = (differs.unwrap_or_default(), ObjectChanges::default());
+            Record { txn, at, by, insert, delete, objects, labels: new_labels, reports: None }
         });
-        let mut origins = Origins::default();
-        let changes = run(&mut *evaluator, &rules, &mut origins, &all).map_err(|error| match error {
+        let mut derived = Derived::default();
+        let (changes, _) = run(&mut *evaluator, &rules, &mut derived, &all).map_err(|error| match error {
             CoreError::Refused(Refusal::Rules(error)) => RestoreError::Rules(error),
             CoreError::Refused(refusal) => RestoreError::Objects(refusal),
             CoreError::Failed(why) => RestoreError::Failed(why),
@@ -168,7 +184,7 @@ impl Core {
         let last_txn = last_txn + u64::from(correction.is_some());
         let (refused, desired) = (Refused::default(), BTreeMap::new());
         let mut core =
-            Core { evaluator, rules, objects, labels, reports, refused, desired, origins, last_txn };
+            Core { evaluator, rules, objects, labels, reports, refused, desired, derived, last_txn };
         core.change_desired(&changes);
         Ok((core, correction))
     }
@@ -249,14 +265,14 @@ impl Core {
             return Ok(None);
         }
         let rows = self.rules.used(reported.clone());
-        let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
+        let (changes, problems) = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
         let before = self.reports.commit(node, state);
         self.refused.again();
         self.change_desired(&changes);
         let mut record = self.record(&rows, &format!("switch {node}"), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(Some(Accomplished { record, changes, undo: Box::new(undo) }))
+        Ok(Some(Accomplished { record, changes, problems, undo: Box::new(undo) }))
     }
 
     /// The objects in force.
@@ -276,7 +292,17 @@ impl Core {
 
     /// The logical rules behind flows that the physical rules only placed, as they are now. Cheap.
     pub(crate) fn origins(&self) -> Origins {
-        self.origins.clone()
+        self.derived.origins.clone()
+    }
+
+    /// How large IP packets may be that all ports of a logical switch exchange, if the rules say it.
+    pub fn mtu(&self, switch: &str) -> Option<i64> {
+        self.derived.notices.mtu(switch)
+    }
+
+    /// What cannot be done as things are, in order of the objects' kind and id.
+    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+        self.derived.notices.problems()
     }
 
     /// The label of a switch or a port.
@@ -310,6 +336,10 @@ impl Core {
             .map(|change| change.key.id.clone())
             .collect();
         let mut rows = objects.rows();
+        merge(&mut rows, managed_rows(&objects));
+        if self.last_txn == 0 {
+            merge(&mut rows, rows_from_the_start());
+        }
         let LabelChanges { rows: label_rows, .. } = &labels;
         merge(&mut rows, label_rows.clone());
         let mut reported = Rows::default();
@@ -319,7 +349,7 @@ impl Core {
         let all_used = self.rules.used(reported.clone()) == reported;
         merge(&mut rows, reported.clone());
         let rows = self.rules.used(rows);
-        let changes = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows)?;
+        let (changes, problems) = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
 
         self.objects.commit(&objects);
         let mut undo = Undo { objects: objects.clone(), ..Undo::default() };
@@ -337,7 +367,7 @@ impl Core {
         undo.labels = Some(self.labels.commit(labels));
         undo.rows = rows;
         let undo = Box::new(undo);
-        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes, undo }) })
+        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes, problems, undo }) })
     }
 
     /// Takes back the last transaction that was not taken back: all is as it was before. An error means that the core
@@ -346,8 +376,8 @@ impl Core {
         let Accomplished { record, undo, .. } = accomplished;
         let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = *undo;
         let rows = Rows { insert: delete, delete: insert };
-        let run = run(&mut *self.evaluator, &self.rules, &mut self.origins, &rows);
-        let changes =
+        let run = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows);
+        let (changes, _) =
             run.map_err(|error| CoreError::Failed(format!("cannot take back a transaction: {error}")))?;
         self.change_desired(&changes);
         let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
@@ -424,9 +454,9 @@ fn leaves_its_switch(change: &Change) -> bool {
 fn run(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
-    origins: &mut Origins,
+    derived: &mut Derived,
     rows: &Rows,
-) -> Result<BTreeMap<String, Changes>, CoreError> {
+) -> Result<(BTreeMap<String, Changes>, ProblemChanges), CoreError> {
     let transaction = rules.transaction(rows);
     let mut commit = |transaction: &Transaction| {
         evaluator.commit(transaction).map_err(|error| match error {
@@ -443,8 +473,8 @@ fn run(
             Err(failed) => CoreError::Failed(format!("cannot take back a transaction: {failed}")),
         }
     })?;
-    origins.apply(&committed, rules);
-    Ok(changes)
+    derived.origins.apply(&committed, rules);
+    Ok((changes, derived.notices.apply(&committed, rules)))
 }
 
 fn merge(rows: &mut Rows, more: Rows) {
@@ -461,6 +491,35 @@ fn objects_rows(objects: &ObjectStore) -> Rows {
     let mut rows = Rows::default();
     for (table, row) in objects.iter().flat_map(|(_, object)| object.rows()) {
         rows.insert.entry(table).or_default().push(row);
+    }
+    let nodes = objects.list(Kind::TransportNode).map(|node| managed(node.id()));
+    rows.insert.insert(MANAGED, nodes.collect());
+    rows
+}
+
+/// The rows that come with the first transaction and never go.
+fn rows_from_the_start() -> Rows {
+    let (table, row) = TransportZone::default_zone().row();
+    Rows { insert: BTreeMap::from([(table, vec![row])]), delete: BTreeMap::new() }
+}
+
+/// The table of transport nodes that this controller programs: all.
+const MANAGED: &str = "managed";
+
+fn managed(node: &str) -> Row {
+    vec![Value::String(node.into())]
+}
+
+/// The rows of [`MANAGED`] that come and go with objects.
+fn managed_rows(objects: &ChangeSet) -> Rows {
+    let mut rows = Rows::default();
+    for change in objects.effective().filter(|change| change.key.kind == Kind::TransportNode) {
+        let side = match change.outcome() {
+            Outcome::Created => &mut rows.insert,
+            Outcome::Deleted => &mut rows.delete,
+            Outcome::Updated | Outcome::Unchanged => continue,
+        };
+        side.entry(MANAGED).or_default().push(managed(&change.key.id));
     }
     rows
 }

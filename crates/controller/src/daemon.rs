@@ -22,8 +22,8 @@ use tracing::{error, info, warn};
 
 use crate::api::{Api, MESSAGE_BYTES_MAX};
 use crate::config::Listen;
-use crate::core::{Core, RestoreError};
-use crate::engine::{Engine, EngineError, Worker};
+use crate::core::{Core, ProblemChanges, RestoreError};
+use crate::engine::{Engine, EngineError, Worker, tell};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError};
 use crate::pb::controller_server::ControllerServer;
@@ -236,6 +236,7 @@ fn prepare(
         );
         journal.append([correction])?;
     }
+    tell(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
     info!(transactions = records.len(), objects = core.objects().iter().count(), "journal read");
     Ok((core, journal))
 }

@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use network::{Batch, ChangeSet, Kind, ObjectKey, Outcome};
+use network::{Batch, ChangeSet, Kind, Object, ObjectKey, Outcome};
 use switch::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
-use tracing::{debug, error, info};
+use tracing::{debug, error, info, warn};
 
-use crate::core::{Accepted, Accomplished, Core, CoreError, Refusal, Retried};
+use crate::core::{Accepted, Accomplished, Core, CoreError, Problem, ProblemChanges, Refusal, Retried};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
 use crate::origins::Origins;
@@ -51,6 +51,19 @@ pub struct Status {
     pub objects: BTreeMap<Kind, usize>,
     /// The switches, in order of names, each with the number of virtual interfaces that it reports.
     pub switches: Vec<(SwitchStatus, usize)>,
+    /// What cannot be done as things are.
+    pub problems: Vec<Problem>,
+}
+
+/// An object, and what the rules say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The object as canonical JSON.
+    pub object: String,
+    /// Of a switch: how large IP packets may be that all its ports exchange, if the rules say it.
+    pub mtu: Option<i64>,
+    /// What it asks that cannot be done as things are.
+    pub problems: Vec<String>,
 }
 
 /// What one switch should have, and the rules that say so.
@@ -95,7 +108,7 @@ type Answer<T> = oneshot::Sender<T>;
 
 pub(crate) enum Request {
     Change(Box<ChangeRequest>),
-    Get { kind: Kind, id: Option<String>, answer: Answer<Vec<String>> },
+    Get { kind: Kind, id: Option<String>, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
     Status { answer: Answer<Status> },
     Watch { from: Option<u64>, answer: Answer<Watch> },
@@ -140,8 +153,8 @@ impl Engine {
         self.ask(|answer| Request::Change(Box::new(ChangeRequest { change, by, accepted, answer }))).await
     }
 
-    /// The objects of a kind, or one of them, as canonical JSON in order of ids.
-    pub async fn get(&self, kind: Kind, id: Option<String>) -> Result<Vec<String>, Stopping> {
+    /// The objects of a kind, or one of them, in order of ids.
+    pub async fn get(&self, kind: Kind, id: Option<String>) -> Result<Vec<Found>, Stopping> {
         self.ask(|answer| Request::Get { kind, id, answer }).await
     }
 
@@ -403,7 +416,8 @@ impl Worker {
         accepted: Instant,
         computed: Duration,
     ) {
-        let Accomplished { record, changes, .. } = accomplished;
+        let Accomplished { record, changes, problems, .. } = accomplished;
+        tell(&problems);
         let journalled = accepted.elapsed();
         let switches: BTreeMap<_, _> = changes
             .into_iter()
@@ -434,7 +448,7 @@ impl Worker {
                     Some(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
                     None => core.objects().list(kind).collect::<Vec<_>>(),
                 };
-                drop(answer.send(objects.iter().map(|object| object.to_json()).collect()));
+                drop(answer.send(objects.into_iter().map(|object| found(core, object)).collect()));
             }
             Request::List { node, answer } => {
                 let known = core.objects().get(&ObjectKey::new(Kind::TransportNode, &*node)).is_some();
@@ -456,12 +470,33 @@ impl Worker {
                     last_txn: core.last_txn(),
                     objects: Kind::ALL.iter().map(count).collect(),
                     switches: switches.into_iter().map(with_vifs).collect(),
+                    problems: core.problems().cloned().collect(),
                 };
                 drop(answer.send(status));
             }
             Request::Watch { from, answer } => drop(answer.send(self.fleet.receipts.watch(from))),
             Request::Change(_) | Request::Stop => {}
         }
+    }
+}
+
+/// Logs what people are to know.
+pub(crate) fn tell(problems: &ProblemChanges) {
+    for Problem { kind, id, text } in &problems.new {
+        warn!(kind, id, "problem: {text}");
+    }
+    for Problem { kind, id, text } in &problems.gone {
+        info!(kind, id, "problem is gone: {text}");
+    }
+}
+
+fn found(core: &Core, object: &Object) -> Found {
+    let (kind, id) = (object.kind(), object.id());
+    let of_it = |problem: &&Problem| problem.kind == kind.name() && problem.id == id;
+    Found {
+        object: object.to_json(),
+        mtu: (kind == Kind::Switch).then(|| core.mtu(id)).flatten(),
+        problems: core.problems().filter(of_it).map(|problem| problem.text.clone()).collect(),
     }
 }
 

@@ -75,12 +75,14 @@ impl Folded {
                 objects.insert(key, object.clone());
             }
             for label in &record.labels {
-                labels.restore(kind(&label.0).map_err(fault)?, &label.1, label.2).map_err(fault)?;
+                labels.restore(&label.0, &label.1, label.2).map_err(fault)?;
             }
         }
         let objects = store(&objects)?;
         let end = |why| RestoreError::Record { line: records.len() as u64, why };
-        let labelled = |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort);
+        // Those of other kinds of objects were not always allocated; who lacks one gets one now.
+        let labelled =
+            |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort | Kind::LocalnetPort);
         for (key, _) in objects.iter().filter(|(key, _)| labelled(key)) {
             if labels.get(key.kind, &key.id).is_none() {
                 return Err(end(format!("{key} has no label")));

@@ -20,7 +20,7 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
-//! `refused`, `outputs` and `fold`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
+//! `refused`, `outputs`, `notices` and `fold`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
 //! `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
 //!
 //! Left out on purpose: how one switch is driven (crate `switch`), what objects mean (crate `network` and the rules).
@@ -36,6 +36,7 @@ pub mod fleet;
 mod fold;
 pub mod journal;
 mod labels;
+mod notices;
 mod origins;
 mod outputs;
 pub mod receipt;

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use include_dir::{Dir, include_dir};
-use network::{Encap, Rows};
+use network::{Encap, Rows, TunnelForm};
 use nlog::diagnostic::{Style, to_text};
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
 use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type};
 use tracing::warn;
+
+use crate::labels::AUDIENCES;
 
 /// The rules that the program carries with it.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
@@ -21,10 +23,8 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 enum Holds {
     /// Values of this type.
     Values(Type),
-    /// Names of [`Encap`]: rules declare a string, or an enumeration that has them all.
-    Encap,
-    /// Names of [`network::Role`], likewise.
-    Role,
+    /// One of several names: rules declare a string, or an enumeration that has them all.
+    OneOf(fn() -> Vec<&'static str>),
 }
 
 impl Holds {
@@ -32,20 +32,11 @@ impl Holds {
     fn fits(&self, ty: &Type) -> bool {
         match (self, ty) {
             (Holds::Values(own), ty) => own == ty,
-            (Holds::Encap | Holds::Role, Type::String) => true,
-            (Holds::Encap | Holds::Role, Type::Enum(of)) => {
-                self.names().iter().all(|name| of.members.iter().any(|member| member == name))
+            (Holds::OneOf(_), Type::String) => true,
+            (Holds::OneOf(names), Type::Enum(of)) => {
+                names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
-            (Holds::Encap | Holds::Role, _) => false,
-        }
-    }
-
-    /// The names that it is one of, if it is one of several.
-    fn names(&self) -> Vec<&'static str> {
-        match self {
-            Holds::Values(_) => Vec::new(),
-            Holds::Encap => Encap::names().collect(),
-            Holds::Role => network::Role::names().collect(),
+            (Holds::OneOf(_), _) => false,
         }
     }
 }
@@ -54,7 +45,7 @@ impl fmt::Display for Holds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Holds::Values(ty) => write!(f, "{ty}"),
-            Holds::Encap | Holds::Role => write!(f, "string, or an enum of {}", self.names().join(", ")),
+            Holds::OneOf(names) => write!(f, "string, or an enum of {}", names().join(", ")),
         }
     }
 }
@@ -65,25 +56,42 @@ const MAC: Holds = Holds::Values(Type::Mac);
 const IP: Holds = Holds::Values(Type::Ip);
 const MATCH: Holds = Holds::Values(Type::Match);
 const ACTIONS: Holds = Holds::Values(Type::Actions);
+const ENCAP: Holds = Holds::OneOf(|| Encap::names().collect());
+const ROLE: Holds = Holds::OneOf(|| network::Role::names().collect());
+const TUNNEL_FORM: Holds = Holds::OneOf(|| TunnelForm::names().collect());
+const AUDIENCE: Holds = Holds::OneOf(|| AUDIENCES.to_vec());
 
 /// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
 const INPUTS: &[(&str, &[Holds])] = &[
+    ("bridge_mapping", &[STRING, STRING, STRING]),
     ("datapath_label", &[STRING, INT]),
+    ("localnet_port", &[STRING, STRING, STRING, INT]),
     ("logical_switch", &[STRING, STRING]),
     ("logical_switch_port", &[STRING, STRING]),
+    ("managed", &[STRING]),
+    ("node_label", &[STRING, INT]),
     ("port_ip", &[STRING, IP, MAC]),
     ("port_label", &[STRING, INT]),
     ("port_mac", &[STRING, MAC]),
+    ("port_parent", &[STRING, STRING, INT]),
     ("port_security", &[STRING]),
-    ("transport_node", &[STRING, Holds::Role, IP]),
-    ("transport_node_encap", &[STRING, INT, Holds::Encap]),
+    ("replication_label", &[STRING, AUDIENCE, INT, INT]),
+    ("transport_node", &[STRING, ROLE, IP]),
+    ("transport_node_encap", &[STRING, INT, ENCAP]),
+    ("transport_node_zone", &[STRING, STRING]),
+    ("transport_zone", &[STRING, TUNNEL_FORM, INT]),
     ("tunnel_port", &[STRING, STRING, INT]),
+    ("unknown_addresses", &[STRING]),
     ("vif", &[STRING, STRING, INT, STRING, INT]),
 ];
 
 /// The output tables that go to switches (`rules/interface/driver.nlog`).
 const FLOWS: (&str, &[Holds]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
-const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, Holds::Encap, STRING]);
+const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
+
+/// The output tables for people (`rules/interface/driver.nlog`).
+const MTUS: (&str, &[Holds]) = ("switch_mtu", &[STRING, INT]);
+const PROBLEMS: (&str, &[Holds]) = ("problem", &[STRING, STRING, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; where rules have them, a flow can be told by the logical rule that made it.
@@ -100,9 +108,13 @@ pub struct Rules {
     inputs: BTreeMap<&'static str, TableId>,
     pub(crate) flows: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
+    pub(crate) mtus: Option<TableId>,
+    pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
+    /// Tables that the rules do not have and whose rows were not used: said once.
+    unused: Mutex<BTreeSet<&'static str>>,
 }
 
 /// Where a rule stands.
@@ -200,7 +212,21 @@ impl Rules {
         };
         let fingerprints = program.rules.iter().map(|rule| rule.fingerprint).collect();
         let sources = program.rules.iter().map(|rule| (rule.fingerprint, source(rule))).collect();
-        Ok(Rules { program, inputs, flows, tunnels, universal, fingerprints, sources })
+        let mtus = find(schema, MTUS.0, Role::Output, MTUS.1)?;
+        let problems = find(schema, PROBLEMS.0, Role::Output, PROBLEMS.1)?;
+        let unused = Mutex::default();
+        Ok(Rules {
+            program,
+            inputs,
+            flows,
+            tunnels,
+            mtus,
+            problems,
+            universal,
+            fingerprints,
+            sources,
+            unused,
+        })
     }
 
     /// The program.
@@ -210,7 +236,9 @@ impl Rules {
 
     /// The tables that the controller wants to hear of.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        self.flows.iter().chain(&self.tunnels).chain(&self.universal).copied().collect()
+        let of_switches = self.flows.iter().chain(&self.tunnels);
+        let for_people = self.mtus.iter().chain(&self.problems);
+        of_switches.chain(for_people).chain(&self.universal).copied().collect()
     }
 
     /// The rule with this fingerprint.
@@ -222,10 +250,15 @@ impl Rules {
         self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Rows without those of tables that the rules do not have. What is said and not used is logged.
+    /// Rows without those of tables that the rules do not have. What is said and not used is logged, once for each table.
     pub(crate) fn used(&self, mut rows: Rows) -> Rows {
-        for (table, list) in rows.insert.iter().filter(|(table, _)| !self.inputs.contains_key(*table)) {
-            warn!(table, rows = list.len(), "rules have no such input table; its rows are not used");
+        let has_none = |table: &&'static str| !self.inputs.contains_key(table);
+        let said = rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| *table);
+        for table in said.filter(has_none) {
+            let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
+            if unused.insert(table) {
+                warn!(table, "rules have no such input table; its rows are not used");
+            }
         }
         rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
         rows.delete.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());

@@ -4,7 +4,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use controller::core::{Accomplished, Core, CoreError, Refusal, RestoreError};
+use controller::core::{Accomplished, Core, CoreError, Problem, ProblemChanges, Refusal, RestoreError};
 use controller::record::Record;
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
@@ -19,8 +19,10 @@ fn key(kind: Kind, id: &str) -> ObjectKey {
 /// All that a core is, as text: to compare two.
 fn state(core: &Core) -> Vec<String> {
     let mut state = vec![format!("txn {}", core.last_txn())];
+    state.extend(core.problems().map(|problem| format!("{problem:?}")));
     for (key, object) in core.objects().iter() {
-        state.push(format!("{} label {:?}", object.to_json(), core.label(key)));
+        let (label, mtu) = (core.label(key), core.mtu(&key.id));
+        state.push(format!("{} label {label:?} mtu {mtu:?}", object.to_json()));
     }
     for node in ["hv1", "hv2"] {
         state.push(format!("{node}: {} vifs", core.vif_count(node)));
@@ -219,7 +221,7 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
     assert!(why.starts_with("vif red-2: key-conflict: ") && !why.contains("more"), "{why}");
     assert_eq!(core.vif_count("hv1"), 4);
     let has = |core: &Core, flow: &str| shown(&core.desired("hv1")).iter().any(|line| line == flow);
-    assert!(has(&core, "0 100 reg0=0x102 output:6") && !has(&core, "0 100 reg0=0x104 output:8"));
+    assert!(has(&core, "0 100 reg0=0x102 output:6") && !has(&core, "0 100 reg0=0x10c output:8"));
 
     // Another transaction does not help; one that mends the objects does.
     records.push(apply(&mut core, "{kind: switch, id: green}").record);
@@ -229,7 +231,7 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
     records.push(apply(&mut core, "{kind: switch, id: red, tenant: acme}").record);
     assert_eq!(retry(&mut core, &mut records), None);
     assert_eq!(core.vif_count("hv1"), 5);
-    assert!(has(&core, "0 100 reg0=0x104 output:8"));
+    assert!(has(&core, "0 100 reg0=0x10c output:8"));
     assert_eq!(state(&support::core(&rules, &records).0), state(&core));
 }
 
@@ -354,8 +356,84 @@ fn records_that_do_not_add_up_are_errors() {
         assert!(error.to_string().contains(wanted), "{error}");
     }
     let mut unlabelled = first.clone();
-    unlabelled.labels.pop();
+    unlabelled.labels.retain(|label| label.1 != "red-1");
     assert!(restore(&[unlabelled]).to_string().contains("switch_port red-1 has no label"));
+}
+
+/// A journal from before some labels and rows: they come with a transaction, and are the same from then on.
+#[test]
+fn labels_that_an_older_journal_lacks_are_given_once() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let whole = apply(&mut core, NETWORK).record;
+    assert_eq!(whole.insert["transport_zone"], [[json!(""), json!("flow"), json!(1500)]]);
+    assert_eq!(whole.insert["managed"], [[json!("hv1")], [json!("hv2")]]);
+    assert_eq!(whole.insert["node_label"], [[json!("hv1"), json!(1)], [json!("hv2"), json!(2)]]);
+    assert_eq!(
+        whole.insert["replication_label"][1..3],
+        [
+            [json!("blue"), json!("unknown"), json!(0x108), json!(0x10a)],
+            [json!("red"), json!("all"), json!(0x105), json!(0x107)],
+        ]
+    );
+
+    let mut old = whole.clone();
+    old.labels.retain(|label| ["switch", "switch_port"].contains(&&*label.0));
+    let later = ["managed", "node_label", "replication_label", "transport_zone", "transport_node_zone"];
+    for table in later {
+        old.insert.remove(table).expect("it has rows");
+    }
+    let (restored, correction) = support::core(&rules, &[old.clone()]);
+    let correction = correction.expect("labels and rows come");
+    assert_eq!(correction.labels.len(), 2 * 4 + 2);
+    assert_eq!(correction.insert.keys().collect::<Vec<_>>().len(), later.len());
+    assert_eq!(state(&restored)[1..], state(&core)[1..]);
+    let (again, none) = support::core(&rules, &[old, correction]);
+    assert_eq!((none, state(&again)), (None, state(&restored)));
+}
+
+#[test]
+fn labels_stay_over_restarts_and_come_again_last() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    let delete = |core: &mut Core, id: &str| {
+        core.delete(&[key(Kind::SwitchPort, id)], "test", now()).unwrap().transaction.unwrap().record
+    };
+    records.push(delete(&mut core, "blue-1"));
+    let (mut restored, _) = support::core(&rules, &records);
+    for core in [&mut core, &mut restored] {
+        let text = "{kind: switch_port, id: blue-1, switch: blue}\n---\n{kind: localnet_port, id: out, switch: blue, network: physnet}";
+        let record = apply(core, text).record;
+        assert_eq!(
+            record.insert["port_label"],
+            [[json!("blue-1"), json!(0x10c)], [json!("out"), json!(0x10d)]],
+            "0x101 was given back, and rests"
+        );
+        assert_eq!(core.label(&key(Kind::SwitchPort, "blue-2")), Some(0x102));
+        assert_eq!(core.label(&key(Kind::LocalnetPort, "out")), Some(0x10d));
+    }
+}
+
+#[test]
+fn problems_come_and_go_with_their_transactions() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let first = apply(&mut core, "{kind: switch, id: a, tenant: odd}");
+    let problem = Problem { kind: "switch".into(), id: "a".into(), text: "its tenant is odd".into() };
+    assert_eq!(first.problems, ProblemChanges { new: vec![problem.clone()], gone: Vec::new() });
+    assert_eq!(
+        (core.problems().collect::<Vec<_>>(), core.mtu("a"), core.mtu("b")),
+        (vec![&problem], Some(1442), None)
+    );
+    assert_eq!(support::core(&rules, &[first.record]).0.problems().count(), 1);
+
+    let mended = apply(&mut core, "{kind: switch, id: a}");
+    assert_eq!(mended.problems, ProblemChanges { new: Vec::new(), gone: vec![problem] });
+    core.undo(mended).unwrap();
+    assert_eq!(core.problems().count(), 1);
+    let gone = core.delete(&[key(Kind::Switch, "a")], "test", now()).unwrap().transaction.unwrap();
+    assert_eq!((gone.problems.gone.len(), core.problems().count(), core.mtu("a")), (1, 0, None));
 }
 
 #[derive(Debug, Clone)]
@@ -392,19 +470,27 @@ fn step() -> impl Strategy<Value = Step> {
         json!({"kind": "transport_node", "id": format!("hv{id}"), "ip": format!("172.16.0.{id}"), "encaps": encaps})
             .to_string()
     });
-    let switch =
-        (0..4u8, prop::sample::select(vec!["acme", "clash", "beyond", "single"])).prop_map(|(id, tenant)| {
-            json!({"kind": "switch", "id": format!("s{id}"), "tenant": tenant}).to_string()
-        });
+    let switch = (0..4u8, prop::sample::select(vec!["acme", "clash", "beyond", "single", "odd"])).prop_map(
+        |(id, tenant)| json!({"kind": "switch", "id": format!("s{id}"), "tenant": tenant}).to_string(),
+    );
     let port = (0..6u8, 0..4u8, 0..8u8).prop_map(|(id, switch, mac)| {
         let addresses = json!([{"mac": format!("02:00:00:00:00:0{mac}"), "ips": [format!("10.0.0.{}", mac + 1)]}]);
         json!({"kind": "switch_port", "id": format!("p{id}"), "switch": format!("s{switch}"), "addresses": addresses})
             .to_string()
     });
     let object = prop_oneof![1 => node, 2 => switch, 3 => port];
-    let any_key = (0..3usize, 0..6u8).prop_map(|(kind, id)| {
-        let (kind, prefix) =
-            [(Kind::TransportNode, "hv"), (Kind::Switch, "s"), (Kind::SwitchPort, "p")][kind];
+    let localnet = (6..8u8, 0..4u8).prop_map(|(id, switch)| {
+        json!({"kind": "localnet_port", "id": format!("p{id}"), "switch": format!("s{switch}"), "network": "n", "tag": id})
+            .to_string()
+    });
+    let object = prop_oneof![6 => object, 1 => localnet];
+    let any_key = (0..4usize, 0..8u8).prop_map(|(kind, id)| {
+        let (kind, prefix) = [
+            (Kind::TransportNode, "hv"),
+            (Kind::Switch, "s"),
+            (Kind::SwitchPort, "p"),
+            (Kind::LocalnetPort, "p"),
+        ][kind];
         key(kind, &format!("{prefix}{id}"))
     });
     prop_oneof![

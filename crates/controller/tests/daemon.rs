@@ -313,6 +313,26 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_rules_say_of_objects_is_told_with_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, "{kind: switch, id: a, tenant: odd}\n---\n{kind: switch, id: b}").await.unwrap();
+    let text = "its tenant is odd".to_owned();
+    let found = client.get_with_states("switch", None).await.unwrap();
+    let states: Vec<_> = found.into_iter().map(|(_, state)| state).collect();
+    let state = |problems| pb::ObjectState { mtu: Some(1442), problems };
+    assert_eq!(states, [state(vec![text.clone()]), state(Vec::new())]);
+    let problems = client.status().await.unwrap().problems;
+    let object = pb::ObjectRef { kind: "switch".to_owned(), id: "a".to_owned() };
+    assert_eq!(problems, [pb::Problem { object: Some(object), text }]);
+
+    apply(&mut client, "{kind: switch, id: a}").await.unwrap();
+    assert!(client.status().await.unwrap().problems.is_empty());
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn nobody_waits_for_a_receipt_that_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;

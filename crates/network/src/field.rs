@@ -18,6 +18,9 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
+/// What `weft get --json` adds to an object; objects are applied as they are printed, so it is no fault and means nothing.
+const STATE: &str = "state";
+
 /// The fields of an object or of a part of one.
 ///
 /// A reader asks for each field that it knows, by name; [`Fields::finish`] then complains of all others. A read that
@@ -140,8 +143,9 @@ impl<'a> Fields<'a> {
 
     /// Complains of fields that nobody asked for.
     pub(crate) fn finish(mut self) {
-        let unknown: Vec<&String> =
-            self.map.keys().filter(|name| !self.known.contains(&name.as_str())).collect();
+        let is_state = |name: &str| self.prefix.is_empty() && name == STATE;
+        let known = |name: &str| self.known.contains(&name) || is_state(name);
+        let unknown: Vec<&String> = self.map.keys().filter(|name| !known(name)).collect();
         for name in unknown {
             let message = match nearest(name, self.known.iter().copied()) {
                 Some(near) => format!("no such field; did you mean `{near}`?"),

@@ -7,7 +7,7 @@ use crate::field::{Fields, TAG_MAX, name, number};
 use crate::object::{Claim, Described};
 use crate::{Kind, ObjectKey};
 
-/// Joins a logical switch to a VLAN of a physical network, on every host that has a bridge mapping of that network.
+/// Joins a logical switch to a VLAN of a physical network, which is no other switch's, on every host that has a bridge mapping of that network.
 /// Between hosts the switch's frames then go over the physical network, not through tunnels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LocalnetPort {
@@ -47,6 +47,7 @@ impl Described for LocalnetPort {
         vec![
             ("id".to_owned(), Claim::PortId(self.id.clone())),
             ("switch".to_owned(), Claim::Localnet(self.switch.clone())),
+            ("tag".to_owned(), Claim::Vlan(self.network.clone(), self.tag)),
         ]
     }
 }

@@ -55,6 +55,8 @@ pub(crate) enum Claim {
     Tag(String, u16),
     /// The way of a switch to a physical network.
     Localnet(String),
+    /// A VLAN of a physical network; 0: its untagged frames.
+    Vlan(String, u16),
 }
 
 impl fmt::Display for Claim {
@@ -66,6 +68,8 @@ impl fmt::Display for Claim {
             Claim::Ip(switch, ip) => write!(f, "{ip} on switch {switch}"),
             Claim::PortId(id) => write!(f, "port id {id}"),
             Claim::Tag(parent, tag) => write!(f, "tag {tag} behind switch_port {parent}"),
+            Claim::Vlan(network, 0) => write!(f, "what is untagged on physical network {network}"),
+            Claim::Vlan(network, tag) => write!(f, "VLAN {tag} of physical network {network}"),
             Claim::Localnet(switch) => write!(f, "the one way of switch {switch} to a physical network"),
         }
     }

@@ -271,6 +271,19 @@ fn ports_behind_ports_are_one_level_deep_and_have_tags_of_their_own() {
     );
 }
 
+/// What `weft get --json` prints is no fault in what is applied, but in an object alone.
+#[test]
+fn what_is_printed_of_an_object_can_be_applied() {
+    check(
+        "{kind: switch, id: a, state: {mtu: 1442}}
+---
+{kind: switch_port, id: p, switch: a, addresses: [{mac: 02:00:00:00:00:01, state: {}}]}",
+        &[
+            "unknown-field: net.yaml: document 2: switch_port p: addresses[0].state: no such field; there are `mac` and `ips`",
+        ],
+    );
+}
+
 /// What is judged beside objects that are in force already.
 #[test]
 fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use controller::pb::{Accepted, Outcome};
+use controller::pb::{Accepted, ObjectState, Outcome};
 use controller::{Client, ClientError};
 use network::{Batch, Kind, ObjectKey};
 
@@ -148,8 +148,8 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 /// Arguments of `weft get`.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// `transport_node`, `switch` or `switch_port`; `status` (of the controller and its switches); `flows` (of a transport
-    /// node, with the rule that each came from)
+    /// `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`; `status` (of the controller and its
+    /// switches); `flows` (of a transport node, with the rule that each came from)
     kind: String,
     /// Which; default: all
     id: Option<String>,
@@ -172,15 +172,16 @@ impl Get {
 
     fn objects(&self, kind: String) -> Result<(), Failure> {
         let id = self.id.clone();
-        let objects = self
-            .address
-            .with(|mut client| async move { client.get(&kind, id.as_deref()).await.map_err(failed) })?;
+        let objects = self.address.with(|mut client| async move {
+            client.get_with_states(&kind, id.as_deref()).await.map_err(failed)
+        })?;
         let mut text = String::new();
-        for (number, object) in objects.iter().enumerate() {
+        for (number, (object, state)) in objects.iter().enumerate() {
             if self.json {
-                text += &format!("{object}\n");
+                text += &json_with_state(object, state);
             } else {
                 text += if number > 0 { "---\n" } else { "" };
+                text += &state_comments(state);
                 text += &yaml(object)?;
             }
         }
@@ -204,10 +205,19 @@ impl Get {
                 })
                 .collect();
             let objects: BTreeMap<_, _> = status.objects.iter().collect();
+            let problems: Vec<_> = status
+                .problems
+                .iter()
+                .map(|problem| {
+                    let object = problem.object.clone().unwrap_or_default();
+                    serde_json::json!({"kind": object.kind, "id": object.id, "text": problem.text})
+                })
+                .collect();
             text = format!(
                 "{}\n",
                 serde_json::json!({
                     "version": status.version, "last_txn": status.last_txn, "objects": objects, "switches": switches,
+                    "problems": problems,
                 })
             );
         } else {
@@ -225,6 +235,10 @@ impl Get {
                 );
                 let error = &switch.last_error;
                 text += &if error.is_empty() { "\n".to_owned() } else { format!("; {error}\n") };
+            }
+            for problem in &status.problems {
+                let object = problem.object.clone().unwrap_or_default();
+                text += &format!("problem: {} {}: {}\n", object.kind, object.id, problem.text);
             }
         }
         print(&text)
@@ -248,6 +262,28 @@ fn singular(word: &str) -> &str {
     std::iter::once(word).chain(singulars).find(is_kind).unwrap_or(word)
 }
 
+/// What the rules say of an object, before it: files can have comments, so that what is printed can be applied.
+fn state_comments(state: &ObjectState) -> String {
+    let mtu = state.mtu.iter().map(|mtu| format!("# mtu: {mtu}\n"));
+    let problems = state.problems.iter().map(|problem| format!("# problem: {problem}\n"));
+    mtu.chain(problems).collect()
+}
+
+/// The same beside the object's fields.
+fn json_with_state(object: &str, state: &ObjectState) -> String {
+    let mut members = Vec::new();
+    members.extend(state.mtu.map(|mtu| format!(r#""mtu":{mtu}"#)));
+    if !state.problems.is_empty() {
+        members.push(format!(r#""problems":{}"#, serde_json::json!(state.problems)));
+    }
+    match object.strip_suffix('}') {
+        Some(fields) if !members.is_empty() => {
+            format!("{fields},\"state\":{{{}}}}}\n", members.join(","))
+        }
+        _ => format!("{object}\n"),
+    }
+}
+
 /// An object in the form that files have.
 fn yaml(json: &str) -> Result<String, Failure> {
     let mut batch = Batch::default();
@@ -263,7 +299,7 @@ fn yaml(json: &str) -> Result<String, Failure> {
 /// Arguments of `weft delete`.
 #[derive(Args)]
 pub(crate) struct Delete {
-    /// `transport_node`, `switch` or `switch_port`
+    /// `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`
     kind: String,
     /// Which
     id: String,
@@ -293,4 +329,31 @@ impl Delete {
 
 fn print(text: &str) -> Result<(), Failure> {
     std::io::stdout().write_all(text.as_bytes()).map_err(Failure::output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_printed_of_an_object_can_be_applied_with_what_rules_say_of_it() {
+        let object = r#"{"kind":"switch","id":"blue"}"#;
+        let plain = ObjectState::default();
+        assert_eq!(json_with_state(object, &plain), format!("{object}\n"));
+        assert_eq!(state_comments(&plain), "");
+
+        let state = ObjectState { mtu: Some(1442), problems: vec!["no \"way\"".into(), "other".into()] };
+        let json = json_with_state(object, &state);
+        assert_eq!(
+            json,
+            "{\"kind\":\"switch\",\"id\":\"blue\",\"state\":{\"mtu\":1442,\"problems\":[\"no \\\"way\\\"\",\"other\"]}}\n"
+        );
+        let text = state_comments(&state) + &yaml(object).unwrap();
+        assert_eq!(text, "# mtu: 1442\n# problem: no \"way\"\n# problem: other\nkind: switch\nid: blue\n");
+        for printed in [json, text] {
+            let mut batch = Batch::default();
+            batch.add_document("printed", &printed);
+            assert_eq!(batch.entries()[0].object.to_json(), object);
+        }
+    }
 }

@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 /// All tables that the controller fills. Of the rules, one makes a flow for each interface of a known port, one a
 /// tunnel for each encapsulation; three are there to fail: two switches of tenant `clash` derive one flow twice, and
 /// so do two interfaces on a host of tenant `single`; a switch of tenant `beyond` derives a flow in a table that no
-/// switch has.
+/// switch has. A switch of tenant `odd` is a problem.
 pub(crate) const RULES: &str = r#"
 input table transport_node(node: string, role: string, ip: ip) key(node);
 input table transport_node_encap(node: string, rank: int, encap: string) key(node, rank);
@@ -25,12 +25,27 @@ input table port_mac(port: string, mac: mac) key(port, mac);
 input table port_ip(port: string, ip: ip, mac: mac) key(port, ip);
 input table datapath_label(sw: string, label: int) key(sw);
 input table port_label(port: string, label: int) key(port);
+input table node_label(node: string, label: int) key(node);
+input table replication_label(sw: string, audience: string, label: int, relay_label: int) key(sw, audience);
+input table transport_zone(zone: string, form: string, mtu: int) key(zone);
+input table transport_node_zone(node: string, zone: string) key(node);
+input table bridge_mapping(node: string, network: string, bridge: string) key(node, network);
+input table port_parent(port: string, parent: string, tag: int) key(port);
+input table port_security(port: string) key(port);
+input table unknown_addresses(port: string) key(port);
+input table localnet_port(port: string, sw: string, network: string, tag: int) key(port);
+input table managed(hv: string) key(hv);
 input table vif(hv: string, port: string, ofport: int, mac: string, since: int) key(hv, port);
 input table tunnel_port(hv: string, tunnel: string, ofport: int) key(hv, tunnel);
 
 output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)
     key(hv, table_id, priority, match);
 output table ovsdb_tunnel(hv: string, tunnel: string, encap: string, remote: string) key(hv, tunnel);
+output table switch_mtu(sw: string, mtu: int) key(sw);
+output table problem(kind: string, id: string, text: string);
+
+switch_mtu(sw, mtu - 58) :- logical_switch(sw, _), transport_zone("", _, mtu);
+problem("switch", sw, "its tenant is odd") :- logical_switch(sw, "odd");
 
 of_flow(hv, 0, 100, match_reg0(label), flow_output_action(ofport)) :- vif(hv, port, ofport, _, _), port_label(port, label);
 of_flow(hv, 1, 100, match_reg1(label), set_reg0(datapath)) :-

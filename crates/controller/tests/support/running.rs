@@ -16,7 +16,7 @@ use crate::drivers::Switches;
 use crate::support::{RULES, reference, rules};
 
 /// Whatever is waited for comes within this time, or the test fails.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_mins(1);
 
 /// A controller in a folder of its own.
 pub(crate) struct Running {
