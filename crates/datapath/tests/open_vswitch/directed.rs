@@ -95,6 +95,19 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "of two tags the inner one is the frame's type, also once the outer one is gone",
+        &[],
+        &[
+            "priority=2,vlan_tci=0x1000/0x1000 actions=pop_vlan,resubmit(,1)",
+            "priority=1,vlan_tci=0/0x1000 actions=output:1",
+            "table=1,priority=3,vlan_tci=0x1000/0x1000 actions=output:1",
+            "table=1,priority=2,dl_type=0x8100 actions=output:2,push_vlan:0x8100,set_field:4099->vlan_vid,output:3",
+            "table=1,priority=2,dl_type=0x88a8 actions=output:3",
+            "table=1,priority=1,vlan_tci=0/0x1000 actions=set_field:0x1007->reg13,push_vlan:0x8100,\
+             move:NXM_NX_REG13[0..15]->NXM_OF_VLAN_TCI[],output:2",
+        ],
+    ),
+    (
         "addresses and ports change with their checksums, where they are",
         &[],
         &[

@@ -10,6 +10,7 @@ mod frames;
 mod learning;
 mod pipeline;
 mod shrink;
+mod speakers;
 mod switch;
 mod tables;
 mod tunnels;

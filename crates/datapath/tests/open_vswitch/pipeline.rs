@@ -10,6 +10,7 @@ use seeded::Random;
 
 use crate::beside::{Beside, FOR_ALL, PEERS, address};
 use crate::frames::frame;
+use crate::speakers::{SPEAKERS, frame_of};
 use crate::wrapping::Wrapped;
 
 /// Ports of the host: vNICs, some of them trunks, and the one to the physical network.
@@ -30,11 +31,15 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
         both.load(&groups, &flows);
         let mut random = Random::new(seed);
         for number in 0..600 {
-            let inner = frame(&mut random);
-            let same = if random.chance(70) {
-                both.receive(*random.pick(&HOST_PORTS), &inner)
-            } else {
-                both.receive_tunnelled(&from_peer(&mut random, inner))
+            let speaker = random.pick(&SPEAKERS);
+            let same = match random.below(10) {
+                0..=5 => both.receive(speaker.port, &frame_of(&mut random, speaker)),
+                6 | 7 => both.receive(*random.pick(&HOST_PORTS), &frame(&mut random)),
+                kind => {
+                    let known = kind == 8;
+                    let inner = if known { frame_of(&mut random, speaker) } else { frame(&mut random) };
+                    both.receive_tunnelled(&from_peer(&mut random, inner))
+                }
             };
             if let Err(difference) = same {
                 panic!("seed {seed} (NLOG_SEED={seed} runs it alone), packet {number}\n{difference}");
