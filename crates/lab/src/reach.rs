@@ -37,30 +37,33 @@ struct Machine {
 }
 
 impl Lab {
-    /// Sends, from each machine to every address that any other of `vms` has, again and again for `time`.
-    pub fn who_reaches_whom(&self, vms: &[&str], time: Duration) -> Result<BTreeMap<String, Reach>, Error> {
+    /// Sends, from each machine to every address that any other of `vms` has, again and again, until `enough` has arrived
+    /// and for `quiet` longer, so that what should not arrive is seen too; for `deadline` if it never is enough.
+    pub fn who_reaches_whom(
+        &self,
+        vms: &[&str],
+        enough: impl Fn(&BTreeMap<String, Reach>) -> bool,
+        quiet: Duration,
+        deadline: Duration,
+    ) -> Result<BTreeMap<String, Reach>, Error> {
         let machines = vms.iter().map(|vm| machine(&self.vm(vm)?)).collect::<Result<Vec<_>, Error>>()?;
-        let addresses: Vec<IpAddr> = machines
-            .iter()
-            .flat_map(|machine| machine.own.iter().copied())
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect();
+        let own = machines.iter().flat_map(|machine| machine.own.iter().copied());
+        let addresses: Vec<IpAddr> = own.collect::<BTreeSet<_>>().into_iter().collect();
         let mut reach: BTreeMap<String, Reach> =
             vms.iter().map(|vm| ((*vm).to_owned(), Reach::default())).collect();
-        // Told from what is still under way of an earlier question.
         let question = question();
-        let start = Instant::now();
         let mut sent: Option<Instant> = None;
-        while start.elapsed() < time {
-            if sent.is_none_or(|sent| sent.elapsed() >= AGAIN)
-                && start.elapsed() + AGAIN * 3 < time.max(AGAIN * 4)
-            {
+        let (start, mut since) = (Instant::now(), None);
+        while start.elapsed() < deadline && since.is_none_or(|since: Instant| since.elapsed() < quiet) {
+            if sent.is_none_or(|sent| sent.elapsed() >= AGAIN) {
                 sent = Some(Instant::now());
                 send_all(&machines, &addresses, question);
             }
             for at in 0..machines.len() {
                 receive(&machines, at, &addresses, question, &mut reach)?;
+            }
+            if since.is_none() && enough(&reach) {
+                since = Some(Instant::now());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -68,13 +71,14 @@ impl Lab {
     }
 }
 
+/// A number that tells this question's datagrams from those of earlier ones, which may still be under way.
 fn question() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
 }
 
 fn machine(vm: &Vm) -> Result<Machine, Error> {
-    let own: BTreeSet<IpAddr> = vm.addresses.iter().map(ipnet::IpNet::addr).collect();
+    let own: BTreeSet<IpAddr> = vm.ips();
     if own.is_empty() {
         return Err(Error::invalid("virtual machine", &vm.name, "it has no address to reach it at"));
     }

@@ -4,7 +4,7 @@
 //! `weft lab ...` in another terminal) work on one lab. It is replaced as a whole, under a lock of its own
 //! that is held for the change and not for the work that the change describes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -95,6 +95,11 @@ pub enum Link {
 }
 
 impl Vm {
+    /// All its addresses.
+    pub fn ips(&self) -> BTreeSet<IpAddr> {
+        self.addresses.iter().map(IpNet::addr).collect()
+    }
+
     /// The machine that it stands behind, if it does.
     pub fn parent(&self) -> Option<&str> {
         match &self.link {

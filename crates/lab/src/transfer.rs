@@ -76,8 +76,7 @@ impl Lab {
             socket.set_nonblocking(true).map_err(Error::io("open a socket at", vm))?;
             Ok(socket)
         };
-        let own =
-            self.vm(from)?.addresses.iter().map(ipnet::IpNet::addr).find(|own| own.is_ipv4() == ip.is_ipv4());
+        let own = self.vm(from)?.ips().into_iter().find(|own| own.is_ipv4() == ip.is_ipv4());
         let own =
             own.ok_or_else(|| Error::invalid("virtual machine", from, "it has no address of this family"))?;
         let (sender, receiver) = (bind(from, own)?, bind(to, ip)?);

@@ -74,7 +74,7 @@ fn machines_behind_tags_send_and_get_tagged_frames_of_their_own_and_move_with_th
          add in_port={peer} actions=push_vlan:0x8100,set_field:4107->vlan_vid,output:{trunk}\n"
     );
     one.add_flows("br-int", &flows).unwrap();
-    let reach = lab.who_reaches_whom(&["vm", "c1", "c2", "peer"], SECOND).unwrap();
+    let reach = lab.who_reaches_whom(&["vm", "c1", "c2", "peer"], |_| true, SECOND, SECOND).unwrap();
     let arrived = |from: &str| reach[from].arrived_at.iter().map(String::as_str).collect::<Vec<_>>();
     assert_eq!((arrived("c1"), arrived("peer")), (vec!["peer"], vec!["c1"]));
     assert_eq!((arrived("vm"), arrived("c2")), (vec![], vec![]));
@@ -158,7 +158,7 @@ fn a_physical_network_joins_hosts_and_machines_of_one_vlan() {
         host.add_flows("br-int", &flows).unwrap();
     }
     let names = ["a", "b", "seven", "eight", "none", "yard"];
-    let reach = lab.who_reaches_whom(&names, 2 * SECOND).unwrap();
+    let reach = lab.who_reaches_whom(&names, |_| true, 2 * SECOND, 2 * SECOND).unwrap();
     let vlan = ["a", "b", "seven"];
     for from in names {
         let wanted: Vec<&str> =

@@ -2,12 +2,14 @@
 //! plugged in as logical ports. What the demo and the end-to-end tests share.
 //!
 //! In reading order: [`Testbed`] (from start to removal), [`Machine`] (what plugs in), [`reach`] (who reaches whom,
-//! told apart also where tenants share addresses), [`tenants`] (the network that demo and tests use).
+//! told apart also where tenants share addresses), [`tenants`] (the network that demo and tests use), [`scenario`] (a
+//! network with its machines and who should reach whom, as a file).
 //!
 //! Left out on purpose: what is shown or asserted; that is the demo's and the tests' own.
 #![forbid(unsafe_code)]
 
 pub mod reach;
+pub mod scenario;
 pub mod tenants;
 
 use std::fmt::Write as _;
@@ -36,6 +38,10 @@ pub struct Settings {
     pub name: String,
     /// Hosts hv1, hv2, ….
     pub hosts: u8,
+    /// Physical networks that every host has a bridge on.
+    pub physical: Vec<String>,
+    /// MTU of the network between the hosts, bytes.
+    pub underlay_mtu: u16,
     /// Encapsulations of every host, in order of preference.
     pub encaps: Vec<String>,
     /// The `weft` program.
@@ -44,6 +50,22 @@ pub struct Settings {
     pub rules: Option<PathBuf>,
     /// The controller may outlive this process, for [`Testbed::keep`].
     pub may_be_kept: bool,
+}
+
+impl Settings {
+    /// Two hosts that speak geneve, with the rules that `weft` has.
+    pub fn new(name: impl Into<String>, weft: impl Into<PathBuf>) -> Settings {
+        Settings {
+            name: name.into(),
+            hosts: 2,
+            physical: Vec::new(),
+            underlay_mtu: 1500,
+            encaps: vec!["geneve".to_owned()],
+            weft: weft.into(),
+            rules: None,
+            may_be_kept: false,
+        }
+    }
 }
 
 /// A virtual machine and the logical port that it attaches to, which has its name.
@@ -71,7 +93,10 @@ pub struct Testbed {
 impl Testbed {
     /// Brings up the hosts and the controller, and makes the hosts transport nodes. Returns once every switch is connected.
     pub fn start(settings: Settings) -> Result<Testbed> {
-        let lab = Lab::create(Options::new(&settings.name).hosts(settings.hosts))?;
+        let mut options = Options::new(&settings.name).hosts(settings.hosts);
+        options.physical.clone_from(&settings.physical);
+        options.underlay_mtu = settings.underlay_mtu;
+        let lab = Lab::create(options)?;
         let folder = lab.state()?.run_dir.join("controller");
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -172,6 +197,7 @@ impl Testbed {
     /// The lab's hosts as objects.
     pub fn transport_nodes(&self) -> Result<String> {
         let mut text = String::new();
+        let mappings = self.lab()?.bridge_mappings()?;
         for host in self.lab()?.hosts()? {
             let _ = write!(
                 text,
@@ -182,6 +208,12 @@ impl Testbed {
                 host.ovsdb_endpoint(),
                 host.openflow_endpoint(),
             );
+            if !mappings.is_empty() {
+                text.push_str("bridge_mappings:\n");
+            }
+            for (network, bridge) in &mappings {
+                let _ = writeln!(text, "  {network}: {bridge}");
+            }
         }
         Ok(text)
     }

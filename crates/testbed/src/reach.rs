@@ -1,63 +1,21 @@
-//! Who reaches whom, where tenants may have the same addresses: not by whose address answers, but by whose counter of
-//! received echo requests (RFC 1213, `icmpInEchos`) grows.
+//! Who reaches whom, where tenants may have the same addresses.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use lab::{Lab, PingOptions};
+use lab::Lab;
+pub use lab::Reach;
 
-/// Probes of a pair. One could be lost to a cold neighbour on the underlay.
-const PROBES: u32 = 2;
+/// How long every pair is tried. A machine asks for an address again after a second.
+const TIME: Duration = Duration::from_millis(1500);
 
-/// What one machine's probes came to.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// The machines at which echo requests arrived.
-    pub arrived_at: BTreeSet<String>,
-    /// The addresses from which answers came back.
-    pub answered: BTreeSet<IpAddr>,
-}
-
-/// Pings, from each machine in turn, every address that any other machine has, and sees where the requests arrive.
+/// Sends from each machine to every address that any other machine has, and sees where that arrives.
 pub fn who_reaches_whom(lab: &Lab, machines: &[&str]) -> Result<BTreeMap<String, Reach>> {
-    let mut addresses = BTreeMap::new();
-    for &machine in machines {
-        addresses
-            .insert(machine, lab.vm(machine)?.ip().with_context(|| format!("{machine} has no address"))?);
-    }
-    let mut result = BTreeMap::new();
-    for &from in machines {
-        let mut reach = Reach::default();
-        let targets: BTreeSet<IpAddr> =
-            addresses.values().copied().filter(|to| *to != addresses[from]).collect();
-        for to in targets {
-            let before = received(lab, machines)?;
-            let options = PingOptions {
-                count: PROBES,
-                interval: Duration::from_millis(20),
-                deadline: Duration::from_millis(500),
-                ..PingOptions::default()
-            };
-            if lab.ping(from, to, &options)?.received > 0 {
-                reach.answered.insert(to);
-            }
-            let after = received(lab, machines)?;
-            let grown = machines.iter().filter(|machine| after[**machine] > before[**machine]);
-            reach.arrived_at.extend(grown.map(|machine| (*machine).to_owned()));
-        }
-        result.insert(from.to_owned(), reach);
-    }
-    Ok(result)
+    Ok(lab.who_reaches_whom(machines, |_| true, TIME, TIME)?)
 }
 
-/// [`echoes_received`] of each machine.
-fn received<'a>(lab: &Lab, machines: &[&'a str]) -> Result<BTreeMap<&'a str, u64>> {
-    machines.iter().map(|&machine| Ok((machine, echoes_received(lab, machine)?))).collect()
-}
-
-/// Echo requests that a machine has received since it was made.
+/// Echo requests that a machine has received since it was made (RFC 1213, `icmpInEchos`).
 pub fn echoes_received(lab: &Lab, machine: &str) -> Result<u64> {
     let counters = lab.exec(machine, &["cat", "/proc/net/snmp"])?.stdout;
     echoes(&counters).with_context(|| format!("{machine}: no InEchos in /proc/net/snmp"))

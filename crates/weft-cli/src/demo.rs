@@ -52,14 +52,8 @@ fn on_real_switches(keep: bool) -> Result<()> {
     let begun = Instant::now();
     crate::lab::sweep_after_this_process().context("cannot see to the lab's removal")?;
     heading("Two hypervisors on real Open vSwitch, two tenants with the same addresses");
-    let mut testbed = Testbed::start(Settings {
-        name: LAB.to_owned(),
-        hosts: 2,
-        encaps: vec!["geneve".to_owned()],
-        weft: std::env::current_exe()?,
-        rules: None,
-        may_be_kept: keep,
-    })?;
+    let settings = Settings::new(LAB, std::env::current_exe()?);
+    let mut testbed = Testbed::start(Settings { may_be_kept: keep, ..settings })?;
     // The tunnel ports first, so that no ping waits for them.
     testbed.wait_in_order(0)?;
     testbed.apply("two-tenants.yaml", NETWORK)?;

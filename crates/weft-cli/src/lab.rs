@@ -1,5 +1,7 @@
 //! `weft lab`: virtual hosts with real Open vSwitch, one machine.
 
+mod reach;
+
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::os::unix::process::CommandExt as _;
@@ -8,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use lab::{Error, Lab as Network, Migration, Options, Order, PingOptions, VmSpec};
+use lab::{Error, Lab as Network, Link, Migration, Options, Order, PingOptions, VmSpec};
 
 use crate::exit::Failure;
 
@@ -32,6 +34,9 @@ enum Command {
         /// How many hosts
         #[arg(long, default_value_t = 2)]
         hosts: u8,
+        /// Physical networks; each host gets a bridge `br-NAME` on each
+        #[arg(long, value_delimiter = ',', value_name = "NAME")]
+        physical: Vec<String>,
         /// Where the hosts' databases, sockets and logs go
         #[arg(long, value_name = "FOLDER")]
         run_dir: Option<PathBuf>,
@@ -64,8 +69,24 @@ enum Command {
         /// Its name
         vm: String,
         /// The host to plug it in at
-        #[arg(long)]
-        host: String,
+        #[arg(long, required_unless_present_any = ["behind", "physical"])]
+        host: Option<String>,
+        /// Others can be put behind it, each with a VLAN tag
+        #[arg(long, requires = "host")]
+        trunk: bool,
+        /// Instead of a host: the virtual machine, made with --trunk, that it is behind
+        #[arg(long, value_name = "VM", conflicts_with_all = ["host", "physical"], requires = "tag")]
+        behind: Option<String>,
+        /// Instead of a host: the physical network that it is on
+        #[arg(long, value_name = "NAME", conflicts_with = "host")]
+        physical: Option<String>,
+        /// Its VLAN there
+        #[arg(
+            long,
+            default_value_if("physical", clap::builder::ArgPredicate::IsPresent, "0"),
+            conflicts_with = "host"
+        )]
+        tag: Option<u16>,
         /// The logical port it attaches to: its interface's `external_ids:iface-id` (default: its name)
         #[arg(long)]
         port: Option<String>,
@@ -78,6 +99,19 @@ enum Command {
         /// Default route
         #[arg(long)]
         gateway: Vec<IpAddr>,
+    },
+    /// Make the virtual machines that a file such as examples/trunk.lab.yaml lists
+    Plug {
+        /// The file
+        file: PathBuf,
+    },
+    /// Try who reaches whom among the machines of a file such as examples/trunk.lab.yaml, and compare with what it says.
+    ///
+    /// In the lab of --lab, if it runs: what is missing is plugged in. Else in a lab made for it, with a controller and the
+    /// network applied, which is removed afterwards. Exits 1 if a pair is not as the file says
+    Reach {
+        /// The file
+        file: PathBuf,
     },
     /// Unplug a virtual machine and remove it
     Remove {
@@ -144,7 +178,7 @@ impl Lab {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let open = || Network::open(&self.name).map_err(failed);
         match &self.command {
-            Command::Up { hosts, run_dir } => self.up(*hosts, run_dir.clone()),
+            Command::Up { hosts, physical, run_dir } => self.up(*hosts, physical, run_dir.clone()),
             Command::Down { name } => {
                 let name = name.as_ref().unwrap_or(&self.name);
                 if Network::destroy(name).map_err(failed)? {
@@ -170,15 +204,9 @@ impl Lab {
             Command::List => self.list(),
             Command::Nodes { encaps } => self.nodes(&open()?, encaps),
             Command::Vms => self.vms(&open()?),
-            Command::Add { vm, host, port, mac, ip, gateway } => {
-                let port = port.as_ref().unwrap_or(vm);
-                let mut spec = VmSpec::new(vm, host, port, mac);
-                spec.addresses.clone_from(ip);
-                spec.gateways.clone_from(gateway);
-                open()?.add_vm(&spec).map_err(failed)?;
-                eprintln!("{vm} runs on {host}, plugged in as logical port {port}");
-                Ok(())
-            }
+            Command::Add { .. } => self.add(&open()?),
+            Command::Plug { file } => reach::plug(&open()?, file),
+            Command::Reach { file } => reach::reach(&self.name, file, self.json),
             Command::Remove { vm } => open()?.remove_vm(vm).map_err(failed),
             Command::Migrate { vm, host, plug_first } => {
                 let order = if *plug_first { Order::PlugFirst } else { Order::UnplugFirst };
@@ -200,8 +228,36 @@ impl Lab {
         }
     }
 
-    fn up(&self, hosts: u8, run_dir: Option<PathBuf>) -> Result<(), Failure> {
+    fn add(&self, network: &Network) -> Result<(), Failure> {
+        let Command::Add { vm, host, trunk, behind, physical, tag, port, mac, ip, gateway } = &self.command
+        else {
+            return Ok(());
+        };
+        let (port, tag) = (port.as_ref().unwrap_or(vm), tag.unwrap_or_default());
+        let (mut spec, place) = match (host, behind, physical) {
+            (Some(host), ..) => {
+                let place = format!("on {host}, plugged in as logical port {port}");
+                (VmSpec::new(vm, host, port, mac), place)
+            }
+            (_, Some(parent), _) => {
+                (VmSpec::behind(parent, tag, vm, mac), format!("behind {parent}, in VLAN {tag}"))
+            }
+            (_, _, network) => {
+                let network = network.as_deref().unwrap_or_default();
+                (VmSpec::physical(network, tag, vm, mac), format!("on physical network {network}"))
+            }
+        };
+        spec.trunk = *trunk;
+        spec.addresses.clone_from(ip);
+        spec.gateways.clone_from(gateway);
+        network.add_vm(&spec).map_err(failed)?;
+        eprintln!("{vm} runs {place}");
+        Ok(())
+    }
+
+    fn up(&self, hosts: u8, physical: &[String], run_dir: Option<PathBuf>) -> Result<(), Failure> {
         let mut options = Options::new(&self.name).hosts(hosts);
+        options.physical = physical.to_vec();
         options.run_dir = run_dir;
         let network = Network::create(options).and_then(Network::keep).map_err(failed)?;
         // Else the first packet through each tunnel is lost to a cold neighbour.
@@ -244,12 +300,16 @@ impl Lab {
 
     fn nodes(&self, network: &Network, encaps: &[String]) -> Result<(), Failure> {
         let mut text = String::new();
+        let mappings = network.bridge_mappings().map_err(failed)?;
         for host in network.hosts().map_err(failed)? {
             if self.json {
-                let node = serde_json::json!({
+                let mut node = serde_json::json!({
                     "kind": "transport_node", "id": host.name, "role": "hypervisor", "ip": host.ip.to_string(),
                     "encaps": encaps, "ovsdb": host.ovsdb_endpoint(), "openflow": host.openflow_endpoint(),
                 });
+                if !mappings.is_empty() {
+                    node["bridge_mappings"] = mappings.iter().cloned().collect();
+                }
                 let _ = writeln!(text, "{node}");
             } else {
                 let _ = writeln!(
@@ -261,6 +321,12 @@ impl Lab {
                     host.ovsdb_endpoint(),
                     host.openflow_endpoint(),
                 );
+                if !mappings.is_empty() {
+                    text.push_str("bridge_mappings:\n");
+                }
+                for (network, bridge) in &mappings {
+                    let _ = writeln!(text, "  {network}: {bridge}");
+                }
             }
         }
         print(text.trim_end())
@@ -275,14 +341,12 @@ impl Lab {
         }
         for vm in vms {
             let addresses: Vec<_> = vm.addresses.iter().map(ToString::to_string).collect();
-            print(&format!(
-                "{}\t{}\tport {}\t{}\t{}",
-                vm.name,
-                vm.host,
-                vm.iface_id,
-                vm.mac,
-                addresses.join(" ")
-            ))?;
+            let place = match &vm.link {
+                Link::Host => format!("{}\tport {}", vm.host, vm.iface_id),
+                Link::Tag { parent, tag } => format!("{}\tbehind {parent}, VLAN {tag}", vm.host),
+                Link::Physical { network, tag } => format!("{network}\tVLAN {tag}"),
+            };
+            print(&format!("{}\t{place}\t{}\t{}", vm.name, vm.mac, addresses.join(" ")))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use lab::{Host, Migration, Order};
@@ -27,12 +27,9 @@ fn start(name: &str, encaps: &[&str], rules: Option<&Path>, in_order: bool) -> O
         return None;
     }
     let settings = Settings {
-        name: format!("{name}-{}", std::process::id()),
-        hosts: 2,
         encaps: encaps.iter().map(|&encap| encap.to_owned()).collect(),
-        weft: PathBuf::from(env!("CARGO_BIN_EXE_weft")),
         rules: rules.map(Path::to_owned),
-        may_be_kept: false,
+        ..Settings::new(format!("{name}-{}", std::process::id()), env!("CARGO_BIN_EXE_weft"))
     };
     let testbed = Testbed::start(settings).unwrap();
     if in_order {

@@ -1,0 +1,247 @@
+//! A network to apply and watch, with the machines to plug in and who should reach whom: `examples/NAME.lab.yaml`, beside
+//! the network's own file.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use lab::{Lab, Reach, VmSpec};
+use serde::Deserialize;
+
+use crate::{DEADLINE, Settings, Testbed};
+
+/// How long what should not arrive is waited for, once all that should has.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// What the file says.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// The file with the network's objects, but for the hosts; beside this one.
+    pub network: PathBuf,
+    /// Hosts hv1, hv2, ….
+    pub hosts: u8,
+    /// Encapsulations of every host, in order of preference.
+    #[serde(default = "geneve")]
+    pub encaps: Vec<String>,
+    /// Physical networks that every host has a bridge on.
+    #[serde(default)]
+    pub physical: Vec<String>,
+    /// What plugs in.
+    pub machines: Vec<Plug>,
+    /// The machines that each one reaches; none for those left out.
+    pub reaches: BTreeMap<String, Vec<String>>,
+}
+
+fn geneve() -> Vec<String> {
+    vec!["geneve".to_owned()]
+}
+
+/// A machine: at a host, behind another with a VLAN tag, or on a physical network.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plug {
+    /// Its name, and the logical port's, if it is at a host.
+    pub name: String,
+    /// Its MAC.
+    pub mac: String,
+    /// Its addresses, with prefix length.
+    pub ips: Vec<String>,
+    /// The host to plug it in at.
+    #[serde(default)]
+    pub host: Option<String>,
+    /// The machine that it is behind.
+    #[serde(default)]
+    pub behind: Option<String>,
+    /// The physical network that it is on.
+    #[serde(default)]
+    pub physical: Option<String>,
+    /// Its VLAN there; 0 for untagged.
+    #[serde(default)]
+    pub tag: u16,
+}
+
+/// One machine tried to reach another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pair {
+    /// Who.
+    pub from: String,
+    /// Whom.
+    pub to: String,
+    /// Whether it should.
+    pub wanted: bool,
+    /// The addresses at which it should or should not, and does.
+    pub reached: BTreeSet<IpAddr>,
+    /// Those at which it does not.
+    pub missed: BTreeSet<IpAddr>,
+}
+
+impl Pair {
+    /// Whether it is as it should be, at every address.
+    pub fn is_right(&self) -> bool {
+        if self.wanted { self.missed.is_empty() && !self.reached.is_empty() } else { self.reached.is_empty() }
+    }
+}
+
+impl Scenario {
+    /// Reads a file.
+    pub fn read(file: &Path) -> Result<Scenario> {
+        let text =
+            std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
+        let mut scenario: Scenario =
+            serde_norway::from_str(&text).with_context(|| file.display().to_string())?;
+        scenario.check().with_context(|| file.display().to_string())?;
+        if let Some(folder) = file.parent() {
+            scenario.network = folder.join(&scenario.network);
+        }
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for plug in &self.machines {
+            ensure!(names.insert(plug.name.as_str()), "machine {} is there twice", plug.name);
+            let places = [&plug.host, &plug.behind, &plug.physical];
+            let one = places.into_iter().flatten().count() == 1;
+            ensure!(one, "machine {}: give one of host, behind and physical", plug.name);
+        }
+        for name in self.reaches.iter().flat_map(|(from, to)| std::iter::once(from).chain(to)) {
+            if !names.contains(name.as_str()) {
+                let known = names.iter().copied().collect::<Vec<_>>().join(", ");
+                bail!("reaches: there is no machine {name}; there are: {known}");
+            }
+        }
+        Ok(())
+    }
+
+    /// A lab with a controller, the network applied and the machines plugged in, everything in order.
+    pub fn start(&self, name: String, weft: PathBuf) -> Result<Testbed> {
+        let testbed = Testbed::start(Settings {
+            hosts: self.hosts,
+            physical: self.physical.clone(),
+            encaps: self.encaps.clone(),
+            ..Settings::new(name, weft)
+        })?;
+        testbed.wait_in_order(0)?;
+        let file = self.network.display().to_string();
+        let text = std::fs::read_to_string(&self.network).with_context(|| format!("cannot read {file}"))?;
+        testbed.apply(&file, &text)?;
+        self.plug_in(testbed.lab()?)?;
+        testbed.wait_in_order(self.machines.iter().filter(|plug| plug.host.is_some()).count() as u64)?;
+        Ok(testbed)
+    }
+
+    /// Makes the machines that a lab does not have yet, and gives their names.
+    pub fn plug_in(&self, lab: &Lab) -> Result<Vec<String>> {
+        let there: BTreeSet<String> = lab.vms()?.into_iter().map(|vm| vm.name).collect();
+        let missing = self.machines.iter().filter(|plug| !there.contains(&plug.name));
+        let specs: Vec<VmSpec> = missing.map(|plug| self.spec(plug)).collect();
+        Ok(lab.add_vms(&specs)?.into_iter().map(|vm| vm.name).collect())
+    }
+
+    fn spec(&self, plug: &Plug) -> VmSpec {
+        let (name, mac) = (&plug.name, &plug.mac);
+        let mut spec = match (&plug.host, &plug.behind, &plug.physical) {
+            (Some(host), ..) => VmSpec::new(name, host, name, mac),
+            (_, Some(parent), _) => VmSpec::behind(parent, plug.tag, name, mac),
+            (_, _, network) => VmSpec::physical(network.clone().unwrap_or_default(), plug.tag, name, mac),
+        };
+        spec.addresses.clone_from(&plug.ips);
+        spec.trunk = self.machines.iter().any(|other| other.behind.as_deref() == Some(name));
+        spec
+    }
+
+    /// Tries all pairs, until those that should reach each other do.
+    pub fn who_reaches_whom(&self, lab: &Lab) -> Result<Vec<Pair>> {
+        let names: Vec<&str> = self.machines.iter().map(|plug| plug.name.as_str()).collect();
+        let addresses = self.addresses(lab)?;
+        let pairs = |reach: &BTreeMap<String, Reach>| -> Vec<Pair> {
+            let both = names.iter().flat_map(|from| names.iter().map(move |to| (*from, *to)));
+            both.filter(|(from, to)| from != to)
+                .map(|(from, to)| self.pair(from, to, reach, &addresses))
+                .collect()
+        };
+        let enough = |reach: &BTreeMap<String, Reach>| pairs(reach).iter().all(Pair::is_right);
+        let reach = lab.who_reaches_whom(&names, enough, QUIET, DEADLINE / 2)?;
+        Ok(pairs(&reach))
+    }
+
+    fn addresses(&self, lab: &Lab) -> Result<BTreeMap<&str, BTreeSet<IpAddr>>> {
+        self.machines.iter().map(|plug| Ok((plug.name.as_str(), lab.vm(&plug.name)?.ips()))).collect()
+    }
+
+    /// What became of a pair, at the addresses of families that both have. At an address of its own a machine reaches nobody
+    /// else.
+    fn pair(
+        &self,
+        from: &str,
+        to: &str,
+        reach: &BTreeMap<String, Reach>,
+        addresses: &BTreeMap<&str, BTreeSet<IpAddr>>,
+    ) -> Pair {
+        let (own, theirs) = (&addresses[from], &addresses[to]);
+        let tried = |ip: &&IpAddr| !own.contains(ip) && own.iter().any(|own| own.is_ipv4() == ip.is_ipv4());
+        let arrived =
+            |ip: &IpAddr| reach.get(from).is_some_and(|reach| reach.arrivals.contains(&(*ip, to.to_owned())));
+        let (reached, missed) = theirs.iter().filter(tried).copied().partition(arrived);
+        let wanted = self.reaches.get(from).is_some_and(|whom| whom.iter().any(|name| name == to));
+        Pair { from: from.to_owned(), to: to.to_owned(), wanted, reached, missed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scenario(text: &str) -> Result<Scenario> {
+        let folder = std::env::temp_dir().join(format!("weft-scenario-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        let file = folder.join(format!("{}.lab.yaml", text.len()));
+        std::fs::write(&file, text)?;
+        let read = Scenario::read(&file);
+        std::fs::remove_file(file)?;
+        read
+    }
+
+    const TWO: &str = "network: n.yaml\nhosts: 1\nmachines:\n\
+        - {name: a, host: hv1, mac: '02:00:00:00:00:01', ips: [10.0.0.1/24]}\n\
+        - {name: b, behind: a, tag: 5, mac: '02:00:00:00:00:02', ips: [10.0.0.2/24]}\n";
+
+    #[test]
+    fn what_others_are_behind_is_made_with_room_for_them() {
+        let scenario = scenario(&format!("{TWO}reaches: {{a: [b]}}\n")).unwrap();
+        assert!(scenario.network.ends_with("n.yaml") && scenario.network.is_absolute());
+        assert!(scenario.spec(&scenario.machines[0]).trunk);
+        assert!(!scenario.spec(&scenario.machines[1]).trunk);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let error = |text: &str| format!("{:#}", scenario(text).unwrap_err());
+        let unknown = error(&format!("{TWO}reaches: {{a: [c]}}\n"));
+        assert!(unknown.ends_with("reaches: there is no machine c; there are: a, b"), "{unknown}");
+        let placed_twice =
+            error(&format!("{TWO}reaches: {{}}\n").replace("behind: a", "behind: a, host: hv1"));
+        assert!(placed_twice.ends_with("machine b: give one of host, behind and physical"), "{placed_twice}");
+        assert!(error(&format!("{TWO}reaches: {{}}\nhost: 3\n")).contains("host"));
+    }
+
+    #[test]
+    fn a_pair_is_right_at_all_of_its_addresses_or_at_none() {
+        let ip = |n: u8| IpAddr::from([10, 0, 0, n]);
+        let pair = |wanted, reached: &[u8], missed: &[u8]| Pair {
+            from: "a".into(),
+            to: "b".into(),
+            wanted,
+            reached: reached.iter().map(|n| ip(*n)).collect(),
+            missed: missed.iter().map(|n| ip(*n)).collect(),
+        };
+        assert!(pair(true, &[1, 2], &[]).is_right());
+        assert!(!pair(true, &[1], &[2]).is_right());
+        assert!(!pair(true, &[], &[]).is_right());
+        assert!(pair(false, &[], &[1]).is_right());
+        assert!(!pair(false, &[1], &[2]).is_right());
+    }
+}
