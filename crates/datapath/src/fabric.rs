@@ -38,6 +38,11 @@ impl Host {
         self.address
     }
 
+    /// Gives the host's end of tunnels another address.
+    pub fn set_address(&mut self, address: Ipv4Addr) {
+        self.address = address;
+    }
+
     /// Adds a port that leads into a tunnel, also to one peer alone.
     pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
         self.bridge.add_tunnel(port, tunnel);

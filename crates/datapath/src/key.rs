@@ -291,7 +291,11 @@ impl FlowKey {
 
     /// Whether the packet is what a match demands.
     pub fn meets_match(&self, matches: &Match) -> bool {
-        matches.iter().all(|demand| self.get(demand.field) & demand.mask == demand.value)
+        matches.iter().all(|demand| {
+            // A demand on an option demands that there is one.
+            let there = demand.field != Field::TunMetadata0 || self.tunnel.metadata.is_some();
+            there && self.get(demand.field) & demand.mask == demand.value
+        })
     }
 
     /// Whether the packet has what fields with this prerequisite mean.

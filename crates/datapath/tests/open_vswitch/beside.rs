@@ -161,7 +161,12 @@ fn at_peer(sent: &Wrapped) -> Out {
 
 pub(crate) fn sent_by_switch(ports: Vec<(u16, Vec<u8>)>, uplink: &[Vec<u8>]) -> Vec<Out> {
     let mut out: Vec<Out> = ports.into_iter().map(|(port, bytes)| ("here".to_owned(), port, bytes)).collect();
-    out.extend(uplink.iter().map(|frame| at_peer(&unwrap(frame).expect("a tunnelled frame"))));
+    // The switch asks on the underlay for its own address, if a packet is to be tunnelled to that.
+    let is_arp = |frame: &Vec<u8>| frame.get(12..14) == Some(&[8, 6]);
+    let tunnelled = uplink.iter().filter(|frame| !is_arp(frame));
+    out.extend(tunnelled.map(|frame| {
+        at_peer(&unwrap(frame).unwrap_or_else(|| panic!("no tunnelled frame: {}", hex(frame))))
+    }));
     out.sort();
     out
 }
