@@ -30,7 +30,7 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
     for seed in seeded::seeds(1) {
         both.load(&groups, &flows);
         let mut random = Random::new(seed);
-        for number in 0..600 {
+        for number in 0..400 {
             let speaker = random.pick(&SPEAKERS);
             let same = match random.below(10) {
                 0..=5 => both.receive(speaker.port, &frame_of(&mut random, speaker)),
