@@ -10,7 +10,9 @@ use crate::draft::{Aim, Draft, Op};
 use crate::estimate::{Estimate, Estimates};
 use crate::order::{Search, cheapest};
 use crate::query::RelationId;
-use nlog::program::{Expr, HeadTerm, VariableId};
+use crate::spread::Spread;
+use crate::statistics::sampled_hash;
+use nlog::program::{Aggregate, Expr, HeadTerm, VariableId};
 
 /// What a row in an index costs: it is sorted, stored and merged.
 pub(crate) const INDEXED: f64 = 3.0;
@@ -87,18 +89,32 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     };
     let grouped = body.is_grouped();
     let rows = if !grouped && body.is_unique() { count } else { different(body.determining()) };
-    let distinct = body.terms.iter().map(|term| match term {
-        HeadTerm::Value(expr) => different(variables_of(expr)),
-        HeadTerm::Aggregate { .. } => rows,
+    let distinct = body.terms.iter().map(|term| match chosen(term) {
+        Some(expr) => different(variables_of(expr)),
+        None => rows,
     });
     let counted = search.model.atoms.iter().all(|atom| atom.counted);
     let mut estimate = Estimate::even(rows, distinct.collect(), counted).bounded();
     // A set of few of the bindings' variables has fewer rows, but much the same values in them.
     for ((spread, distinct), term) in estimate.spreads.iter_mut().zip(&estimate.distinct).zip(&body.terms) {
-        if let HeadTerm::Value(Expr::Variable(variable)) = term {
-            let of_variable = search.model.spread_of(body, *variable);
-            *spread = of_variable.map(|of_variable| Arc::new(of_variable.scaled(estimate.rows, *distinct)));
-        }
+        let of_term = match chosen(term) {
+            Some(Expr::Variable(variable)) => search.model.spread_of(body, *variable),
+            Some(Expr::Constant(value)) => Some(Arc::new(Spread::constant(sampled_hash(value), 1.0))),
+            _ => None,
+        };
+        *spread = of_term.map(|of_term| Arc::new(of_term.scaled(estimate.rows, *distinct)));
     }
     estimate
+}
+
+/// The expression whose values are those of a column; none if they are others.
+fn chosen(term: &HeadTerm) -> Option<&Expr> {
+    match term {
+        HeadTerm::Value(expr) => Some(expr),
+        HeadTerm::Aggregate { aggregate: Aggregate::Min | Aggregate::Max, arguments } => arguments.first(),
+        HeadTerm::Aggregate { aggregate: Aggregate::ArgMin | Aggregate::ArgMax, arguments } => {
+            arguments.get(1)
+        }
+        HeadTerm::Aggregate { .. } => None,
+    }
 }

@@ -122,14 +122,20 @@ impl Estimate {
         self
     }
 
-    /// Of rows that one rule and others derive. How values of both are spread is not known.
+    /// Of rows that one rule and others derive.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;
-        self.spreads.fill(None);
         self.together.clear();
         self.counted &= other.counted;
         for (distinct, other) in self.distinct.iter_mut().zip(&other.distinct) {
             *distinct = distinct.max(*other);
+        }
+        let columns = self.spreads.iter_mut().zip(&other.spreads).zip(&mut self.distinct);
+        for ((spread, other), distinct) in columns {
+            *spread = spread.as_ref().zip(other.as_ref()).map(|(one, other)| Arc::new(one.or(other)));
+            if let Some(spread) = spread {
+                *distinct = spread.distinct;
+            }
         }
         self
     }

@@ -10,7 +10,7 @@
 //! depend on the order.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use nlog::program::{Expr, VariableId};
@@ -105,6 +105,8 @@ struct ItemModel {
     share: f64,
     /// Variables whose value it gives, each with those that it takes for that.
     gives: Vec<(usize, Mask)>,
+    /// The variable that it binds to one value for each of those that it uses.
+    computes: Option<usize>,
 }
 
 /// Bindings of some of the atoms.
@@ -165,6 +167,7 @@ impl Model {
                 }
             })
             .collect();
+        computed(body, &numbers, &mut values);
         let items = body.items.iter().enumerate().map(|(at, item)| {
             let known = |variable: &VariableId| {
                 numbers.get(variable).map_or(f64::INFINITY, |variable| values[*variable])
@@ -188,8 +191,12 @@ impl Model {
                 What::Generate { .. } => GENERATED,
                 What::Filter(expr) => share_that_holds(expr, &known),
             };
+            let computes = match &item.what {
+                What::Let { variable, .. } => numbers.get(variable).copied(),
+                _ => None,
+            };
             let binds = mask(&mut item.binds().into_iter());
-            ItemModel { uses: mask(&mut item.uses.iter().copied()), binds, share, gives }
+            ItemModel { uses: mask(&mut item.uses.iter().copied()), binds, share, gives, computes }
         });
         let items = items.collect();
         let common = common(body, estimates, &atoms, &mask);
@@ -344,6 +351,10 @@ impl Model {
                     bindings.applied |= 1 << at;
                     bindings.bound |= item.binds;
                     bindings.count *= item.share;
+                    if let Some(variable) = item.computes {
+                        let of = ones(item.uses).map(|used| bindings.values[used].max(1.0));
+                        bindings.values[variable] = of.product();
+                    }
                 }
             }
             if bindings.applied == before {
@@ -380,6 +391,20 @@ struct Known {
     variables: Mask,
 }
 
+/// A variable that an item computes has one value for each of those that it is computed from, a constant one at all.
+fn computed(body: &Body, numbers: &BTreeMap<VariableId, usize>, values: &mut [f64]) {
+    // Each item uses what is bound before it.
+    for item in &body.items {
+        if let What::Let { variable, .. } = &item.what
+            && let Some(variable) = numbers.get(variable)
+        {
+            let of =
+                item.uses.iter().map(|used| numbers.get(used).map_or(f64::INFINITY, |used| values[*used]));
+            values[*variable] = of.map(|values| values.max(1.0)).product();
+        }
+    }
+}
+
 /// What is known of columns that atoms have in common.
 fn common(
     body: &Body,
@@ -396,7 +421,7 @@ fn common(
         .collect();
     // Those of most variables first: they say more than their variables one by one.
     all.sort_by_key(|common| (std::cmp::Reverse(common.variables.count_ones()), common.variables));
-    let mut single: std::collections::BTreeMap<VariableId, Vec<Member>> = std::collections::BTreeMap::new();
+    let mut single: BTreeMap<VariableId, Vec<Member>> = BTreeMap::new();
     for (at, atom) in body.atoms.iter().enumerate() {
         let estimate = estimates.of(atom.relation);
         for (column, variable) in &atom.columns {
@@ -457,7 +482,7 @@ fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     let share = |selection: &Selection| match &selection.equals {
         Operand::Constant(value) => match &estimate.spreads[selection.column] {
             // Where no row has the value, one may a moment later.
-            Some(spread) => spread.rows_with(sampled_hash(value)).max(0.5) / spread.rows,
+            Some(spread) => (spread.rows_with(sampled_hash(value)).max(0.5) / spread.rows).min(1.0),
             None => 1.0 / estimate.distinct[selection.column],
         },
         Operand::Column(other) => 1.0 / estimate.distinct[selection.column].max(estimate.distinct[*other]),
@@ -479,8 +504,8 @@ fn share_that_holds(expr: &Expr, values: &dyn Fn(&VariableId) -> f64) -> f64 {
 }
 
 /// The variables, numbered, those that stand in several places first.
-fn numbers(body: &Body) -> std::collections::BTreeMap<VariableId, usize> {
-    let mut places: std::collections::BTreeMap<VariableId, usize> = std::collections::BTreeMap::new();
+fn numbers(body: &Body) -> BTreeMap<VariableId, usize> {
+    let mut places: BTreeMap<VariableId, usize> = BTreeMap::new();
     let in_atoms = body.atoms.iter().flat_map(|atom| atom.variables.iter().copied());
     let in_items = body.items.iter().flat_map(|item| item.uses.iter().copied().chain(item.binds()));
     for variable in in_atoms.chain(in_items) {

@@ -54,6 +54,43 @@ impl Spread {
         })
     }
 
+    /// Of a column that has one value in all rows.
+    pub(crate) fn constant(hash: u32, rows: f64) -> Spread {
+        Spread {
+            rows,
+            distinct: 1.0,
+            limit: u32::MAX,
+            known: vec![(hash, rows)],
+            other_rows: 0.0,
+            other_values: 0.0,
+        }
+    }
+
+    /// Of the rows of both.
+    pub(crate) fn or(&self, other: &Spread) -> Spread {
+        let limit = self.limit.min(other.limit);
+        let of = |spread: &Spread| spread.known.iter().filter(|(hash, _)| *hash <= limit).count() as f64;
+        let seen = of(self) + of(other);
+        let mut known = Vec::with_capacity(self.known.len() + other.known.len());
+        let mut different = 0.0;
+        for (hash, a, b) in Merged([&self.known, &other.known]) {
+            known.push((hash, a.unwrap_or(0.0) + b.unwrap_or(0.0)));
+            different += f64::from(u8::from(hash <= limit));
+        }
+        // Of the other values as many are in both as of those that are seen.
+        let fewest = self.other_values.max(other.other_values);
+        let most = self.other_values + other.other_values;
+        let other_values = if seen > 0.0 { (most * different / seen).max(fewest) } else { fewest };
+        Spread {
+            rows: self.rows + other.rows,
+            distinct: known.len() as f64 + other_values,
+            limit,
+            known,
+            other_rows: self.other_rows + other.other_rows,
+            other_values,
+        }
+    }
+
     /// In how many rows a value is, by its hash.
     pub(crate) fn rows_with(&self, hash: u32) -> f64 {
         match self.known.binary_search_by_key(&hash, |(known, _)| *known) {

@@ -189,6 +189,52 @@ fn a_skewed_join_goes_last() {
     assert_eq!(order(without_samples(statistics)), ["skewed_too", "even"]);
 }
 
+/// A default's rows are chosen by the greatest of few levels, not by one of as many values as there are rows.
+#[test]
+fn a_table_with_defaults_has_a_row_for_each_key() {
+    let program = compile(
+        "input table thing(k: int) key(k); input table said(k: int, v: int) key(k);
+         table valued(k: int, v: int) key(k);
+         output table joined(k: int, v: int);
+         valued(k, v) :- thing(k), said(k, v);
+         default valued(k, 7) :- thing(k);
+         joined(k, v) :- thing(k), valued(k, v);",
+    );
+    for said in [1, 30, 800, 2000] {
+        let thing: Rows = (0..2000).map(|k| vec![k]).collect();
+        let said: Rows = (0..said).map(|k| vec![k, k % 3]).collect();
+        let statistics = counted(&program, &[("thing", &thing), ("said", &said)]);
+        let thought = estimated(&program, statistics.clone());
+        assert!(factor(thought, 2000.0) < 1.5, "{thought} rows with {} said", said.len());
+        let nothing_said = Statistics {
+            tables: statistics.tables.into_iter().filter(|(name, _)| name == "thing").collect(),
+        };
+        let thought = estimated(&program, nothing_said);
+        assert!((1000.0..=4000.0).contains(&thought), "{thought} rows with nothing known of what is said");
+    }
+}
+
+/// Of rules that say different constants each row has one of them, and what is computed of a constant is one value.
+#[test]
+fn constants_of_rules_are_values_with_their_rows() {
+    let tables =
+        "input table few(x: int) key(x); input table many(x: int) key(x); input table y(k: int, z: int);
+                  table kind(x: int, k: int); output table joined(x: int, z: int);
+                  kind(x, 1) :- few(x); kind(x, 2) :- many(x);";
+    let few: Rows = (0..20).map(|x| vec![x]).collect();
+    let many: Rows = (100..1100).map(|x| vec![x]).collect();
+    let y: Rows = (0..600).map(|z| vec![z % 300, z]).collect();
+    let thought = |rule: &str| {
+        let program = compile(&format!("{tables} {rule}"));
+        estimated(&program, counted(&program, &[("few", &few), ("many", &many), ("y", &y)]))
+    };
+    assert!(factor(thought("joined(x, x) :- kind(x, 1);"), 20.0) < 1.1);
+    assert!(factor(thought("joined(x, x) :- kind(x, 2);"), 1000.0) < 1.1);
+    // Each of both kinds is two of the rows of `y`.
+    assert!(factor(thought("joined(x, z) :- kind(x, k), y(k, z);"), 2040.0) < 1.5);
+    assert!(factor(thought("joined(x, z) :- many(x), one = 1 + 1, y(one, z);"), 2000.0) < 1.5);
+}
+
 #[test]
 fn what_older_states_say_is_still_read() {
     let older = r#"{"tables": {"a": {"rows": 10, "distinct": [10, 3]}}}"#;
