@@ -78,7 +78,7 @@ fn universal(row: &Row) -> Option<(FlowKey, String)> {
         return None;
     };
     let (table, priority) = (u8::try_from(*table).ok()?, u16::try_from(*priority).ok()?);
-    Some((FlowKey::new(table, priority, matching.get()).ok()?, switch.to_string()))
+    Some((FlowKey::new(table, priority, &matching.get()).ok()?, switch.to_string()))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub(crate) fn split(
             let changes = changes.entry(node.clone()).or_default();
             changes.flows_delete.remove(&key);
             let flow =
-                Flow::new(cookie, actions).map_err(|error| range(format!("of_flow: {node}: {error}")))?;
+                Flow::new(cookie, &actions).map_err(|error| range(format!("of_flow: {node}: {error}")))?;
             changes.flows_add.insert(key, flow);
         }
     }
@@ -57,7 +57,7 @@ pub(crate) fn split(
 }
 
 /// A row of `of_flow`: transport node, key, actions.
-fn flow(row: &Row) -> Result<(String, FlowKey, &Actions), TransactionError> {
+fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
     let [
         Value::String(node),
         Value::Int(table),
@@ -74,7 +74,7 @@ fn flow(row: &Row) -> Result<(String, FlowKey, &Actions), TransactionError> {
     let table_id = table_id.ok_or_else(|| fault(format!("there is no table {table}; the last is 254")))?;
     let priority = u16::try_from(*priority)
         .map_err(|_| fault(format!("there is no priority {priority}; the highest is 65535")))?;
-    let key = FlowKey::new(table_id, priority, matching.get()).map_err(|error| fault(error.to_string()))?;
+    let key = FlowKey::new(table_id, priority, &matching.get()).map_err(|error| fault(error.to_string()))?;
     Ok((node.to_string(), key, actions.get()))
 }
 

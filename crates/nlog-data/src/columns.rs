@@ -199,7 +199,8 @@ impl Columns {
         for cell in self.cells.iter().skip(column).step_by(width) {
             used[*cell as usize] = true;
         }
-        if used.iter().all(|used| *used) && dictionary.is_sorted_by(|a, b| a < b) {
+        let is_text = matches!(dictionary.first(), Some(Value::Match(_) | Value::Actions(_)));
+        if !is_text && used.iter().all(|used| *used) && dictionary.is_sorted_by(|a, b| a < b) {
             return;
         }
         let mut order: Vec<(Value, usize)> = std::mem::take(dictionary)
@@ -208,7 +209,7 @@ impl Columns {
             .filter(|(place, _)| used[*place])
             .map(|(place, value)| (value, place))
             .collect();
-        order.sort_unstable();
+        sort_values(&mut order);
         let mut places = vec![0; used.len()];
         for (value, old) in order {
             if dictionary.last() != Some(&value) {
@@ -220,6 +221,24 @@ impl Columns {
             *cell = places[*cell as usize];
         }
     }
+}
+
+/// Sorts values of one type. Matches and actions are compared by their texts, which they would keep: here each is made
+/// once, and dropped.
+fn sort_values(order: &mut Vec<(Value, usize)>) {
+    let text = |value: &Value| match value {
+        Value::Match(value) => Some(value.text().into_owned()),
+        Value::Actions(value) => Some(value.text().into_owned()),
+        _ => None,
+    };
+    if order.first().is_none_or(|(first, _)| text(first).is_none()) {
+        order.sort_unstable();
+        return;
+    }
+    let mut texts: Vec<(Option<String>, Value, usize)> =
+        order.drain(..).map(|(value, place)| (text(&value), value, place)).collect();
+    texts.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| a.2.cmp(&b.2)));
+    order.extend(texts.into_iter().map(|(_, value, place)| (value, place)));
 }
 
 /// The cells of the same rows in ascending order.

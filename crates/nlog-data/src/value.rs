@@ -1,13 +1,14 @@
 //! Values, their one order and their canonical text.
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ipnet::IpNet;
-use openflow_rs::{Actions, MacAddr, Match};
+use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
 
 /// A value of one of the [types](crate::Type).
 ///
@@ -41,34 +42,54 @@ pub enum Value {
     Record(Arc<[Value]>),
 }
 
-/// An OpenFlow value beside its canonical text, which alone decides equality, order and hash.
-#[derive(Debug, Clone)]
+/// An OpenFlow value in few bytes. Its canonical text decides order; as equal values have equal texts, the bytes decide
+/// equality and hash.
 pub struct Canonical<T> {
-    value: T,
-    text: Box<str>,
+    packed: Packed<T>,
+    /// The text, once it has been compared.
+    compared: OnceLock<Box<str>>,
 }
 
-impl<T: fmt::Display> Canonical<T> {
-    /// Pairs a value with the text that it prints.
+impl<T: Pack + fmt::Display> Canonical<T> {
+    /// Packs a value.
     pub fn new(value: T) -> Self {
-        let text = value.to_string().into_boxed_str();
-        Canonical { value, text }
+        Canonical { packed: Packed::new(&value), compared: OnceLock::new() }
     }
 
     /// The value itself.
-    pub fn get(&self) -> &T {
-        &self.value
+    pub fn get(&self) -> T {
+        self.packed.get()
     }
 
     /// Its canonical text, as Open vSwitch prints it.
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn text(&self) -> Cow<'_, str> {
+        match self.compared.get() {
+            Some(text) => Cow::Borrowed(text),
+            None => Cow::Owned(self.packed.get().to_string()),
+        }
+    }
+
+    /// The text, which is kept then.
+    fn compared(&self) -> &str {
+        self.compared.get_or_init(|| self.packed.get().to_string().into_boxed_str())
+    }
+}
+
+impl<T: Pack + fmt::Display> fmt::Debug for Canonical<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.text())
+    }
+}
+
+impl<T> Clone for Canonical<T> {
+    fn clone(&self) -> Self {
+        Canonical { packed: self.packed.clone(), compared: self.compared.clone() }
     }
 }
 
 impl<T> PartialEq for Canonical<T> {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.packed == other.packed
     }
 }
 
@@ -76,19 +97,22 @@ impl<T> Eq for Canonical<T> {}
 
 impl<T> Hash for Canonical<T> {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.text.hash(state);
+        self.packed.hash(state);
     }
 }
 
-impl<T> PartialOrd for Canonical<T> {
+impl<T: Pack + fmt::Display> PartialOrd for Canonical<T> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<T> Ord for Canonical<T> {
+impl<T: Pack + fmt::Display> Ord for Canonical<T> {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.text.cmp(&other.text)
+        if self == other {
+            return Ordering::Equal;
+        }
+        self.compared().cmp(other.compared())
     }
 }
 
@@ -184,8 +208,8 @@ impl fmt::Display for Value {
             Value::Mac(value) => write!(f, "mac\"{value}\""),
             Value::Ip(value) => write!(f, "ip\"{value}\""),
             Value::Net(value) => write!(f, "net\"{value}\""),
-            Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, value.text())),
-            Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, value.text())),
+            Value::Match(value) => f.write_str("match").and_then(|()| write_quoted(f, &value.text())),
+            Value::Actions(value) => f.write_str("actions").and_then(|()| write_quoted(f, &value.text())),
             Value::Set(values) => write_sequence(f, '{', values, '}'),
             Value::List(values) => write_sequence(f, '[', values, ']'),
             Value::Record(values) => write_sequence(f, '(', values, ')'),

@@ -102,11 +102,11 @@ fn actions_are_accepted_and_printed_alike() {
     let actions: Vec<_> = actions.into_iter().filter(|(name, _)| !special.contains(&name.as_str())).collect();
     assert!(actions.len() > 150);
     let flow =
-        |actions: &Canonical<Actions>| format!("{},actions={}", match_for(actions.get()), actions.text());
+        |actions: &Canonical<Actions>| format!("{},actions={}", match_for(&actions.get()), actions.text());
     let flows: Vec<String> = actions.iter().map(|(_, actions)| flow(actions)).collect();
     let printed = parse_flows(&flows);
     assert_eq!(printed.len(), flows.len());
     for ((name, actions), printed) in actions.iter().zip(printed) {
-        assert_eq!(printed.split_once("actions=").map(|(_, text)| text), Some(actions.text()), "{name}");
+        assert_eq!(printed.split_once("actions=").map(|(_, text)| text), Some(&*actions.text()), "{name}");
     }
 }

@@ -55,6 +55,11 @@ impl Field {
         FIELDS.iter().map(|info| info.field)
     }
 
+    /// The field in this place of the table.
+    pub(crate) fn numbered(number: u8) -> Option<Field> {
+        FIELDS.get(usize::from(number)).map(|info| info.field)
+    }
+
     /// The field's row in the table.
     pub fn info(self) -> &'static FieldInfo {
         &FIELDS[self as usize]

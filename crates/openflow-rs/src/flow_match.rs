@@ -78,6 +78,11 @@ impl Match {
         Ok(self)
     }
 
+    /// Of demands that are a match's, in their order.
+    pub(crate) fn of(demands: Vec<Demand>) -> Match {
+        Match { demands }
+    }
+
     /// A copy that takes this many demands more without a new allocation.
     pub(crate) fn with_room(&self, more: usize) -> Match {
         let mut demands = Vec::with_capacity(self.demands.len() + more);

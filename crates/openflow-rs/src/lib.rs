@@ -25,6 +25,7 @@
 //! - [`field`]: the one table of packet fields, and how their values are written.
 //! - [`Match`]: what a flow demands of packets, canonical and comparable.
 //! - [`action`]: one file for each action and instruction; [`Actions`] is the list of a flow.
+//! - [`Packed`]: matches and actions in few bytes.
 //! - [`flow`]: entries, the changes to them, and what dumps and removals tell.
 //! - [`group`]: groups, their buckets, and the changes to them.
 //! - [`literal`]: matches and actions as a rule language writes them, checked against one table of actions and the
@@ -55,6 +56,7 @@ mod mac;
 pub mod message;
 mod nearest;
 mod oxm;
+mod packed;
 mod port;
 mod wire;
 
@@ -68,4 +70,5 @@ pub use group::{Bucket, GroupCommand, GroupEntry, GroupKind, GroupMod};
 pub use mac::MacAddr;
 pub use message::{Body, Message};
 pub use nearest::nearest;
+pub use packed::{Pack, Packed};
 pub use port::PortNo;

@@ -8,7 +8,7 @@ use openflow_rs::message::{
 };
 use openflow_rs::{
     Action, Actions, Body, Bucket, FlowEntry, FlowMod, FlowStats, Frame, GroupEntry, GroupKind, GroupMod,
-    Match, Message, frame,
+    Match, Message, Packed, frame,
 };
 use proptest::prelude::*;
 
@@ -98,6 +98,15 @@ proptest! {
     fn matches_read_back_from_text(m in strategies::matches()) {
         prop_assert_eq!(m.validate(), Ok(()));
         prop_assert_eq!(m.to_string().parse::<Match>(), Ok(m));
+    }
+
+    #[test]
+    fn what_is_packed_is_read_back(flow in strategies::flow_mod()) {
+        let FlowEntry { matches, actions, .. } = flow.entry;
+        prop_assert_eq!(Packed::new(&matches).get(), matches.clone());
+        prop_assert_eq!(Packed::new(&actions).get(), actions.clone());
+        let again: Match = matches.to_string().parse().unwrap();
+        prop_assert_eq!(Packed::new(&again), Packed::new(&matches));
     }
 
     #[test]

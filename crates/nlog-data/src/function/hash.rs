@@ -68,8 +68,8 @@ impl Fnv {
                 }
                 self.write(&[net.prefix_len()]);
             }
-            Value::Match(value) => self.text(9, value.text()),
-            Value::Actions(value) => self.text(10, value.text()),
+            Value::Match(value) => self.text(9, &value.text()),
+            Value::Actions(value) => self.text(10, &value.text()),
             Value::Set(values) => self.values(11, values),
             Value::List(values) => self.values(12, values),
             Value::Record(values) => self.values(13, values),

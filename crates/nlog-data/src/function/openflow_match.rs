@@ -206,10 +206,10 @@ fn operators() -> Vec<Function> {
             .example(r#"match"metadata=0x1/0xf", match"metadata=0x20/0xf0""#, r#"match"metadata=0x21/0xff""#)
             .example(r#"match"arp", match"ip""#, "none")
             .example(r#"match"", match"in_port=3""#, r#"match"in_port=3""#)
-            .binary(|a: M, b: M| a.get().and(b.get()).ok()),
+            .binary(|a: M, b: M| a.get().and(&b.get()).ok()),
         entry("to_string(match) -> text", "The match as Open vSwitch prints it.")
             .example(r#"match"reg1=26""#, r#""reg1=0x1a""#)
             .example(r#"match"dl_type=0x800,nw_proto=6,tp_dst=80""#, r#""tcp,tp_dst=80""#)
-            .unary(|value: M| value.text().to_string()),
+            .unary(|value: M| value.text().into_owned()),
     ]
 }

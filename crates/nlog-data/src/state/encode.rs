@@ -90,8 +90,8 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
             address(out, value.addr());
             out.push(value.prefix_len());
         }
-        Value::Match(value) => text(out, value.text()),
-        Value::Actions(value) => text(out, value.text()),
+        Value::Match(value) => text(out, &value.text()),
+        Value::Actions(value) => text(out, &value.text()),
         Value::Set(values) | Value::List(values) => {
             number(out, values.len() as u64);
             fields(out, values, form);

@@ -153,9 +153,10 @@ fn demands(function: &Function, arguments: &[Value]) -> Option<Vec<Demand>> {
 /// What a constant match demands.
 pub(super) fn of_value(value: &Value) -> Option<Vec<Demand>> {
     let Value::Match(value) = value else { return None };
-    let demands = value.get().iter();
+    let value = value.get();
     Some(
-        demands
+        value
+            .iter()
             .map(|demand| Demand {
                 field: demand.field,
                 mask: demand.mask,
