@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use datapath::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnel};
 use openflow_rs::PortNo;
 
-use crate::switch::{Switch, hex};
-use crate::wrapping::{Wrapped, unwrap, wrap};
+use dummy_switch::{Switch, hex};
+use dummy_switch::{Wrapped, unwrap, wrap};
 
 /// The switch's tunnel ports: for all peers, then for one.
 pub(crate) const FOR_ALL: [(u16, Encapsulation); 3] =
@@ -32,7 +32,7 @@ pub(crate) struct Beside {
 
 impl Beside {
     pub(crate) fn start() -> Option<Beside> {
-        let mut switch = Switch::start(crate::PORTS)?;
+        let mut switch = Switch::start(1..=crate::PORTS)?;
         let for_all = FOR_ALL.iter().map(|(port, kind)| (*port, *kind, "flow".to_owned()));
         let for_one = FOR_ONE.iter().map(|(port, kind, peer)| (*port, *kind, address(*peer).to_string()));
         let ports: Vec<_> = for_all.chain(for_one).collect();

@@ -5,8 +5,8 @@ use std::fmt;
 use datapath::{Bridge, FlowKey, Outcome, Packet};
 use openflow_rs::{Field, Match, PortNo};
 
-use crate::switch::{Switch, hex};
 use crate::tables::{Case, group_text};
+use dummy_switch::{Switch, hex};
 
 /// A frame that went otherwise in the switch.
 pub(crate) struct Failure {
@@ -41,7 +41,7 @@ pub(crate) fn first_difference(switch: &mut Switch, cases: &[Case]) -> Result<Op
     let groups: Vec<String> = cases.iter().flat_map(|case| case.groups.iter().map(group_text)).collect();
     switch.load(&groups, &flows)?;
     for case in cases {
-        let mut bridge = Bridge::new((1..=crate::PORTS + 2).map(PortNo));
+        let mut bridge = Bridge::new((1..=crate::PORTS).map(PortNo));
         for group in &case.groups {
             bridge.add_group(group.clone()).map_err(|error| error.to_string())?;
         }

@@ -6,8 +6,8 @@ use seeded::Random;
 use crate::PORTS;
 use crate::compare::first_difference;
 use crate::frames::frame;
-use crate::switch::Switch;
 use crate::tables::Case;
+use dummy_switch::Switch;
 
 /// The first fragment of a TCP packet to port 80, and a later one.
 const FRAGMENTS: [&str; 2] = [
@@ -132,7 +132,7 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
 
 #[test]
 fn the_pieces_of_pipelines_go_as_in_open_vswitch() {
-    let Some(mut switch) = Switch::start(PORTS) else { return };
+    let Some(mut switch) = Switch::start(1..=PORTS) else { return };
     for (what, groups, flows) in PIECES {
         let port = 5;
         let mut random = Random::new(1);
@@ -152,7 +152,7 @@ fn the_pieces_of_pipelines_go_as_in_open_vswitch() {
 
 #[test]
 fn a_loop_may_go_as_deep_as_in_open_vswitch() {
-    let Some(mut switch) = Switch::start(PORTS) else { return };
+    let Some(mut switch) = Switch::start(1..=PORTS) else { return };
     for length in 62..=66 {
         let step = |at: u64| format!("table=1,reg1={at} actions=set_field:{}->reg1,resubmit(,1)", at + 1);
         let mut flows = vec!["actions=output:2,resubmit(,1)".to_owned()];

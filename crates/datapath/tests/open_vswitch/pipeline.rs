@@ -11,7 +11,7 @@ use seeded::Random;
 use crate::beside::{Beside, FOR_ALL, PEERS, address};
 use crate::frames::frame;
 use crate::speakers::{SPEAKERS, frame_of};
-use crate::wrapping::Wrapped;
+use dummy_switch::Wrapped;
 
 /// Ports of the host: vNICs, some of them trunks, and the one to the physical network.
 const HOST_PORTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 9];

@@ -3,8 +3,8 @@
 use openflow_rs::{Action, Actions, Match};
 
 use crate::compare::{Failure, first_difference};
-use crate::switch::Switch;
 use crate::tables::Case;
+use dummy_switch::Switch;
 
 /// A case that fails and of which nothing can be left out.
 pub(crate) fn smallest(switch: &mut Switch, mut failure: Failure) -> Failure {

@@ -6,7 +6,7 @@ use seeded::Random;
 
 use crate::beside::{Beside, FOR_ALL, Out, PEERS, address, arrived, sent_by_switch};
 use crate::frames::frame;
-use crate::wrapping::Wrapped;
+use dummy_switch::Wrapped;
 
 fn actions(random: &mut Random) -> String {
     let mut list = Vec::new();

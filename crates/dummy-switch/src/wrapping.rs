@@ -4,8 +4,6 @@ use std::net::Ipv4Addr;
 
 use datapath::Encapsulation;
 
-use crate::frames::checksum;
-
 /// Addresses of the underlay's Ethernet: the switch's, and its peers'.
 pub(crate) const OWN_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
 pub(crate) const PEER_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 2];
@@ -18,18 +16,23 @@ const ETHERNET_INSIDE: [u8; 2] = [0x65, 0x58];
 
 /// A frame and what a tunnel says of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrapped {
-    pub(crate) encapsulation: Encapsulation,
-    pub(crate) from: Ipv4Addr,
-    pub(crate) to: Ipv4Addr,
-    pub(crate) key: u32,
+pub struct Wrapped {
+    /// What the tunnel wraps frames in.
+    pub encapsulation: Encapsulation,
+    /// Who sent it.
+    pub from: Ipv4Addr,
+    /// Whom it is for.
+    pub to: Ipv4Addr,
+    /// The tunnel's key.
+    pub key: u32,
     /// The option that is `tun_metadata0`.
-    pub(crate) option: Option<u32>,
-    pub(crate) inner: Vec<u8>,
+    pub option: Option<u32>,
+    /// The frame inside.
+    pub inner: Vec<u8>,
 }
 
 /// The frame on the underlay, from a peer to the switch.
-pub(crate) fn wrap(wrapped: &Wrapped) -> Vec<u8> {
+pub fn wrap(wrapped: &Wrapped) -> Vec<u8> {
     let key = wrapped.key.to_be_bytes();
     let (proto, header) = match wrapped.encapsulation {
         Encapsulation::Geneve => {
@@ -59,7 +62,7 @@ fn udp(port: u16, inside: &[u8]) -> Vec<u8> {
 }
 
 /// What stands in a frame on the underlay; nothing if it is no tunnel's.
-pub(crate) fn unwrap(frame: &[u8]) -> Option<Wrapped> {
+pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
     let (ip, inside) = (frame.get(14..34)?, frame.get(34..)?);
     let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
     let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
@@ -80,4 +83,12 @@ pub(crate) fn unwrap(frame: &[u8]) -> Option<Wrapped> {
     };
     let inner = inner.to_vec();
     Some(Wrapped { encapsulation, from: address(12), to: address(16), key, option, inner })
+}
+
+/// The Internet checksum (RFC 1071).
+fn checksum(bytes: &[u8]) -> [u8; 2] {
+    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
+    let sum: u32 = words.sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
 }

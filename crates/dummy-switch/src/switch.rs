@@ -1,6 +1,7 @@
 //! A running `ovs-vswitchd` with dummy devices: no privileges, no trace on the host. Frames go in by its control
 //! socket, and what its ports send stands in capture files.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
@@ -21,19 +22,24 @@ const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 const CAPTURE_HEADER: usize = 24;
 const FRAME_HEADER: usize = 16;
 
-pub(crate) struct Switch {
+/// A switch with bridge `br0`.
+pub struct Switch {
     run: tempfile::TempDir,
     daemons: Vec<Child>,
     control: Option<UnixStream>,
     calls: u64,
-    /// How many ports there are: 1 to this, and two more for marks.
-    ports: u16,
-    /// Each port's capture, read up to where it stands, and what is not yet a whole frame of it.
-    captures: Vec<(File, Vec<u8>)>,
+    /// The capture of each port that frames come in by or leave by, and of the two that marks pass through.
+    captures: BTreeMap<u16, Capture>,
     marks: u64,
     /// The capture of the port to the underlay.
-    uplink: Option<(File, Vec<u8>)>,
+    uplink: Option<Capture>,
 }
+
+/// A capture, read up to where it stands, and what is not yet a whole frame of it.
+type Capture = (File, Vec<u8>);
+
+/// The ports that marks come in by and leave by.
+const MARKS: [u16; 2] = [0xfe00, 0xfe01];
 
 impl Drop for Switch {
     fn drop(&mut self) {
@@ -45,8 +51,8 @@ impl Drop for Switch {
 }
 
 impl Switch {
-    /// A switch with ports 1 to `ports` on bridge `br0`; none if Open vSwitch is not installed, which is said loudly.
-    pub(crate) fn start(ports: u16) -> Option<Switch> {
+    /// A switch with these ports, numbers below 0xfe00; none if Open vSwitch is not installed, which is said loudly.
+    pub fn start(ports: impl IntoIterator<Item = u16>) -> Option<Switch> {
         let tools = ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl", "ovs-ofctl"];
         let there = |tool: &&str| Command::new(tool).arg("--version").stdout(Stdio::null()).status().is_ok();
         if !tools.iter().all(there) || !Path::new(SCHEMA).exists() {
@@ -54,17 +60,17 @@ impl Switch {
             assert!(std::env::var_os("WEFT_REQUIRE_OVS").is_none(), "WEFT_REQUIRE_OVS is set");
             return None;
         }
-        let run = tempfile::Builder::new().prefix("datapath-").tempdir().expect("a temporary folder");
+        let run = tempfile::Builder::new().prefix("dummy-switch-").tempdir().expect("a temporary folder");
         let mut switch = Switch {
             run,
             daemons: Vec::new(),
             control: None,
             calls: 0,
-            ports,
-            captures: Vec::new(),
+            captures: BTreeMap::new(),
             marks: 0,
             uplink: None,
         };
+        let ports: Vec<u16> = ports.into_iter().chain(MARKS).collect();
         let db = switch.path("conf.db");
         switch.tool("ovsdb-tool", &["create", &db, SCHEMA]);
         let remote = format!("unix:{}", switch.path("db.sock"));
@@ -77,7 +83,7 @@ impl Switch {
         words.extend(
             "add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure".split(' ').map(str::to_owned),
         );
-        for port in 1..=ports + 2 {
+        for port in &ports {
             let capture = switch.path(&format!("p{port}.pcap"));
             let add = format!(
                 "-- add-port br0 p{port} -- set interface p{port} type=dummy ofport_request={port} options:tx_pcap={capture}"
@@ -91,14 +97,14 @@ impl Switch {
         switch.control = Some(control);
         // Once a command was answered, the ports are there.
         switch.call("version", &[]);
-        for port in 1..=ports + 2 {
+        for port in ports {
             let capture = switch.capture(&format!("p{port}"));
-            switch.captures.push(capture);
+            switch.captures.insert(port, capture);
         }
         Some(switch)
     }
 
-    fn capture(&self, port: &str) -> (File, Vec<u8>) {
+    fn capture(&self, port: &str) -> Capture {
         let mut capture = File::open(self.path(&format!("{port}.pcap"))).expect("a capture");
         capture.read_exact(&mut [0; CAPTURE_HEADER]).expect("its header");
         (capture, Vec::new())
@@ -106,12 +112,7 @@ impl Switch {
 
     /// Adds tunnel ports (number, encapsulation, `remote_ip`), and the bridge that carries tunnels from this address to
     /// those peers. The option of 4 bytes is `tun_metadata0`.
-    pub(crate) fn add_tunnels(
-        &mut self,
-        own: Ipv4Addr,
-        peers: &[Ipv4Addr],
-        ports: &[(u16, Encapsulation, String)],
-    ) {
+    pub fn add_tunnels(&mut self, own: Ipv4Addr, peers: &[Ipv4Addr], ports: &[(u16, Encapsulation, String)]) {
         let mac = |mac: [u8; 6]| mac.map(|byte| format!("{byte:02x}")).join(":");
         let capture = self.path("up.pcap");
         let mut words = format!(
@@ -174,7 +175,7 @@ impl Switch {
     }
 
     /// Calls a command of `ovs-appctl`; what it prints.
-    pub(crate) fn call(&mut self, method: &str, params: &[&str]) -> String {
+    pub fn call(&mut self, method: &str, params: &[&str]) -> String {
         self.calls += 1;
         let request = json!({ "id": self.calls, "method": method, "params": params }).to_string();
         let stream = self.control.as_mut().expect("connected");
@@ -197,8 +198,8 @@ impl Switch {
     ///
     /// # Errors
     /// What `ovs-ofctl` says.
-    pub(crate) fn load(&mut self, groups: &[String], flows: &[String]) -> Result<(), String> {
-        let (from, to) = (self.ports + 1, self.ports + 2);
+    pub fn load(&mut self, groups: &[String], flows: &[String]) -> Result<(), String> {
+        let [from, to] = MARKS;
         let mut lines = vec!["flow delete".to_owned(), "group delete group_id=all".to_owned()];
         lines.extend(groups.iter().map(|group| format!("group add {group}")));
         lines.push(format!("flow add table=0,in_port={from} actions=output:{to}"));
@@ -222,7 +223,7 @@ impl Switch {
     ///
     /// # Errors
     /// What `ovs-ofctl` says.
-    pub(crate) fn change(&mut self, line: &str) -> Result<(), String> {
+    pub fn change(&mut self, line: &str) -> Result<(), String> {
         let file = self.path("bundle");
         std::fs::write(&file, format!("flow {line}")).expect("written");
         let bridge = format!("unix:{}", self.path("br0.mgmt"));
@@ -236,7 +237,7 @@ impl Switch {
     }
 
     /// The flows of a table, in the order of [`datapath::Bridge::flows`].
-    pub(crate) fn flows(&mut self, table: u8) -> Vec<FlowEntry> {
+    pub fn flows(&mut self, table: u8) -> Vec<FlowEntry> {
         let bridge = format!("unix:{}", self.path("br0.mgmt"));
         let words = ["-O", "OpenFlow15", "--no-names", "--no-stats", "dump-flows", &bridge];
         let output = self.command("ovs-ofctl", &words).arg(format!("table={table}")).output();
@@ -251,7 +252,7 @@ impl Switch {
 
     /// The flows of a table, once they are as expected or will not become so: timeouts are looked at when the
     /// datapath's flows are.
-    pub(crate) fn flows_settled(&mut self, table: u8, expected: &[FlowEntry]) -> Vec<FlowEntry> {
+    pub fn flows_settled(&mut self, table: u8, expected: &[FlowEntry]) -> Vec<FlowEntry> {
         const ROUNDS: usize = 20;
         for _ in 0..ROUNDS {
             let flows = self.flows(table);
@@ -264,22 +265,22 @@ impl Switch {
     }
 
     /// What `ofproto/trace` says of a frame.
-    pub(crate) fn trace(&mut self, in_port: u16, frame: &[u8]) -> String {
+    pub fn trace(&mut self, in_port: u16, frame: &[u8]) -> String {
         self.call("ofproto/trace", &["br0", &format!("in_port={in_port}"), &hex(frame)])
     }
 
     /// Lets a port receive a frame; what ports sent then: port and frame, in order by port.
-    pub(crate) fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    pub fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.receive_by(&format!("p{in_port}"), frame)
     }
 
     /// The same for a frame that comes from the underlay.
-    pub(crate) fn receive_from_peer(&mut self, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+    pub fn receive_from_peer(&mut self, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.receive_by("up", frame)
     }
 
     /// What was sent to the underlay since the last call.
-    pub(crate) fn sent_up(&mut self) -> Vec<Vec<u8>> {
+    pub fn sent_up(&mut self) -> Vec<Vec<u8>> {
         self.uplink.as_mut().map(new_frames).unwrap_or_default()
     }
 
@@ -291,7 +292,7 @@ impl Switch {
         // A mark sent afterwards is out not before the round of the main loop that also carried the frame; the
         // next answer comes when that round is over.
         self.marks += 1;
-        let (from, to) = (self.ports + 1, self.ports + 2);
+        let [from, to] = MARKS;
         let mark = [&[2; 12][..], &[0x88, 0xb5], &self.marks.to_be_bytes()].concat();
         self.call("netdev-dummy/receive", &[&format!("p{from}"), &hex(&mark)]);
         let start = Instant::now();
@@ -301,20 +302,20 @@ impl Switch {
         }
         self.call("version", &[]);
         let mut sent = Vec::new();
-        for port in 1..=self.ports {
-            sent.extend(self.sent(port).into_iter().map(|frame| (port, frame)));
+        for (port, capture) in self.captures.iter_mut().filter(|(port, _)| !MARKS.contains(port)) {
+            sent.extend(new_frames(capture).into_iter().map(|frame| (*port, frame)));
         }
         sent
     }
 
     /// The frames that a port has sent since the last call.
     fn sent(&mut self, port: u16) -> Vec<Vec<u8>> {
-        new_frames(&mut self.captures[usize::from(port) - 1])
+        self.captures.get_mut(&port).map(new_frames).unwrap_or_default()
     }
 }
 
 /// The frames that were added to a capture.
-fn new_frames((capture, bytes): &mut (File, Vec<u8>)) -> Vec<Vec<u8>> {
+fn new_frames((capture, bytes): &mut Capture) -> Vec<Vec<u8>> {
     capture.read_to_end(bytes).expect("the capture");
     let (mut frames, mut at) = (Vec::new(), 0);
     while let Some(header) = bytes.get(at..at + FRAME_HEADER) {
@@ -328,6 +329,7 @@ fn new_frames((capture, bytes): &mut (File, Vec<u8>)) -> Vec<Vec<u8>> {
     frames
 }
 
-pub(crate) fn hex(bytes: &[u8]) -> String {
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
