@@ -431,7 +431,7 @@ impl Core {
             let desired = self.desired.entry(node.clone()).or_default();
             // Copied only while somebody still looks at the state before.
             Arc::make_mut(desired).apply(changes);
-            if desired.flows.is_empty() && desired.tunnels.is_empty() {
+            if **desired == Desired::default() {
                 self.desired.remove(node);
             }
         }

@@ -4,7 +4,7 @@
 //! switch is connected or not: it merges what waits, so nothing is queued for a switch that is away, and it sends the
 //! difference when the switch is back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,8 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
+/// The table whose flows switches learn by themselves: `FDB` in `rules/interface/layout.nlog`.
+const LEARNED_TABLE: u8 = 21;
 /// How many events of a switch may wait for the controller; its driver then keeps the rest, bounded.
 const EVENTS_MAX: usize = 64;
 
@@ -99,7 +101,7 @@ pub struct SwitchStatus {
     pub synced: bool,
     /// What is wrong; empty if nothing is.
     pub last_error: String,
-    /// Flows and tunnels that it refuses.
+    /// Flows, groups, tunnels and patch ports that it refuses.
     pub refused: usize,
     /// Transactions not answered: sent, or waiting for a connection.
     pub pending: usize,
@@ -107,8 +109,12 @@ pub struct SwitchStatus {
     pub confirmed_txn: Option<u64>,
     /// Flows that it should have.
     pub flows: usize,
+    /// Groups that it should have.
+    pub groups: usize,
     /// Tunnel ports that it should have.
     pub tunnels: usize,
+    /// Patch ports that it should have.
+    pub patches: usize,
     /// Flow modifications that the last comparison after a connection took.
     pub sync_flow_mods: Option<usize>,
 }
@@ -162,17 +168,16 @@ impl Fleet {
                 switch.goes = true;
             }
             if after.is_none() && switch.driver.is_some() {
-                let what = match [Channel::OpenFlow, Channel::Ovsdb]
-                    .map(|channel| switch.up.contains(&channel))
-                {
-                    [true, true] => continue,
-                    [true, false] => format!(
-                        "its database is not connected; the tunnels marked external_ids:weft=tunnel stay if it is \
+                let what =
+                    match [Channel::OpenFlow, Channel::Ovsdb].map(|channel| switch.up.contains(&channel)) {
+                        [true, true] => continue,
+                        [true, false] => format!(
+                            "its database is not connected; the ports marked external_ids:weft stay if it is \
                          not back within {:?}",
-                        self.farewell_max
-                    ),
-                    [false, _] => left("not connected"),
-                };
+                            self.farewell_max
+                        ),
+                        [false, _] => left("not connected"),
+                    };
                 warnings.push(format!("transport_node {}: its switch: {what}", before.id));
             }
         }
@@ -369,7 +374,7 @@ impl Fleet {
         if let Some(switch) = self.switches.get_mut(node)
             && let Some(driver) = &switch.driver
         {
-            let tunnels = changes.touches_tunnels();
+            let tunnels = changes.touches_ports();
             driver.push(txn, changes);
             switch.last_pushed = Some(txn);
             if switch.reaches(tunnels) {
@@ -464,7 +469,9 @@ impl Fleet {
                 pending: switch.unanswered(),
                 confirmed_txn: switch.confirmed_txn,
                 flows: desired.flows.len(),
+                groups: desired.groups.keys().map(|(group, _)| *group).collect::<BTreeSet<_>>().len(),
                 tunnels: desired.tunnels.len(),
+                patches: desired.patches.len(),
                 sync_flow_mods: switch.sync_flow_mods,
             }
         };
@@ -475,7 +482,7 @@ impl Fleet {
 /// What is to be done about a switch that is let go with what is ours.
 fn left(why: &str) -> String {
     format!(
-        "left as it is: {why}; delete {BRIDGE}'s flows and the tunnels marked external_ids:weft=tunnel by hand, or \
+        "left as it is: {why}; delete {BRIDGE}'s flows and groups and the ports marked external_ids:weft by hand, or \
          apply the node again"
     )
 }
@@ -515,6 +522,7 @@ fn config(node: &TransportNode) -> Result<switch::Config, String> {
         openflow: endpoint("openflow", &node.openflow, "setting the bridge's controller")?,
         bridge: BRIDGE.to_owned(),
         datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
+        learned_tables: [LEARNED_TABLE].into(),
     })
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nlog_data::{Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::Actions;
-use switch::{Changes, Flow, FlowKey, Tunnel};
+use switch::{BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, Tunnel};
 
 use crate::rules::Rules;
 
@@ -26,18 +26,28 @@ pub(crate) fn split(
             let (node, key, _) = flow(row)?;
             changes.entry(node).or_default().flows_delete.insert(key);
         }
-        // With attribution there is a rule for each inserted row, without it there is none.
-        let rules_of_rows = delta.rules.iter().map(Some).chain(std::iter::repeat(None));
-        let inserted = delta.insert.iter().zip(rules_of_rows);
-        let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, Some(rule)));
-        for (row, rule) in inserted.chain(reattributed) {
+        for (row, cookie) in attributed(delta, rules) {
             let (node, key, actions) = flow(row)?;
-            let cookie = rule.map_or(0, |rule| rules.fingerprint(*rule));
             let changes = changes.entry(node.clone()).or_default();
             changes.flows_delete.remove(&key);
             let flow =
                 Flow::new(cookie, &actions).map_err(|error| range(format!("of_flow: {node}: {error}")))?;
             changes.flows_add.insert(key, flow);
+        }
+    }
+    if let Some(table) = rules.buckets {
+        let delta = delta(table);
+        for row in &delta.delete {
+            let (node, key, _) = bucket(row)?;
+            changes.entry(node).or_default().buckets_delete.insert(key);
+        }
+        for (row, rule) in attributed(delta, rules) {
+            let (node, key, actions) = bucket(row)?;
+            let changes = changes.entry(node.clone()).or_default();
+            changes.buckets_delete.remove(&key);
+            let bucket =
+                Bucket::new(rule, actions).map_err(|error| range(format!("of_bucket: {node}: {error}")))?;
+            changes.buckets_add.insert(key, bucket);
         }
     }
     if let Some(table) = rules.tunnels {
@@ -53,7 +63,29 @@ pub(crate) fn split(
             changes.tunnels_add.insert(name, tunnel);
         }
     }
+    if let Some(table) = rules.patches {
+        let delta = delta(table);
+        for row in &delta.delete {
+            let (node, name, _) = patch(row)?;
+            changes.entry(node).or_default().patches_delete.insert(name);
+        }
+        for row in &delta.insert {
+            let (node, name, patch) = patch(row)?;
+            let changes = changes.entry(node).or_default();
+            changes.patches_delete.remove(&name);
+            changes.patches_add.insert(name, patch);
+        }
+    }
     Ok(changes)
+}
+
+/// The rows that come, or now come from another rule, each with the rule's fingerprint. Without attribution it is 0.
+fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item = (&'a Row, u64)> {
+    // With attribution there is a rule for each inserted row, without it there is none.
+    let rules_of_rows = delta.rules.iter().map(Some).chain(std::iter::repeat(None));
+    let inserted = delta.insert.iter().zip(rules_of_rows);
+    let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, Some(rule)));
+    inserted.chain(reattributed).map(|(row, rule)| (row, rule.map_or(0, |rule| rules.fingerprint(*rule))))
 }
 
 /// A row of `of_flow`: transport node, key, actions.
@@ -76,6 +108,32 @@ fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
         .map_err(|_| fault(format!("there is no priority {priority}; the highest is 65535")))?;
     let key = FlowKey::new(table_id, priority, &matching.get()).map_err(|error| fault(error.to_string()))?;
     Ok((node.to_string(), key, actions.get()))
+}
+
+/// A row of `of_bucket`: transport node, group and bucket, actions.
+fn bucket(row: &Row) -> Result<(String, (u32, u32), &Actions), TransactionError> {
+    let [Value::String(node), Value::Int(group), Value::Int(bucket), Value::Actions(actions)] =
+        row.as_slice()
+    else {
+        return Err(misfit("of_bucket", row));
+    };
+    let number = |what: &str, number: i64, max: u32| {
+        let fault = || range(format!("of_bucket: {node}: there is no {what} {number}; the last is {max}"));
+        u32::try_from(number).ok().filter(|number| *number <= max).ok_or_else(fault)
+    };
+    let key = (number("group", *group, GROUP_MAX)?, number("bucket", *bucket, BUCKET_MAX)?);
+    Ok((node.to_string(), key, actions.get()))
+}
+
+/// A row of `ovsdb_patch`.
+fn patch(row: &Row) -> Result<(String, String, Patch), TransactionError> {
+    let [Value::String(node), Value::String(name), Value::String(bridge), Value::String(peer)] =
+        row.as_slice()
+    else {
+        return Err(misfit("ovsdb_patch", row));
+    };
+    let patch = Patch { bridge: bridge.to_string(), peer: peer.to_string() };
+    Ok((node.to_string(), name.to_string(), patch))
 }
 
 /// A row of `ovsdb_tunnel`.

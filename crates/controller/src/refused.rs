@@ -16,6 +16,8 @@ pub(crate) enum Port {
     Vif(String),
     /// A tunnel port, by its name.
     Tunnel(String),
+    /// A patch port, by its name.
+    Patch(String),
 }
 
 impl fmt::Display for Port {
@@ -23,6 +25,7 @@ impl fmt::Display for Port {
         match self {
             Port::Vif(port) => write!(f, "vif {port}"),
             Port::Tunnel(name) => write!(f, "tunnel {name}"),
+            Port::Patch(name) => write!(f, "patch {name}"),
         }
     }
 }

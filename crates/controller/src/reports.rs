@@ -1,4 +1,4 @@
-//! What switches have reported: interfaces and tunnel ports.
+//! What switches have reported: interfaces, tunnel and patch ports.
 //!
 //! A report is whole; the difference to the one before becomes rows. What was reported last stands until the switch
 //! reports again, over restarts of the controller too: a switch that cannot be reached still forwards.
@@ -25,6 +25,8 @@ pub(crate) struct NodeReport {
     vifs: BTreeMap<String, Vif>,
     /// OpenFlow port number by tunnel name.
     tunnels: BTreeMap<String, u16>,
+    /// OpenFlow port number by patch name.
+    patches: BTreeMap<String, u16>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,8 +48,11 @@ impl Reports {
             let since = known.map_or(txn, |known| known.since);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
         };
-        let after =
-            NodeReport { vifs: report.vifs.iter().map(vif).collect(), tunnels: report.tunnels.clone() };
+        let after = NodeReport {
+            vifs: report.vifs.iter().map(vif).collect(),
+            tunnels: report.tunnels.clone(),
+            patches: report.patches.clone(),
+        };
         let rows = difference(&before.rows(node), &after.rows(node));
         (after, rows)
     }
@@ -57,7 +62,9 @@ impl Reports {
         let known = self.nodes.get(node);
         let vifs = report.vifs.keys().map(|port| Port::Vif(port.clone()));
         let tunnels = report.tunnels.keys().map(|name| Port::Tunnel(name.clone()));
-        vifs.chain(tunnels).filter(|port| !known.is_some_and(|known| known.has(report, port))).collect()
+        let patches = report.patches.keys().map(|name| Port::Patch(name.clone()));
+        let ports = vifs.chain(tunnels).chain(patches);
+        ports.filter(|port| !known.is_some_and(|known| known.has(report, port))).collect()
     }
 
     /// A report without those ports that are neither known nor in a list.
@@ -67,6 +74,7 @@ impl Reports {
         let stays = |port: Port| known.is_some_and(|known| known.has(report, &port)) || ports.contains(&port);
         part.vifs.retain(|port, _| stays(Port::Vif(port.clone())));
         part.tunnels.retain(|name, _| stays(Port::Tunnel(name.clone())));
+        part.patches.retain(|name, _| stays(Port::Patch(name.clone())));
         part
     }
 
@@ -118,6 +126,7 @@ impl Reports {
                 match item {
                     Item::Vif(port, _) => drop(report.vifs.remove(&port)),
                     Item::Tunnel(tunnel, _) => drop(report.tunnels.remove(&tunnel)),
+                    Item::Patch(patch, _) => drop(report.patches.remove(&patch)),
                 }
             }
         }
@@ -128,6 +137,7 @@ impl Reports {
                 match item {
                     Item::Vif(port, vif) => drop(report.vifs.insert(port, vif)),
                     Item::Tunnel(tunnel, ofport) => drop(report.tunnels.insert(tunnel, ofport)),
+                    Item::Patch(patch, ofport) => drop(report.patches.insert(patch, ofport)),
                 }
             }
         }
@@ -136,11 +146,12 @@ impl Reports {
 }
 
 /// The tables of what switches report.
-const TABLES: [&str; 2] = ["tunnel_port", "vif"];
+const TABLES: [&str; 3] = ["patch_port", "tunnel_port", "vif"];
 
 enum Item {
     Vif(String, Vif),
     Tunnel(String, u16),
+    Patch(String, u16),
 }
 
 /// What a row of the journal says, and of which transport node.
@@ -152,9 +163,10 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
             let (ofport, since) = number(ofport).zip(since.as_u64()).ok_or_else(fault)?;
             Ok((node.clone(), Item::Vif(port.clone(), Vif { ofport, mac: mac.clone(), since })))
         }
-        ("tunnel_port", [Json::String(node), Json::String(tunnel), ofport]) => {
+        ("tunnel_port" | "patch_port", [Json::String(node), Json::String(name), ofport]) => {
             let ofport = number(ofport).ok_or_else(fault)?;
-            Ok((node.clone(), Item::Tunnel(tunnel.clone(), ofport)))
+            let item = if table == "patch_port" { Item::Patch } else { Item::Tunnel };
+            Ok((node.clone(), item(name.clone(), ofport)))
         }
         _ => Err(fault()),
     }
@@ -170,6 +182,7 @@ impl NodeReport {
                 self.vifs.get(port).zip(report.vifs.get(port)).is_some_and(same)
             }
             Port::Tunnel(name) => self.tunnels.get(name) == report.tunnels.get(name),
+            Port::Patch(name) => self.patches.get(name) == report.patches.get(name),
         }
     }
 
@@ -179,11 +192,12 @@ impl NodeReport {
             let since = i64::try_from(vif.since).unwrap_or(i64::MAX);
             vec![text(node), text(port), Value::Int(vif.ofport.into()), text(&vif.mac), Value::Int(since)]
         };
-        let tunnel =
+        let port =
             |(name, ofport): (&String, &u16)| vec![text(node), text(name), Value::Int((*ofport).into())];
         BTreeMap::from([
             ("vif", self.vifs.iter().map(vif).collect()),
-            ("tunnel_port", self.tunnels.iter().map(tunnel).collect()),
+            ("tunnel_port", self.tunnels.iter().map(port).collect()),
+            ("patch_port", self.patches.iter().map(port).collect()),
         ])
     }
 }

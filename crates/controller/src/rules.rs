@@ -70,6 +70,7 @@ const INPUTS: &[(&str, &[Holds])] = &[
     ("logical_switch_port", &[STRING, STRING]),
     ("managed", &[STRING]),
     ("node_label", &[STRING, INT]),
+    ("patch_port", &[STRING, STRING, INT]),
     ("port_ip", &[STRING, IP, MAC]),
     ("port_label", &[STRING, INT]),
     ("port_mac", &[STRING, MAC]),
@@ -87,6 +88,8 @@ const INPUTS: &[(&str, &[Holds])] = &[
 
 /// The output tables that go to switches (`rules/interface/driver.nlog`).
 const FLOWS: (&str, &[Holds]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
+const BUCKETS: (&str, &[Holds]) = ("of_bucket", &[STRING, INT, INT, ACTIONS]);
+const PATCHES: (&str, &[Holds]) = ("ovsdb_patch", &[STRING, STRING, STRING, STRING]);
 const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
 
 /// The output tables for people (`rules/interface/driver.nlog`).
@@ -107,7 +110,9 @@ pub struct Rules {
     program: Arc<Program>,
     inputs: BTreeMap<&'static str, TableId>,
     pub(crate) flows: Option<TableId>,
+    pub(crate) buckets: Option<TableId>,
     pub(crate) tunnels: Option<TableId>,
+    pub(crate) patches: Option<TableId>,
     pub(crate) mtus: Option<TableId>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
@@ -197,7 +202,9 @@ impl Rules {
             }
         }
         let flows = find(schema, FLOWS.0, Role::Output, FLOWS.1)?;
+        let buckets = find(schema, BUCKETS.0, Role::Output, BUCKETS.1)?;
         let tunnels = find(schema, TUNNELS.0, Role::Output, TUNNELS.1)?;
+        let patches = find(schema, PATCHES.0, Role::Output, PATCHES.1)?;
         if flows.is_none() && tunnels.is_none() {
             return Err(RulesError::NoOutput);
         }
@@ -219,7 +226,9 @@ impl Rules {
             program,
             inputs,
             flows,
+            buckets,
             tunnels,
+            patches,
             mtus,
             problems,
             universal,
@@ -236,9 +245,9 @@ impl Rules {
 
     /// The tables that the controller wants to hear of.
     pub fn observed(&self) -> BTreeSet<TableId> {
-        let of_switches = self.flows.iter().chain(&self.tunnels);
-        let for_people = self.mtus.iter().chain(&self.problems);
-        of_switches.chain(for_people).chain(&self.universal).copied().collect()
+        let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
+        let for_people = [self.mtus, self.problems];
+        of_switches.into_iter().chain(for_people).flatten().chain(self.universal.iter().copied()).collect()
     }
 
     /// The rule with this fingerprint.

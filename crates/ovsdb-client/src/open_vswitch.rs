@@ -13,7 +13,9 @@ mod tunnel;
 pub use bridge::{BridgeSpec, ensure_bridge};
 pub use in_force::{transact_in_force, wait_in_force};
 pub use rows::{Bridge, Interface, OpenVswitch, Port, PortStatus, monitor};
-pub use tunnel::{TunnelOutcome, TunnelSpec, delete_ports, ensure_tunnels, interfaces_marked};
+pub use tunnel::{
+    TunnelOutcome, TunnelSpec, delete_ports, delete_ports_of, ensure_tunnels, interfaces_marked,
+};
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! What a driver needs to know, and the limits it keeps.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use ovsdb_client::Endpoint;
@@ -14,11 +15,13 @@ pub struct Config {
     /// The bridge's OpenFlow service, such as `unix:/run/openvswitch/br-int.mgmt`. It need not exist yet.
     pub openflow: Endpoint,
     /// The integration bridge, `br-int` everywhere. It is created if it is missing, and it belongs to the driver:
-    /// flows in it that nobody asked for are deleted.
+    /// flows and groups in it that nobody asked for are deleted.
     pub bridge: String,
     /// The datapath type of a bridge that must be created. `None`: `system` if the switch lists it, else `netdev`.
     /// A bridge that exists keeps the one it has.
     pub datapath_type: Option<String>,
+    /// Tables whose flows the switch makes by itself (`learn` actions). They are neither read nor deleted.
+    pub learned_tables: BTreeSet<u8>,
 }
 
 /// How long the driver waits for what, and how often it tries. The defaults suit a switch on the same host as well

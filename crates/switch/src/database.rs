@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus, TunnelSpec};
+use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
 use ovsdb_client::{Client, Event as ClientEvent, Options, TransactError};
 use tokio::sync::{Notify, mpsc, watch};
 
@@ -10,7 +10,7 @@ use crate::config::{Config, Timing};
 use crate::event::{Channel, Event, Problem};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
-use crate::view::{self, FlowKeeping, View};
+use crate::view::{self, FlowKeeping, MissingPort, View};
 
 /// What the rest of the driver needs to know about the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -36,8 +36,8 @@ pub(crate) struct Database {
     report_again: Arc<Notify>,
 }
 
-/// What became of one tunnel.
-pub(crate) type TunnelResult = (String, Result<(), String>);
+/// What became of one port.
+pub(crate) type PortResult = (String, Result<(), String>);
 
 impl Database {
     /// The handle, and the task to be run beside it.
@@ -77,23 +77,23 @@ impl Database {
         self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
     }
 
-    /// The desired tunnels have changed, and with them perhaps what is to be reported.
+    /// The desired ports have changed, and with them perhaps what is to be reported.
     pub(crate) fn report_again(&self) {
         self.report_again.notify_one();
     }
 
-    /// Creates or changes tunnel ports and waits until they are in force. Says what became of each; the outer
-    /// error means that it is not known and another connection must be waited for.
-    pub(crate) async fn ensure_tunnels(&self, specs: &[TunnelSpec]) -> Result<Vec<TunnelResult>, String> {
-        match self.try_ensure_tunnels(specs).await {
-            Err(error) if is_about_one(&error) && specs.len() > 1 => {
+    /// Creates or changes ports, all in one transaction, and waits until they are in force. Says what became of each; the
+    /// outer error means that it is not known and another connection must be waited for.
+    pub(crate) async fn ensure_ports(&self, ports: &[MissingPort]) -> Result<Vec<PortResult>, String> {
+        match self.try_ensure_ports(ports).await {
+            Err(error) if is_about_one(&error) && ports.len() > 1 => {
                 // One of them keeps the transaction from being made; the others shall not suffer.
                 let mut results = Vec::new();
-                for spec in specs {
-                    match self.try_ensure_tunnels(std::slice::from_ref(spec)).await {
+                for port in ports {
+                    match self.try_ensure_ports(std::slice::from_ref(port)).await {
                         Ok(result) => results.extend(result),
                         Err(error) if is_about_one(&error) => {
-                            results.push((spec.name.clone(), Err(error.to_string())));
+                            results.push((port.name.clone(), Err(error.to_string())));
                         }
                         Err(error) => return Err(error.to_string()),
                     }
@@ -101,33 +101,40 @@ impl Database {
                 Ok(results)
             }
             Err(error) if is_about_one(&error) => {
-                Ok(specs.iter().map(|spec| (spec.name.clone(), Err(error.to_string()))).collect())
+                Ok(ports.iter().map(|port| (port.name.clone(), Err(error.to_string()))).collect())
             }
             other => other.map_err(|error| error.to_string()),
         }
     }
 
-    async fn try_ensure_tunnels(
-        &self,
-        specs: &[TunnelSpec],
-    ) -> Result<Vec<TunnelResult>, open_vswitch::Error> {
+    async fn try_ensure_ports(&self, ports: &[MissingPort]) -> Result<Vec<PortResult>, open_vswitch::Error> {
         let patience = Some(self.timing.in_force_max);
+        let specs: Vec<_> = ports.iter().flat_map(|port| port.ends.iter().cloned()).collect();
         let outcomes =
-            open_vswitch::ensure_tunnels(&self.client, &self.config.bridge, specs, patience).await?;
+            open_vswitch::ensure_tunnels(&self.client, &self.config.bridge, &specs, patience).await?;
         let result = |status| match status {
             PortStatus::Assigned(_) => Ok(()),
             PortStatus::Failed { error } => Err(error),
             PortStatus::Pending => Err("ovs-vswitchd gave it no port number; see its log".to_owned()),
         };
-        Ok(outcomes.into_iter().map(|outcome| (outcome.name, result(outcome.status))).collect())
+        let mut outcomes = outcomes.into_iter();
+        let of_port = |port: &MissingPort| {
+            let ends: Vec<_> = outcomes.by_ref().take(port.ends.len()).collect();
+            let result = ends.into_iter().try_for_each(|end| result(end.status));
+            (port.name.clone(), result)
+        };
+        Ok(ports.iter().map(of_port).collect())
     }
 
-    /// Removes tunnel ports and waits until that is in force; returns how many.
-    pub(crate) async fn remove_tunnels(&self, names: &[String]) -> Result<usize, String> {
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    /// Removes ports, each named with its bridge, and waits until that is in force; returns how many of them were on
+    /// the integration bridge.
+    pub(crate) async fn remove_ports(&self, ports: &[(String, String)]) -> Result<usize, String> {
+        let ports: Vec<(&str, &str)> =
+            ports.iter().map(|(bridge, name)| (bridge.as_str(), name.as_str())).collect();
         let patience = Some(self.timing.in_force_max);
-        let removed = open_vswitch::delete_ports(&self.client, &self.config.bridge, &names, patience).await;
-        removed.map(|names| names.len()).map_err(|error| error.to_string())
+        let removed = open_vswitch::delete_ports_of(&self.client, &ports, patience).await;
+        let removed = removed.map_err(|error| error.to_string())?;
+        Ok(removed.iter().filter(|(bridge, _)| *bridge == self.config.bridge).count())
     }
 }
 
@@ -244,7 +251,7 @@ impl Watcher {
     }
 
     fn report(&self, due: bool) {
-        let want = self.intent.lock().tunnels.clone();
+        let want = self.intent.lock().ports.clone();
         let mut report = self.view().report(&self.config, &want);
         if let Some(why) = &self.bridge_problem {
             report.problems.push(Problem { what: self.config.bridge.clone(), why: why.clone() });

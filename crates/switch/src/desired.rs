@@ -1,4 +1,4 @@
-//! What a switch should be: flows and tunnel ports, and changes of them.
+//! What a switch should be: flows, groups, tunnel and patch ports, and changes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -6,14 +6,20 @@ use std::net::IpAddr;
 use std::str::FromStr;
 
 use crate::flow::{Flow, FlowKey};
+use crate::group::Bucket;
 
 /// All that should be in the integration bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The flows; a switch has at most one for each key.
     pub flows: BTreeMap<FlowKey, Flow>,
+    /// The buckets, by group (at most [`GROUP_MAX`](crate::GROUP_MAX)) and number (at most
+    /// [`BUCKET_MAX`](crate::BUCKET_MAX)). A group is there while it has one.
+    pub groups: BTreeMap<(u32, u32), Bucket>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
+    /// The patch ports, by the name of the integration bridge's end. No tunnel port has the name of one.
+    pub patches: BTreeMap<String, Patch>,
 }
 
 /// The changes of one transaction. What is added replaces what has the same key; no key is in both an `add` and its
@@ -24,21 +30,32 @@ pub struct Changes {
     pub flows_add: BTreeMap<FlowKey, Flow>,
     /// Flows to delete.
     pub flows_delete: BTreeSet<FlowKey>,
+    /// Buckets to add, or to put in place of those with the same key.
+    pub buckets_add: BTreeMap<(u32, u32), Bucket>,
+    /// Buckets to delete.
+    pub buckets_delete: BTreeSet<(u32, u32)>,
     /// Tunnel ports to create, or to change.
     pub tunnels_add: BTreeMap<String, Tunnel>,
     /// Tunnel ports to remove.
     pub tunnels_delete: BTreeSet<String>,
+    /// Patch ports to create, or to change.
+    pub patches_add: BTreeMap<String, Patch>,
+    /// Patch ports to remove.
+    pub patches_delete: BTreeSet<String>,
 }
 
 impl Changes {
     /// Nothing to do.
     pub fn is_empty(&self) -> bool {
-        self.flows_add.is_empty() && self.flows_delete.is_empty() && !self.touches_tunnels()
+        let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
+        let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty();
+        flows && groups && !self.touches_ports()
     }
 
-    /// Whether any tunnel port is created, changed or removed.
-    pub fn touches_tunnels(&self) -> bool {
-        !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty()
+    /// Whether any tunnel or patch port is created, changed or removed.
+    pub fn touches_ports(&self) -> bool {
+        let tunnels = !self.tunnels_add.is_empty() || !self.tunnels_delete.is_empty();
+        tunnels || !self.patches_add.is_empty() || !self.patches_delete.is_empty()
     }
 }
 
@@ -49,6 +66,14 @@ impl Desired {
             self.flows.remove(key);
         }
         self.flows.extend(changes.flows_add.iter().map(|(key, flow)| (key.clone(), flow.clone())));
+        for key in &changes.buckets_delete {
+            self.groups.remove(key);
+        }
+        self.groups.extend(changes.buckets_add.iter().map(|(key, bucket)| (*key, bucket.clone())));
+        for name in &changes.patches_delete {
+            self.patches.remove(name);
+        }
+        self.patches.extend(changes.patches_add.iter().map(|(name, patch)| (name.clone(), patch.clone())));
         for name in &changes.tunnels_delete {
             self.tunnels.remove(name);
         }
@@ -63,6 +88,70 @@ pub struct Tunnel {
     pub encap: Encap,
     /// The other end.
     pub remote: Remote,
+}
+
+/// A pair of patch ports, which joins the integration bridge to another one: what goes out of one comes in by the
+/// other.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Patch {
+    /// The other bridge, which somebody else has made.
+    pub bridge: String,
+    /// The name of the other end.
+    pub peer: String,
+}
+
+/// A port of ours, of either kind.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Port {
+    Tunnel(Tunnel),
+    Patch(Patch),
+}
+
+/// The ports of both kinds, by name.
+pub(crate) type Ports = BTreeMap<String, Port>;
+
+impl Desired {
+    pub(crate) fn ports(&self) -> Ports {
+        ports(&self.tunnels, &self.patches).collect()
+    }
+}
+
+impl Changes {
+    /// The ports to create or to change.
+    pub(crate) fn ports_add(&self) -> impl Iterator<Item = (String, Port)> {
+        ports(&self.tunnels_add, &self.patches_add)
+    }
+
+    /// The ports to remove, and not to create anew as ports of the other kind.
+    pub(crate) fn ports_delete(&self) -> impl Iterator<Item = &String> {
+        let gone =
+            |name: &&String| !self.tunnels_add.contains_key(*name) && !self.patches_add.contains_key(*name);
+        self.tunnels_delete.iter().chain(&self.patches_delete).filter(gone)
+    }
+}
+
+fn ports(
+    tunnels: &BTreeMap<String, Tunnel>,
+    patches: &BTreeMap<String, Patch>,
+) -> impl Iterator<Item = (String, Port)> {
+    let tunnels = tunnels.iter().map(|(name, tunnel)| (name.clone(), Port::Tunnel(tunnel.clone())));
+    tunnels.chain(patches.iter().map(|(name, patch)| (name.clone(), Port::Patch(patch.clone()))))
+}
+
+impl fmt::Display for Patch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "to {} of {}", self.peer, self.bridge)
+    }
+}
+
+impl Port {
+    /// The port with its name, as people read it.
+    pub(crate) fn show(&self, name: &str) -> String {
+        match self {
+            Port::Tunnel(tunnel) => format!("tunnel {name}: {tunnel}"),
+            Port::Patch(patch) => format!("patch {name}: {patch}"),
+        }
+    }
 }
 
 /// How packets are wrapped.

@@ -1,9 +1,9 @@
 //! The driver's task: keeps one switch as it is wanted.
 //!
-//! Its one procedure compares and corrects, in this order: tunnel ports that are missing, until they are in force;
-//! all flow changes in one bundle; tunnel ports that are not wanted. It runs after every connection, whenever the
+//! Its one procedure compares and corrects, in this order: tunnel and patch ports that are missing, until they are in
+//! force; all changes of groups and flows in one bundle; ports that are not wanted. It runs after every connection, whenever the
 //! intent changes and whenever the database does; if there is nothing to correct it sends nothing. With one of the
-//! two connections down it does what the other allows, except that no tunnel is removed while flows may still
+//! two connections down it does what the other allows, except that no port is removed while flows may still
 //! output to it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,10 +15,11 @@ use tokio::task::JoinHandle;
 
 use crate::config::{Config, Timing};
 use crate::database::{Database, Status};
-use crate::desired::{Changes, Desired, Tunnel};
+use crate::desired::{Changes, Desired, Port, Ports};
 use crate::event::{Event, Rejection};
+use crate::forwarding::Batch;
 use crate::intent::Shared;
-use crate::openflow::{Lost, OpenFlow};
+use crate::openflow::{Lost, OpenFlow, option_name};
 use crate::outbox::Outbox;
 
 /// A running driver; dropping it ends the driver and leaves the switch as it is.
@@ -79,7 +80,13 @@ pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, 
     Handle { intent, task }
 }
 
-/// What the ledger's knowledge of the switch rests on; another basis means that it must be read again.
+#[derive(Debug)]
+struct RefusedPort {
+    port: Port,
+    planned: bool,
+}
+
+/// What the ledgers' knowledge of the switch rests on; another basis means that it must be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Basis {
     connection: u64,
@@ -94,15 +101,18 @@ struct Driver {
     database: Database,
     openflow: OpenFlow,
     basis: Option<Basis>,
-    /// The connection to the database since which refused tunnels are remembered.
-    tunnels_compared: Option<u64>,
-    /// The version of the intent whose flows, and whose tunnels, are in force.
+    /// The connection to the database since which refused ports are remembered.
+    ports_compared: Option<u64>,
+    /// The version of the intent whose flows, and whose ports, are in force.
     flows_in_force: u64,
-    tunnels_in_force: u64,
-    /// Tunnels that the switch refused; not tried again before they change or the database is connected anew.
-    tunnels_refused: BTreeMap<String, Tunnel>,
+    ports_in_force: u64,
+    /// Ports that the switch refused; not tried again before they change or the database is connected anew, except
+    /// for those that could not even be planned: these are tried when they can.
+    ports_refused: BTreeMap<String, RefusedPort>,
+    /// Whether the tunnel option is no field there.
+    option_refused: bool,
     transactions_refused: BTreeSet<u64>,
-    /// How many flows and tunnels stood refused when that was told last; `None` after a further refusal.
+    /// How much stood refused when that was told last; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
 }
@@ -142,10 +152,11 @@ impl Driver {
             database,
             openflow,
             basis: None,
-            tunnels_compared: None,
+            ports_compared: None,
             flows_in_force: 0,
-            tunnels_in_force: 0,
-            tunnels_refused: BTreeMap::new(),
+            ports_in_force: 0,
+            ports_refused: BTreeMap::new(),
+            option_refused: false,
             transactions_refused: BTreeSet::new(),
             refused_told: Some(0),
             comparison: None,
@@ -153,12 +164,12 @@ impl Driver {
     }
 
     async fn run(mut self) {
-        let mut tunnels_reported = BTreeMap::new();
+        let mut ports_reported = Ports::new();
         loop {
             {
                 let intent = self.intent.lock();
-                if intent.tunnels != tunnels_reported {
-                    tunnels_reported.clone_from(&intent.tunnels);
+                if intent.ports != ports_reported {
+                    ports_reported.clone_from(&intent.ports);
                     self.database.report_again();
                 }
             }
@@ -185,28 +196,28 @@ impl Driver {
             if !intent.given {
                 return Pass::Done;
             }
-            (intent.version(), intent.tunnels.clone())
+            (intent.version(), intent.ports.clone())
         };
-        let tunnels = self.add_tunnels(database, &want).await;
-        let tunnels_are = database.ready.then_some(&want);
-        let flows = self.correct_flows(database.flushes, tunnels_are).await;
+        let ports = self.add_ports(database, &want).await;
+        let ports_are = database.ready.then_some(&want);
+        let flows = self.correct_flows(database.flushes, ports_are).await;
         if flows == Flows::Overtaken {
             return Pass::Again;
         }
         let flows_right = flows == Flows::Right;
-        let removed = match (&tunnels, flows_right) {
-            (Ok(unwanted), true) => self.remove_tunnels(unwanted).await,
-            (Ok(unwanted), false) => Ok(unwanted.is_empty()),
+        let removed = match (&ports, flows_right) {
+            (Ok(true), true) => self.remove_ports().await,
+            (Ok(unwanted), _) => Ok(!unwanted),
             (Err(why), _) => Err(why.clone()),
         };
-        let tunnels_right = removed == Ok(true) && database.ready;
-        if tunnels_right {
-            self.tunnels_in_force = version;
-            self.intent.lock().settle_tunnels(version);
+        let ports_right = removed == Ok(true) && database.ready;
+        if ports_right {
+            self.ports_in_force = version;
+            self.intent.lock().settle_ports(version);
         }
         if flows_right
             && database.known
-            && (tunnels_right || !database.ready)
+            && (ports_right || !database.ready)
             && let Some(Comparison { flow_mods, tunnels_changed }) = self.comparison.take()
         {
             self.outbox.put(Event::Synced { flow_mods, tunnels_changed });
@@ -214,14 +225,15 @@ impl Driver {
         match removed {
             Ok(_) => Pass::Done,
             Err(why) => {
-                tracing::warn!(switch = self.name, why, "tunnels could not be corrected");
+                tracing::warn!(switch = self.name, why, "ports could not be corrected");
                 Pass::Later
             }
         }
     }
 
     fn tell_standing(&mut self) {
-        let refused = self.intent.lock().ledger.refused() + self.tunnels_refused.len();
+        let refused = self.intent.lock().forwarding.refused();
+        let refused = refused + self.ports_refused.len() + usize::from(self.option_refused);
         if self.refused_told.replace(refused) != Some(refused) {
             self.outbox.put(Event::Standing { refused });
         }
@@ -231,7 +243,7 @@ impl Driver {
         let at = Instant::now();
         let confirmed = self.intent.lock().confirm(
             self.flows_in_force,
-            self.tunnels_in_force,
+            self.ports_in_force,
             &mut self.transactions_refused,
         );
         for txn in confirmed {
@@ -239,62 +251,55 @@ impl Driver {
         }
     }
 
-    /// Creates and changes tunnel ports until they are in force, and returns those that are not wanted. With the
-    /// database down there is nothing to do. The error is what may work later.
-    async fn add_tunnels(
-        &mut self,
-        database: Status,
-        want: &BTreeMap<String, Tunnel>,
-    ) -> Result<Vec<String>, String> {
+    /// Creates and changes tunnel and patch ports until they are in force, and says whether there are some that are not
+    /// wanted. With the database down there is nothing to do. The error is what may work later.
+    async fn add_ports(&mut self, database: Status, want: &Ports) -> Result<bool, String> {
         if !database.ready {
-            return Ok(Vec::new());
+            return Ok(false);
         }
-        if self.tunnels_compared != Some(database.connection) {
-            self.tunnels_compared = Some(database.connection);
-            self.tunnels_refused.clear();
+        if self.ports_compared != Some(database.connection) {
+            self.ports_compared = Some(database.connection);
+            self.ports_refused.clear();
             self.comparison.get_or_insert_default();
         }
-        self.tunnels_refused.retain(|name, tunnel| want.get(name) == Some(tunnel));
-        let mut plan = self.database.view().tunnel_plan(want);
+        let mut plan = self.database.view().port_plan(want);
+        self.ports_refused.retain(|name, refused| {
+            want.get(name) == Some(&refused.port) && (refused.planned || plan.unsupported.contains_key(name))
+        });
         let mut refusals = Refusals::default();
         for (name, why) in std::mem::take(&mut plan.unsupported) {
-            self.refuse_tunnel(&mut refusals, &name, want, why);
+            self.refuse_port(&mut refusals, &name, want, false, why);
         }
-        plan.missing.retain(|spec| !self.tunnels_refused.contains_key(&spec.name));
+        plan.missing.retain(|spec| !self.ports_refused.contains_key(&spec.name));
         let ensured = match plan.missing.as_slice() {
             [] => Ok(Vec::new()),
-            missing => self.database.ensure_tunnels(missing).await,
+            missing => self.database.ensure_ports(missing).await,
         };
         for (name, result) in ensured.iter().flatten() {
             match result {
                 Ok(()) => self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += 1),
-                Err(why) => self.refuse_tunnel(&mut refusals, name, want, why.clone()),
+                Err(why) => self.refuse_port(&mut refusals, name, want, true, why.clone()),
             }
         }
         self.refuse(refusals);
         ensured?;
         if plan.pending.is_empty() {
-            Ok(plan.unwanted)
+            Ok(!plan.unwanted.is_empty())
         } else {
             let names = plan.pending.join(", ");
             Err(format!("ovs-vswitchd has given no port number to {names} yet; does it run?"))
         }
     }
 
-    /// Notes that a tunnel is refused, to be told if it was not told yet.
-    fn refuse_tunnel(
-        &mut self,
-        refusals: &mut Refusals,
-        name: &str,
-        want: &BTreeMap<String, Tunnel>,
-        why: String,
-    ) {
-        let Some(tunnel) = want.get(name) else { return };
-        if self.tunnels_refused.insert(name.to_owned(), tunnel.clone()).is_some() {
+    /// Notes that a port is refused, to be told if it was not told yet.
+    fn refuse_port(&mut self, refusals: &mut Refusals, name: &str, want: &Ports, planned: bool, why: String) {
+        let Some(port) = want.get(name) else { return };
+        let refused = RefusedPort { port: port.clone(), planned };
+        if self.ports_refused.insert(name.to_owned(), refused).is_some() {
             return;
         }
-        let txn = self.intent.lock().tunnels_touched.get(name).map(|(txn, _)| *txn);
-        refusals.add(txn, why, || format!("tunnel {name}: {tunnel}"));
+        let txn = self.intent.lock().ports_touched.get(name).map(|(txn, _)| *txn);
+        refusals.add(txn, why, || port.show(name));
     }
 
     /// Tells what the switch refused, transaction by transaction.
@@ -309,70 +314,77 @@ impl Driver {
         }
     }
 
-    /// Removes tunnel ports that are still not wanted; true if none is left.
-    async fn remove_tunnels(&mut self, unwanted: &[String]) -> Result<bool, String> {
-        let still: Vec<String> = {
-            let intent = self.intent.lock();
-            let refused = |name: &String| self.tunnels_refused.contains_key(name);
-            unwanted
-                .iter()
-                .filter(|name| !intent.tunnels.contains_key(*name) || refused(name))
-                .cloned()
-                .collect()
-        };
-        if !still.is_empty() {
-            let removed = self.database.remove_tunnels(&still).await?;
+    /// Removes ports that are still not wanted; true if none is left.
+    async fn remove_ports(&mut self) -> Result<bool, String> {
+        let want = self.intent.lock().ports.clone();
+        let unwanted = self.database.view().unwanted(&want);
+        if !unwanted.is_empty() {
+            let removed = self.database.remove_ports(&unwanted).await?;
             self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += removed);
         }
         Ok(true)
     }
 
-    /// Brings the flows to what they should be, if the tunnels still are what was wanted of them.
-    async fn correct_flows(&mut self, flushes: u64, tunnels_are: Option<&BTreeMap<String, Tunnel>>) -> Flows {
+    /// Brings the flows to what they should be, if the ports still are what was wanted of them.
+    async fn correct_flows(&mut self, flushes: u64, ports_are: Option<&Ports>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
             let basis = Basis { connection: status.connection, flushes };
-            if let Ok(flows) = self.try_correct_flows(basis, tunnels_are).await {
+            if let Ok(flows) = self.try_correct_flows(basis, ports_are).await {
                 return flows;
             }
         }
         self.basis = None;
-        self.intent.lock().ledger.lost();
+        self.intent.lock().forwarding.lost();
         Flows::Unknown
     }
 
-    async fn try_correct_flows(
-        &mut self,
-        basis: Basis,
-        tunnels_are: Option<&BTreeMap<String, Tunnel>>,
-    ) -> Result<Flows, Lost> {
+    async fn try_correct_flows(&mut self, basis: Basis, ports_are: Option<&Ports>) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
             let installed = self.openflow.read(basis.connection).await?;
-            self.intent.lock().ledger.read(&installed);
+            self.intent.lock().forwarding.read(&installed);
+            self.option_refused = installed.option_fault.is_some();
+            if let Some(why) = installed.option_fault {
+                let mut refusals = Refusals::default();
+                refusals.add(None, why, option_name);
+                self.refuse(refusals);
+            }
             self.basis = Some(basis);
             self.comparison.get_or_insert_default();
         }
-        let (batch, version) = {
-            let mut intent = self.intent.lock();
-            if tunnels_are.is_some_and(|tunnels| *tunnels != intent.tunnels) {
-                return Ok(Flows::Overtaken);
-            }
-            (intent.ledger.take(), intent.version())
-        };
-        if let Some(batch) = batch {
-            let applied = self.openflow.apply(basis.connection, batch.clone()).await?;
-            self.intent.lock().ledger.settle(applied.refused.iter().map(|refused| refused.place));
-            self.comparison.iter_mut().for_each(|counts| counts.flow_mods += applied.flow_mods);
-            let mut refusals = Refusals::default();
-            for refused in applied.refused {
-                if let Some(change) = batch.get(refused.place) {
-                    refusals.add(change.txn, refused.reason, || change.to_string());
+        loop {
+            let (batch, version) = {
+                let mut intent = self.intent.lock();
+                if ports_are.is_some_and(|ports| *ports != intent.ports) {
+                    return Ok(Flows::Overtaken);
                 }
+                (intent.forwarding.take(), intent.version())
+            };
+            let more = match batch {
+                Some(batch) => self.apply(basis.connection, &batch).await?,
+                None => false,
+            };
+            self.flows_in_force = version;
+            if !more {
+                return Ok(Flows::Right);
             }
-            self.refuse(refusals);
         }
-        self.flows_in_force = version;
-        Ok(Flows::Right)
+    }
+
+    /// Sends a batch and tells what of it is refused. Says whether there is more to be sent because of it.
+    async fn apply(&mut self, connection: u64, batch: &Batch) -> Result<bool, Lost> {
+        let applied = self.openflow.apply(connection, batch.clone()).await?;
+        let places = applied.refused.iter().map(|refused| refused.place).collect();
+        let more = self.intent.lock().forwarding.settle(&places);
+        self.comparison.iter_mut().for_each(|counts| counts.flow_mods += applied.flow_mods);
+        let mut refusals = Refusals::default();
+        for refused in applied.refused {
+            if let Some(change) = batch.at(refused.place) {
+                refusals.add(change.txn(), refused.reason, || change.to_string());
+            }
+        }
+        self.refuse(refusals);
+        Ok(more)
     }
 }
 
@@ -395,7 +407,7 @@ impl Refusals {
 enum Flows {
     /// As they should be, but for those that the switch refused.
     Right,
-    /// Other tunnels are wanted by now, and tunnels come first.
+    /// Other ports are wanted by now, and ports come first.
     Overtaken,
     /// There is no connection, or it was lost.
     Unknown,

@@ -34,12 +34,12 @@ pub enum Event {
         /// When the switch confirmed it.
         at: Instant,
     },
-    /// The switch refused flows or tunnels; the rest is in force. What was refused is tried again when it changes
+    /// The switch refused flows, groups or ports; the rest is in force. What was refused is tried again when it changes
     /// and after the next connection, not before. The transaction is not confirmed any more.
     Refused {
         /// The last transaction that touched what was refused; `None` if it came with the whole desired state.
         txn: Option<u64>,
-        /// How many flows or tunnels.
+        /// How many of them.
         count: usize,
         /// The first few of them, at most [`Rejection::TOLD_MAX`] and at least one.
         first: Vec<Rejection>,
@@ -47,22 +47,22 @@ pub enum Event {
     /// How much of what is wanted the switch refuses now; told after [`Event::Refused`], and whenever it changes. It
     /// is 0 again when all of it was changed or is wanted no more.
     Standing {
-        /// Flows and tunnels. While the OpenFlow connection is down no flow counts.
+        /// Flows, groups and ports. While the OpenFlow connection is down no flow or group counts.
         refused: usize,
     },
     /// After a connection: the whole of the switch was compared with the desired state and is right now.
     Synced {
-        /// Flow modifications that this took; 0 if the switch was right.
+        /// Modifications of flows and groups that this took; 0 if the switch was right.
         flow_mods: usize,
-        /// Tunnel ports created, changed or removed.
+        /// Tunnel and patch ports created, changed or removed.
         tunnels_changed: usize,
     },
 }
 
-/// A flow or a tunnel that the switch refused.
+/// A flow, a group or a port that the switch refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// The flow or tunnel, as text.
+    /// It, as text.
     pub what: String,
     /// The error, by the name Open vSwitch gives it where it has one.
     pub reason: String,
@@ -105,6 +105,8 @@ pub struct Report {
     pub vifs: BTreeMap<String, Vif>,
     /// Tunnel ports of ours by port name, with their OpenFlow port number; those without one are problems.
     pub tunnels: BTreeMap<String, u16>,
+    /// Patch ports of ours on the integration bridge, likewise.
+    pub patches: BTreeMap<String, u16>,
     /// What a person should look at.
     pub problems: Vec<Problem>,
 }

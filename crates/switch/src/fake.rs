@@ -1,7 +1,7 @@
 //! A switch that is none: the test double for everything that drives a switch.
 //!
-//! It speaks the real wire protocol over a unix socket (hello, features, echo, barrier, flow-mods alone and in
-//! bundles, flow dumps) and keeps a flow table with a switch's semantics. What a real switch does rarely or never
+//! It speaks the real wire protocol over a unix socket (hello, features, echo, barrier, flow-mods and
+//! group-mods alone and in bundles, dumps, the map of tunnel options) and keeps tables with a switch's semantics. What a real switch does rarely or never
 //! it does on demand: sends garbage, closes, stalls in the middle of a message, refuses a flow, is slow. It counts
 //! what it was told. It forwards no packets and has no database.
 //!
@@ -25,6 +25,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use openflow_rs::GroupEntry;
+use openflow_rs::message::TlvMapping;
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -48,6 +50,8 @@ pub enum Stage {
     Hello,
     Features,
     Echo,
+    Options,
+    Groups,
     Dump,
     Barrier,
     FlowMod,
@@ -59,10 +63,12 @@ pub enum Stage {
 
 impl Stage {
     /// All of them.
-    pub const ALL: [Stage; 10] = [
+    pub const ALL: [Stage; 12] = [
         Stage::Hello,
         Stage::Features,
         Stage::Echo,
+        Stage::Options,
+        Stage::Groups,
         Stage::Dump,
         Stage::Barrier,
         Stage::FlowMod,
@@ -98,6 +104,8 @@ pub struct Counts {
     pub connections: usize,
     /// Flow-mods received, in bundles and alone, refused ones too.
     pub flow_mods: usize,
+    /// Group-mods received, likewise.
+    pub group_mods: usize,
     /// Bundles asked to be committed.
     pub commits: usize,
     /// Bundles discarded.
@@ -160,6 +168,21 @@ impl FakeSwitch {
         self.shared.lock().table.flows.clone()
     }
 
+    /// The groups it has.
+    pub fn groups(&self) -> BTreeMap<u32, GroupEntry> {
+        self.shared.lock().table.groups.clone()
+    }
+
+    /// The tunnel options that are fields.
+    pub fn options(&self) -> Vec<TlvMapping> {
+        self.shared.lock().table.options.clone()
+    }
+
+    /// Puts a group there, as if another controller had done it.
+    pub fn install_group(&self, group: GroupEntry) {
+        self.shared.lock().table.groups.insert(group.id, group);
+    }
+
     /// Puts a flow there, as if another controller had done it.
     pub fn install(&self, key: FlowKey, flow: Flow) {
         self.shared.lock().table.flows.insert(key, flow);
@@ -190,9 +213,9 @@ impl FakeSwitch {
         self.shared.lock().versions = Some(bitmap);
     }
 
-    /// Loses all flows and all connections, as when ovs-vswitchd is restarted.
+    /// Loses all flows, groups and connections, as when ovs-vswitchd is restarted.
     pub fn restart(&self) {
-        self.shared.lock().table.flows.clear();
+        self.shared.lock().table = Table::default();
         self.disconnect();
     }
 

@@ -52,6 +52,15 @@ pub enum FlowError {
         /// Their length.
         bytes: usize,
     },
+    /// A bucket's actions are too long.
+    #[error("a bucket's actions take too many bytes; no more than {ENCODED_BYTES_MAX} fit a message")]
+    LongBucket,
+    /// A bucket's actions hold an instruction.
+    #[error("a bucket cannot do {actions}: only actions may stand there, no instructions")]
+    NoBucket {
+        /// The actions.
+        actions: String,
+    },
 }
 
 impl FlowKey {

@@ -10,9 +10,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::desired::{Changes, Desired, Tunnel};
+use crate::desired::{Changes, Desired, Ports};
 use crate::event::Channel;
-use crate::ledger::Ledger;
+use crate::forwarding::Forwarding;
 
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
@@ -43,13 +43,13 @@ pub(crate) struct Intent {
     /// Whether the desired state is known. Before it is, nothing may be written to the switch: a controller that
     /// has just started knows nothing yet, and what it will want is probably there.
     pub(crate) given: bool,
-    pub(crate) ledger: Ledger,
-    pub(crate) tunnels: BTreeMap<String, Tunnel>,
-    /// The last transaction that touched a tunnel and the version it made, until that is in force.
-    pub(crate) tunnels_touched: BTreeMap<String, (u64, u64)>,
-    /// Transactions without confirmation that need flows alone, and those that need tunnels too.
+    pub(crate) forwarding: Forwarding,
+    pub(crate) ports: Ports,
+    /// The last transaction that touched a port and the version it made, until that is in force.
+    pub(crate) ports_touched: BTreeMap<String, (u64, u64)>,
+    /// Transactions without confirmation that need flows alone, and those that need ports too.
     waiting: Waiting,
-    waiting_for_tunnels: Waiting,
+    waiting_for_ports: Waiting,
     /// The connections that are up, as the owner is told.
     up: BTreeSet<Channel>,
     /// How often the intent has changed.
@@ -97,28 +97,27 @@ impl Intent {
     pub(crate) fn set_desired(&mut self, desired: &Desired) {
         self.given = true;
         self.version += 1;
-        self.ledger.set(desired);
-        self.tunnels_touched.clear();
-        self.tunnels.clone_from(&desired.tunnels);
+        self.forwarding.set(desired);
+        self.ports_touched.clear();
+        self.ports = desired.ports();
     }
 
     pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
         self.version += 1;
-        self.ledger.push(txn, changes);
-        for name in &changes.tunnels_delete {
-            self.tunnels.remove(name);
+        self.forwarding.push(txn, changes);
+        for name in changes.ports_delete() {
+            self.ports.remove(name);
+            // Only ports that are wanted can be refused.
+            self.ports_touched.remove(name);
         }
-        self.tunnels.extend(changes.tunnels_add.iter().map(|(name, tunnel)| (name.clone(), tunnel.clone())));
-        for name in &changes.tunnels_delete {
-            // Only tunnels that are wanted can be refused.
-            self.tunnels_touched.remove(name);
+        for (name, port) in changes.ports_add() {
+            self.ports_touched.insert(name.clone(), (txn, self.version));
+            self.ports.insert(name, port);
         }
-        let names = changes.tunnels_add.keys();
-        self.tunnels_touched.extend(names.map(|name| (name.clone(), (txn, self.version))));
         let flows_up = self.up.contains(&Channel::OpenFlow);
-        if changes.touches_tunnels() {
+        if changes.touches_ports() {
             let up = flows_up && self.up.contains(&Channel::Ovsdb);
-            self.waiting_for_tunnels.push(txn, self.version, up);
+            self.waiting_for_ports.push(txn, self.version, up);
         } else {
             self.waiting.push(txn, self.version, flows_up);
         }
@@ -133,7 +132,7 @@ impl Intent {
     /// A connection is down: to be called before the owner is told. From now on he does not wait for transactions.
     pub(crate) fn disconnected(&mut self, channel: Channel) {
         self.up.remove(&channel);
-        self.waiting_for_tunnels.merge();
+        self.waiting_for_ports.merge();
         if channel == Channel::OpenFlow {
             self.waiting.merge();
         }
@@ -144,17 +143,17 @@ impl Intent {
         self.version
     }
 
-    /// The tunnels of this version are in force, or refused.
-    pub(crate) fn settle_tunnels(&mut self, version: u64) {
-        self.tunnels_touched.retain(|_, (_, touched)| *touched > version);
+    /// The ports of this version are in force, or refused.
+    pub(crate) fn settle_ports(&mut self, version: u64) {
+        self.ports_touched.retain(|_, (_, touched)| *touched > version);
     }
 
-    /// The transactions that are in force and not yet told so, given the versions up to which flows and tunnels
+    /// The transactions that are in force and not yet told so, given the versions up to which flows and ports
     /// are, without those in `refused`; these are struck off there. Of several that waited while the switch was
     /// away only the last.
-    pub(crate) fn confirm(&mut self, flows: u64, tunnels: u64, refused: &mut BTreeSet<u64>) -> Vec<u64> {
+    pub(crate) fn confirm(&mut self, flows: u64, ports: u64, refused: &mut BTreeSet<u64>) -> Vec<u64> {
         let mut runs: Vec<Run> = std::iter::from_fn(|| self.waiting.next(flows)).collect();
-        runs.extend(std::iter::from_fn(|| self.waiting_for_tunnels.next(flows.min(tunnels))));
+        runs.extend(std::iter::from_fn(|| self.waiting_for_ports.next(flows.min(ports))));
         runs.sort_by_key(|run| run.version);
         let confirmed = runs.iter().map(|run| run.last).filter(|txn| !refused.contains(txn)).collect();
         for Run { first, last, .. } in runs {
@@ -188,7 +187,7 @@ mod tests {
     }
 
     fn tunnel(n: u64, add: bool) -> Changes {
-        let tunnel = Tunnel { encap: crate::Encap::Geneve, remote: crate::Remote::Flow };
+        let tunnel = crate::Tunnel { encap: crate::Encap::Geneve, remote: crate::Remote::Flow };
         let name = format!("t{n}");
         if add {
             Changes { tunnels_add: [(name, tunnel)].into(), ..Changes::default() }
@@ -199,8 +198,8 @@ mod tests {
 
     /// All that grows beside the desired state.
     fn entries(intent: &Intent) -> usize {
-        let waiting = intent.waiting.0.len() + intent.waiting_for_tunnels.0.len();
-        intent.ledger.entries() + intent.tunnels_touched.len() + waiting
+        let waiting = intent.waiting.0.len() + intent.waiting_for_ports.0.len();
+        intent.forwarding.entries() + intent.ports_touched.len() + waiting
     }
 
     #[test]
@@ -211,10 +210,10 @@ mod tests {
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
             intent.connected(channel);
         }
-        intent.ledger.read(&flows);
+        intent.forwarding.read_flows(&flows);
         intent.push(1, &deletes(3));
         intent.push(2, &tunnel(0, true));
-        intent.ledger.lost();
+        intent.forwarding.lost();
         for channel in [Channel::Ovsdb, Channel::OpenFlow] {
             intent.disconnected(channel);
         }
@@ -226,10 +225,10 @@ mod tests {
             }
             assert!(entries(&intent) < 10, "{} after {txn} transactions", entries(&intent));
         }
-        assert_eq!(intent.ledger.take().map(|batch| batch.len()), None, "nothing is known");
+        assert_eq!(intent.forwarding.take().map(|batch| batch.len()), None, "nothing is known");
         // It comes back: the two that waited before are told with those that came after them.
-        intent.ledger.read(&flows);
-        assert_eq!(intent.ledger.take().map(|batch| batch.len()), Some(1));
+        intent.forwarding.read_flows(&flows);
+        assert_eq!(intent.forwarding.take().map(|batch| batch.len()), Some(1));
         let version = intent.version();
         let mut refused = BTreeSet::from([1, 7]);
         assert_eq!(intent.confirm(version, version, &mut refused), [txn - 1, txn]);
@@ -246,14 +245,14 @@ mod tests {
             for channel in channels {
                 intent.connected(channel);
             }
-            intent.ledger.read(&BTreeMap::new());
+            intent.forwarding.read_flows(&BTreeMap::new());
             for changes in [adds(n), tunnel(n, true), deletes(n), tunnel(n, false), adds(5000)] {
                 txn += 1;
                 intent.push(txn, &changes);
             }
             // What was sent may have arrived or not: the connection breaks before that is known.
-            assert_eq!(intent.ledger.take().map(|batch| batch.len()), Some(1));
-            intent.ledger.lost();
+            assert_eq!(intent.forwarding.take().map(|batch| batch.len()), Some(1));
+            intent.forwarding.lost();
             for channel in channels {
                 intent.disconnected(channel);
             }
@@ -268,12 +267,12 @@ mod tests {
         let mut intent = Intent::default();
         intent.set_desired(&Desired::default());
         intent.connected(Channel::OpenFlow);
-        intent.ledger.read(&BTreeMap::new());
+        intent.forwarding.read_flows(&BTreeMap::new());
         for n in 0..10_000 {
             intent.push(2 * n, &adds(n));
             intent.push(2 * n + 1, &deletes(n));
         }
-        assert_eq!(intent.ledger.entries(), 0);
+        assert_eq!(intent.forwarding.entries(), 0);
         let version = intent.version();
         assert_eq!(intent.confirm(version, 0, &mut BTreeSet::new()), (0..20_000).collect::<Vec<u64>>());
     }

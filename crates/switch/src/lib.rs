@@ -7,6 +7,7 @@
 //! that came while the switch was away together. A switch that is away costs no more memory than its network.
 //!
 //! ```
+//! use std::collections::BTreeSet;
 //! use std::sync::Arc;
 //! use openflow_rs::FlowEntry;
 //! use switch::{Config, Desired, Event, Flow, FlowKey, fake::FakeSwitch};
@@ -21,6 +22,7 @@
 //!     openflow: format!("unix:{}", socket.display()).parse()?,
 //!     bridge: "br-int".to_owned(),
 //!     datapath_type: None,
+//!     learned_tables: BTreeSet::new(),
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
 //! let mut desired = Desired::default();
@@ -65,6 +67,8 @@ mod driver;
 mod event;
 pub mod fake;
 mod flow;
+mod forwarding;
+mod group;
 mod intent;
 mod ledger;
 mod openflow;
@@ -72,9 +76,10 @@ mod outbox;
 mod view;
 
 pub use config::{Config, Timing};
-pub use desired::{Changes, Desired, Encap, Remote, Tunnel, TunnelError};
+pub use desired::{Changes, Desired, Encap, Patch, Remote, Tunnel, TunnelError};
 pub use driver::{Handle, spawn, spawn_with};
 pub use event::{Channel, Event, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
+pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use ovsdb_client::Endpoint;

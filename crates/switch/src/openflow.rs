@@ -1,9 +1,11 @@
-//! The OpenFlow side of a driver: stays connected, and serves two requests, read all flows and apply a batch.
+//! The OpenFlow side of a driver: stays connected, and serves two requests, read all groups and flows and apply a batch.
 
 mod connection;
 mod error;
+mod groups;
 mod push;
 mod session;
+mod steps;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -17,14 +19,14 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
 use connection::{Connection, ConnectionError};
+pub(crate) use groups::option_name;
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
 use crate::config::{Config, Timing};
 use crate::event::{Channel, Event};
-use crate::flow::{Flow, FlowKey};
+use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
-use crate::ledger::Batch;
 use crate::outbox::Outbox;
 
 /// Whether there is a connection, and which.
@@ -42,7 +44,7 @@ pub(crate) struct Lost;
 /// What became of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// How many of its changes are in force.
+    /// How many of its changes, of flows and groups, are in force.
     pub(crate) flow_mods: usize,
     /// The others, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
@@ -75,7 +77,7 @@ struct Request {
 }
 
 enum What {
-    Read(oneshot::Sender<BTreeMap<FlowKey, Flow>>),
+    Read(oneshot::Sender<Installed>),
     Apply(Batch, oneshot::Sender<Applied>),
 }
 
@@ -94,8 +96,8 @@ impl OpenFlow {
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
-    /// All flows that the switch has.
-    pub(crate) async fn read(&self, connection: u64) -> Result<BTreeMap<FlowKey, Flow>, Lost> {
+    /// All groups and flows that the switch has.
+    pub(crate) async fn read(&self, connection: u64) -> Result<Installed, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Read(reply) };
         self.requests.send(request).await.map_err(|_| Lost)?;
@@ -109,6 +111,17 @@ impl OpenFlow {
         self.requests.send(request).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
+}
+
+/// The messages that a batch is sent as, each with the place of its change.
+#[cfg(test)]
+pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
+    let message = |step: &steps::Step| {
+        let mut bytes = Vec::new();
+        wire::put_step(&mut bytes, 1, batch, *step);
+        (step.place(batch), bytes)
+    };
+    steps::steps(batch, |_| false).iter().map(message).collect()
 }
 
 /// Connects, serves, and connects again.
@@ -176,9 +189,10 @@ impl Keeper {
                 // What is meant for an earlier connection is dropped, and its sender learns that it was lost.
                 Some(Request { connection, .. }) if connection != current => Ok(()),
                 // A sender who has gone does not want to know.
-                Some(Request { what: What::Read(reply), .. }) => {
-                    session.read().await.map(|flows| drop(reply.send(flows)))
-                }
+                Some(Request { what: What::Read(reply), .. }) => session
+                    .read(&self.config.learned_tables)
+                    .await
+                    .map(|installed| drop(reply.send(installed))),
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
                     session.apply(&batch).await.map(|applied| drop(reply.send(applied)))
                 }

@@ -9,11 +9,13 @@ use ovsdb_client::{ColumnError, MonitorSpec, Replica, Row};
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::desired::{Encap, Remote, Tunnel};
+use crate::desired::{Encap, Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{Problem, Report, Vif};
 
 /// The mark of a tunnel port that a driver made: `external_ids:weft=tunnel` on its interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
+/// The mark of both ends of a patch.
+pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
 
 /// The only version that the driver speaks, as the database spells it.
 const PROTOCOL: &str = "OpenFlow15";
@@ -35,6 +37,10 @@ pub(crate) struct View {
     controllers: BTreeSet<Uuid>,
     /// By name.
     interfaces: BTreeMap<String, Interface>,
+    /// Those of other bridges, by bridge and name.
+    elsewhere: BTreeMap<(String, String), Interface>,
+    /// The names of all bridges.
+    bridges: BTreeSet<String>,
     /// Rows that are not as the schema's documentation says; they are left out.
     unreadable: Vec<ColumnError>,
 }
@@ -56,6 +62,17 @@ impl View {
         view.switch =
             rows(replica, OpenVswitch::TABLE, OpenVswitch::from_row, &mut unreadable).into_iter().next();
         let bridges = rows(replica, Bridge::TABLE, Bridge::from_row, &mut unreadable);
+        for row in &bridges {
+            view.bridges.insert(row.name.clone());
+            for interface in interfaces(replica, row, &mut unreadable) {
+                let name = interface.name.clone();
+                if row.name == bridge {
+                    view.interfaces.insert(name, interface);
+                } else {
+                    view.elsewhere.insert((row.name.clone(), name), interface);
+                }
+            }
+        }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
             let controllers = replica.row(Bridge::TABLE, bridge.uuid).map(|row| row.get("controller"));
@@ -63,25 +80,6 @@ impl View {
                 Some(Ok(controllers)) => view.controllers = controllers,
                 Some(Err(error)) => unreadable.push(error),
                 None => {}
-            }
-            for port in &bridge.ports {
-                let Some(row) = replica.row(Port::TABLE, *port) else { continue };
-                let interfaces = match Port::from_row(*port, row) {
-                    Ok(port) => port.interfaces,
-                    Err(error) => {
-                        unreadable.push(error);
-                        continue;
-                    }
-                };
-                for uuid in interfaces {
-                    match replica.row(Interface::TABLE, uuid).map(|row| Interface::from_row(uuid, row)) {
-                        Some(Ok(interface)) => {
-                            view.interfaces.insert(interface.name.clone(), interface);
-                        }
-                        Some(Err(error)) => unreadable.push(error),
-                        None => {}
-                    }
-                }
             }
         }
         view.unreadable = unreadable;
@@ -124,59 +122,95 @@ impl View {
         })
     }
 
-    /// Why this switch cannot carry the tunnel, if it cannot.
-    pub(crate) fn unsupported(&self, tunnel: &Tunnel) -> Option<String> {
+    /// Why this switch cannot have the port, if it cannot.
+    pub(crate) fn unsupported(&self, port: &Wanted) -> Option<String> {
         let bridge = self.bridge.as_ref()?;
-        (tunnel.encap == Encap::Stt && bridge.datapath_type == "netdev").then(|| {
-            "stt cannot be carried by the userspace datapath (netdev), although the switch would accept the port: \
-             give this node another encapsulation, or a kernel datapath with stt"
-                .to_owned()
-        })
+        match port {
+            Wanted::Tunnel(tunnel) => (tunnel.encap == Encap::Stt && bridge.datapath_type == "netdev").then(|| {
+                "stt cannot be carried by the userspace datapath (netdev), although the switch would accept the \
+                 port: give this node another encapsulation, or a kernel datapath with stt"
+                    .to_owned()
+            }),
+            Wanted::Patch(patch) => (!self.bridges.contains(&patch.bridge)).then(|| {
+                format!(
+                    "there is no bridge {} on this switch: create it, or mend the bridge_mappings of this node",
+                    patch.bridge
+                )
+            }),
+        }
     }
 
-    /// What must be done to the tunnel ports.
-    pub(crate) fn tunnel_plan(&self, want: &BTreeMap<String, Tunnel>) -> TunnelPlan {
-        let mut plan = TunnelPlan::default();
-        for (name, tunnel) in want {
-            if let Some(why) = self.unsupported(tunnel) {
+    /// What must be done to the ports.
+    pub(crate) fn port_plan(&self, want: &Ports) -> PortPlan {
+        let mut plan = PortPlan { unwanted: self.unwanted(want), ..PortPlan::default() };
+        for (name, port) in want {
+            if let Some(why) = self.unsupported(port) {
                 plan.unsupported.insert(name.clone(), why);
                 continue;
             }
-            let spec = spec(name, tunnel);
-            let present = self.interfaces.get(name).filter(|interface| {
-                is_ours(interface)
-                    && interface.interface_type == spec.tunnel_type
-                    && interface.options == spec.options
-            });
-            match present.map(Interface::status) {
-                None => plan.missing.push(spec),
-                Some(PortStatus::Pending) => plan.pending.push(name.clone()),
-                Some(_) => {}
+            let ends = ends(name, port);
+            let present: Vec<Option<PortStatus>> =
+                ends.iter().map(|end| self.present(end).map(Interface::status)).collect();
+            if present.iter().any(Option::is_none) {
+                plan.missing.push(MissingPort { name: name.clone(), ends });
+            } else if present.contains(&Some(PortStatus::Pending)) {
+                plan.pending.push(name.clone());
             }
         }
-        let unwanted = |name: &str| !want.contains_key(name) || plan.unsupported.contains_key(name);
-        plan.unwanted =
-            self.owned().map(|interface| interface.name.clone()).filter(|name| unwanted(name)).collect();
         plan
     }
 
-    fn owned(&self) -> impl Iterator<Item = &Interface> {
-        self.interfaces.values().filter(|interface| is_ours(interface))
+    /// The interface of an end, if it is there as it should be.
+    fn present(&self, end: &TunnelSpec) -> Option<&Interface> {
+        let interface = match &end.bridge {
+            None => self.interfaces.get(&end.name),
+            Some(bridge) => self.elsewhere.get(&(bridge.clone(), end.name.clone())),
+        }?;
+        let right = mark(interface).is_some()
+            && interface.interface_type == end.tunnel_type
+            && interface.options == end.options;
+        right.then_some(interface)
+    }
+
+    /// Ports that a driver made and nobody wants, each with its bridge.
+    pub(crate) fn unwanted(&self, want: &Ports) -> Vec<(String, String)> {
+        let wanted = |name: &str| want.get(name).filter(|port| self.unsupported(port).is_none());
+        let bridge = self.bridge.iter().map(|bridge| &bridge.name);
+        let here =
+            bridge.flat_map(|bridge| self.interfaces.values().map(move |interface| (bridge, interface)));
+        let here = here
+            .filter(|(_, interface)| mark(interface).is_some() && wanted(&interface.name).is_none())
+            .map(|(bridge, interface)| (bridge.clone(), interface.name.clone()));
+        let ends: BTreeSet<(&String, &String)> = want
+            .values()
+            .filter_map(|port| match port {
+                Wanted::Patch(Patch { bridge, peer }) => Some((bridge, peer)),
+                Wanted::Tunnel(_) => None,
+            })
+            .collect();
+        let elsewhere = self
+            .elsewhere
+            .iter()
+            .filter(|((bridge, name), interface)| {
+                mark(interface) == Some(PATCH_OWNER.1) && !ends.contains(&(bridge, name))
+            })
+            .map(|(key, _)| key.clone());
+        here.chain(elsewhere).collect()
     }
 
     /// What is plugged in, and what is wrong.
-    pub(crate) fn report(&self, config: &Config, want: &BTreeMap<String, Tunnel>) -> Report {
+    pub(crate) fn report(&self, config: &Config, want: &Ports) -> Report {
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
         report.problems.extend(self.other_datapath(config));
-        for (name, tunnel) in want {
-            report.problems.extend(self.unsupported(tunnel).map(|why| problem(name, why)));
+        for (name, port) in want {
+            report.problems.extend(self.unsupported(port).map(|why| problem(name, why)));
         }
         let mut candidates: BTreeMap<&str, Vec<(u16, &Interface)>> = BTreeMap::new();
         for interface in self.interfaces.values() {
-            let ours = is_ours(interface);
-            let iface_id = interface.external_ids.get("iface-id").filter(|_| !ours);
-            if !ours && iface_id.is_none() {
+            let mark = mark(interface);
+            let iface_id = interface.external_ids.get("iface-id").filter(|_| mark.is_none());
+            if mark.is_none() && iface_id.is_none() {
                 continue;
             }
             let ofport = match ofport(interface) {
@@ -189,8 +223,10 @@ impl View {
             };
             if let Some(iface_id) = iface_id {
                 candidates.entry(iface_id).or_default().push((ofport, interface));
-            } else if want.get(&interface.name).is_none_or(|tunnel| self.unsupported(tunnel).is_none()) {
-                report.tunnels.insert(interface.name.clone(), ofport);
+            } else if want.get(&interface.name).is_none_or(|port| self.unsupported(port).is_none()) {
+                let patch = mark == Some(PATCH_OWNER.1);
+                let ports = if patch { &mut report.patches } else { &mut report.tunnels };
+                ports.insert(interface.name.clone(), ofport);
             }
         }
         for (iface_id, interfaces) in candidates {
@@ -242,21 +278,32 @@ fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Inter
     report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac });
 }
 
-/// What must be done to the tunnel ports of a switch.
+/// What must be done to the ports of a switch.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct TunnelPlan {
+pub(crate) struct PortPlan {
     /// To be created or changed.
-    pub(crate) missing: Vec<TunnelSpec>,
+    pub(crate) missing: Vec<MissingPort>,
     /// As they should be in the database, but not taken up by ovs-vswitchd yet.
     pub(crate) pending: Vec<String>,
-    /// To be removed.
-    pub(crate) unwanted: Vec<String>,
-    /// Wanted, but the switch cannot carry them: name and reason.
+    /// To be removed, each with its bridge.
+    pub(crate) unwanted: Vec<(String, String)>,
+    /// Wanted, but the switch cannot have them: name and reason.
     pub(crate) unsupported: BTreeMap<String, String>,
 }
 
-fn is_ours(interface: &Interface) -> bool {
-    interface.external_ids.get(OWNER.0).is_some_and(|owner| owner == OWNER.1)
+/// A port that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MissingPort {
+    /// Its name.
+    pub(crate) name: String,
+    /// A tunnel port itself, or both ends of a patch.
+    pub(crate) ends: Vec<TunnelSpec>,
+}
+
+/// What a port of ours is; `None` for those of others.
+fn mark(interface: &Interface) -> Option<&'static str> {
+    let owner = interface.external_ids.get(OWNER.0)?;
+    [OWNER.1, PATCH_OWNER.1].into_iter().find(|mark| mark == owner)
 }
 
 /// The empty text means `system`.
@@ -264,12 +311,44 @@ fn normal_datapath(datapath_type: &str) -> &str {
     if datapath_type.is_empty() { "system" } else { datapath_type }
 }
 
-fn spec(name: &str, tunnel: &Tunnel) -> TunnelSpec {
-    let spec = TunnelSpec::by_flow(name, tunnel.encap.name()).external_id(OWNER.0, OWNER.1);
-    match tunnel.remote {
-        Remote::Flow => spec,
-        Remote::Address(address) => spec.option("remote_ip", address.to_string()),
+/// A tunnel port, or both ends of a patch.
+fn ends(name: &str, port: &Wanted) -> Vec<TunnelSpec> {
+    let tunnel = |tunnel: &Tunnel| {
+        let spec = TunnelSpec::by_flow(name, tunnel.encap.name()).external_id(OWNER.0, OWNER.1);
+        match tunnel.remote {
+            Remote::Flow => spec,
+            Remote::Address(address) => spec.option("remote_ip", address.to_string()),
+        }
+    };
+    let end =
+        |name: &str, peer: &str| TunnelSpec::patch(name, peer).external_id(PATCH_OWNER.0, PATCH_OWNER.1);
+    match port {
+        Wanted::Tunnel(port) => vec![tunnel(port)],
+        Wanted::Patch(Patch { bridge, peer }) => vec![end(name, peer), end(peer, name).on(bridge)],
     }
+}
+
+/// The interfaces of a bridge.
+fn interfaces(replica: &Replica, bridge: &Bridge, unreadable: &mut Vec<ColumnError>) -> Vec<Interface> {
+    let mut found = Vec::new();
+    for port in &bridge.ports {
+        let Some(row) = replica.row(Port::TABLE, *port) else { continue };
+        let interfaces = match Port::from_row(*port, row) {
+            Ok(port) => port.interfaces,
+            Err(error) => {
+                unreadable.push(error);
+                continue;
+            }
+        };
+        for uuid in interfaces {
+            match replica.row(Interface::TABLE, uuid).map(|row| Interface::from_row(uuid, row)) {
+                Some(Ok(interface)) => found.push(interface),
+                Some(Err(error)) => unreadable.push(error),
+                None => {}
+            }
+        }
+    }
+    found
 }
 
 fn rows<T>(
@@ -358,11 +437,15 @@ mod tests {
             openflow: endpoint(),
             bridge: "br-int".to_owned(),
             datapath_type: None,
+            learned_tables: BTreeSet::new(),
         }
     }
 
-    fn tunnel(encap: &str, remote: &str) -> Tunnel {
-        Tunnel { encap: encap.parse().expect("an encap"), remote: remote.parse().expect("a remote") }
+    fn tunnel(encap: &str, remote: &str) -> Wanted {
+        Wanted::Tunnel(Tunnel {
+            encap: encap.parse().expect("an encap"),
+            remote: remote.parse().expect("a remote"),
+        })
     }
 
     #[test]
@@ -402,25 +485,65 @@ mod tests {
 
     #[test]
     fn a_tunnel_without_a_port_number_is_pending_and_one_with_an_error_is_not() {
-        let want: BTreeMap<String, Tunnel> =
-            ["new", "bad", "good"].map(|name| (name.to_owned(), tunnel("gre", "flow"))).into();
+        let want: Ports = ["new", "bad", "good"].map(|name| (name.to_owned(), tunnel("gre", "flow"))).into();
         let mut rows = Rows::new();
         for (n, name, ofport) in [(3, "new", None), (4, "bad", Some(-1)), (5, "good", Some(5))] {
-            let spec = spec(name, &want[name]);
+            let spec = ends(name, &want[name]).remove(0);
             rows.interface(n, name, |row| {
                 let row = row.with("type", "gre").with("options", spec.options).with("ofport", ofport);
                 row.with("external_ids", map(&[OWNER]))
             });
         }
-        let plan = rows.view().tunnel_plan(&want);
-        assert_eq!(plan, TunnelPlan { pending: vec!["new".to_owned()], ..TunnelPlan::default() });
+        let plan = rows.view().port_plan(&want);
+        assert_eq!(plan, PortPlan { pending: vec!["new".to_owned()], ..PortPlan::default() });
+    }
+
+    #[test]
+    fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
+        let patch =
+            |bridge: &str, peer: &str| Wanted::Patch(Patch { bridge: bridge.into(), peer: peer.into() });
+        let want: Ports = [("p".to_owned(), patch("br-phys", "q"))].into();
+        let plan = Rows::new().view().port_plan(&want);
+        assert!(plan.missing.is_empty(), "{plan:?}");
+        assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
+        let problems = Rows::new().view().report(&config(), &want).problems;
+        assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
+
+        let mut rows = Rows::new();
+        let end = |peer: &'static str, ours: bool| {
+            let ids = if ours { map(&[PATCH_OWNER]) } else { map(&[]) };
+            move |row: Row| {
+                row.with("type", "patch").with("options", map(&[("peer", peer)])).with("external_ids", ids)
+            }
+        };
+        rows.interface(3, "p", end("q", true));
+        rows.interface(4, "theirs", end("other", false));
+        rows.interface(5, "old", end("old-q", true));
+        let ours = rows.ports.len();
+        rows.interface(6, "q", end("p", true));
+        rows.interface(7, "old-q", end("old", true));
+        rows.interface(8, "other", end("theirs", false));
+        let elsewhere = rows.ports.split_off(ours);
+        let bridge = rows.bridge.clone().with("name", "br-phys").with("ports", Datum::set(elsewhere));
+        rows.add("Bridge", id(2), bridge);
+        let view = rows.view();
+        let unwanted = [("br-int", "old"), ("br-phys", "old-q")];
+        let unwanted: Vec<_> = unwanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+        assert_eq!(view.port_plan(&want), PortPlan { unwanted, ..PortPlan::default() });
+        let report = view.report(&config(), &want);
+        assert_eq!(report.patches, [("old".to_owned(), 5), ("p".to_owned(), 3)].into());
+        assert_eq!(report.tunnels, BTreeMap::new());
+        let moved: Ports = [("p".to_owned(), patch("br-phys", "r"))].into();
+        let plan = view.port_plan(&moved);
+        assert_eq!(plan.missing.len(), 1);
+        assert!(plan.unwanted.contains(&("br-phys".to_owned(), "q".to_owned())), "{plan:?}");
     }
 
     #[test]
     fn stt_is_a_problem_of_the_userspace_datapath_alone() {
-        let want: BTreeMap<String, Tunnel> = [("s".to_owned(), tunnel("stt", "172.31.0.2"))].into();
+        let want: Ports = [("s".to_owned(), tunnel("stt", "172.31.0.2"))].into();
         let view = Rows::new().view();
-        let plan = view.tunnel_plan(&want);
+        let plan = view.port_plan(&want);
         assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
         assert!(
             view.report(&config(), &want).problems[0].to_string().starts_with("s: stt cannot be carried")
@@ -428,7 +551,7 @@ mod tests {
         let mut rows = Rows::new();
         rows.bridge = rows.bridge.with("datapath_type", "");
         let view = rows.view();
-        assert_eq!(view.tunnel_plan(&want).missing.len(), 1);
+        assert_eq!(view.port_plan(&want).missing.len(), 1);
         assert!(view.report(&config(), &want).problems.is_empty());
     }
 
@@ -484,14 +607,14 @@ mod tests {
             let kind = |n: u8| tunnel(["geneve", "vxlan", "gre"][usize::from(n)], "172.31.0.9");
             let mut rows = Rows::new();
             for (name, (encap, ours)) in &have {
-                let spec = spec(&name.to_string(), &kind(*encap));
+                let spec = ends(&name.to_string(), &kind(*encap)).remove(0);
                 rows.interface(u128::from(*name) + 1, &name.to_string(), |row| {
                     let ids = if *ours { map(&[OWNER]) } else { map(&[]) };
                     row.with("type", spec.tunnel_type.as_str()).with("options", spec.options.clone()).with("external_ids", ids)
                 });
             }
             let wanted = want.iter().map(|(name, encap)| (name.to_string(), kind(*encap))).collect();
-            let plan = rows.view().tunnel_plan(&wanted);
+            let plan = rows.view().port_plan(&wanted);
             let right = |name: &u8| have.get(name) == want.get(name).map(|encap| (*encap, true)).as_ref();
             let missing: Vec<String> = want.keys().filter(|name| !right(name)).map(ToString::to_string).collect();
             let unwanted: Vec<String> = have
@@ -500,6 +623,7 @@ mod tests {
                 .map(|(name, _)| name.to_string())
                 .collect();
             prop_assert_eq!(plan.missing.iter().map(|spec| spec.name.clone()).collect::<Vec<_>>(), missing);
+            let unwanted: Vec<_> = unwanted.into_iter().map(|name| ("br-int".to_owned(), name)).collect();
             prop_assert_eq!(plan.unwanted, unwanted);
         }
     }

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use openflow_rs::GroupEntry;
 use support::driven::{Driven, PATIENCE};
-use support::flows::{flow, flows};
+use support::flows::{buckets, flow, flows};
 use switch::fake::{FakeSwitch, Fault, Refusal, Stage};
 use switch::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing};
 use tempfile::TempDir;
@@ -49,6 +50,7 @@ impl Setting {
             openflow: endpoint(&self.folder.path().join("mgmt")),
             bridge: "br-int".to_owned(),
             datapath_type: None,
+            learned_tables: BTreeSet::new(),
         }
     }
 
@@ -369,4 +371,78 @@ async fn a_dropped_handle_ends_the_driver_and_leaves_the_flows() {
     again.handle.set_desired(desired(&some_flows(5)));
     assert_eq!(again.synced().await, (0, 0));
     assert_eq!(setting.fake.counts().connections, connections + 1);
+}
+
+fn groups(texts: &[&str]) -> BTreeMap<u32, GroupEntry> {
+    let group = |text: &&str| text.parse::<GroupEntry>().unwrap();
+    texts.iter().map(group).map(|group| (group.id, group)).collect()
+}
+
+#[tokio::test]
+async fn groups_are_read_and_only_what_differs_is_sent() {
+    let setting = Setting::new();
+    for group in groups(&[
+        "group_id=7,type=all,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,actions=output:2,bucket=bucket_id:3,actions=output:9",
+        "group_id=8,type=indirect,bucket=bucket_id:1,actions=output:1",
+        "group_id=99,type=all",
+    ])
+    .into_values()
+    {
+        setting.fake.install_group(group);
+    }
+    let rows =
+        [(7, 1, "output:1"), (7, 2, "output:2"), (7, 3, "output:3"), (7, 4, "output:4"), (8, 1, "output:1")];
+    let want = Desired {
+        flows: flows(&["table=1, actions=group:7", "table=2, actions=group:8"]),
+        groups: buckets(&rows),
+        ..Desired::default()
+    };
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(Arc::new(want.clone()));
+    // One change for each group and each flow; buckets 3 and 4 of group 7 are two messages.
+    assert_eq!(driven.synced().await, (5, 0));
+    assert_eq!((setting.fake.counts().group_mods, setting.fake.counts().commits), (4, 1));
+    let right = groups(&[
+        "group_id=7,type=all,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,actions=output:2,bucket=bucket_id:3,actions=output:3,bucket=bucket_id:4,actions=output:4",
+        "group_id=8,type=all,bucket=bucket_id:1,actions=output:1",
+    ]);
+    assert_eq!(setting.fake.groups(), right);
+    assert_eq!(setting.fake.options().len(), 1);
+
+    setting.fake.disconnect();
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!(setting.fake.counts().group_mods, 4, "a switch that is right gets no group-mod");
+    assert_eq!(setting.fake.options().len(), 1, "and no other map of options");
+
+    let delete = Changes {
+        flows_delete: flows(&["table=2, actions=group:8"]).into_keys().collect(),
+        buckets_delete: [(8, 1), (7, 2)].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(1, delete);
+    driven.confirmed(1).await;
+    setting.fake.restart();
+    assert_eq!(driven.synced().await, (2, 0));
+    let mut left = right[&7].clone();
+    left.buckets.remove(1);
+    assert_eq!(setting.fake.groups(), [(7, left)].into());
+    assert_eq!(setting.fake.flows(), flows(&["table=1, actions=group:7"]));
+    assert_eq!(setting.fake.options().len(), 1);
+}
+
+#[tokio::test]
+async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&flows(&["table=1, actions=group:7", "table=2, actions=output:1"])));
+    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    assert_eq!(setting.fake.flows(), flows(&["table=2, actions=output:1"]));
+    let group = Changes { buckets_add: buckets(&[(7, 1, "output:1")]), ..Changes::default() };
+    driven.handle.push(1, group);
+    driven.wait("nothing refused", |event| (standing_refused(event) == Some(0)).then_some(())).await;
+    assert_eq!(setting.fake.flows().len(), 2);
+    // A switch drops the flows of a group that goes: the driver knows and says so.
+    driven.handle.push(2, Changes { buckets_delete: [(7, 1)].into(), ..Changes::default() });
+    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (1, 0));
 }

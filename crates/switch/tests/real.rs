@@ -34,7 +34,7 @@ fn sorted(texts: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn an_empty_switch_is_brought_up_and_a_right_one_is_left_alone() {
     let Some(ovs) = Ovs::start() else { return };
-    let desired = Arc::new(Desired { flows: flows(&FLOWS), tunnels: BTreeMap::new() });
+    let desired = Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() });
 
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(desired.clone());
@@ -54,7 +54,7 @@ async fn an_empty_switch_is_brought_up_and_a_right_one_is_left_alone() {
 #[tokio::test]
 async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
     let Some(ovs) = Ovs::start() else { return };
-    let desired = Arc::new(Desired { flows: flows(&FLOWS), tunnels: BTreeMap::new() });
+    let desired = Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() });
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(desired.clone());
     driven.synced().await;
@@ -119,6 +119,7 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
             ("vx-2", "vxlan", "172.31.0.2"),
             ("gre-3", "gre", "172.31.0.3"),
         ]),
+        ..Desired::default()
     };
     driven.handle.set_desired(Arc::new(desired));
     assert_eq!(driven.synced().await, (FLOWS.len(), 3));
@@ -283,7 +284,8 @@ async fn a_wrong_fail_mode_is_corrected_and_the_flows_it_costs_are_back() {
 async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
     let Some(mut ovs) = Ovs::start() else { return };
     let mut driven = Driven::start(ovs.config());
-    let desired = Desired { flows: flows(&FLOWS), tunnels: tunnels(&[("gnv", "geneve", "flow")]) };
+    let tunnels_wanted = tunnels(&[("gnv", "geneve", "flow")]);
+    let desired = Desired { flows: flows(&FLOWS), tunnels: tunnels_wanted, ..Desired::default() };
     driven.handle.set_desired(Arc::new(desired));
     driven.synced().await;
     ovs.kill_database();

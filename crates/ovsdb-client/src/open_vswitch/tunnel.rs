@@ -1,4 +1,4 @@
-//! Tunnel ports brought to a wanted state, any number of them in one transaction.
+//! Tunnel and patch ports brought to a wanted state, any number of them in one transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,13 +11,20 @@ use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
 use crate::value::Datum;
 
-/// The interface types of tunnels in Open vSwitch 3.1. An interface of any other type is never taken over.
+/// The interface types of tunnels in Open vSwitch 3.1.
 const TUNNEL_TYPES: &[&str] =
     &["geneve", "vxlan", "gre", "ip6gre", "erspan", "ip6erspan", "stt", "lisp", "gtpu", "bareudp", "srv6"];
 
-/// A tunnel port as it should be.
+/// The option of a patch port that names the other end.
+const PEER: &str = "peer";
+/// The interface type of both ends of a connection between two bridges.
+const PATCH: &str = "patch";
+
+/// A tunnel port, or one end of a patch, as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelSpec {
+    /// The bridge that it is on, if it is another one than that of the call.
+    pub bridge: Option<String>,
     /// The name of port and interface.
     pub name: String,
     /// `geneve`, `vxlan`, `gre`, …
@@ -36,8 +43,21 @@ impl TunnelSpec {
             .option("key", "flow")
     }
 
+    /// One end of a patch, whose other end has the name `peer`.
+    pub fn patch(name: impl Into<String>, peer: impl Into<String>) -> Self {
+        TunnelSpec { name: name.into(), tunnel_type: PATCH.to_owned(), ..TunnelSpec::empty() }
+            .option(PEER, peer)
+    }
+
+    /// On this bridge, whichever the others are on.
+    pub fn on(mut self, bridge: impl Into<String>) -> Self {
+        self.bridge = Some(bridge.into());
+        self
+    }
+
     fn empty() -> Self {
         TunnelSpec {
+            bridge: None,
             name: String::new(),
             tunnel_type: String::new(),
             options: BTreeMap::new(),
@@ -72,20 +92,18 @@ pub struct TunnelOutcome {
 /// Creates the ports that are not there and corrects those that differ, in one transaction; if all are right only
 /// selects are sent. With a `patience`, waits until the change is in force, and so for each port's number.
 ///
-/// A tunnel port of a wanted name on this bridge is taken over, whoever made it. A port of another kind, or on
-/// another bridge, is [`Error::NameTaken`], and nothing is done.
+/// A tunnel port of a wanted name on its bridge is taken over, whoever made it; a patch port if it has the external
+/// ids. A port of another kind, or on another bridge, is [`Error::NameTaken`], and nothing is done.
 pub async fn ensure_tunnels(
     client: &Client,
     bridge: &str,
     specs: &[TunnelSpec],
     patience: Option<Duration>,
 ) -> Result<Vec<TunnelOutcome>, Error> {
-    let (ensured, sent) =
-        carry_out(client, &reads(bridge), patience, |found| plan(bridge, specs, found)).await?;
+    let (ensured, sent) = carry_out(client, &reads(), patience, |found| plan(bridge, specs, found)).await?;
     let mut outcomes = Vec::new();
     // What was sent may have changed the status since it was read.
-    let reread =
-        if sent { Some(State::read(bridge, &client.transact(&reads(bridge)).await?)?) } else { None };
+    let reread = if sent { Some(State::read(&client.transact(&reads()).await?)?) } else { None };
     for (spec, (ensured, status)) in specs.iter().zip(ensured) {
         let status = match &reread {
             Some(state) => state.interfaces.get(&spec.name).map_or(PortStatus::Pending, Interface::status),
@@ -104,22 +122,49 @@ pub async fn delete_ports(
     names: &[&str],
     patience: Option<Duration>,
 ) -> Result<Vec<String>, Error> {
+    let ports: Vec<(&str, &str)> = names.iter().map(|name| (bridge, *name)).collect();
+    let find = |state: &State| state.bridge(bridge).map(drop);
+    let deleted = delete(client, &ports, patience, find).await?;
+    Ok(deleted.into_iter().map(|(_, name)| name).collect())
+}
+
+/// Deletes those of the ports, each named with its bridge, that are there, in one transaction, and returns them. If none
+/// is there only selects are sent.
+pub async fn delete_ports_of(
+    client: &Client,
+    ports: &[(&str, &str)],
+    patience: Option<Duration>,
+) -> Result<Vec<(String, String)>, Error> {
+    delete(client, ports, patience, |_| Ok(())).await
+}
+
+async fn delete(
+    client: &Client,
+    ports: &[(&str, &str)],
+    patience: Option<Duration>,
+    check: impl Fn(&State) -> Result<(), Error>,
+) -> Result<Vec<(String, String)>, Error> {
     let plan = |found: &Outcomes| {
-        let state = State::read(bridge, found)?;
-        let ports: Vec<&Port> = state
-            .ports
-            .values()
-            .filter(|port| state.bridge.ports.contains(&port.uuid) && names.contains(&port.name.as_str()))
-            .collect();
-        let deleted: Vec<String> = ports.iter().map(|port| port.name.clone()).collect();
-        if ports.is_empty() {
-            return Ok(Plan::Nothing(deleted));
+        let state = State::read(found)?;
+        check(&state)?;
+        let (mut operations, mut deleted) = (Vec::new(), Vec::new());
+        for bridge in state.bridges.values() {
+            let wanted = |port: &&Port| {
+                bridge.ports.contains(&port.uuid)
+                    && ports.contains(&(bridge.name.as_str(), port.name.as_str()))
+            };
+            let here: Vec<&Port> = state.ports.values().filter(wanted).collect();
+            if here.is_empty() {
+                continue;
+            }
+            deleted.extend(here.iter().map(|port| (bridge.name.clone(), port.name.clone())));
+            let detach = Datum::set(here.iter().map(|port| port.uuid));
+            operations.push(guard(bridge));
+            operations.push(mutate(bridge, Mutation::new("ports", Mutator::Delete, detach)));
         }
-        let detach = Datum::set(ports.iter().map(|port| port.uuid));
-        let detach = Mutation::new("ports", Mutator::Delete, detach);
-        Ok(Plan::Send(vec![state.guard(), state.mutate(detach)], deleted))
+        Ok(if deleted.is_empty() { Plan::Nothing(deleted) } else { Plan::Send(operations, deleted) })
     };
-    Ok(carry_out(client, &reads(bridge), patience, plan).await?.0)
+    Ok(carry_out(client, &reads(), patience, plan).await?.0)
 }
 
 /// The interfaces that have this external id, in no order.
@@ -134,9 +179,9 @@ fn select(table: &str, conditions: Vec<Condition>, columns: &[&str]) -> Operatio
     Operation::select(table, conditions, &columns)
 }
 
-fn reads(bridge: &str) -> [Operation; 3] {
+fn reads() -> [Operation; 3] {
     [
-        select(Bridge::TABLE, vec![Condition::equal("name", bridge)], Bridge::COLUMNS),
+        select(Bridge::TABLE, vec![], Bridge::COLUMNS),
         select(Port::TABLE, vec![], Port::COLUMNS),
         select(Interface::TABLE, vec![], Interface::COLUMNS),
     ]
@@ -144,15 +189,26 @@ fn reads(bridge: &str) -> [Operation; 3] {
 
 /// What the reads found.
 struct State {
-    bridge: Bridge,
+    bridges: BTreeMap<String, Bridge>,
     ports: BTreeMap<String, Port>,
     interfaces: BTreeMap<String, Interface>,
 }
 
+/// Without it ports for a bridge that is gone by now would be collected without a word.
+fn guard(bridge: &Bridge) -> Operation {
+    Operation::guard(bridge.uuid, Row::new(Bridge::TABLE).with("name", bridge.name.as_str()))
+}
+
+fn mutate(bridge: &Bridge, mutation: Mutation) -> Operation {
+    Operation::mutate(Bridge::TABLE, vec![Condition::uuid(bridge.uuid)], vec![mutation])
+}
+
 impl State {
-    fn read(bridge: &str, found: &Outcomes) -> Result<Self, Error> {
-        let no_bridge = || Error::NoBridge { bridge: bridge.to_owned() };
-        let row = found.rows(0).first().ok_or_else(no_bridge)?;
+    fn read(found: &Outcomes) -> Result<Self, Error> {
+        let bridge = |row: &Row| {
+            let bridge = Bridge::from_row(row.uuid()?, row)?;
+            Ok((bridge.name.clone(), bridge))
+        };
         let port = |row: &Row| {
             let port = Port::from_row(row.uuid()?, row)?;
             Ok((port.name.clone(), port))
@@ -162,34 +218,32 @@ impl State {
             Ok((interface.name.clone(), interface))
         };
         Ok(State {
-            bridge: Bridge::from_row(row.uuid()?, row)?,
+            bridges: found.rows(0).iter().map(bridge).collect::<Result<_, ColumnError>>()?,
             ports: found.rows(1).iter().map(port).collect::<Result<_, ColumnError>>()?,
             interfaces: found.rows(2).iter().map(interface).collect::<Result<_, ColumnError>>()?,
         })
     }
 
-    /// Without it ports for a bridge that is gone by now would be collected without a word.
-    fn guard(&self) -> Operation {
-        Operation::guard(self.bridge.uuid, Row::new(Bridge::TABLE).with("name", self.bridge.name.as_str()))
-    }
-
-    fn mutate(&self, mutation: Mutation) -> Operation {
-        Operation::mutate(Bridge::TABLE, vec![Condition::uuid(self.bridge.uuid)], vec![mutation])
+    fn bridge(&self, name: &str) -> Result<&Bridge, Error> {
+        self.bridges.get(name).ok_or_else(|| Error::NoBridge { bridge: name.to_owned() })
     }
 
     /// The interface under that name if it may be changed, `None` if the name is free.
-    fn tunnel(&self, name: &str) -> Result<Option<&Interface>, Error> {
-        let taken = |by: &str| Err(Error::NameTaken { name: name.to_owned(), by: by.to_owned() });
+    fn tunnel(&self, bridge: &Bridge, spec: &TunnelSpec) -> Result<Option<&Interface>, Error> {
+        let name = &spec.name;
+        let taken = |by: &str| Err(Error::NameTaken { name: name.clone(), by: by.to_owned() });
         match (self.ports.get(name), self.interfaces.get(name)) {
             (None, None) => Ok(None),
-            (Some(port), _) if !self.bridge.ports.contains(&port.uuid) => {
-                taken("a port of another bridge has it")
-            }
+            (Some(port), _) if !bridge.ports.contains(&port.uuid) => taken("a port of another bridge has it"),
             (Some(port), Some(interface)) if port.interfaces == [interface.uuid].into() => {
-                if TUNNEL_TYPES.contains(&interface.interface_type.as_str()) {
-                    Ok(Some(interface))
-                } else {
-                    taken("a port that is no tunnel has it")
+                let kind = interface.interface_type.as_str();
+                let mut ids = spec.external_ids.iter();
+                let marked = ids.all(|(key, value)| interface.external_ids.get(key) == Some(value));
+                match spec.tunnel_type.as_str() {
+                    PATCH if kind == PATCH && marked => Ok(Some(interface)),
+                    PATCH => taken("a port that is not ours has it"),
+                    _ if TUNNEL_TYPES.contains(&kind) => Ok(Some(interface)),
+                    _ => taken("a port that is no tunnel has it"),
                 }
             }
             _ => taken("a bond or a part of one has it"),
@@ -200,21 +254,24 @@ impl State {
 type Planned = Vec<(Ensured, PortStatus)>;
 
 fn plan(bridge: &str, specs: &[TunnelSpec], found: &Outcomes) -> Result<Plan<Planned>, Error> {
-    let state = State::read(bridge, found)?;
-    let mut operations = vec![state.guard()];
-    let mut attached = Vec::new();
+    let state = State::read(found)?;
+    // That of the call is guarded also if only ports of others change.
+    let mut attached: BTreeMap<&str, Vec<crate::Atom>> = [(bridge, Vec::new())].into();
+    let mut operations = Vec::new();
     let mut planned = Vec::new();
     for (index, spec) in specs.iter().enumerate() {
-        match state.tunnel(&spec.name)? {
+        let bridge = spec.bridge.as_deref().unwrap_or(bridge);
+        match state.tunnel(state.bridge(bridge)?, spec)? {
             None => {
                 operations.extend(creation(spec, index));
-                attached.push(crate::Atom::NamedUuid(format!("port{index}")));
+                attached.entry(bridge).or_default().push(crate::Atom::NamedUuid(format!("port{index}")));
                 planned.push((Ensured::Created, PortStatus::Pending));
             }
             Some(interface) => {
                 let corrections = corrections(spec, interface);
                 let ensured = if corrections.is_empty() { Ensured::Unchanged } else { Ensured::Updated };
                 if ensured == Ensured::Updated {
+                    attached.entry(bridge).or_default();
                     operations.push(name_guard(interface.uuid, &spec.name));
                     operations.extend(corrections);
                 }
@@ -223,12 +280,19 @@ fn plan(bridge: &str, specs: &[TunnelSpec], found: &Outcomes) -> Result<Plan<Pla
         }
     }
     if planned.iter().all(|(ensured, _)| *ensured == Ensured::Unchanged) {
+        state.bridge(bridge)?;
         return Ok(Plan::Nothing(planned));
     }
-    if !attached.is_empty() {
-        operations.push(state.mutate(Mutation::new("ports", Mutator::Insert, Datum::set(attached))));
+    let mut guarded = Vec::new();
+    for (bridge, ports) in attached {
+        let bridge = state.bridge(bridge)?;
+        guarded.push(guard(bridge));
+        if !ports.is_empty() {
+            operations.push(mutate(bridge, Mutation::new("ports", Mutator::Insert, Datum::set(ports))));
+        }
     }
-    Ok(Plan::Send(operations, planned))
+    guarded.append(&mut operations);
+    Ok(Plan::Send(guarded, planned))
 }
 
 fn name_guard(interface: Uuid, name: &str) -> Operation {

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use openflow_rs::message::{BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage};
-use openflow_rs::message::{Features, FlowDescReply, Hello, VERSION};
-use openflow_rs::{Body, FlowEntry, FlowMod, FlowStats, Frame, Message};
+use openflow_rs::message::{
+    Features, FlowDescReply, GroupDescReply, Hello, TlvCommand, TlvTableReply, VERSION,
+};
+use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 
@@ -18,6 +20,8 @@ use crate::flow::{Flow, FlowKey};
 
 /// Flows in one part of a dump.
 const DUMP_PART: usize = 400;
+/// Groups in one part; a part of a large one takes most of a message.
+const GROUPS_PART: usize = 1;
 /// What a fault sends that is no OpenFlow.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 
@@ -36,13 +40,17 @@ pub(super) async fn listen(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-/// A staged flow-mod: the id of its message, and what it does.
-type Staged = (u32, FlowKey, Option<Flow>);
+/// A change of a flow, or of a group.
+enum Staged {
+    Flow(FlowKey, Option<Flow>),
+    Group(GroupMod),
+}
 
 struct Connection {
     stream: UnixStream,
     shared: Arc<Shared>,
-    bundles: HashMap<u32, Vec<Staged>>,
+    /// With the ids of their messages.
+    bundles: HashMap<u32, Vec<(u32, Staged)>>,
     /// Encoded, not yet sent.
     replies: Vec<u8>,
 }
@@ -130,42 +138,54 @@ impl Connection {
             Body::FeaturesRequest => self.reply(xid, Body::FeaturesReply(FEATURES)),
             Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
             Body::FlowDescRequest(_) => self.dump(xid),
-            Body::FlowMod(flow_mod) => {
-                if let Some((_, key, flow)) = self.checked(xid, &flow_mod) {
-                    match self.refusal_at_commit(&key, flow.as_ref()) {
-                        Some(refusal) => self.refuse(xid, refusal),
-                        None => self.shared.lock().table.apply(key, flow),
-                    }
-                }
+            Body::GroupDescRequest(_) => self.dump_groups(xid),
+            Body::TlvTableRequest => {
+                let mappings = self.shared.lock().table.options.clone();
+                self.reply(
+                    xid,
+                    Body::TlvTableReply(TlvTableReply { max_space: 256, max_fields: 64, mappings }),
+                );
+            }
+            Body::TlvTableMod(change) if change.command == TlvCommand::Add => {
+                self.shared.lock().table.options.extend(change.mappings);
             }
             Body::BundleControl(control) => self.control(xid, control),
             Body::BundleAdd(add) => {
-                if let Body::FlowMod(flow_mod) = *add.body
-                    && let Some(staged) = self.checked(xid, &flow_mod)
-                {
+                if let Some(staged) = self.checked(xid, *add.body) {
                     // An add without an open opens a bundle, as in Open vSwitch.
-                    self.bundles.entry(add.bundle_id).or_default().push(staged);
+                    self.bundles.entry(add.bundle_id).or_default().push((xid, staged));
                 }
             }
-            _ => {}
+            body => {
+                if let Some(staged) = self.checked(xid, body)
+                    && let Err((_, refusal)) = self.commit(vec![(xid, staged)])
+                {
+                    self.refuse(xid, refusal);
+                }
+            }
         }
     }
 
-    /// Counts a flow-mod and reads what it is about; refuses it at once if that is to be so.
-    fn checked(&mut self, xid: u32, flow_mod: &FlowMod) -> Option<Staged> {
+    /// Counts a flow-mod or group-mod and reads what it is about; refuses it at once if that is to be so.
+    fn checked(&mut self, xid: u32, body: Body) -> Option<Staged> {
         let checked = {
             let mut state = self.shared.lock();
-            state.counts.flow_mods += 1;
-            Table::target(flow_mod).and_then(|(key, flow)| {
-                let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), false);
-                refusal.map_or(Ok((xid, key, flow)), Err)
-            })
+            match body {
+                Body::GroupMod(change) => {
+                    state.counts.group_mods += 1;
+                    Ok(Staged::Group(change))
+                }
+                Body::FlowMod(flow_mod) => {
+                    state.counts.flow_mods += 1;
+                    Table::target(&flow_mod).and_then(|(key, flow)| {
+                        let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), false);
+                        refusal.map_or(Ok(Staged::Flow(key, flow)), Err)
+                    })
+                }
+                _ => return None,
+            }
         };
         checked.map_err(|refusal| self.refuse(xid, refusal)).ok()
-    }
-
-    fn refusal_at_commit(&self, key: &FlowKey, flow: Option<&Flow>) -> Option<Refusal> {
-        Table::refusal(self.shared.lock().refuse.as_ref(), key, flow, true)
     }
 
     fn control(&mut self, xid: u32, BundleControl { bundle_id, op, .. }: BundleControl) {
@@ -196,17 +216,37 @@ impl Connection {
     }
 
     /// All or nothing; the error names the first message that cannot be carried out.
-    fn commit(&mut self, staged: Vec<Staged>) -> Result<(), (u32, Refusal)> {
+    fn commit(&mut self, staged: Vec<(u32, Staged)>) -> Result<(), (u32, Refusal)> {
         let mut state = self.shared.lock();
-        for (xid, key, flow) in &staged {
-            if let Some(refusal) = Table::refusal(state.refuse.as_ref(), key, flow.as_ref(), true) {
-                return Err((*xid, refusal));
+        let mut table = state.table.clone();
+        for (xid, staged) in staged {
+            match staged {
+                Staged::Group(change) => table.change_group(&change).map_err(|refusal| (xid, refusal))?,
+                Staged::Flow(key, flow) => {
+                    let lacks = flow.as_ref().is_some_and(|flow| table.lacks_group(flow));
+                    let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), true);
+                    if let Some(refusal) = refusal.or(lacks.then_some(Refusal::BAD_OUT_GROUP)) {
+                        return Err((xid, refusal));
+                    }
+                    table.apply(key, flow);
+                }
             }
         }
-        for (_, key, flow) in staged {
-            state.table.apply(key, flow);
-        }
+        state.table = table;
         Ok(())
+    }
+
+    fn dump_groups(&mut self, xid: u32) {
+        let groups: Vec<_> = self.shared.lock().table.groups.values().cloned().collect();
+        let mut parts = groups.chunks(GROUPS_PART).peekable();
+        if parts.peek().is_none() {
+            self.reply(xid, Body::GroupDescReply(GroupDescReply::default()));
+        }
+        while let Some(part) = parts.next() {
+            let more = parts.peek().is_some();
+            let reply = GroupDescReply { more, groups: part.to_vec(), unreadable: Vec::new() };
+            self.reply(xid, Body::GroupDescReply(reply));
+        }
     }
 
     fn dump(&mut self, xid: u32) {
@@ -240,6 +280,8 @@ fn stage(body: &Body) -> Option<Stage> {
         Body::Hello(_) => Stage::Hello,
         Body::FeaturesRequest => Stage::Features,
         Body::EchoRequest(_) => Stage::Echo,
+        Body::TlvTableRequest => Stage::Options,
+        Body::GroupDescRequest(_) => Stage::Groups,
         Body::FlowDescRequest(_) => Stage::Dump,
         Body::BarrierRequest => Stage::Barrier,
         Body::FlowMod(_) => Stage::FlowMod,

@@ -1,11 +1,13 @@
-//! A flow table: what additions and deletions do to it, alone or in a bundle.
+//! Flow and group tables: what additions and deletions do to them, alone or in a bundle.
 
 use std::collections::BTreeMap;
 
-use openflow_rs::{FlowCommand, FlowMod};
+use openflow_rs::message::TlvMapping;
+use openflow_rs::{Bucket, FlowCommand, FlowMod, GroupCommand, GroupEntry, GroupMod};
 
 use super::Refuse;
 use crate::flow::{Flow, FlowKey};
+use crate::group;
 
 /// How a flow is refused: error type and code of OpenFlow, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,19 +27,29 @@ impl Refusal {
     pub const BAD_OUT_GROUP: Refusal = Refusal { error_type: 2, code: 9, at_commit: true };
     /// `OFPFMFC_BAD_COMMAND`: the fake does not know the command.
     const BAD_COMMAND: Refusal = Refusal { error_type: 5, code: 6, at_commit: false };
+    /// `OFPGMFC_GROUP_EXISTS`.
+    const GROUP_EXISTS: Refusal = Refusal { error_type: 6, code: 0, at_commit: true };
+    /// `OFPGMFC_UNKNOWN_GROUP`.
+    const UNKNOWN_GROUP: Refusal = Refusal { error_type: 6, code: 8, at_commit: true };
+    /// `OFPGMFC_UNKNOWN_BUCKET`.
+    const UNKNOWN_BUCKET: Refusal = Refusal { error_type: 6, code: 15, at_commit: true };
+    /// `OFPGMFC_BUCKET_EXISTS`.
+    const BUCKET_EXISTS: Refusal = Refusal { error_type: 6, code: 16, at_commit: true };
     /// `OFPBRC_BAD_LEN`.
     pub(super) const BAD_LEN: Refusal = Refusal { error_type: 1, code: 6, at_commit: false };
 }
 
-/// At most one flow for each table, priority and match.
+/// At most one flow for each table, priority and match, and one group for each number.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
+    pub(crate) groups: BTreeMap<u32, GroupEntry>,
+    pub(crate) options: Vec<TlvMapping>,
 }
 
 impl Table {
     /// What one flow-mod is about: its key, and the flow it puts there; `None` deletes.
-    pub(super) fn target(flow_mod: &FlowMod) -> Result<(FlowKey, Option<Flow>), Refusal> {
+    pub(crate) fn target(flow_mod: &FlowMod) -> Result<(FlowKey, Option<Flow>), Refusal> {
         let entry = &flow_mod.entry;
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).map_err(|_| Refusal::BAD_LEN)?;
         match flow_mod.command {
@@ -56,6 +68,57 @@ impl Table {
             Some(flow) => self.flows.insert(key, flow),
             None => self.flows.remove(&key),
         };
+    }
+
+    /// Whether a flow uses a group that is not there.
+    pub(crate) fn lacks_group(&self, flow: &Flow) -> bool {
+        group::uses(flow.instructions(), |id| !self.groups.contains_key(&id))
+    }
+
+    /// Applies a group-mod. A group that goes takes the flows with it that use it.
+    pub(crate) fn change_group(&mut self, change: &GroupMod) -> Result<(), Refusal> {
+        let GroupMod { command, bucket, group } = change;
+        let there = self.groups.contains_key(&group.id);
+        match command {
+            GroupCommand::Add if there => return Err(Refusal::GROUP_EXISTS),
+            GroupCommand::Delete if group.id == GroupEntry::ALL => self.groups.clear(),
+            GroupCommand::Delete => drop(self.groups.remove(&group.id)),
+            GroupCommand::Add => drop(self.groups.insert(group.id, group.clone())),
+            _ if !there => return Err(Refusal::UNKNOWN_GROUP),
+            GroupCommand::Modify => drop(self.groups.insert(group.id, group.clone())),
+            GroupCommand::InsertBucket => self.insert_buckets(group)?,
+            GroupCommand::RemoveBucket => self.remove_bucket(group.id, *bucket)?,
+        }
+        if *command == GroupCommand::Delete {
+            let groups = &self.groups;
+            self.flows.retain(|_, flow| !group::uses(flow.instructions(), |id| !groups.contains_key(&id)));
+        }
+        Ok(())
+    }
+
+    fn insert_buckets(&mut self, more: &GroupEntry) -> Result<(), Refusal> {
+        let Some(group) = self.groups.get_mut(&more.id) else { return Err(Refusal::UNKNOWN_GROUP) };
+        if more.buckets.iter().any(|new| group.buckets.iter().any(|old| old.id == new.id)) {
+            return Err(Refusal::BUCKET_EXISTS);
+        }
+        group.buckets.extend_from_slice(&more.buckets);
+        Ok(())
+    }
+
+    fn remove_bucket(&mut self, id: u32, bucket: u32) -> Result<(), Refusal> {
+        let Some(group) = self.groups.get_mut(&id) else { return Err(Refusal::UNKNOWN_GROUP) };
+        let before = group.buckets.len();
+        group.buckets.retain(|known| bucket != Bucket::ALL && known.id != bucket);
+        if group.buckets.len() == before { Err(Refusal::UNKNOWN_BUCKET) } else { Ok(()) }
+    }
+
+    /// A group as the driver keeps it.
+    #[cfg(test)]
+    pub(crate) fn part(&self, id: u32) -> Option<group::Part> {
+        let group = self.groups.get(&id)?;
+        let bytes = |bucket: &Bucket| crate::Bucket::new(0, &bucket.actions).expect("a bucket").bytes();
+        let buckets = group.buckets.iter().map(|bucket| (bucket.id, bytes(bucket)));
+        group::parts(id, &buckets.collect()).remove(&id)
     }
 
     /// Whether the flow-mod is refused at this time.

@@ -1,5 +1,6 @@
 //! One bundle to one switch and nothing else: for measuring, and for tools that need no driver.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ovsdb_client::Endpoint;
@@ -7,6 +8,7 @@ use ovsdb_client::Endpoint;
 use super::session::Session;
 use crate::config::Timing;
 use crate::flow::{Flow, FlowKey};
+use crate::forwarding::Batch;
 use crate::ledger::FlowChange;
 
 /// How long a push took.
@@ -55,16 +57,22 @@ pub async fn push_bundle(openflow: &Endpoint, flows: &[(FlowKey, Flow)]) -> Resu
     let connected = began.elapsed();
     let changes: Vec<FlowChange> = flows
         .iter()
-        .map(|(key, flow)| FlowChange { key: key.clone(), flow: Some(flow.clone()), txn: None })
+        .map(|(key, flow)| FlowChange {
+            key: key.clone(),
+            value: Some(flow.clone()),
+            installed: None,
+            txn: None,
+        })
         .collect();
+    let batch = Batch { flows: Arc::new(changes), ..Batch::default() };
     let began = Instant::now();
-    let refused = session.apply_whole(&changes).await.map_err(|error| lost(error.to_string()))?;
+    let refused = session.apply_whole(&batch).await.map_err(|error| lost(error.to_string()))?;
     match refused {
         None => Ok(Pushed { connected, in_force: began.elapsed() }),
         Some((place, reason)) => {
             let flow = place
-                .and_then(|place| changes.get(place))
-                .map_or("the bundle".to_owned(), ToString::to_string);
+                .and_then(|place| batch.at(place))
+                .map_or("the bundle".to_owned(), |change| change.to_string());
             Err(PushError::Refused { endpoint, flow, reason })
         }
     }

@@ -1,15 +1,17 @@
-//! What is said on an OpenFlow connection: greeting, reading all flows, applying a batch.
+//! What is said on an OpenFlow connection: greeting, reading all groups and flows, applying a batch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use openflow_rs::message::{Features, FlowDescRequest, Hello};
-use openflow_rs::{Body, Message};
+use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello};
+use openflow_rs::{Body, GroupEntry, Message};
 
 use super::connection::{Connection, ConnectionError, Frame, Shown};
-use super::wire::{self, Header, bundle, kind};
+use super::groups::{self, Groups};
+use super::steps::{Step, steps};
+use super::wire::{self, BadDesc, Header, bundle, kind};
 use super::{Applied, RefusedChange, error};
 use crate::flow::{Flow, FlowKey};
-use crate::ledger::FlowChange;
+use crate::forwarding::{Batch, Installed};
 
 /// Bytes encoded at once. With what still is to be sent this is the memory that a bundle of any size needs here.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -77,51 +79,113 @@ impl Session {
         }
     }
 
-    /// Reads all flows of all tables.
-    pub(crate) async fn read(&mut self) -> Result<BTreeMap<FlowKey, Flow>, ConnectionError> {
-        let xid = send(&mut self.connection, Body::FlowDescRequest(FlowDescRequest::all()));
-        let mut flows = BTreeMap::new();
+    /// Reads all groups and all flows, but for those of tables that are the switch's own. Before that, makes the tunnel
+    /// option a field where it is none, since no flow could use it.
+    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, ConnectionError> {
+        let option_fault = self.map_option().await?;
+        let mut groups = Groups::new();
+        let request = Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL });
+        self.dump("the group dump", request, |body| {
+            groups::group_descs(body, |id, part| drop(groups.insert(id, part))).map(|more| (more, 0))
+        })
+        .await?;
+        let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
+        self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
+            let take = |key: FlowKey, flow| {
+                if !learned_tables.contains(&key.table()) {
+                    flows.insert(key, flow);
+                }
+            };
+            wire::flow_descs(body, take).map(|more| (more, flows.len()))
+        })
+        .await?;
+        Ok(Installed { groups, flows, option_fault })
+    }
+
+    /// Asks for descriptions and hands each part of the reply to `take`, which says whether more follow and how many
+    /// flows there are by now.
+    async fn dump(
+        &mut self,
+        what: &'static str,
+        request: Body,
+        mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
+    ) -> Result<(), ConnectionError> {
+        let xid = send(&mut self.connection, request);
         self.connection
-            .wait_for("the flow dump", |frame| {
+            .wait_for(what, |frame| {
                 if frame.header.xid != xid {
                     unasked(&frame);
                     return Ok(None);
                 }
                 match frame.header.kind {
                     kind::MULTIPART_REPLY => {
-                        let take = |key, flow| {
-                            flows.insert(key, flow);
-                        };
-                        let more = wire::flow_descs(frame.body(), take)
-                            .map_err(|error| garbage(error.to_string(), &frame))?
-                            .ok_or_else(|| garbage("the reply to another request".to_owned(), &frame))?;
-                        if flows.len() > FLOWS_MAX {
+                        let (more, flows) =
+                            take(frame.body()).map_err(|error| garbage(error.to_string(), &frame))?;
+                        let more =
+                            more.ok_or_else(|| garbage("the reply to another request".to_owned(), &frame))?;
+                        if flows > FLOWS_MAX {
                             return Err(ConnectionError::TooManyFlows { max: FLOWS_MAX });
                         }
                         Ok((!more).then_some(()))
                     }
-                    kind::ERROR => Err(ConnectionError::Refused {
-                        request: "the flow dump",
-                        error: error::describe(&frame),
-                    }),
-                    other => Err(garbage(format!("a message of type {other} for a flow dump"), &frame)),
+                    kind::ERROR => {
+                        Err(ConnectionError::Refused { request: what, error: error::describe(&frame) })
+                    }
+                    other => Err(garbage(format!("a message of type {other} for {what}"), &frame)),
                 }
             })
+            .await
+    }
+
+    /// Makes the tunnel option a field. Returns why it is none, if it cannot be.
+    async fn map_option(&mut self) -> Result<Option<String>, ConnectionError> {
+        let xid = send(&mut self.connection, Body::TlvTableRequest);
+        let change = self
+            .connection
+            .wait_for("the map of tunnel options", |frame| match frame.header.kind {
+                _ if frame.header.xid != xid => {
+                    unasked(&frame);
+                    Ok(None)
+                }
+                kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
+                    Some(reply) => Ok(Some(groups::option_change(&reply))),
+                    None => Err(garbage("no map of tunnel options".to_owned(), &frame)),
+                },
+                kind::ERROR => Ok(Some(Err(error::describe(&frame)))),
+                other => Err(garbage(format!("a message of type {other} for a map of options"), &frame)),
+            })
             .await?;
-        Ok(flows)
+        let change = match change {
+            Ok(None) => return Ok(None),
+            Err(why) => return Ok(Some(why)),
+            Ok(Some(change)) => change,
+        };
+        let xid = send(&mut self.connection, change);
+        let barrier = send(&mut self.connection, Body::BarrierRequest);
+        let mut fault = None;
+        self.connection
+            .wait_for("the change of the map of tunnel options", |frame| {
+                if (frame.header.xid, frame.header.kind) == (xid, kind::ERROR) {
+                    fault = Some(error::describe(&frame));
+                }
+                let done = (frame.header.xid, frame.header.kind) == (barrier, kind::BARRIER_REPLY);
+                Ok(done.then_some(()))
+            })
+            .await?;
+        Ok(fault)
     }
 
     /// Applies a batch: all in one bundle; or, if the switch refuses some of it, all but those, again in one
     /// bundle. If that fails too often, or for no reason that lies in a change, the changes are sent one by one.
     /// Whatever happens, each change is in force or among the refused when this returns.
-    pub(crate) async fn apply(&mut self, batch: &[FlowChange]) -> Result<Applied, ConnectionError> {
+    pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, ConnectionError> {
         let mut refused: BTreeMap<usize, RefusedChange> = BTreeMap::new();
         for _ in 0..BUNDLE_ROUNDS_MAX {
-            let places: Vec<usize> = (0..batch.len()).filter(|place| !refused.contains_key(place)).collect();
-            if places.is_empty() {
+            let steps = steps(batch, |place| refused.contains_key(&place));
+            if steps.is_empty() {
                 return Ok(Applied::new(batch.len(), refused));
             }
-            match self.bundle(batch, &places).await? {
+            match self.bundle(batch, &steps).await? {
                 Bundle::Committed => return Ok(Applied::new(batch.len(), refused)),
                 Bundle::Refused(more) => {
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
@@ -131,8 +195,8 @@ impl Session {
             }
         }
         tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; the changes are sent one by one");
-        let places: Vec<usize> = (0..batch.len()).filter(|place| !refused.contains_key(place)).collect();
-        let more = self.one_by_one(batch, &places).await?;
+        let steps = steps(batch, |place| refused.contains_key(&place));
+        let more = self.one_by_one(batch, &steps).await?;
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
         Ok(Applied::new(batch.len(), refused))
     }
@@ -141,10 +205,10 @@ impl Session {
     /// if it was one, and the reason.
     pub(crate) async fn apply_whole(
         &mut self,
-        batch: &[FlowChange],
+        batch: &Batch,
     ) -> Result<Option<(Option<usize>, String)>, ConnectionError> {
-        let places: Vec<usize> = (0..batch.len()).collect();
-        Ok(match self.bundle(batch, &places).await? {
+        let steps = steps(batch, |_| false);
+        Ok(match self.bundle(batch, &steps).await? {
             Bundle::Committed => None,
             Bundle::Refused(refused) => {
                 refused.into_iter().next().map(|first| (Some(first.place), first.reason))
@@ -153,16 +217,15 @@ impl Session {
         })
     }
 
-    /// Sends the changes at these places in one bundle. An error that the switch finds when a message is added does
+    /// Sends messages of a batch in one bundle. An error that the switch finds when a message is added does
     /// not keep it from committing the rest, so the bundle is committed only if there was none.
-    async fn bundle(&mut self, batch: &[FlowChange], places: &[usize]) -> Result<Bundle, ConnectionError> {
+    async fn bundle(&mut self, batch: &Batch, steps: &[Step]) -> Result<Bundle, ConnectionError> {
         let id = self.next_bundle;
         self.next_bundle = self.next_bundle.wrapping_add(1);
         let open = self.connection.xids(0);
         wire::put_bundle_control(self.connection.outgoing(), open, id, bundle::OPEN_REQUEST);
-        let put =
-            |out: &mut Vec<u8>, xid: u32, change: &FlowChange| wire::put_bundle_add(out, id, xid, change);
-        let mut errors = self.send_all("a bundle", batch, places, put).await?;
+        let put = |out: &mut Vec<u8>, xid: u32, step: Step| wire::put_bundle_add(out, id, xid, batch, step);
+        let mut errors = self.send_all("a bundle", batch, steps, put).await?;
         if errors.is_empty() {
             return self.commit(id, errors).await;
         }
@@ -198,13 +261,14 @@ impl Session {
         Ok(if committed { Bundle::Committed } else { errors.verdict() })
     }
 
-    /// Sends the changes at these places each for itself.
+    /// Sends messages of a batch each for itself.
     async fn one_by_one(
         &mut self,
-        batch: &[FlowChange],
-        places: &[usize],
+        batch: &Batch,
+        steps: &[Step],
     ) -> Result<Vec<RefusedChange>, ConnectionError> {
-        let errors = self.send_all("flow-mods", batch, places, wire::put_flow_mod).await?;
+        let put = |out: &mut Vec<u8>, xid: u32, step: Step| wire::put_step(out, xid, batch, step);
+        let errors = self.send_all("flow-mods", batch, steps, put).await?;
         Ok(errors.refused)
     }
 
@@ -212,21 +276,21 @@ impl Session {
     async fn send_all<'a>(
         &mut self,
         what: &'static str,
-        batch: &[FlowChange],
-        places: &'a [usize],
-        put: impl Fn(&mut Vec<u8>, u32, &FlowChange),
+        batch: &'a Batch,
+        steps: &'a [Step],
+        put: impl Fn(&mut Vec<u8>, u32, Step),
     ) -> Result<Errors<'a>, ConnectionError> {
-        let count = u32::try_from(places.len()).unwrap_or(u32::MAX - 2);
+        let count = u32::try_from(steps.len()).unwrap_or(u32::MAX - 2);
         let first = self.connection.xids(count);
         let barrier = first + count;
-        let mut errors = Errors { first, places, refused: Vec::new(), other: None };
-        let mut left = (first..barrier).zip(places);
+        let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
+        let mut left = (first..barrier).zip(steps);
         let mut barrier_sent = false;
         let feed = |out: &mut Vec<u8>| {
             let start = out.len();
             while out.len() - start < CHUNK_BYTES {
                 match left.next() {
-                    Some((xid, place)) => put(out, xid, &batch[*place]),
+                    Some((xid, step)) => put(out, xid, *step),
                     None if barrier_sent => return,
                     None => {
                         Header::new(kind::BARRIER_REQUEST, barrier).put(out, &[]);
@@ -259,9 +323,10 @@ fn send(connection: &mut Connection, body: Body) -> u32 {
 
 /// Errors about the messages of one batch, told apart by their ids.
 struct Errors<'a> {
-    /// The id of the message with the change at the first of `places`; the others follow.
+    /// The id of the first step's message; the others follow.
     first: u32,
-    places: &'a [usize],
+    batch: &'a Batch,
+    steps: &'a [Step],
     refused: Vec<RefusedChange>,
     /// The first error that is about no change in particular.
     other: Option<String>,
@@ -279,8 +344,8 @@ impl Errors<'_> {
         }
         let reason = error::describe(frame);
         let index = frame.header.xid.checked_sub(self.first).and_then(|index| usize::try_from(index).ok());
-        match index.and_then(|index| self.places.get(index)) {
-            Some(place) => self.refused.push(RefusedChange { place: *place, reason }),
+        match index.and_then(|index| self.steps.get(index)) {
+            Some(step) => self.refused.push(RefusedChange { place: step.place(self.batch), reason }),
             None => {
                 self.other.get_or_insert(reason);
             }

@@ -1,9 +1,11 @@
 //! The bytes that go over the wire a hundred thousand at a time, written without detours; and the header of all.
 //!
 //! Layouts: OpenFlow Switch Specification 1.5.1, sections 7.1, 7.3.4.2 (flow-mod), 7.3.9 (bundles) and 7.3.5.2
-//! (flow descriptions).
+//! (flow descriptions); groups have a file of their own.
 
+use super::steps::Step;
 use crate::flow::{self, Flow, FlowKey};
+use crate::forwarding::Batch;
 use crate::ledger::FlowChange;
 
 /// OpenFlow 1.5.
@@ -17,8 +19,10 @@ pub(crate) mod kind {
     pub(crate) const ERROR: u8 = 1;
     pub(crate) const ECHO_REQUEST: u8 = 2;
     pub(crate) const ECHO_REPLY: u8 = 3;
+    pub(crate) const EXPERIMENTER: u8 = 4;
     pub(crate) const FEATURES_REPLY: u8 = 6;
     pub(crate) const FLOW_MOD: u8 = 14;
+    pub(crate) const GROUP_MOD: u8 = 15;
     pub(crate) const MULTIPART_REPLY: u8 = 19;
     pub(crate) const BARRIER_REQUEST: u8 = 20;
     pub(crate) const BARRIER_REPLY: u8 = 21;
@@ -77,8 +81,8 @@ impl Header {
         out.extend_from_slice(body);
     }
 
-    fn put_head(self, out: &mut Vec<u8>, body: usize) {
-        // Only flows have bodies of any size, and `FlowKey` and `Flow` keep below the limit.
+    pub(super) fn put_head(self, out: &mut Vec<u8>, body: usize) {
+        // Only flows and groups have bodies of any size, and both keep below the limit.
         let length = (HEADER_LEN + body) as u16;
         out.extend_from_slice(&[self.version, self.kind]);
         out.extend_from_slice(&length.to_be_bytes());
@@ -88,8 +92,8 @@ impl Header {
 
 /// Appends a flow-mod.
 pub(crate) fn put_flow_mod(out: &mut Vec<u8>, xid: u32, change: &FlowChange) {
-    let FlowChange { key, flow, .. } = change;
-    let (command, cookie, instructions) = match flow {
+    let FlowChange { key, value, .. } = change;
+    let (command, cookie, instructions) = match value {
         Some(flow) => (ADD, flow.cookie(), flow.instructions()),
         None => (DELETE_STRICT, 0, &[][..]),
     };
@@ -108,14 +112,30 @@ pub(crate) fn put_flow_mod(out: &mut Vec<u8>, xid: u32, change: &FlowChange) {
     out.extend_from_slice(instructions);
 }
 
-/// Appends a flow-mod inside a bundle. Both messages have the same id, as the specification demands.
-pub(crate) fn put_bundle_add(out: &mut Vec<u8>, bundle_id: u32, xid: u32, change: &FlowChange) {
+/// Appends the message of one step of a batch.
+pub(crate) fn put_step(out: &mut Vec<u8>, xid: u32, batch: &Batch, step: Step) {
+    match step {
+        Step::Flow(place) => {
+            if let Some(change) = batch.flows.get(place) {
+                put_flow_mod(out, xid, change);
+            }
+        }
+        Step::Group(place, what) => {
+            if let Some(change) = batch.groups.get(place) {
+                super::groups::put_group_mod(out, xid, change, what);
+            }
+        }
+    }
+}
+
+/// Appends the message of one step inside a bundle. Both messages have the same id, as the specification demands.
+pub(crate) fn put_bundle_add(out: &mut Vec<u8>, bundle_id: u32, xid: u32, batch: &Batch, step: Step) {
     let start = out.len();
     Header::new(kind::BUNDLE_ADD, xid).put_head(out, 0);
     out.extend_from_slice(&bundle_id.to_be_bytes());
     out.extend_from_slice(&[0; 2]);
     out.extend_from_slice(&bundle::FLAGS.to_be_bytes());
-    put_flow_mod(out, xid, change);
+    put_step(out, xid, batch, step);
     let length = (out.len() - start) as u16;
     out[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
 }
@@ -136,35 +156,41 @@ pub(crate) fn bundle_control(body: &[u8]) -> Option<u16> {
 
 /// A part of a reply that does not have the form of flow descriptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a flow description is malformed at byte {offset} of its message")]
-pub(crate) struct BadFlowDesc {
-    offset: usize,
+#[error("a description is malformed at byte {offset} of its message")]
+pub(crate) struct BadDesc {
+    pub(super) offset: usize,
 }
 
 /// Reads one part of the reply to a flow description request, given the message's body, and hands every flow to
 /// `take`. Returns whether more parts follow; `None` if it is the reply to another request.
-pub(crate) fn flow_descs(
+pub(crate) fn flow_descs(body: &[u8], mut take: impl FnMut(FlowKey, Flow)) -> Result<Option<bool>, BadDesc> {
+    descriptions(body, FLOW_DESC, |entry| flow_desc(entry).map(|(key, flow)| take(key, flow)))
+}
+
+/// Reads one part of a reply of descriptions, each of which begins with its length; `take` says whether it understood
+/// one.
+pub(super) fn descriptions(
     body: &[u8],
-    mut take: impl FnMut(FlowKey, Flow),
-) -> Result<Option<bool>, BadFlowDesc> {
+    kind: u16,
+    mut take: impl FnMut(&[u8]) -> Option<()>,
+) -> Result<Option<bool>, BadDesc> {
     let [t0, t1, f0, f1, _, _, _, _, rest @ ..] = body else {
-        return Err(BadFlowDesc { offset: HEADER_LEN });
+        return Err(BadDesc { offset: HEADER_LEN });
     };
-    if u16::from_be_bytes([*t0, *t1]) != FLOW_DESC {
+    if u16::from_be_bytes([*t0, *t1]) != kind {
         return Ok(None);
     }
     let mut rest = rest;
     while !rest.is_empty() {
-        let bad = BadFlowDesc { offset: HEADER_LEN + body.len() - rest.len() };
-        let (entry, after) = split_flow_desc(rest).ok_or(bad)?;
-        let (key, flow) = flow_desc(entry).ok_or(bad)?;
-        take(key, flow);
+        let bad = BadDesc { offset: HEADER_LEN + body.len() - rest.len() };
+        let (entry, after) = split_desc(rest).ok_or(bad)?;
+        take(entry).ok_or(bad)?;
         rest = after;
     }
     Ok(Some(u16::from_be_bytes([*f0, *f1]) & MORE != 0))
 }
 
-fn split_flow_desc(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+fn split_desc(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(usize::from(u16_at(bytes, 0)?))
 }
 
@@ -187,7 +213,7 @@ fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     bytes.split_at_checked(length.next_multiple_of(8))
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
 }
 
@@ -196,6 +222,7 @@ mod tests {
     use super::*;
     use openflow_rs::message::{BundleAdd, BundleControl, BundleFlags, BundleOp, FlowDescReply};
     use openflow_rs::{Body, FlowEntry, FlowFlags, FlowMod, FlowStats, Message};
+    use std::sync::Arc;
     use std::time::Duration;
 
     const FLOW: &str = "cookie=0x5, table=3, priority=100,ip,reg0=0x7,nw_dst=10.0.0.0/24 actions=set_field:0x8->reg1,resubmit(,4)";
@@ -207,8 +234,8 @@ mod tests {
     fn change(text: &str, adds: bool) -> FlowChange {
         let entry = entry(text);
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
-        let flow = adds.then(|| Flow::new(entry.cookie, &entry.actions).expect("short"));
-        FlowChange { key, flow, txn: None }
+        let value = adds.then(|| Flow::new(entry.cookie, &entry.actions).expect("short"));
+        FlowChange { key, value, installed: None, txn: None }
     }
 
     /// The typed codec is the oracle of the bytes written here.
@@ -224,7 +251,8 @@ mod tests {
             assert_eq!(Message::decode(&alone), Ok(Message { xid: 9, body: body.clone() }));
 
             let mut bundled = Vec::new();
-            put_bundle_add(&mut bundled, 3, 9, &change);
+            let batch = Batch { flows: Arc::new(vec![change]), ..Batch::default() };
+            put_bundle_add(&mut bundled, 3, 9, &batch, Step::Flow(0));
             let add = BundleAdd { bundle_id: 3, flags: BundleFlags(3), body: Box::new(body) };
             assert_eq!(Message::decode(&bundled), Ok(Message { xid: 9, body: Body::BundleAdd(add) }));
         }
@@ -255,7 +283,7 @@ mod tests {
         let bytes = Message { xid: 1, body: Body::FlowDescReply(reply) }.encode().expect("short");
         let mut read = Vec::new();
         assert_eq!(flow_descs(&bytes[HEADER_LEN..], |key, flow| read.push((key, flow))), Ok(Some(true)));
-        let FlowChange { key, flow, .. } = change(FLOW, true);
+        let FlowChange { key, value: flow, .. } = change(FLOW, true);
         assert_eq!(read.iter().map(|(read, _)| read == &key).collect::<Vec<_>>(), [true, true]);
         assert_eq!(
             read.iter().map(|(_, read)| Some(read) == flow.as_ref()).collect::<Vec<_>>(),

@@ -3,6 +3,7 @@
 //! `ovs-vswitchd` runs in a network namespace of its own without a name, so that its devices vanish with it, and
 //! both daemons are killed when this process ends in whatever way (`setpriv --pdeathsig`).
 
+use std::collections::BTreeSet;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -117,6 +118,22 @@ impl Ovs {
         flows
     }
 
+    /// The groups, as Open vSwitch prints them, sorted.
+    pub fn groups(&self) -> Vec<String> {
+        let dump = self.ofctl(&["dump-groups", "BRIDGE"]);
+        let mut groups: Vec<String> = dump.lines().map(|line| line.trim().to_owned()).collect();
+        groups.retain(|line| line.starts_with("group_id"));
+        groups.sort();
+        groups
+    }
+
+    /// How many group modifications the switch has received, as with [`flow_mods`](Ovs::flow_mods).
+    pub fn group_mods(&self) -> usize {
+        let is_group_mod =
+            |line: &&str| line.starts_with("OFPT_GROUP_MOD") || line.contains("received: OFPT_GROUP_MOD");
+        self.log().lines().filter(is_group_mod).count()
+    }
+
     /// How many flow modifications the switch has received since it started, in bundles (where the log shows them
     /// on lines of their own) and alone.
     pub fn flow_mods(&self) -> usize {
@@ -148,6 +165,7 @@ impl Ovs {
             openflow: endpoint("br-int.mgmt"),
             bridge: "br-int".to_owned(),
             datapath_type: None,
+            learned_tables: BTreeSet::new(),
         }
     }
 }

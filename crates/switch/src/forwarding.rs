@@ -1,0 +1,304 @@
+//! What a switch forwards by: its flows, and the groups that they use, each with its ledger.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::desired::{Changes, Desired};
+use crate::flow::{Flow, FlowKey};
+use crate::group::{self, Buckets, Part};
+use crate::ledger::{self, Change, FlowChange, Ledger};
+
+/// A modification of a group, or of a part of one.
+pub(crate) type GroupChange = Change<u32, Part>;
+
+impl fmt::Display for GroupChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        group::show(f, self.key, self.value.as_ref())
+    }
+}
+
+/// What is sent at once. Its places count groups first, then flows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Batch {
+    pub(crate) groups: ledger::Changes<u32, Part>,
+    pub(crate) flows: ledger::Changes<FlowKey, Flow>,
+}
+
+impl Batch {
+    pub(crate) fn len(&self) -> usize {
+        self.groups.len() + self.flows.len()
+    }
+
+    /// The group at a place, or the flow.
+    pub(crate) fn at(&self, place: usize) -> Option<Place<'_>> {
+        match place.checked_sub(self.groups.len()) {
+            None => self.groups.get(place).map(Place::Group),
+            Some(place) => self.flows.get(place).map(Place::Flow),
+        }
+    }
+}
+
+/// One change of a batch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'a> {
+    Group(&'a GroupChange),
+    Flow(&'a FlowChange),
+}
+
+impl Place<'_> {
+    pub(crate) fn txn(self) -> Option<u64> {
+        match self {
+            Place::Group(change) => change.txn,
+            Place::Flow(change) => change.txn,
+        }
+    }
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Group(change) => change.fmt(f),
+            Place::Flow(change) => change.fmt(f),
+        }
+    }
+}
+
+/// What a switch was found to have.
+#[derive(Debug, Default)]
+pub(crate) struct Installed {
+    pub(crate) groups: BTreeMap<u32, Part>,
+    pub(crate) flows: BTreeMap<FlowKey, Flow>,
+    /// Why the tunnel option is not a field there.
+    pub(crate) option_fault: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Forwarding {
+    /// The groups as they are wanted; the ledger has their parts.
+    wanted: BTreeMap<u32, Buckets>,
+    groups: Ledger<u32, Part>,
+    flows: Ledger<FlowKey, Flow>,
+    /// Groups that are being deleted: a switch drops the flows that use them.
+    leaving: Vec<u32>,
+}
+
+impl Forwarding {
+    /// Takes a new desired state in place of the old one.
+    pub(crate) fn set(&mut self, desired: &Desired) {
+        self.flows.set(&desired.flows);
+        self.wanted.clear();
+        for ((group, bucket), what) in &desired.groups {
+            self.wanted.entry(*group).or_default().insert(*bucket, what.bytes());
+        }
+        let parts = self.wanted.iter().flat_map(|(group, buckets)| group::parts(*group, buckets));
+        self.groups.set(&parts.collect());
+    }
+
+    /// Takes the changes of one transaction.
+    pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
+        for key in changes.flows_delete.iter().filter(|key| !changes.flows_add.contains_key(*key)) {
+            self.flows.push(txn, key.clone(), None);
+        }
+        for (key, flow) in &changes.flows_add {
+            self.flows.push(txn, key.clone(), Some(flow.clone()));
+        }
+        let touched = changes.buckets_delete.iter().chain(changes.buckets_add.keys());
+        let touched: BTreeSet<u32> = touched.map(|(group, _)| *group).collect();
+        let before: Vec<BTreeMap<u32, Part>> = touched.iter().map(|group| self.parts(*group)).collect();
+        for (group, bucket) in &changes.buckets_delete {
+            if let Some(buckets) = self.wanted.get_mut(group) {
+                buckets.remove(bucket);
+            }
+        }
+        for ((group, bucket), what) in &changes.buckets_add {
+            self.wanted.entry(*group).or_default().insert(*bucket, what.bytes());
+        }
+        for (group, before) in touched.into_iter().zip(before) {
+            if self.wanted.get(&group).is_some_and(BTreeMap::is_empty) {
+                self.wanted.remove(&group);
+            }
+            let mut after = self.parts(group);
+            let ids: BTreeSet<u32> = before.keys().chain(after.keys()).copied().collect();
+            for id in ids {
+                let part = after.remove(&id);
+                if part.as_ref() != before.get(&id) {
+                    self.groups.push(txn, id, part);
+                }
+            }
+        }
+    }
+
+    fn parts(&self, group: u32) -> BTreeMap<u32, Part> {
+        self.wanted.get(&group).map(|buckets| group::parts(group, buckets)).unwrap_or_default()
+    }
+
+    /// The switch was read: this is what it has.
+    pub(crate) fn read(&mut self, installed: &Installed) {
+        self.groups.read(&installed.groups);
+        self.flows.read(&installed.flows);
+        self.leaving.clear();
+    }
+
+    /// The connection was lost: what the switch has is unknown until it is read again.
+    pub(crate) fn lost(&mut self) {
+        self.groups.lost();
+        self.flows.lost();
+        self.leaving.clear();
+    }
+
+    /// How many groups and flows the switch refuses.
+    pub(crate) fn refused(&self) -> usize {
+        self.groups.refused() + self.flows.refused()
+    }
+
+    /// Everything outstanding, to be sent at once. `None` if the switch is right. At most one batch is in flight.
+    pub(crate) fn take(&mut self) -> Option<Batch> {
+        if self.groups.is_outstanding() {
+            // A flow may have been refused for want of a group.
+            self.flows.retry(|flow| group::uses(flow.instructions(), |_| true));
+        }
+        let batch = Batch { groups: self.groups.take(), flows: self.flows.take() };
+        self.leaving =
+            batch.groups.iter().filter(|group| group.value.is_none()).map(|group| group.key).collect();
+        (batch.len() > 0).then_some(batch)
+    }
+
+    /// The batch in flight has arrived, except for the changes at these places, which the switch refused. Says whether
+    /// there is more to be sent because of it: flows that the switch has dropped with their groups.
+    pub(crate) fn settle(&mut self, refused: &BTreeSet<usize>) -> bool {
+        let groups = self.groups.in_flight();
+        self.groups.settle(refused.iter().copied().filter(|place| *place < groups));
+        self.flows.settle(refused.iter().filter_map(|place| place.checked_sub(groups)));
+        let leaving = std::mem::take(&mut self.leaving);
+        if leaving.is_empty() {
+            return false;
+        }
+        let users: Vec<FlowKey> = self
+            .flows
+            .desired()
+            .iter()
+            .filter(|(_, flow)| group::uses(flow.instructions(), |group| leaving.contains(&group)))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let dropped = !users.is_empty();
+        self.flows.dropped(users);
+        dropped
+    }
+}
+
+#[cfg(test)]
+impl Forwarding {
+    /// How many entries there are beside what is desired.
+    pub(crate) fn entries(&self) -> usize {
+        self.groups.entries() + self.flows.entries()
+    }
+
+    /// The flows that a switch without groups has.
+    pub(crate) fn read_flows(&mut self, flows: &BTreeMap<FlowKey, Flow>) {
+        self.read(&Installed { flows: flows.clone(), ..Installed::default() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::table::Table;
+    use crate::openflow::messages;
+    use openflow_rs::{Body, FlowEntry, Message};
+    use proptest::prelude::*;
+
+    fn flow(n: u8) -> (FlowKey, Flow) {
+        let entry: FlowEntry = format!("table=1,reg0={n} actions=group:{n}").parse().expect("a flow");
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("a short match");
+        (key, Flow::new(0, &entry.actions).expect("short actions"))
+    }
+
+    fn bucket(n: u32) -> crate::Bucket {
+        let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
+        crate::Bucket::new(n.into(), &actions).expect("a bucket")
+    }
+
+    /// Few groups, flows that use them, and buckets whose actions differ.
+    fn changes() -> impl Strategy<Value = Changes> {
+        let buckets =
+            proptest::collection::btree_map((0_u32..3, 0_u32..4), proptest::option::of(0_u32..2), 0..6);
+        let flows = proptest::collection::btree_map(0_u8..3, any::<bool>(), 0..3);
+        (buckets, flows).prop_map(|(buckets, flows)| {
+            let mut changes = Changes::default();
+            for (key, there) in buckets {
+                match there {
+                    Some(n) => drop(changes.buckets_add.insert(key, bucket(n))),
+                    None => drop(changes.buckets_delete.insert(key)),
+                }
+            }
+            for (n, there) in flows {
+                let (key, flow) = flow(n);
+                if there {
+                    changes.flows_add.insert(key, flow);
+                } else {
+                    changes.flows_delete.insert(key);
+                }
+            }
+            changes
+        })
+    }
+
+    /// Carries the batch out; returns the places that are refused.
+    fn carry_out(table: &mut Table, batch: &Batch) -> BTreeSet<usize> {
+        let mut refused = BTreeSet::new();
+        for (place, bytes) in messages(batch) {
+            match Message::decode(&bytes).expect("a message").body {
+                Body::GroupMod(change) => table.change_group(&change).expect("a group that fits"),
+                Body::FlowMod(flow_mod) => {
+                    let (key, flow) = Table::target(&flow_mod).expect("a flow");
+                    if flow.as_ref().is_some_and(|flow| table.lacks_group(flow)) {
+                        refused.insert(place);
+                    } else {
+                        table.apply(key, flow);
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        refused
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_switch_has_the_groups_and_all_flows_whose_groups_are_there(
+            history in proptest::collection::vec((changes(), any::<bool>()), 1..12),
+        ) {
+            let (mut forwarding, mut table, mut want) = (Forwarding::default(), Table::default(), Desired::default());
+            forwarding.read(&Installed::default());
+            for (txn, (changes, sent)) in history.iter().enumerate() {
+                want.apply(changes);
+                forwarding.push(txn as u64, changes);
+                if !sent {
+                    continue;
+                }
+                // What a group took with it is sent again at once.
+                for _ in 0..2 {
+                    if let Some(batch) = forwarding.take() {
+                        let refused = carry_out(&mut table, &batch);
+                        forwarding.settle(&refused);
+                    }
+                }
+                let groups: BTreeSet<u32> = want.groups.keys().map(|(group, _)| *group).collect();
+                for group in 0..3 {
+                    let of_group = want.groups.iter().filter(|((id, _), _)| *id == group);
+                    let buckets: Buckets = of_group.map(|((_, id), bucket)| (*id, bucket.bytes())).collect();
+                    prop_assert_eq!(table.part(group), group::parts(group, &buckets).remove(&group));
+                }
+                let flows: BTreeMap<FlowKey, Flow> = want
+                    .flows
+                    .iter()
+                    .filter(|(_, flow)| !group::uses(flow.instructions(), |id| !groups.contains(&id)))
+                    .map(|(key, flow)| (key.clone(), flow.clone()))
+                    .collect();
+                prop_assert_eq!(&table.flows, &flows);
+            }
+        }
+    }
+}

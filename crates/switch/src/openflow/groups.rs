@@ -1,0 +1,166 @@
+//! Groups over the wire (OpenFlow 1.5, sections 7.3.4.3 and 7.3.5.10), and the map of the tunnel option.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use openflow_rs::message::{TlvCommand, TlvMapping, TlvTableMod, TlvTableReply};
+use openflow_rs::{Body, Message};
+
+use super::steps::{GroupStep, told};
+use super::wire::{self, BadDesc, Header, kind};
+use crate::forwarding::GroupChange;
+use crate::group::{self, BUCKET_HEAD, Buckets, Part};
+
+// `OFPGC_*`.
+const ADD: u16 = 0;
+const MODIFY: u16 = 1;
+const DELETE: u16 = 2;
+const INSERT_BUCKET: u16 = 3;
+const REMOVE_BUCKET: u16 = 5;
+/// `OFPGT_ALL`, and padding.
+const SHAPE: [u8; 2] = [0, 0];
+/// `OFPG_BUCKET_ALL`: no bucket in particular.
+const NO_BUCKET: u32 = 0xffff_ffff;
+/// `OFPG_BUCKET_LAST`: after all that are there.
+const LAST: u32 = 0xffff_fffe;
+/// `OFPMP_GROUP_DESC`.
+const GROUP_DESC: u16 = 7;
+
+/// The option that carries the logical ingress port through geneve: `tun_metadata0`.
+pub(crate) const OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
+
+/// Appends a group-mod.
+pub(crate) fn put_group_mod(out: &mut Vec<u8>, xid: u32, change: &GroupChange, step: GroupStep) {
+    let (command, bucket) = match step {
+        GroupStep::Add => (ADD, NO_BUCKET),
+        GroupStep::Modify => (MODIFY, NO_BUCKET),
+        GroupStep::Delete => (DELETE, NO_BUCKET),
+        GroupStep::Insert => (INSERT_BUCKET, LAST),
+        GroupStep::Remove(bucket) => (REMOVE_BUCKET, bucket),
+    };
+    let buckets = told(change, step);
+    let length: usize = buckets.iter().map(|(_, actions)| BUCKET_HEAD + actions.len()).sum();
+    Header::new(kind::GROUP_MOD, xid).put_head(out, 16 + length);
+    out.extend_from_slice(&command.to_be_bytes());
+    out.extend_from_slice(&SHAPE);
+    out.extend_from_slice(&change.key.to_be_bytes());
+    out.extend_from_slice(&(length as u16).to_be_bytes());
+    out.extend_from_slice(&[0; 2]);
+    out.extend_from_slice(&bucket.to_be_bytes());
+    for (id, actions) in buckets {
+        out.extend_from_slice(&((BUCKET_HEAD + actions.len()) as u16).to_be_bytes());
+        out.extend_from_slice(&(actions.len() as u16).to_be_bytes());
+        out.extend_from_slice(&id.to_be_bytes());
+        out.extend_from_slice(actions);
+    }
+}
+
+/// Reads one part of the reply to a group description request, given the message's body, and hands every group to
+/// `take`. Returns whether more parts follow; `None` if it is the reply to another request.
+pub(crate) fn group_descs(body: &[u8], mut take: impl FnMut(u32, Part)) -> Result<Option<bool>, BadDesc> {
+    wire::descriptions(body, GROUP_DESC, |entry| group_desc(entry).map(|(id, part)| take(id, part)))
+}
+
+fn group_desc(entry: &[u8]) -> Option<(u32, Part)> {
+    const FIXED: usize = 16;
+    let id = u32::from_be_bytes(entry.get(4..8)?.try_into().ok()?);
+    let length = usize::from(wire::u16_at(entry, 8)?);
+    let (mut rest, properties) = entry.get(FIXED..)?.split_at_checked(length)?;
+    let mut buckets = Buckets::new();
+    while !rest.is_empty() {
+        let (bucket, after) = rest.split_at_checked(usize::from(wire::u16_at(rest, 0)?))?;
+        let number = u32::from_be_bytes(bucket.get(4..BUCKET_HEAD)?.try_into().ok()?);
+        let actions = usize::from(wire::u16_at(bucket, 2)?);
+        let (actions, more) = bucket.get(BUCKET_HEAD..)?.split_at_checked(actions)?;
+        let mut bytes = group::actions_from_switch(actions);
+        // Ours have no properties: what has some is another bucket.
+        bytes.extend_from_slice(more);
+        buckets.insert(number, Arc::from(bytes));
+        rest = after;
+    }
+    let mut shape = Vec::new();
+    if entry.get(2) != Some(&SHAPE[0]) || !properties.is_empty() {
+        shape.extend_from_slice(entry.get(2..4)?);
+        shape.extend_from_slice(properties);
+    }
+    Some((id, Part { shape, buckets: Arc::new(buckets) }))
+}
+
+/// What a switch that has these mappings must be told so that it has ours; the error is why it cannot be.
+pub(crate) fn option_change(reply: &TlvTableReply) -> Result<Option<Body>, String> {
+    let same = |mapping: &TlvMapping| (mapping.class, mapping.kind) == (OPTION.class, OPTION.kind);
+    match reply.mappings.iter().find(|mapping| mapping.field == OPTION.field || same(mapping)) {
+        None => Ok(Some(Body::TlvTableMod(TlvTableMod { command: TlvCommand::Add, mappings: vec![OPTION] }))),
+        Some(mapping) if *mapping == OPTION => Ok(None),
+        Some(TlvMapping { class, kind, len, field }) => Err(format!(
+            "the switch has class={class:#x},type={kind:#x},len={len} as tun_metadata{field}; take that away with \
+             ovs-ofctl del-tlv-map and connect the switch anew"
+        )),
+    }
+}
+
+/// How the option is called where it makes trouble.
+pub(crate) fn option_name() -> String {
+    let TlvMapping { class, kind, len, field } = OPTION;
+    format!("geneve option class={class:#x},type={kind:#x},len={len} as tun_metadata{field}")
+}
+
+/// A reply about the map of options, whole.
+pub(crate) fn option_reply(bytes: &[u8]) -> Option<TlvTableReply> {
+    match Message::decode(bytes).ok()?.body {
+        Body::TlvTableReply(reply) => Some(reply),
+        _ => None,
+    }
+}
+
+/// Groups by number.
+pub(crate) type Groups = BTreeMap<u32, Part>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use openflow_rs::GroupEntry;
+    use openflow_rs::message::GroupDescReply;
+
+    #[test]
+    fn descriptions_are_read_and_foreign_shapes_make_a_difference() {
+        let groups = [
+            "group_id=7,type=all,bucket=bucket_id:1,actions=set_field:0x5->reg1,resubmit(,40)",
+            "group_id=8,type=indirect,bucket=bucket_id:1,actions=set_field:0x5->reg1,resubmit(,40)",
+            "group_id=9,type=all",
+        ]
+        .map(|text| text.parse::<GroupEntry>().expect("a group"));
+        let reply = GroupDescReply { more: true, groups: groups.to_vec(), unreadable: Vec::new() };
+        let bytes = Message { xid: 1, body: Body::GroupDescReply(reply) }.encode().expect("short");
+        let mut read = Groups::new();
+        let take = |id, part| drop(read.insert(id, part));
+        assert_eq!(group_descs(&bytes[wire::HEADER_LEN..], take), Ok(Some(true)));
+        let actions = "set_field:0x5->reg1,resubmit(,40)".parse().expect("actions");
+        let ours: Buckets = [(1, crate::Bucket::new(0, &actions).expect("a bucket").bytes())].into();
+        assert_eq!(read.get(&7), group::parts(7, &ours).get(&7));
+        assert_ne!(read.get(&8), read.get(&7));
+        assert_eq!(read.get(&9).map(|part| part.buckets.len()), Some(0));
+        for length in wire::HEADER_LEN + 9..wire::HEADER_LEN + 40 {
+            assert!(group_descs(&bytes[wire::HEADER_LEN..length], |_, _| {}).is_err(), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn the_option_is_mapped_once_and_never_over_that_of_others() {
+        let reply = |mappings| TlvTableReply { max_space: 256, max_fields: 64, mappings };
+        assert!(matches!(option_change(&reply(vec![])), Ok(Some(_))));
+        assert_eq!(option_change(&reply(vec![OPTION])), Ok(None));
+        assert!(matches!(
+            option_change(&reply(vec![TlvMapping { field: 5, class: 7, ..OPTION }])),
+            Ok(Some(_))
+        ));
+        for other in [
+            TlvMapping { class: 7, ..OPTION },
+            TlvMapping { field: 5, ..OPTION },
+            TlvMapping { len: 8, ..OPTION },
+        ] {
+            let why = option_change(&reply(vec![other])).expect_err("taken");
+            assert!(why.contains("del-tlv-map"), "{why}");
+        }
+    }
+}

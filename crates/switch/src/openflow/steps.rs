@@ -1,0 +1,161 @@
+//! The messages of a batch, in the order that a switch needs them.
+
+use std::sync::Arc;
+
+use crate::forwarding::{Batch, GroupChange};
+use crate::group::Part;
+
+/// One message. Places are those within the groups, or the flows, of the batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    Flow(usize),
+    Group(usize, GroupStep),
+}
+
+/// What a message does to a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GroupStep {
+    /// Adds it with all its buckets.
+    Add,
+    /// Replaces it.
+    Modify,
+    /// Takes one bucket away.
+    Remove(u32),
+    /// Adds the buckets that are new or changed.
+    Insert,
+    /// Deletes it.
+    Delete,
+}
+
+impl Step {
+    /// The place in the whole batch.
+    pub(crate) fn place(self, batch: &Batch) -> usize {
+        match self {
+            Step::Flow(place) => batch.groups.len() + place,
+            Step::Group(place, _) => place,
+        }
+    }
+}
+
+/// All messages of a batch without the changes at some places: groups, flows, and at last the groups that go. A switch
+/// refuses a flow whose group is not there, and drops one whose group goes.
+pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step> {
+    let mut steps = Vec::with_capacity(batch.len());
+    let mut last = Vec::new();
+    for (place, change) in batch.groups.iter().enumerate().filter(|(place, _)| !without(*place)) {
+        let group = |step| Step::Group(place, step);
+        match (&change.installed, &change.value) {
+            (None, Some(_)) => steps.push(group(GroupStep::Add)),
+            (Some(installed), Some(value)) => {
+                steps.extend(corrections(installed, value).into_iter().map(group));
+            }
+            (_, None) => last.push(group(GroupStep::Delete)),
+        }
+    }
+    let flows = batch.groups.len();
+    steps.extend((0..batch.flows.len()).filter(|place| !without(flows + place)).map(Step::Flow));
+    steps.append(&mut last);
+    steps
+}
+
+/// Bucket by bucket, unless most of them change.
+fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
+    let stays = |id: &u32, actions: &Arc<[u8]>| value.buckets.get(id) == Some(actions);
+    let gone: Vec<u32> =
+        installed.buckets.iter().filter(|(id, actions)| !stays(id, actions)).map(|(id, _)| *id).collect();
+    if installed.shape != value.shape || gone.len() > value.buckets.len() / 2 {
+        return vec![GroupStep::Modify];
+    }
+    let mut steps: Vec<GroupStep> = gone.into_iter().map(GroupStep::Remove).collect();
+    if value.buckets.iter().any(|(id, actions)| installed.buckets.get(id) != Some(actions)) {
+        steps.push(GroupStep::Insert);
+    }
+    steps
+}
+
+/// The buckets that a step of a group tells.
+pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
+    let Some(value) = &change.value else { return Vec::new() };
+    let installed = change.installed.as_ref().filter(|_| step == GroupStep::Insert);
+    let there = |id: &u32| installed.and_then(|part| part.buckets.get(id));
+    let tells = matches!(step, GroupStep::Add | GroupStep::Modify | GroupStep::Insert);
+    let buckets = value.buckets.iter().filter(|(id, actions)| tells && there(id) != Some(*actions));
+    buckets.map(|(id, actions)| (*id, &**actions)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::table::Table;
+    use crate::openflow::groups::put_group_mod;
+    use openflow_rs::{Body, Message};
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn part(buckets: &BTreeMap<u8, u8>) -> Option<Part> {
+        let actions = |n: u8| {
+            let actions = format!("set_field:{n}->reg1,resubmit(,40)").parse().expect("actions");
+            crate::Bucket::new(0, &actions).expect("a bucket").bytes()
+        };
+        let buckets: crate::group::Buckets =
+            buckets.iter().map(|(id, n)| (u32::from(*id), actions(*n))).collect();
+        crate::group::parts(7, &buckets).remove(&7)
+    }
+
+    fn some() -> impl Strategy<Value = BTreeMap<u8, u8>> {
+        proptest::collection::btree_map(0_u8..12, 0_u8..3, 0..12)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn the_messages_make_the_group(have in some(), want in some()) {
+            let (installed, value) = (part(&have), part(&want));
+            let mut table = Table::default();
+            let change = |installed, value| GroupChange { key: 7, value, installed, txn: None };
+            for change in [change(None, installed.clone()), change(installed.clone(), value.clone())] {
+                if change.installed == change.value {
+                    continue;
+                }
+                let batch = Batch { groups: Arc::new(vec![change]), ..Batch::default() };
+                for step in steps(&batch, |_| false) {
+                    let Step::Group(0, what) = step else { panic!("{step:?}") };
+                    let mut bytes = Vec::new();
+                    put_group_mod(&mut bytes, 3, &batch.groups[0], what);
+                    let Ok(Message { xid: 3, body: Body::GroupMod(change) }) = Message::decode(&bytes) else {
+                        panic!("{bytes:02x?}")
+                    };
+                    prop_assert_eq!(table.change_group(&change), Ok(()), "{}", change);
+                }
+            }
+            prop_assert_eq!(table.part(7), value);
+        }
+
+        #[test]
+        fn groups_come_before_flows_and_go_after_them(refused in proptest::collection::btree_set(0_usize..4, 0..3)) {
+            let some = part(&[(1, 1)].into());
+            let change = |key, value: Option<Part>| GroupChange {
+                key, installed: value.is_none().then(|| some.clone()).flatten(), value, txn: None,
+            };
+            let batch = Batch {
+                groups: Arc::new(vec![change(1, None), change(2, some.clone())]),
+                flows: crate::ledger::Changes::default(),
+            };
+            let left: Vec<usize> = steps(&batch, |place| refused.contains(&place))
+                .into_iter()
+                .map(|step| step.place(&batch))
+                .collect();
+            let expected: Vec<usize> = [1, 0].into_iter().filter(|place| !refused.contains(place)).collect();
+            prop_assert_eq!(left, expected);
+        }
+    }
+
+    #[test]
+    fn a_changed_bucket_is_replaced_alone() {
+        let (installed, value) =
+            (part(&[(1, 1), (2, 1), (3, 1)].into()), part(&[(1, 1), (2, 2), (3, 1)].into()));
+        let steps = corrections(&installed.expect("a part"), &value.expect("a part"));
+        assert_eq!(steps, [GroupStep::Remove(2), GroupStep::Insert]);
+    }
+}
