@@ -113,7 +113,7 @@ pub(crate) fn report(vifs: &[(&str, u16)], tunnels: &[(&str, u16)]) -> switch::R
     switch::Report {
         vifs: vifs.iter().map(vif).collect(),
         tunnels: tunnels.iter().map(|&(name, ofport)| (name.to_owned(), ofport)).collect(),
-        problems: Vec::new(),
+        ..switch::Report::default()
     }
 }
 
@@ -125,6 +125,10 @@ pub(crate) fn shown(desired: &switch::Desired) -> Vec<String> {
         let actions = flow.actions().map(|actions| actions.to_string());
         format!("{table} {priority} {} {}", matching.unwrap_or_default(), actions.unwrap_or_default())
     };
+    let bucket =
+        |((group, bucket), what): (&(u32, u32), &switch::Bucket)| format!("{group}/{bucket} {what:?}");
     let tunnels = desired.tunnels.iter().map(|(name, tunnel)| format!("{name}: {tunnel}"));
-    desired.flows.iter().map(flow).chain(tunnels).collect()
+    let patches = desired.patches.iter().map(|(name, patch)| format!("{name}: {patch}"));
+    let flows = desired.flows.iter().map(flow).chain(desired.groups.iter().map(bucket));
+    flows.chain(tunnels).chain(patches).collect()
 }
