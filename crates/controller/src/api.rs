@@ -263,20 +263,39 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
         encap: tunnel.encap.to_string(),
         remote: tunnel.remote.to_string(),
     };
+    let patch = |(name, patch): (&String, &switch::Patch)| pb::Patch {
+        name: name.clone(),
+        bridge: patch.bridge.clone(),
+        peer: patch.peer.clone(),
+    };
+    let bucket = |((group, bucket), what): (&(u32, u32), &switch::Bucket)| pb::Bucket {
+        group: *group,
+        bucket: *bucket,
+        actions: what.actions().map_or_else(unreadable, |actions| actions.to_string()),
+        rule: what.rule(),
+    };
+    let buckets: Vec<pb::Bucket> = listing.desired.groups.iter().map(bucket).collect();
     let mut told = HashSet::new();
     let mut messages = vec![pb::ListFlowsResponse {
         tunnels: listing.desired.tunnels.iter().map(tunnel).collect(),
+        patches: listing.desired.patches.iter().map(patch).collect(),
         ..pb::ListFlowsResponse::default()
     }];
-    for chunk in flows.chunks(CHUNK) {
-        let fingerprints = chunk.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin));
+    let mut rules = |fingerprints: &mut dyn Iterator<Item = u64>| -> Vec<pb::Rule> {
         let rules: BTreeMap<u64, pb::Rule> = fingerprints
             .filter(|fingerprint| told.insert(*fingerprint))
             .filter_map(|fingerprint| listing.rules.source(fingerprint))
             .map(|rule| (rule.fingerprint, rule_message(rule)))
             .collect();
-        let rules = rules.into_values().collect();
-        messages.push(pb::ListFlowsResponse { flows: chunk.to_vec(), tunnels: Vec::new(), rules });
+        rules.into_values().collect()
+    };
+    for chunk in flows.chunks(CHUNK) {
+        let rules = rules(&mut chunk.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin)));
+        messages.push(pb::ListFlowsResponse { flows: chunk.to_vec(), rules, ..Default::default() });
+    }
+    for chunk in buckets.chunks(CHUNK) {
+        let rules = rules(&mut chunk.iter().map(|bucket| bucket.rule));
+        messages.push(pb::ListFlowsResponse { buckets: chunk.to_vec(), rules, ..Default::default() });
     }
     messages
 }
@@ -304,6 +323,8 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
         sync_flow_mods: status.sync_flow_mods.map(|count| count as u64),
         vifs: vifs as u64,
         refused: status.refused as u64,
+        groups: status.groups as u64,
+        patches: status.patches as u64,
     }
 }
 

@@ -68,6 +68,10 @@ pub struct Flows {
     pub flows: Vec<pb::Flow>,
     /// In order of names.
     pub tunnels: Vec<pb::Tunnel>,
+    /// Buckets, by group and number.
+    pub buckets: Vec<pb::Bucket>,
+    /// Patch ports, by name.
+    pub patches: Vec<pb::Patch>,
     /// The rules that the flows came from; a flow's cookie is its rule's fingerprint.
     pub rules: Vec<pb::Rule>,
 }
@@ -166,7 +170,9 @@ impl Client {
         let mut flows = Flows::default();
         while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
             flows.flows.extend(message.flows);
+            flows.buckets.extend(message.buckets);
             flows.tunnels.extend(message.tunnels);
+            flows.patches.extend(message.patches);
             flows.rules.extend(message.rules);
         }
         Ok(flows)

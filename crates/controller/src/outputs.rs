@@ -46,7 +46,7 @@ pub(crate) fn split(
             let changes = changes.entry(node.clone()).or_default();
             changes.buckets_delete.remove(&key);
             let bucket =
-                Bucket::new(rule, actions).map_err(|error| range(format!("of_bucket: {node}: {error}")))?;
+                Bucket::new(rule, &actions).map_err(|error| range(format!("of_bucket: {node}: {error}")))?;
             changes.buckets_add.insert(key, bucket);
         }
     }
@@ -111,7 +111,7 @@ fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
 }
 
 /// A row of `of_bucket`: transport node, group and bucket, actions.
-fn bucket(row: &Row) -> Result<(String, (u32, u32), &Actions), TransactionError> {
+fn bucket(row: &Row) -> Result<(String, (u32, u32), Actions), TransactionError> {
     let [Value::String(node), Value::Int(group), Value::Int(bucket), Value::Actions(actions)] =
         row.as_slice()
     else {

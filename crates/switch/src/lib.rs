@@ -2,8 +2,8 @@
 //! is there, sends the difference to what is wanted, and says when that is in force.
 //!
 //! Promise: whatever happens to the switch, the connections or the controller, the switch ends up with the desired
-//! flows and tunnels; what is right is never touched, so a controller that comes back to a switch that is right
-//! sends it no flow-mod at all; and every transaction ends with its confirmation or with the switch's refusal, those
+//! flows, groups, tunnel and patch ports; what is right is never touched, so a controller that comes back to a switch
+//! that is right sends it no flow-mod at all; and every transaction ends with its confirmation or with the switch's refusal, those
 //! that came while the switch was away together. A switch that is away costs no more memory than its network.
 //!
 //! ```
@@ -45,19 +45,22 @@
 //! ```
 //!
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and
-//! [`Changes`], [`Event`]; then what keeps the promise: `ledger` (what separates the switch from the desired flows),
-//! `intent` and `outbox` (how the owner and the driver meet without waiting for each other), `driver` (the one
-//! procedure that compares and corrects); `view` and `database` (OVSDB), `openflow` with `connection`, `session` and
-//! `wire`; and [`fake`], the test double.
+//! [`Changes`], [`Event`]; then what keeps the promise: `ledger` (what separates the switch from what is desired),
+//! `forwarding` (flows and groups together) and `group` (the parts that large groups are kept in), `intent` and `outbox` (how the owner and the driver meet without waiting for each other), `driver` (the one
+//! procedure that compares and corrects); `view` and `database` (OVSDB), `openflow` with `connection`, `session`,
+//! `steps` (the order of messages), `groups` and `wire`; and [`fake`], the test double.
 //!
 //! What the switch refuses does not hold up the rest: a bundle is discarded if any of its flows is bad, then sent
 //! again without those, and if that does not help either, flow by flow; [`Event::Refused`] names what was bad, and
 //! it is not sent again before it changes or the switch is connected anew. [`Event::Standing`] says how much of it
 //! there is, until it is mended.
 //!
-//! Left out on purpose: rules and networks (this crate knows OpenFlow and OVSDB, nothing else), groups, meters and
-//! BFD, and changes that others make to the flows while the connection lasts: they are found at the next one. Flows
-//! that `learn` actions make would count as such. TLS is not there yet, in `ovsdb-client` neither.
+//! Before it reads a switch the driver makes its geneve option a field (class 0x102, type 0x80, 4 bytes: `tun_metadata0`).
+//! Flows that `learn` actions make are the switch's own where [`Config::learned_tables`] says so.
+//!
+//! Left out on purpose: rules and networks (this crate knows OpenFlow and OVSDB, nothing else), groups that choose one
+//! of their buckets, meters and BFD, and changes that others make to flows and groups while the connection lasts: they
+//! are found at the next one. TLS is not there yet, in `ovsdb-client` neither.
 #![forbid(unsafe_code)]
 
 mod config;

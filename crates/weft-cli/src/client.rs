@@ -149,7 +149,7 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 #[derive(Args)]
 pub(crate) struct Get {
     /// `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`; `status` (of the controller and its
-    /// switches); `flows` (of a transport node, with the rule that each came from)
+    /// switches); `flows` (of a transport node, with its groups and ports, and the rule that each came from)
     kind: String,
     /// Which; default: all
     id: Option<String>,
@@ -199,7 +199,7 @@ impl Get {
                     serde_json::json!({
                         "transport_node": switch.transport_node, "connected": switch.connected, "synced": switch.synced,
                         "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
-                        "flows": switch.flows, "tunnels": switch.tunnels, "vifs": switch.vifs,
+                        "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
                         "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
                     })
                 })

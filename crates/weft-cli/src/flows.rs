@@ -1,4 +1,4 @@
-//! The flows and tunnels of a switch, with the rules that they came from.
+//! The flows, groups and ports of a switch, with the rules that they came from.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use controller::client::Flows;
 use controller::pb::{Flow, Rule};
 
-/// Flows in the order of the pipeline, each run of them under its rule; then tunnels.
+/// Flows in the order of the pipeline, each run of them under its rule; then buckets likewise, and ports.
 pub(crate) fn to_text(flows: &Flows) -> String {
     let rules = Rules::new(flows);
     let mut text = String::new();
@@ -21,8 +21,22 @@ pub(crate) fn to_text(flows: &Flows) -> String {
         let Flow { table_id, priority, r#match, actions, .. } = flow;
         let _ = writeln!(text, "    table={table_id},priority={priority}{comma}{match} actions={actions}");
     }
+    let mut last = None;
+    for bucket in &flows.buckets {
+        let group = (bucket.group, bucket.rule);
+        if last != Some(group) {
+            last = Some(group);
+            let place =
+                rules.place(bucket.rule).unwrap_or_else(|| "a rule that is not known any more".to_owned());
+            let _ = writeln!(text, "group {}: {place}", bucket.group);
+        }
+        let _ = writeln!(text, "    bucket={} actions={}", bucket.bucket, bucket.actions);
+    }
     for tunnel in &flows.tunnels {
         let _ = writeln!(text, "tunnel port {}: {}, remote {}", tunnel.name, tunnel.encap, tunnel.remote);
+    }
+    for patch in &flows.patches {
+        let _ = writeln!(text, "patch port {}: to {} of {}", patch.name, patch.peer, patch.bridge);
     }
     text
 }
@@ -54,6 +68,19 @@ pub(crate) fn to_json(flows: &Flows) -> String {
         });
         let _ = writeln!(text, "{object}");
     }
+    for bucket in &flows.buckets {
+        let object = serde_json::json!({
+            "group": bucket.group,
+            "bucket": bucket.bucket,
+            "actions": bucket.actions,
+            "rule": rules.place(bucket.rule),
+        });
+        let _ = writeln!(text, "{object}");
+    }
+    for patch in &flows.patches {
+        let object = serde_json::json!({"patch": patch.name, "bridge": patch.bridge, "peer": patch.peer});
+        let _ = writeln!(text, "{object}");
+    }
     for tunnel in &flows.tunnels {
         let object =
             serde_json::json!({"tunnel": tunnel.name, "encap": tunnel.encap, "remote": tunnel.remote});
@@ -73,5 +100,69 @@ impl<'a> Rules<'a> {
     /// File and line.
     fn place(&self, fingerprint: u64) -> Option<String> {
         self.0.get(&fingerprint).map(|rule| format!("{}:{}", rule.file, rule.line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use controller::pb::{Bucket, Patch, Tunnel};
+
+    use super::*;
+
+    fn listing() -> Flows {
+        let rule = |fingerprint, line| Rule {
+            fingerprint,
+            file: "rules/physical/replication.nlog".to_owned(),
+            line,
+            column: 1,
+            text: String::new(),
+        };
+        let bucket =
+            |group, bucket, rule| Bucket { group, bucket, rule, actions: "resubmit(,40)".to_owned() };
+        Flows {
+            flows: vec![Flow {
+                table_id: 20,
+                priority: 5,
+                actions: "group:7".to_owned(),
+                cookie: 1,
+                ..Flow::default()
+            }],
+            buckets: vec![bucket(7, 0, 2), bucket(7, 3, 2), bucket(8, 1, 3)],
+            tunnels: vec![Tunnel { name: "g".into(), encap: "geneve".into(), remote: "flow".into() }],
+            patches: vec![Patch { name: "p".into(), bridge: "br-phys".into(), peer: "q".into() }],
+            rules: vec![rule(1, 10), rule(2, 20)],
+        }
+    }
+
+    #[test]
+    fn buckets_stand_under_their_group_and_rule() {
+        assert_eq!(
+            to_text(&listing()),
+            "rules/physical/replication.nlog:10 (cookie 0x1)\n    \
+             table=20,priority=5 actions=group:7\n\
+             group 7: rules/physical/replication.nlog:20\n    \
+             bucket=0 actions=resubmit(,40)\n    \
+             bucket=3 actions=resubmit(,40)\n\
+             group 8: a rule that is not known any more\n    \
+             bucket=1 actions=resubmit(,40)\n\
+             tunnel port g: geneve, remote flow\n\
+             patch port p: to q of br-phys\n"
+        );
+    }
+
+    #[test]
+    fn each_thing_is_a_line_of_json() {
+        let text = to_json(&listing());
+        let lines: Vec<serde_json::Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines.len(), 6);
+        assert_eq!(
+            lines[1],
+            serde_json::json!({
+                "group": 7, "bucket": 0, "actions": "resubmit(,40)", "rule": "rules/physical/replication.nlog:20",
+            })
+        );
+        assert_eq!(lines[3]["rule"], serde_json::Value::Null);
+        assert_eq!(lines[4], serde_json::json!({"patch": "p", "bridge": "br-phys", "peer": "q"}));
     }
 }

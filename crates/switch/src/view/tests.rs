@@ -1,0 +1,255 @@
+use super::*;
+use ovsdb_client::{Change, Datum};
+use proptest::prelude::*;
+
+fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+fn map(pairs: &[(&str, &str)]) -> Datum {
+    Datum::map(pairs.iter().copied())
+}
+
+/// A database with one bridge, built row by row.
+struct Rows {
+    changes: Vec<Change>,
+    ports: Vec<Uuid>,
+    bridge: Row,
+}
+
+impl Rows {
+    fn new() -> Rows {
+        let bridge = Row::new("Bridge")
+            .with("name", "br-int")
+            .with("datapath_type", "netdev")
+            .with("fail_mode", Some("secure".to_owned()))
+            .with("protocols", "OpenFlow15")
+            .with("external_ids", map(&[]))
+            .with("controller", Datum::set::<Uuid>([]));
+        Rows { changes: Vec::new(), ports: Vec::new(), bridge }
+    }
+
+    fn add(&mut self, table: &str, uuid: Uuid, row: Row) {
+        self.changes.push(Change { table: table.into(), uuid, old: None, new: Some(row) });
+    }
+
+    fn interface(&mut self, n: u128, name: &str, set: impl FnOnce(Row) -> Row) {
+        let row = Row::new("Interface")
+            .with("name", name)
+            .with("type", "")
+            .with("ofport", Some(n as i64))
+            .with("error", None::<String>)
+            .with("external_ids", map(&[]))
+            .with("options", map(&[]))
+            .with("mac_in_use", None::<String>);
+        self.add("Interface", id(n), set(row));
+        let port =
+            Row::new("Port").with("name", name).with("interfaces", id(n)).with("external_ids", map(&[]));
+        self.add("Port", id(1000 + n), port);
+        self.ports.push(id(1000 + n));
+    }
+
+    fn view(mut self) -> View {
+        let bridge = self.bridge.clone().with("ports", Datum::set(self.ports.clone()));
+        self.add("Bridge", id(1), bridge);
+        let mut replica = Replica::default();
+        replica.apply(&self.changes);
+        View::read(&replica, "br-int")
+    }
+}
+
+fn config() -> Config {
+    let endpoint = || "unix:/nowhere".parse().expect("an endpoint");
+    Config {
+        name: "hv1".to_owned(),
+        ovsdb: endpoint(),
+        openflow: endpoint(),
+        bridge: "br-int".to_owned(),
+        datapath_type: None,
+        learned_tables: BTreeSet::new(),
+    }
+}
+
+fn tunnel(encap: &str, remote: &str) -> Wanted {
+    Wanted::Tunnel(Tunnel {
+        encap: encap.parse().expect("an encap"),
+        remote: remote.parse().expect("a remote"),
+    })
+}
+
+#[test]
+fn a_report_tells_vifs_tunnels_and_problems_apart() {
+    let mut rows = Rows::new();
+    let vif = |id: &'static str| move |row: Row| row.with("external_ids", map(&[("iface-id", id)]));
+    rows.interface(7, "tap7", vif("blue-1"));
+    rows.interface(5, "tap5", vif("blue-1"));
+    rows.interface(8, "tap8", |row| {
+        row.with("external_ids", map(&[("iface-id", "blue-2"), ("attached-mac", "02:00:00:00:00:02")]))
+    });
+    rows.interface(9, "new", |row| vif("blue-3")(row).with("ofport", None::<i64>));
+    rows.interface(10, "gone", |row| {
+        vif("blue-4")(row).with("ofport", Some(-1)).with("error", Some("No such device".to_owned()))
+    });
+    rows.interface(65534, "br-int", vif("blue-5"));
+    rows.interface(11, "uplink", |row| row);
+    rows.interface(12, "gnv", |row| row.with("type", "geneve").with("external_ids", map(&[OWNER])));
+    rows.interface(13, "theirs", |row| row.with("type", "geneve"));
+    let report = rows.view().report(&config(), &BTreeMap::new());
+    let vif = |ofport, mac: &str| Vif { ofport, mac: mac.to_owned() };
+    assert_eq!(
+        report.vifs,
+        [("blue-1".to_owned(), vif(5, "")), ("blue-2".to_owned(), vif(8, "02:00:00:00:00:02"))].into()
+    );
+    assert_eq!(report.tunnels, [("gnv".to_owned(), 12)].into());
+    let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        [
+            "blue-1: tap5 and tap7 have the same iface-id; tap5 counts, which has the lowest port number",
+            "br-int: has the reserved port number 65534",
+            "gone: No such device",
+        ]
+    );
+}
+
+#[test]
+fn a_tunnel_without_a_port_number_is_pending_and_one_with_an_error_is_not() {
+    let want: Ports = ["new", "bad", "good"].map(|name| (name.to_owned(), tunnel("gre", "flow"))).into();
+    let mut rows = Rows::new();
+    for (n, name, ofport) in [(3, "new", None), (4, "bad", Some(-1)), (5, "good", Some(5))] {
+        let spec = ends(name, &want[name]).remove(0);
+        rows.interface(n, name, |row| {
+            let row = row.with("type", "gre").with("options", spec.options).with("ofport", ofport);
+            row.with("external_ids", map(&[OWNER]))
+        });
+    }
+    let plan = rows.view().port_plan(&want);
+    assert_eq!(plan, PortPlan { pending: vec!["new".to_owned()], ..PortPlan::default() });
+}
+
+#[test]
+fn both_ends_of_a_patch_are_made_and_go_and_those_of_others_stay() {
+    let patch = |bridge: &str, peer: &str| Wanted::Patch(Patch { bridge: bridge.into(), peer: peer.into() });
+    let want: Ports = [("p".to_owned(), patch("br-phys", "q"))].into();
+    let plan = Rows::new().view().port_plan(&want);
+    assert!(plan.missing.is_empty(), "{plan:?}");
+    assert!(plan.unsupported["p"].starts_with("there is no bridge br-phys on this switch: create it"));
+    let problems = Rows::new().view().report(&config(), &want).problems;
+    assert!(problems[0].to_string().starts_with("p: there is no bridge br-phys"), "{problems:?}");
+
+    let mut rows = Rows::new();
+    let end = |peer: &'static str, ours: bool| {
+        let ids = if ours { map(&[PATCH_OWNER]) } else { map(&[]) };
+        move |row: Row| {
+            row.with("type", "patch").with("options", map(&[("peer", peer)])).with("external_ids", ids)
+        }
+    };
+    rows.interface(3, "p", end("q", true));
+    rows.interface(4, "theirs", end("other", false));
+    rows.interface(5, "old", end("old-q", true));
+    let ours = rows.ports.len();
+    rows.interface(6, "q", end("p", true));
+    rows.interface(7, "old-q", end("old", true));
+    rows.interface(8, "other", end("theirs", false));
+    let elsewhere = rows.ports.split_off(ours);
+    let bridge = rows.bridge.clone().with("name", "br-phys").with("ports", Datum::set(elsewhere));
+    rows.add("Bridge", id(2), bridge);
+    let view = rows.view();
+    let unwanted = [("br-int", "old"), ("br-phys", "old-q")];
+    let unwanted: Vec<_> = unwanted.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
+    assert_eq!(view.port_plan(&want), PortPlan { unwanted, ..PortPlan::default() });
+    let report = view.report(&config(), &want);
+    assert_eq!(report.patches, [("old".to_owned(), 5), ("p".to_owned(), 3)].into());
+    assert_eq!(report.tunnels, BTreeMap::new());
+    let moved: Ports = [("p".to_owned(), patch("br-phys", "r"))].into();
+    let plan = view.port_plan(&moved);
+    assert_eq!(plan.missing.len(), 1);
+    assert!(plan.unwanted.contains(&("br-phys".to_owned(), "q".to_owned())), "{plan:?}");
+}
+
+#[test]
+fn stt_is_a_problem_of_the_userspace_datapath_alone() {
+    let want: Ports = [("s".to_owned(), tunnel("stt", "172.31.0.2"))].into();
+    let view = Rows::new().view();
+    let plan = view.port_plan(&want);
+    assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
+    assert!(view.report(&config(), &want).problems[0].to_string().starts_with("s: stt cannot be carried"));
+    let mut rows = Rows::new();
+    rows.bridge = rows.bridge.with("datapath_type", "");
+    let view = rows.view();
+    assert_eq!(view.port_plan(&want).missing.len(), 1);
+    assert!(view.report(&config(), &want).problems.is_empty());
+}
+
+#[test]
+fn a_bridge_is_corrected_where_it_is_wrong_and_left_alone_where_it_is_right() {
+    let corrected = |set: fn(Row) -> Row| {
+        let mut rows = Rows::new();
+        rows.bridge = set(rows.bridge);
+        rows.view().correction(&config())
+    };
+    assert_eq!(corrected(|row| row), None);
+    assert_eq!(corrected(|row| row.with("protocols", Datum::set(["OpenFlow13", "OpenFlow15"]))), None);
+    assert_eq!(corrected(|row| row.with("datapath_type", "")), None);
+    let spec = corrected(|row| row.with("fail_mode", None::<String>)).expect("a correction");
+    assert_eq!((spec.fail_mode.as_str(), spec.datapath_type.as_str()), ("secure", "netdev"));
+    let spec = corrected(|row| row.with("protocols", Datum::set::<&str>([]))).expect("a correction");
+    assert_eq!(spec.protocols, ["OpenFlow15".to_owned()].into());
+    let spec = corrected(|row| row.with("protocols", "OpenFlow13")).expect("a correction");
+    assert_eq!(spec.protocols, ["OpenFlow13".to_owned(), "OpenFlow15".to_owned()].into());
+}
+
+#[test]
+fn a_missing_bridge_waits_until_the_switch_has_said_which_datapaths_it_has() {
+    let with_types = |types: &[&str]| View {
+        switch: Some(OpenVswitch {
+            uuid: id(2),
+            next_cfg: 0,
+            cur_cfg: 0,
+            external_ids: BTreeMap::new(),
+            datapath_types: types.iter().map(|name| (*name).to_owned()).collect(),
+            iface_types: BTreeSet::new(),
+            ovs_version: None,
+        }),
+        ..View::default()
+    };
+    let chosen = |view: View, config: &Config| view.correction(config).map(|spec| spec.datapath_type);
+    assert_eq!(chosen(with_types(&[]), &config()), None);
+    assert_eq!(chosen(with_types(&["netdev"]), &config()).as_deref(), Some("netdev"));
+    assert_eq!(chosen(with_types(&["netdev", "system"]), &config()).as_deref(), Some("system"));
+    let fixed = Config { datapath_type: Some("netdev".to_owned()), ..config() };
+    assert_eq!(chosen(with_types(&["netdev", "system"]), &fixed).as_deref(), Some("netdev"));
+    assert_eq!(chosen(with_types(&[]), &fixed).as_deref(), Some("netdev"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_plan_for_tunnels_leads_from_any_state_to_the_wanted_one(
+        have in proptest::collection::btree_map(0u8..6, (0u8..3, any::<bool>()), 0..6),
+        want in proptest::collection::btree_map(0u8..6, 0u8..3, 0..6),
+    ) {
+        let kind = |n: u8| tunnel(["geneve", "vxlan", "gre"][usize::from(n)], "172.31.0.9");
+        let mut rows = Rows::new();
+        for (name, (encap, ours)) in &have {
+            let spec = ends(&name.to_string(), &kind(*encap)).remove(0);
+            rows.interface(u128::from(*name) + 1, &name.to_string(), |row| {
+                let ids = if *ours { map(&[OWNER]) } else { map(&[]) };
+                row.with("type", spec.tunnel_type.as_str()).with("options", spec.options.clone()).with("external_ids", ids)
+            });
+        }
+        let wanted = want.iter().map(|(name, encap)| (name.to_string(), kind(*encap))).collect();
+        let plan = rows.view().port_plan(&wanted);
+        let right = |name: &u8| have.get(name) == want.get(name).map(|encap| (*encap, true)).as_ref();
+        let missing: Vec<String> = want.keys().filter(|name| !right(name)).map(ToString::to_string).collect();
+        let unwanted: Vec<String> = have
+            .iter()
+            .filter(|(name, (_, ours))| *ours && !want.contains_key(*name))
+            .map(|(name, _)| name.to_string())
+            .collect();
+        prop_assert_eq!(plan.missing.iter().map(|spec| spec.name.clone()).collect::<Vec<_>>(), missing);
+        let unwanted: Vec<_> = unwanted.into_iter().map(|name| ("br-int".to_owned(), name)).collect();
+        prop_assert_eq!(plan.unwanted, unwanted);
+    }
+}
