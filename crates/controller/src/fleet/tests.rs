@@ -281,8 +281,8 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
         let changes = setting.objects.plan_delete(std::slice::from_ref(&key)).unwrap();
         setting.fleet.expect(&changes)
     };
-    let by_hand = "transport_node hv1: its switch: left as it is: not connected; delete br-int's flows and the tunnels \
-                   marked external_ids:weft=tunnel by hand, or apply the node again";
+    let by_hand = "transport_node hv1: its switch: left as it is: not connected; delete br-int's flows and groups \
+                   and the ports marked external_ids:weft by hand, or apply the node again";
     assert_eq!(told(&mut setting), [by_hand]);
     setting.connect("hv1", Channel::OpenFlow);
     assert!(told(&mut setting)[0].contains("its database is not connected"));
