@@ -75,6 +75,14 @@ impl<T: Pack + fmt::Display> Canonical<T> {
     }
 }
 
+impl Canonical<Actions> {
+    /// One list after the other where that takes no look at either: see [`Packed::then`].
+    pub(crate) fn then(&self, more: &Self) -> Option<Self> {
+        let packed = self.packed.then(&more.packed)?;
+        Some(Canonical { packed, compared: OnceLock::new() })
+    }
+}
+
 impl<T: Pack + fmt::Display> fmt::Debug for Canonical<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.text())

@@ -111,6 +111,8 @@ impl Pack for Match {
     }
 }
 
+/// `OFPIT_APPLY_ACTIONS`.
+const APPLY_ACTIONS: u16 = 4;
 /// What instructions begin with on the wire; no text does.
 const WIRE: u8 = 0;
 
@@ -134,6 +136,35 @@ impl Pack for Actions {
     }
 }
 
+/// Type, length and padding of instructions.
+const HEADER: usize = 8;
+
+impl Packed<Actions> {
+    /// One list after the other, as [`Actions::then`], without reading either; `None` if it takes that: there are
+    /// instructions besides actions, or the wire's lengths are too short.
+    pub fn then(&self, more: &Packed<Actions>) -> Option<Packed<Actions>> {
+        if self.bytes.is_empty() || more.bytes.is_empty() {
+            return Some(if self.bytes.is_empty() { more.clone() } else { self.clone() });
+        }
+        let (first, second) = (plain(&self.bytes)?, plain(&more.bytes)?);
+        let length = u16::try_from(HEADER + first.len() + second.len()).ok()?;
+        let mut bytes = Vec::with_capacity(length.into());
+        bytes.extend_from_slice(&self.bytes[..HEADER]);
+        bytes[2..4].copy_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(first);
+        bytes.extend_from_slice(second);
+        Some(Packed { bytes: bytes.into(), of: PhantomData })
+    }
+}
+
+/// The actions of what is the one instruction to apply them.
+fn plain(bytes: &[u8]) -> Option<&[u8]> {
+    let (header, list) = bytes.split_at_checked(HEADER)?;
+    let is_apply = header[..2] == APPLY_ACTIONS.to_be_bytes();
+    let length = usize::from(u16::from_be_bytes([header[2], header[3]]));
+    (is_apply && length == bytes.len()).then_some(list)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +185,24 @@ mod tests {
             let actions = Actions(vec![Action::resubmit_table(4); count]);
             assert_eq!(Packed::new(&actions).get(), actions, "{count}");
         }
+    }
+
+    #[test]
+    fn lists_are_joined_as_they_are_where_nothing_moves() {
+        let texts =
+            ["drop", "output:1", "resubmit(,4),set_field:5->reg1", "goto_table:4", "output:2,goto_table:5"];
+        let long = Actions(vec![Action::resubmit_table(4); 3000]);
+        let lists: Vec<Actions> = texts.iter().map(|text| text.parse().unwrap()).chain([long]).collect();
+        let mut joined = 0;
+        for first in &lists {
+            for second in &lists {
+                if let Some(both) = Packed::new(first).then(&Packed::new(second)) {
+                    assert_eq!(both, Packed::new(&first.clone().then(second)), "{first} ++ {second}");
+                    joined += 1;
+                }
+            }
+        }
+        // What there is nothing of goes with all, plain lists with each other but for the long one twice.
+        assert_eq!(joined, 19);
     }
 }

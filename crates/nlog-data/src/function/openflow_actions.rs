@@ -294,7 +294,10 @@ fn operators() -> Vec<Function> {
         .example(r#"actions"goto_table:4", actions"output:3""#, r#"actions"output:3,goto_table:4""#)
         .example(r#"actions"drop", actions"drop""#, r#"actions"drop""#)
         .example(r#"actions"goto_table:4", actions"goto_table:5""#, "error range")
-        .binary(|a: A, b: A| then(&a.get(), &b.get())),
+        .binary(|a: A, b: A| match a.then(&b) {
+            Some(joined) => Ok(Arc::new(joined)),
+            None => then(&a.get(), &b.get()).map(|joined| Arc::new(Canonical::new(joined))),
+        }),
         entry("to_string(actions) -> text", "The actions as Open vSwitch prints them.")
             .example(r#"actions"load:5->NXM_NX_REG0[]""#, r#""set_field:0x5->reg0""#)
             .example(r#"actions"drop""#, r#""drop""#)
