@@ -5,7 +5,8 @@
 //!
 //! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`]
 //! (against a dataflow written by hand; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (orders),
-//! [`datalog`] (others' engines), [`push`], [`texts`], [`program`] and its generator [`nvp`].
+//! [`datalog`] (others' engines), [`network`] (the network's own rules), [`push`], [`texts`], [`program`] and its generator
+//! [`nvp`].
 
 mod datalog;
 mod engine;
@@ -13,6 +14,7 @@ mod figure6;
 mod joins;
 mod layered;
 mod measure;
+mod network;
 mod nvp;
 mod program;
 mod push;
@@ -83,6 +85,10 @@ enum Bench {
     Joins,
     /// Figure 6 in other Datalogs: ascent, gringo, and Soufflé where it is installed
     Datalog,
+    /// The network's own rules on nvp-eval: from objects to deltas, changes after it, flows of a host
+    Network,
+    /// How many flows a host has: with more hosts, larger switches, more VMs
+    Growth,
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
@@ -112,6 +118,8 @@ enum Bench {
     #[command(hide = true)]
     Figure6SavedRun { folder: PathBuf },
     #[command(hide = true)]
+    NetworkRun,
+    #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
     #[command(hide = true)]
     LayeredRun { engine: Engine },
@@ -120,6 +128,10 @@ enum Bench {
 impl Arguments {
     fn figure6(&self) -> figure6::Run {
         figure6::Run { divisor: self.divisor, workers: self.workers, steps: self.steps }
+    }
+
+    fn network(&self) -> network::Run {
+        network::Run { divisor: self.divisor, steps: self.steps, workers: self.workers }
     }
 
     fn layered(&self) -> layered::Run {
@@ -144,6 +156,8 @@ fn main() -> Result<()> {
         Bench::Figure6JsonByHand { input } => figure6::json::by_hand(input),
         Bench::Figure6LiveRun => say(&figure6::live::run(arguments.divisor)?),
         Bench::Figure6SavedRun { folder } => say(&figure6::saved::run(folder)?),
+        Bench::NetworkRun => say(&network::run(arguments.network())?),
+        Bench::Growth => network::growth::print(),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
@@ -154,6 +168,8 @@ fn main() -> Result<()> {
         Bench::Program => program::figures(arguments.seed, arguments.runs),
         Bench::All => {
             print_lines(&arguments, &Bench::Engine)?;
+            print_lines(&arguments, &Bench::Network)?;
+            network::growth::print()?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);
             program::figures(arguments.seed, arguments.runs)
@@ -177,6 +193,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Json => figure6::json::lines(runs, arguments.divisor),
         Bench::Live => figure6::live::lines(runs, arguments.divisor),
         Bench::State => figure6::saved::lines(runs, arguments.divisor),
+        Bench::Network => network::lines(runs, arguments.network()),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
         Bench::Datalog => datalog::lines(runs, arguments.divisor),

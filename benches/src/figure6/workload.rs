@@ -38,6 +38,15 @@ impl Network {
         Network { hypervisors, switches, switch_of, hypervisor_of }
     }
 
+    /// Switches of one size and hypervisors of one size.
+    pub(crate) fn even(hypervisors: usize, of_switch: usize, of_hypervisor: usize) -> Self {
+        let ports = hypervisors * of_hypervisor;
+        let switch_of: Vec<usize> = (0..ports).map(|port| port / of_switch).collect();
+        let hypervisor_of = (0..ports).map(|port| port * STRIDE % hypervisors).collect();
+        let switches = switch_of.last().map_or(0, |last| last + 1);
+        Network { hypervisors, switches, switch_of, hypervisor_of }
+    }
+
     /// How many ports there are.
     pub(crate) fn ports(&self) -> usize {
         self.switch_of.len()

@@ -1,0 +1,150 @@
+//! A run: the load, then changes one by one.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use anyhow::{Result, bail, ensure};
+use nlog_data::{ColumnTransaction, Evaluator as _, Schema, TableId, Value};
+use nlog_dataflow::fused::{Engine as Fused, Words};
+use nlog_plan::Settings;
+
+use super::world::{Step, TUNNEL, World};
+use super::{Changes, Figures, PerHost, Run};
+use crate::engine::Engine;
+use crate::figure6::Latency;
+use crate::figure6::workload::Network;
+use crate::measure::{self, Clock};
+use crate::nvp::random::Random;
+
+/// Ports added at a time.
+const PORTS: usize = 10;
+
+/// Rows that the load gave, by host.
+pub(super) struct Loaded {
+    pub(super) flows: PerHost,
+    pub(super) buckets: PerHost,
+}
+
+/// Transactions of one kind: how long each took, what of it the processors worked, how many rows its delta has.
+#[derive(Debug, Default)]
+struct Steps(Vec<(Duration, Duration, usize)>);
+
+impl Steps {
+    fn figures(&self) -> Changes {
+        let wall = Latency::new(self.0.iter().map(|(wall, ..)| *wall).collect());
+        let cpu = Latency::new(self.0.iter().map(|(_, cpu, _)| *cpu).collect());
+        let mut rows: Vec<usize> = self.0.iter().map(|(.., rows)| *rows).collect();
+        rows.sort_unstable();
+        let at = |part: usize| rows.get(rows.len() * part / 100).copied().unwrap_or(0);
+        Changes { wall, cpu, rows: (at(50), at(99)) }
+    }
+}
+
+/// Loads a network and changes it, which ends as it began but for the ports that were moved.
+pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
+    let mut engine = start(run.workers)?;
+    let schema = engine.program().schema.clone();
+    let (mut world, step) = World::new(network);
+
+    let clock = Clock::start();
+    let transaction = step.transaction(&schema);
+    let columns = ColumnTransaction::from_rows(&transaction)?;
+    drop(transaction);
+    let words = engine.commit_words(&columns)?;
+    let (took, cpu) = clock.stop();
+    let peak_mib = measure::peak_mib();
+    let Loaded { flows, buckets } = loaded(&words, &schema, world.hosts())?;
+    drop((words, columns, step));
+    let rest_mib = measure::resident_mib();
+
+    let mut random = Random::new(0x6e65_7477_6f72_6b73);
+    let mut commit = |step: &Step, to: &mut Steps| -> Result<()> {
+        let clock = Clock::start();
+        let committed = engine.commit(&step.transaction(&schema))?;
+        let (took, cpu) = clock.stop();
+        let tables = committed.delta.tables.values();
+        let rows = tables.map(|table| table.insert.len() + table.delete.len()).sum();
+        to.0.push((took, cpu, rows));
+        Ok(())
+    };
+    let (mut added, mut removed) = (Steps::default(), Steps::default());
+    for _ in 0..run.steps {
+        let switch = random.below(network.switches);
+        let hosts: Vec<usize> = (0..PORTS).map(|_| random.below(world.hosts())).collect();
+        let step = world.add_ports(switch, hosts);
+        commit(&step, &mut added)?;
+        commit(&step.inverse(), &mut removed)?;
+    }
+    let mut moved = Steps::default();
+    for _ in 0..run.steps {
+        let step = world.move_port(random.below(network.ports()), 1 + random.below(world.hosts() - 1));
+        commit(&step, &mut moved)?;
+    }
+    let (mut switch_added, mut switch_removed) = (Steps::default(), Steps::default());
+    for _ in 0..run.steps {
+        let first = random.below(world.hosts());
+        let step = world.add_switch([first, (first + 1 + random.below(world.hosts() - 1)) % world.hosts()]);
+        commit(&step, &mut switch_added)?;
+        commit(&step.inverse(), &mut switch_removed)?;
+    }
+    Ok(Figures {
+        load_s: took.as_secs_f64(),
+        load_cpu_s: cpu.as_secs_f64(),
+        peak_mib,
+        rest_mib,
+        flows,
+        buckets,
+        ports_added: added.figures(),
+        ports_removed: removed.figures(),
+        port_moved: moved.figures(),
+        switch_added: switch_added.figures(),
+        switch_removed: switch_removed.figures(),
+    })
+}
+
+/// The engine with the network's rules and no rows.
+pub(super) fn start(workers: usize) -> Result<Fused> {
+    Ok(Fused::new(super::program()?, &Engine::Fused.options(workers, Settings::default()))?)
+}
+
+/// Loads a network alone.
+pub(super) fn load(network: &Network) -> Result<Loaded> {
+    let mut engine = start(1)?;
+    let schema = engine.program().schema.clone();
+    let (world, step) = World::new(network);
+    let columns = ColumnTransaction::from_rows(&step.transaction(&schema))?;
+    let words = engine.commit_words(&columns)?;
+    loaded(&words, &schema, world.hosts())
+}
+
+/// Counts what came out. A network whose tunnels are not those that were reported, or of which rules say that it cannot
+/// be, is not the one that was meant.
+fn loaded(words: &Words<'_>, schema: &Schema, hosts: usize) -> Result<Loaded> {
+    let by_host = |name: &str| {
+        let wanted = schema.find(name);
+        let mut counts: HashMap<u32, usize> = HashMap::new();
+        for table in words.tables().filter(|table| Some(table.table) == wanted) {
+            for (row, _) in table.rows() {
+                *counts.entry(row[0]).or_default() += 1;
+            }
+        }
+        let mut counts: Vec<usize> = counts.into_values().collect();
+        counts.resize(hosts.max(counts.len()), 0);
+        PerHost::new(&counts)
+    };
+    let table = |name: &str| -> Option<TableId> { schema.find(name) };
+    for changed in words.tables() {
+        if Some(changed.table) == table("problem")
+            && let Some((row, _)) = changed.rows().next()
+        {
+            let row: Vec<Value> = row.iter().map(|word| words.value(*word)).collect();
+            bail!("the rules see a problem: {row:?}");
+        }
+        if Some(changed.table) == table("ovsdb_tunnel") {
+            let unreported = changed.rows().find(|(row, _)| words.value(row[1]) != Value::from(TUNNEL));
+            ensure!(unreported.is_none(), "the rules want tunnels that were not reported");
+            ensure!(changed.len() == hosts, "{} tunnels of {hosts} hosts", changed.len());
+        }
+    }
+    Ok(Loaded { flows: by_host("of_flow"), buckets: by_host("of_bucket") })
+}

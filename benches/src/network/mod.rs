@@ -1,0 +1,172 @@
+//! The network's own rules (`rules/`) on `nvp-eval`: from network objects, with labels and reports as the controller has
+//! them, to the flows of all hosts, in one process.
+//!
+//! Each port has a MAC address and an IPv4 address, and port security. [`world`] makes the objects, [`drive`] loads them
+//! and then changes some, [`growth`] counts flows of networks of several shapes.
+
+mod drive;
+pub(crate) mod growth;
+mod world;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use nlog::{Program, Sources};
+use serde::{Deserialize, Serialize};
+
+use crate::figure6::Latency;
+use crate::figure6::workload::Network;
+use crate::measure;
+use crate::report::{Aim, Line};
+
+/// What to run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Run {
+    /// Every count of `nvp-eval` is divided by it.
+    pub(crate) divisor: usize,
+    /// Transactions of each kind after the load.
+    pub(crate) steps: usize,
+    /// Our workers.
+    pub(crate) workers: usize,
+}
+
+/// What one run measured.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Figures {
+    /// From objects in memory to deltas in memory, in seconds.
+    load_s: f64,
+    /// Processor time for it.
+    load_cpu_s: f64,
+    /// The most memory until then, objects, rows and deltas included, in mebibytes.
+    peak_mib: f64,
+    /// What the process had once rows and deltas were gone.
+    rest_mib: f64,
+    /// Flows of a host.
+    flows: PerHost,
+    /// Buckets of its groups.
+    buckets: PerHost,
+    ports_added: Changes,
+    ports_removed: Changes,
+    port_moved: Changes,
+    switch_added: Changes,
+    switch_removed: Changes,
+}
+
+/// What transactions of one kind took.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(crate) struct Changes {
+    wall: Latency,
+    /// Of all threads. Where the machine has other work, it says more than the clock.
+    cpu: Latency,
+    /// Rows that came and went, in the median and at 99 in 100.
+    rows: (usize, usize),
+}
+
+/// The figures of one kind of transactions.
+type Kind = fn(&Figures) -> &Changes;
+
+/// How many of something the hosts have.
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
+pub(crate) struct PerHost {
+    pub(crate) all: usize,
+    pub(crate) mean: f64,
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
+impl PerHost {
+    /// Of these hosts.
+    fn new(counts: &[usize]) -> PerHost {
+        let all: usize = counts.iter().sum();
+        let mean = all as f64 / counts.len().max(1) as f64;
+        let (least, most) = (counts.iter().min(), counts.iter().max());
+        PerHost { all, mean, least: least.copied().unwrap_or(0), most: most.copied().unwrap_or(0) }
+    }
+}
+
+impl std::fmt::Display for PerHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:.0} ({}–{})", self.mean, self.least, self.most)
+    }
+}
+
+/// The rules that the controller carries.
+fn program() -> Result<Arc<Program>> {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../rules"));
+    let compilation = nlog::compile(&Sources::load(&[folder])?);
+    match compilation.program {
+        Some(program) => Ok(program),
+        None => bail!("the rules do not compile: {:?}", compilation.diagnostics),
+    }
+}
+
+/// Makes a run in this process, which ends after it.
+pub(crate) fn run(run: Run) -> Result<Figures> {
+    drive::run(&Network::nvp_eval(run.divisor), run)
+}
+
+/// The figures of several runs, each a process of its own.
+pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
+    let [divisor, steps, workers] = [run.divisor, run.steps, run.workers].map(|number| number.to_string());
+    let arguments = ["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];
+    let mut all: Vec<Figures> = Vec::new();
+    for at in 0..=runs {
+        let figures = measure::child(&arguments)?;
+        // The first touches memory for the first time.
+        if at > 0 {
+            all.push(figures);
+        }
+    }
+    let mut lines = Vec::new();
+    let mut add = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
+        lines.push(Line::alone(what, digits, all.iter().map(of).collect(), aim));
+    };
+    add("network rules, objects to deltas, cold, s", 2, Aim::AtMost(12.0), |run| run.load_s);
+    add("… processor time, s", 2, Aim::None, |run| run.load_cpu_s);
+    add("… peak memory, MiB", 0, Aim::AtMost(2000.0), |run| run.peak_mib);
+    add("… memory at rest, MiB", 0, Aim::None, |run| run.rest_mib);
+    let kinds: [(&str, Kind); 5] = [
+        ("10 ports added", |run| &run.ports_added),
+        ("10 ports removed", |run| &run.ports_removed),
+        ("a remote port moved", |run| &run.port_moved),
+        ("a switch with two ports added", |run| &run.switch_added),
+        ("a switch with two ports removed", |run| &run.switch_removed),
+    ];
+    for (what, of) in kinds {
+        let mut add = |figure: &str, digits, aim, value: fn(&Changes) -> f64| {
+            let values = all.iter().map(|run| value(of(run))).collect();
+            lines.push(Line::alone(format!("… {what}, {figure}"), digits, values, aim));
+        };
+        add("median ms", 2, Aim::AtMost(5.0), |changes| changes.wall.median_ms);
+        add("p99 ms", 2, Aim::AtMost(10.0), |changes| changes.wall.p99_ms);
+        add("processor time, median ms", 2, Aim::None, |changes| changes.cpu.median_ms);
+        add("processor time, p99 ms", 2, Aim::None, |changes| changes.cpu.p99_ms);
+        add("rows, median", 0, Aim::None, |changes| changes.rows.0 as f64);
+        add("rows, p99", 0, Aim::None, |changes| changes.rows.1 as f64);
+    }
+    let mut add = |what: &str, digits, aim, of: fn(&Figures) -> f64| {
+        lines.push(Line::alone(what, digits, all.iter().map(of).collect(), aim));
+    };
+    add("… flows of a host, mean", 0, Aim::AtMost(1400.0), |run| run.flows.mean);
+    add("… flows of a host, least", 0, Aim::None, |run| run.flows.least as f64);
+    add("… flows of a host, most", 0, Aim::AtMost(1400.0), |run| run.flows.most as f64);
+    add("… buckets of a host, mean", 0, Aim::None, |run| run.buckets.mean);
+    Ok(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundredth_goes_through_the_rules_and_what_is_added_goes_again() {
+        let run = Run { divisor: 100, steps: 5, workers: 1 };
+        let figures = super::run(run).expect("it runs");
+        // On 30 hosts most know most of the 70 switches.
+        assert!(figures.flows.least > 500 && figures.flows.most < 1400, "{}", figures.flows);
+        assert_eq!(figures.ports_added.rows, figures.ports_removed.rows);
+        assert_eq!(figures.switch_added.rows, figures.switch_removed.rows);
+        assert!(figures.switch_added.rows.0 > 20, "{:?}", figures.switch_added);
+    }
+}
