@@ -1,0 +1,150 @@
+//! The networks in `examples/` do what the files beside them say, and `weft lab reach` says whether they do.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lab::{Migration, Order, frame};
+use testbed::Testbed;
+use testbed::scenario::{Pair, Scenario};
+
+use crate::support::{Copies, Frames, has_lab, one_at, unique, weft};
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
+}
+
+fn start(name: &str) -> (Scenario, Testbed) {
+    let scenario = Scenario::read(&example(&format!("{name}.lab.yaml"))).unwrap();
+    let testbed = scenario.start(unique(name), weft()).unwrap();
+    (scenario, testbed)
+}
+
+#[track_caller]
+fn all_right(scenario: &Scenario, testbed: &Testbed) {
+    let pairs = scenario.who_reaches_whom(testbed.lab().unwrap()).unwrap();
+    let wrong: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_right()).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(pairs.iter().any(|pair| pair.wanted) && pairs.iter().any(|pair| !pair.wanted));
+}
+
+#[test]
+fn every_example_network_has_its_machines_beside_it() {
+    let found = |ending: &str| {
+        let files = std::fs::read_dir(example("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = files.filter_map(|file| file.to_str()?.strip_suffix(ending).map(str::to_owned));
+        names.filter(|name| !name.contains('.')).collect::<std::collections::BTreeSet<_>>()
+    };
+    assert_eq!(found(".yaml"), found(".lab.yaml"));
+    assert!(found(".yaml").len() >= 3);
+}
+
+#[test]
+fn two_tenants_with_the_same_addresses_and_a_wrong_expectation() {
+    if !has_lab("reach") {
+        return;
+    }
+    let run = |file: &Path| {
+        let mut command = Command::new(weft());
+        command.args(["lab", "reach", "--json", "--lab", &unique("none")]).arg(file);
+        let output = command.output().unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+        (output.status.code(), value)
+    };
+    let (status, value) = run(&example("two-tenants.lab.yaml"));
+    assert_eq!((status, value["failed"].as_u64()), (Some(0), Some(0)), "{value}");
+    assert_eq!(value["pairs"].as_array().unwrap().len(), 30);
+
+    let folder = tempfile::tempdir().unwrap();
+    let text = std::fs::read_to_string(example("two-tenants.lab.yaml")).unwrap();
+    let wrong = text
+        .replace("network: ", &format!("network: {}/", example("").display()))
+        .replace("acme-1: [acme-2, acme-3]", "acme-1: [acme-2, umbra-3]");
+    let file = folder.path().join("wrong.lab.yaml");
+    std::fs::write(&file, wrong).unwrap();
+    let (status, value) = run(&file);
+    assert_eq!((status, value["failed"].as_u64()), (Some(1), Some(2)), "{value}");
+}
+
+#[test]
+fn containers_behind_trunk_ports() {
+    if !has_lab("trunk") {
+        return;
+    }
+    let (scenario, testbed) = start("trunk");
+    all_right(&scenario, &testbed);
+    let lab = testbed.lab().unwrap();
+    let frames = Frames::new(lab);
+    let all = frame::BROADCAST;
+    frames.come_out("broadcast of a container", "shop-1", all, &one_at(&["shop-2", "till"]));
+    frames.come_out(
+        "broadcast to a sibling behind the same VM",
+        "bank-1",
+        all,
+        &one_at(&["bank-2", "bank-3"]),
+    );
+    frames.come_out("broadcast of a VM with containers", "node-2", all, &one_at(&["node-1"]));
+    frames.come_out("broadcast to containers", "till", all, &one_at(&["shop-1", "shop-2"]));
+
+    // From inside the VM: a tag is the container's, no other tag is anybody's, and two are nobody's.
+    let tagged = |tag: u16| {
+        let frames = &frames;
+        move |mark: &[u8]| frame::tagged(&frames.datagram("bank-1", all, mark), tag)
+    };
+    frames.come_out_as("a tag by hand", "node-1", &one_at(&["bank-2", "bank-3"]), tagged(12));
+    frames.come_out_as("a tag of no container", "node-1", &Copies::new(), tagged(99));
+    let twice = |mark: &[u8]| frame::tagged(&tagged(12)(mark), 12);
+    frames.come_out_as("two tags", "node-1", &Copies::new(), twice);
+    // A container's own security holds behind the VM.
+    let spoofed = |mark: &[u8]| frame::tagged(&frames.datagram("bank-1", all, mark), 11);
+    let mine = |mark: &[u8]| frame::tagged(&frames.datagram("shop-1", all, mark), 11);
+    frames.come_out_as("a container's own frame", "node-1", &one_at(&["shop-2", "till"]), mine);
+    let other_mac = |mark: &[u8]| {
+        let mut frame = spoofed(mark);
+        frame[11] ^= 1;
+        frame
+    };
+    frames.come_out_as("a frame with another's MAC", "node-1", &Copies::new(), other_mac);
+    drop(frames);
+
+    for (to, order) in [("hv2", Order::PlugFirst), ("hv1", Order::UnplugFirst)] {
+        lab.migrate_vm("node-1", to, Migration { order, ..Migration::default() }).unwrap();
+        testbed.wait_in_order(3).unwrap();
+        all_right(&scenario, &testbed);
+    }
+}
+
+#[test]
+fn switches_on_vlans_of_a_physical_network() {
+    if !has_lab("localnet") {
+        return;
+    }
+    let (scenario, testbed) = start("localnet");
+    all_right(&scenario, &testbed);
+    let lab = testbed.lab().unwrap();
+    let frames = Frames::new(lab);
+    let all = frame::BROADCAST;
+    frames.come_out("broadcast to the VLAN", "desk-1", all, &one_at(&["desk-2", "printer"]));
+    frames.come_out("broadcast from the VLAN", "printer", all, &one_at(&["desk-1", "desk-2"]));
+    frames.come_out("broadcast from the other VLAN", "camera", all, &one_at(&["door"]));
+    frames.come_out("broadcast without a tag", "guard", all, &Copies::new());
+    frames.come_out("to a machine outside", "desk-2", frames.mac("printer"), &one_at(&["printer"]));
+    // Who asks from outside is answered by whom it asks for, once, and by no host in between.
+    frames.taps.clear().unwrap();
+    let (asker, asked) = (frames.mac("printer"), frames.mac("desk-2"));
+    let (mine, theirs) = ([10, 1, 0, 3].into(), [10, 1, 0, 2].into());
+    frames.taps.send("printer", &frame::arp(all, 1, (asker, mine), ([0; 6], theirs))).unwrap();
+    let answer = frame::arp(asker, 2, (asked, theirs), (asker, mine));
+    let quiet = std::time::Duration::from_millis(200);
+    let answers = frames.taps.collect(|frame| frame.starts_with(&answer), 1, quiet, 10 * quiet).unwrap();
+    assert_eq!(answers.get("printer").map(Vec::len), Some(1), "{answers:?}");
+    // It went over the physical network, not through a tunnel.
+    for host in lab.hosts().unwrap() {
+        let ports = host.vsctl(&["list-ports", "br-int"]).unwrap();
+        let tunnels = ports.lines().filter(|port| port.contains("geneve"));
+        for tunnel in tunnels {
+            let counters = host.ofctl(&["dump-ports", "br-int", tunnel]).unwrap();
+            assert!(counters.contains("tx pkts=0,"), "{}: {tunnel}: {counters}", host.name);
+        }
+    }
+}

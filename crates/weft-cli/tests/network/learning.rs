@@ -1,0 +1,123 @@
+//! Unknown unicast: flooded to ports that take it, learned where the encapsulation says who sent, and then for one alone.
+
+use lab::{VmSpec, frame};
+use testbed::{Settings, Testbed};
+
+use crate::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
+
+/// A switch with a port on each of three hosts that takes and sends anything, and one on hv1 with an address of its own.
+const NETWORK: &str = "
+kind: switch
+id: open
+---
+{kind: switch_port, id: any-1, switch: open, unknown_addresses: true}
+---
+{kind: switch_port, id: any-2, switch: open, unknown_addresses: true}
+---
+{kind: switch_port, id: any-3, switch: open, unknown_addresses: true}
+---
+{kind: switch_port, id: known, switch: open, addresses: [{mac: '02:00:00:00:05:09', ips: [10.5.0.9]}]}
+";
+
+/// What geneve with its option leaves of 1500 bytes.
+const MTU: u16 = 1442;
+
+fn machines() -> Vec<VmSpec> {
+    let vm = |name: &str, host: &str, n: u8| {
+        let mut vm = VmSpec::new(name, host, name, format!("02:00:00:00:05:{n:02x}"));
+        vm.mtu = Some(MTU);
+        vm.address(format!("10.5.0.{n}/24"))
+    };
+    vec![vm("any-1", "hv1", 1), vm("any-2", "hv2", 2), vm("any-3", "hv3", 3), vm("known", "hv1", 9)]
+}
+
+fn testbed(encap: &str) -> Option<Testbed> {
+    if !has_lab(encap) {
+        return None;
+    }
+    let testbed =
+        Testbed::start(Settings { hosts: 3, encaps: vec![encap.to_owned()], ..settings("learn") }).unwrap();
+    bring_up(&testbed, NETWORK, &machines());
+    Some(testbed)
+}
+
+/// An address that nobody has said to anybody.
+const NOBODY: [u8; 6] = [2, 0, 0, 0, 0x77, 0x77];
+/// An address behind any-2, as of a machine that it bridges.
+const BEHIND: [u8; 6] = [2, 0, 0, 0, 0x77, 2];
+
+#[test]
+fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
+    let Some(testbed) = testbed("geneve") else { return };
+    let frames = Frames::new(testbed.lab().unwrap());
+    let from = |sender: [u8; 6], to: [u8; 6]| move |mark: &[u8]| frame::ethernet(to, sender, 0x88b5, mark);
+    frames.come_out("an unknown address", "any-1", NOBODY, &one_at(&["any-2", "any-3"]));
+    frames.come_out(
+        "an unknown address, from a port with its own",
+        "known",
+        NOBODY,
+        &one_at(&["any-1", "any-2", "any-3"]),
+    );
+    // any-2 speaks, to all: hv1 and hv3 learn from the copy, hv2 from the frame itself.
+    let everybody = one_at(&["any-1", "any-3", "known"]);
+    frames.come_out_as("broadcast of a new address", "any-2", &everybody, from(BEHIND, frame::BROADCAST));
+    for sender in ["any-1", "any-3", "known"] {
+        frames.come_out("a learned address", sender, BEHIND, &one_at(&["any-2"]));
+    }
+    // Never back to where it came from.
+    frames.come_out("its own learned address", "any-2", BEHIND, &Copies::new());
+    // It moves behind any-3: everybody follows what it says.
+    frames.come_out_as(
+        "the address elsewhere",
+        "any-3",
+        &one_at(&["any-1", "any-2", "known"]),
+        from(BEHIND, frame::BROADCAST),
+    );
+    for sender in ["any-1", "any-2", "known"] {
+        frames.come_out("an address that moved", sender, BEHIND, &one_at(&["any-3"]));
+    }
+    // Nobody can take a known address away.
+    let stolen = from(frames.mac("known"), frame::BROADCAST);
+    frames.come_out_as("a stolen address", "any-2", &everybody, stolen);
+    frames.come_out("a known address", "any-1", frames.mac("known"), &one_at(&["known"]));
+    drop(frames);
+
+    // any-3 itself moves to hv1: what was learned says that the address is behind it, wherever that is.
+    let lab = testbed.lab().unwrap();
+    lab.migrate_vm("any-3", "hv1", lab::Migration::default()).unwrap();
+    testbed.wait_in_order(4).unwrap();
+    let frames = Frames::new(lab);
+    frames.come_out("behind a port that migrated", "any-2", BEHIND, &one_at(&["any-3"]));
+    // What was learned behind a port goes with the port.
+    testbed
+        .apply(
+            "gone.yaml",
+            "{kind: switch_port, id: any-3, switch: open, addresses: [{mac: '02:00:00:00:05:03'}]}",
+        )
+        .unwrap();
+    let learned = || {
+        let dump = |host: lab::Host| host.ofctl(&["dump-flows", "br-int", "table=21"]).unwrap();
+        lab.hosts().unwrap().into_iter().any(|host| dump(host).contains("02:00:00:00:77:02"))
+    };
+    wait_for("the end of what was learned", || (!learned()).then_some(()));
+    frames.come_out("unknown again", "any-2", BEHIND, &one_at(&["any-1"]));
+    assert_eq!(mtu_of(&testbed, "open"), MTU);
+    assert!(passes_whole(lab, "any-1", "10.5.0.2", MTU));
+}
+
+#[test]
+fn without_the_senders_label_nothing_is_learned_from_a_tunnel() {
+    let Some(testbed) = testbed("vxlan") else { return };
+    let frames = Frames::new(testbed.lab().unwrap());
+    let announce = |mark: &[u8]| frame::ethernet(frame::BROADCAST, BEHIND, 0x88b5, mark);
+    frames.come_out_as(
+        "broadcast of a new address",
+        "any-2",
+        &one_at(&["any-1", "any-3", "known"]),
+        announce,
+    );
+    // hv1 did not learn; it floods, and the answer is still one copy at the right place.
+    frames.come_out("an address from a tunnel", "any-1", BEHIND, &one_at(&["any-2", "any-3"]));
+    // Known ones are for their port alone.
+    frames.come_out("a known address", "any-3", frames.mac("known"), &one_at(&["known"]));
+}
