@@ -103,11 +103,11 @@ impl Model {
         });
     }
 
-    /// Time passes. What was learned is forgotten [`AGE`] after the last frame that said it.
+    /// Time passes. What was learned is forgotten when more than [`AGE`] has passed since the last frame that said it.
     pub fn advance(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;
-        self.learned.retain(|_, learned| learned.until > now);
+        self.learned.retain(|_, learned| learned.until >= now);
     }
 
     /// Sends a frame into the network and says what comes out, sorted.
@@ -189,15 +189,16 @@ impl Model {
         let Some(switch) = self.world.switch_of(port).map(str::to_owned) else {
             return;
         };
-        self.learn(host, &switch, port, &frame);
         if let Some(own) = self.world.ports.get(port)
             && let Some(answer) = self.answer(&switch, own, &frame, &bytes)
         {
             // The answer is for the asker, whatever its port security says of others' frames.
             self.hand_over(host, port, &answer, out);
-            return;
+        } else {
+            self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out);
         }
-        self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out);
+        // What is learned counts from the next frame on, also for one to its own sender.
+        self.learn(host, &switch, port, &frame);
     }
 
     /// Learns that the sender's address is at `port`, if that is a port to learn from.
