@@ -35,8 +35,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// The nightly size of what is random: programs and histories in every engine and the reference, and a long life
-    /// with ever new names, in a release build
+    /// The nightly size of what is random: programs and histories in every engine and the reference, networks in
+    /// rules and model, and a long life with ever new names, in a release build
     Soak {
         /// How many programs with their histories; of fifty, one says nothing that compiles
         #[arg(long, default_value_t = 10_500)]
@@ -44,6 +44,9 @@ enum Task {
         /// How many transactions the long life has
         #[arg(long, default_value_t = 1_000_000)]
         transactions: u64,
+        /// How many networks with their histories go through rules and model; ten thousand take some minutes
+        #[arg(long, default_value_t = 50_000)]
+        networks: u64,
     },
     /// Speed and memory, ours and the baselines side by side, in a release build
     Bench {
@@ -94,13 +97,14 @@ fn run(task: Task) -> Result<()> {
             }
             result
         }
-        Task::Soak { cases, transactions } => {
-            let soak = |test, variable, size: u64| {
-                let soak = ["test", "--release", "--package", "nlog-dataflow", "--test", test];
+        Task::Soak { cases, transactions, networks } => {
+            let soak = |package, test, variable, size: u64| {
+                let soak = ["test", "--release", "--package", package, "--test", test];
                 cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some((variable, &size.to_string())))
             };
-            soak("random", "NLOG_CASES", cases)?;
-            soak("soak", "NLOG_TRANSACTIONS", transactions)
+            soak("nlog-dataflow", "random", "NLOG_CASES", cases)?;
+            soak("conformance", "random", "NLOG_CASES", networks)?;
+            soak("nlog-dataflow", "soak", "NLOG_TRANSACTIONS", transactions)
         }
         Task::Bench { arguments } => bench(&arguments),
     }

@@ -1,0 +1,86 @@
+//! The rules as a running engine that is told what rows there are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nlog::Program;
+use nlog_data::{Evaluator, Role, Row, Schema, TableDelta, TableId, Transaction};
+use nlog_dataflow::{Dataflow, Options};
+
+use crate::rows::Rows;
+
+/// Rows of output tables, by name.
+pub type Contents = BTreeMap<String, BTreeSet<Row>>;
+
+/// An engine, and what it has been told.
+pub struct Derivation {
+    engine: Dataflow,
+    told: Rows,
+}
+
+impl Derivation {
+    /// A program that has been told nothing.
+    ///
+    /// # Errors
+    /// The engine does not start.
+    pub fn new(program: Arc<Program>) -> Result<Derivation, String> {
+        let engine = Dataflow::new(program, Options::default()).map_err(|error| error.to_string())?;
+        Ok(Derivation { engine, told: Rows::new() })
+    }
+
+    /// The tables.
+    pub fn schema(&self) -> &Schema {
+        self.engine.schema()
+    }
+
+    /// Tells the engine, in one transaction, that there are these rows and no others, and says how output tables
+    /// change; nothing if that is what it has been told.
+    ///
+    /// # Errors
+    /// The transaction is refused; then nothing has been told.
+    pub fn tell(&mut self, rows: Rows) -> Result<Option<BTreeMap<TableId, TableDelta>>, String> {
+        let transaction = self.difference(&rows);
+        if transaction.is_empty() {
+            return Ok(None);
+        }
+        let committed = self.engine.commit(&transaction).map_err(|error| error.to_string())?;
+        self.told = rows;
+        Ok(Some(committed.delta.tables))
+    }
+
+    /// What is in the output tables.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn contents(&mut self) -> Result<Contents, String> {
+        let tables = self.engine.schema().iter().filter(|(_, table)| table.role == Role::Output);
+        let outputs: Vec<(TableId, String)> = tables.map(|(id, table)| (id, table.name.clone())).collect();
+        let mut contents = Contents::new();
+        for (id, name) in outputs {
+            let rows = self.engine.contents(id).map_err(|error| error.to_string())?;
+            contents.insert(name, rows.into_iter().collect());
+        }
+        Ok(contents)
+    }
+
+    /// What must be told to get from what the engine knows to these rows. Tables that the rules lack are left out.
+    fn difference(&self, wanted: &Rows) -> Transaction {
+        let mut transaction = Transaction::default();
+        let (none, schema) = (BTreeSet::new(), self.engine.schema());
+        let names: BTreeSet<&str> = self.told.keys().chain(wanted.keys()).copied().collect();
+        for (name, id) in names.into_iter().filter_map(|name| Some((name, schema.find(name)?))) {
+            let (old, new) = (self.told.get(name).unwrap_or(&none), wanted.get(name).unwrap_or(&none));
+            let rows = |from: &BTreeSet<Row>, but: &BTreeSet<Row>| -> Vec<Row> {
+                from.difference(but).cloned().collect()
+            };
+            let (delete, insert) = (rows(old, new), rows(new, old));
+            if !delete.is_empty() {
+                transaction.delete.insert(id, delete);
+            }
+            if !insert.is_empty() {
+                transaction.insert.insert(id, insert);
+            }
+        }
+        transaction
+    }
+}

@@ -1,0 +1,180 @@
+//! Random frames: what tenants send, what attackers send, and what broken software sends.
+
+mod inside;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use seeded::Random;
+
+/// An Ethernet address.
+pub type Mac = [u8; 6];
+
+/// A MAC and the addresses that are at it.
+pub type Addresses = (Mac, Vec<IpAddr>);
+
+/// The addresses that frames are made of, so that most of them mean something where they are sent.
+#[derive(Clone, Debug, Default)]
+pub struct Book {
+    /// The sender's.
+    pub own: Vec<Addresses>,
+    /// Those of ports of its switch.
+    pub near: Vec<Addresses>,
+    /// Those of other switches.
+    pub far: Vec<Addresses>,
+    /// Tags that mean something here, and the sender's addresses behind each.
+    pub tags: Vec<(u16, Vec<Addresses>, Vec<Addresses>)>,
+    /// Whether most frames should be tagged with one of [`Book::tags`].
+    pub tagged: bool,
+}
+
+/// MACs that no port has; few, so that some are learned and then sent to.
+pub const STRANGERS: u8 = 5;
+
+/// A MAC that no port has.
+pub fn stranger(random: &mut Random) -> Mac {
+    [0x02, 0xee, 0, 0, 0, random.below(STRANGERS.into()) as u8]
+}
+
+const BROADCAST: Mac = [0xff; 6];
+
+/// Who speaks to whom.
+struct Talk {
+    src: Mac,
+    dst: Mac,
+    src4: Ipv4Addr,
+    dst4: Ipv4Addr,
+    src6: Ipv6Addr,
+    dst6: Ipv6Addr,
+}
+
+/// A random frame, mostly as a port with these addresses would send it.
+pub fn frame(random: &mut Random, book: &Book) -> Vec<u8> {
+    let mut tag = None;
+    let mut whose = (&book.own, &book.near);
+    if !book.tags.is_empty() && random.chance(if book.tagged { 85 } else { 30 }) {
+        let (number, own, near) = random.pick(&book.tags);
+        (tag, whose) = (Some(*number), (own, near));
+    }
+    let talk = talk(random, whose.0, whose.1, &book.far);
+    let mut frame = [talk.dst, talk.src].concat();
+    if let Some(tag) = tag {
+        frame.extend(tagged(random, 0x8100, tag));
+    }
+    if random.chance(5) {
+        for _ in 0..*random.pick(&[1, 1, 2]) {
+            let kind = *random.pick(&[0x8100, 0x8100, 0x88a8]);
+            let number = book.tags.first().map_or(7, |(number, ..)| *number);
+            let number = *random.pick(&[0, number, 7, 4095]);
+            frame.extend(tagged(random, kind, number));
+        }
+    }
+    frame.extend(inside::payload(random, &talk));
+    if random.chance(10) {
+        frame.extend(vec![0; random.below(40) as usize]);
+    }
+    if random.chance(4) {
+        frame.truncate(14 + random.below(frame.len() as u64 - 13) as usize);
+    }
+    if random.chance(4) {
+        let at = random.below(frame.len() as u64) as usize;
+        frame[at] = random.below(256) as u8;
+    }
+    frame
+}
+
+fn tagged(random: &mut Random, kind: u16, number: u16) -> Vec<u8> {
+    let tci = number | *random.pick(&[0, 0, 0, 0x2000, 0xe000]);
+    [kind.to_be_bytes(), tci.to_be_bytes()].concat()
+}
+
+fn talk(random: &mut Random, own: &[Addresses], near: &[Addresses], far: &[Addresses]) -> Talk {
+    let nobody: Addresses = (stranger(random), vec![]);
+    let someone = |random: &mut Random, from: &[Addresses]| match from {
+        [] => nobody.clone(),
+        some => random.pick(some).clone(),
+    };
+    let me = match random.below(100) {
+        0..92 => someone(random, own),
+        92..95 => someone(random, near),
+        95..97 => someone(random, far),
+        _ => (stranger(random), vec![]),
+    };
+    let you = match random.below(100) {
+        0..84 => someone(random, near),
+        84..88 => someone(random, own),
+        88..92 => someone(random, far),
+        _ => (stranger(random), vec![]),
+    };
+    let src = match random.below(60) {
+        0 => stranger(random),
+        1 => *random.pick(&[BROADCAST, [0; 6], [1, 0, 0x5e, 0, 0, 1]]),
+        _ => me.0,
+    };
+    let dst = match random.below(25) {
+        0..3 => BROADCAST,
+        3 => {
+            *random.pick(&[[1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1], [1, 0x80, 0xc2, 0, 0, 0], [0; 6]])
+        }
+        4..6 => stranger(random),
+        _ => you.0,
+    };
+    Talk {
+        src,
+        dst,
+        src4: address4(random, &me, Ipv4Addr::UNSPECIFIED),
+        dst4: address4(random, &you, Ipv4Addr::BROADCAST),
+        src6: address6(random, &me),
+        dst6: address6(random, &you),
+    }
+}
+
+fn address4(random: &mut Random, of: &Addresses, special: Ipv4Addr) -> Ipv4Addr {
+    let own: Vec<Ipv4Addr> =
+        of.1.iter().filter_map(|ip| if let IpAddr::V4(ip) = ip { Some(*ip) } else { None }).collect();
+    match random.below(25) {
+        0 => special,
+        1 => Ipv4Addr::new(10, 9, 9, random.below(3) as u8),
+        2 => *random.pick(&[Ipv4Addr::new(224, 0, 0, 251), Ipv4Addr::BROADCAST, Ipv4Addr::UNSPECIFIED]),
+        _ if own.is_empty() => Ipv4Addr::new(10, 0, 0, random.below(6) as u8 + 1),
+        _ => *random.pick(&own),
+    }
+}
+
+fn address6(random: &mut Random, of: &Addresses) -> Ipv6Addr {
+    let own: Vec<Ipv6Addr> =
+        of.1.iter().filter_map(|ip| if let IpAddr::V6(ip) = ip { Some(*ip) } else { None }).collect();
+    match random.below(25) {
+        0 => Ipv6Addr::UNSPECIFIED,
+        1 => Ipv6Addr::new(0xfd99, 0, 0, 0, 0, 0, 0, random.below(3) as u16),
+        2 => *random
+            .pick(&[Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2)]),
+        3..7 => link_local(of.0),
+        _ if own.is_empty() => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, random.below(6) as u16 + 1),
+        _ => *random.pick(&own),
+    }
+}
+
+/// The link-local address that a MAC gives (RFC 4291, appendix A).
+pub fn link_local(mac: Mac) -> Ipv6Addr {
+    let [a, b, c, d, e, f] = mac;
+    Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_have_a_header_and_are_the_same_for_a_seed() {
+        for seed in 0..300 {
+            let frames = [(); 2].map(|()| frame(&mut Random::new(seed), &Book::default()));
+            assert!(frames[0].len() >= 14, "seed {seed}");
+            assert_eq!(frames[0], frames[1], "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn the_link_local_address_turns_the_second_lowest_bit_of_the_first_byte() {
+        assert_eq!(link_local([2, 0, 0, 0, 0, 1]).to_string(), "fe80::ff:fe00:1");
+    }
+}

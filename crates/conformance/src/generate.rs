@@ -1,0 +1,231 @@
+//! Random networks and what happens to them.
+
+mod changes;
+mod objects;
+mod traffic;
+
+use std::fmt;
+
+use seeded::Random;
+
+use crate::world::{Change, World};
+
+/// Where a frame enters or leaves.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The vNIC that this host reports for this port.
+    Vnic(String, String),
+    /// A machine on this physical network, whose own switch hides nothing from it.
+    Tap(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Vnic(host, port) => write!(f, "{port} on {host}"),
+            Place::Tap(network) => write!(f, "physical network {network}"),
+        }
+    }
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Changes that make one transaction; those that make no sense by then are left out.
+    Change(Vec<Change>),
+    /// So many seconds pass.
+    Wait(u64),
+    /// A frame is sent, if its place is there.
+    Send(Place, Vec<u8>),
+}
+
+/// A network's life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Whether labels are all over their 24 bits.
+    pub scattered: bool,
+    /// What happens, in order.
+    pub steps: Vec<Step>,
+}
+
+/// What histories are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// At most so many hosts.
+    pub hosts: u64,
+    /// At most so many switches.
+    pub switches: u64,
+    /// At most so many ports of a switch.
+    pub ports: u64,
+    /// So many steps after the network has been made.
+    pub steps: u64,
+}
+
+impl Default for Size {
+    fn default() -> Size {
+        Size { hosts: 5, switches: 4, ports: 5, steps: 110 }
+    }
+}
+
+/// What is the same for all objects of a history.
+struct Style {
+    size: Size,
+    /// Whether the switches' ports have the same addresses.
+    alike: bool,
+    /// Of a hundred ports so many are secured, take unknown addresses, are behind another.
+    secured: u64,
+    unknown: u64,
+    behind: u64,
+    /// Of a hundred switches so many are on a physical network.
+    physical: u64,
+    /// Whether all hosts are best at Geneve, so that receivers learn.
+    geneve: bool,
+    /// Whether everything is in one zone.
+    one_zone: bool,
+}
+
+struct Generator<'a> {
+    random: &'a mut Random,
+    style: Style,
+    world: World,
+    steps: Vec<Step>,
+    made: u64,
+}
+
+/// A random history.
+pub fn history(random: &mut Random, size: Size) -> History {
+    let scattered = random.chance(50);
+    let style = Style {
+        size,
+        alike: random.chance(70),
+        secured: *random.pick(&[20, 45, 45, 80]),
+        unknown: *random.pick(&[0, 20, 20, 60]),
+        behind: *random.pick(&[0, 15, 15, 40]),
+        physical: *random.pick(&[0, 25, 25, 60]),
+        geneve: random.chance(50),
+        one_zone: random.chance(60),
+    };
+    let mut generator = Generator { world: World::new(scattered), random, style, steps: Vec::new(), made: 0 };
+    generator.network();
+    generator.life();
+    History { scattered, steps: generator.steps }
+}
+
+impl Generator<'_> {
+    /// Makes a transaction of these changes.
+    fn change(&mut self, changes: Vec<Change>) {
+        let mut taken: Vec<Change> = Vec::new();
+        for change in changes {
+            // What comes back in the transaction in which it goes has never been gone.
+            let comes_back = match &change {
+                Change::Port(name, _) => taken.contains(&Change::NoPort(name.clone())),
+                Change::Localnet(name, _) => taken.contains(&Change::NoLocalnet(name.clone())),
+                Change::Switch(name, _) => taken.contains(&Change::NoSwitch(name.clone())),
+                Change::Node(name, _) => taken.contains(&Change::NoNode(name.clone())),
+                _ => false,
+            };
+            if !comes_back && self.world.apply(&change) {
+                taken.push(change);
+            }
+        }
+        if !taken.is_empty() {
+            self.steps.push(Step::Change(taken));
+        }
+    }
+
+    /// Everything there is at the start, in one transaction or several.
+    fn network(&mut self) {
+        let mut changes = Vec::new();
+        if !self.style.one_zone || self.random.chance(30) {
+            for zone in ["", "z1"] {
+                changes.push(self.zone(zone));
+            }
+        }
+        for _ in 0..=self.random.below(self.style.size.hosts) {
+            let name = self.new_name("h");
+            changes.push(self.node(&name));
+        }
+        self.change(changes);
+        for _ in 0..=self.random.below(self.style.size.switches) {
+            let name = self.new_name("s");
+            let tenant = format!("t{}", self.random.below(3));
+            self.change(vec![Change::Switch(name.clone(), tenant)]);
+            if self.random.chance(self.style.physical) {
+                let localnet = self.localnet(&name);
+                self.change(localnet);
+            }
+            for _ in 0..=self.random.below(self.style.size.ports) {
+                let (port, made) = self.new_port(&name);
+                let host = self.some_host();
+                let plug = host.filter(|_| self.random.chance(90)).map(|host| Change::Plug(host, port));
+                self.change(made.into_iter().chain(plug).collect());
+            }
+        }
+        // One transaction for everything is as good as one for each object.
+        if self.random.chance(30) {
+            let all = self.steps.drain(..).flat_map(|step| match step {
+                Step::Change(changes) => changes,
+                Step::Wait(_) | Step::Send(..) => Vec::new(),
+            });
+            let all = all.collect();
+            self.steps.push(Step::Change(all));
+        }
+    }
+
+    fn life(&mut self) {
+        let changing = *self.random.pick(&[4, 12, 30]);
+        for _ in 0..self.style.size.steps {
+            match self.random.below(100) {
+                0..3 => {
+                    let seconds = *self.random.pick(&[1, 60, 150, 299, 300, 301, 1000]);
+                    self.steps.push(Step::Wait(seconds));
+                }
+                other if other < 3 + changing => {
+                    let mut changes = Vec::new();
+                    for _ in 0..*self.random.pick(&[1, 1, 1, 2, 4]) {
+                        changes.extend(self.some_change());
+                    }
+                    self.change(changes);
+                }
+                _ => self.send(),
+            }
+        }
+    }
+
+    fn new_name(&mut self, kind: &str) -> String {
+        self.made += 1;
+        format!("{kind}{}", self.made)
+    }
+
+    fn some_host(&mut self) -> Option<String> {
+        self.some(|world| world.nodes.keys().cloned().collect())
+    }
+
+    /// One of the world's, if there is one.
+    fn some<T: Clone>(&mut self, of: impl Fn(&World) -> Vec<T>) -> Option<T> {
+        let all = of(&self.world);
+        (!all.is_empty()).then(|| self.random.pick(&all).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_are_the_same_for_a_seed_and_have_all_kinds_of_steps() {
+        let (mut changes, mut waits, mut frames) = (0, 0, 0);
+        for seed in 0..20 {
+            let [one, other] = [(); 2].map(|()| history(&mut Random::new(seed), Size::default()));
+            assert_eq!(one, other, "seed {seed}");
+            for step in one.steps {
+                match step {
+                    Step::Change(_) => changes += 1,
+                    Step::Wait(_) => waits += 1,
+                    Step::Send(..) => frames += 1,
+                }
+            }
+        }
+        assert!(changes > 100 && waits > 20 && frames > 1000, "{changes} {waits} {frames}");
+    }
+}

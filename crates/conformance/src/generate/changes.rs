@@ -1,0 +1,152 @@
+//! Random changes of a network that is there.
+
+use super::Generator;
+use super::objects::NETWORKS;
+use crate::world::{Change, Encap, Failing};
+
+impl Generator<'_> {
+    /// A change or a few that belong together. Some make no sense and are not taken.
+    pub(super) fn some_change(&mut self) -> Vec<Change> {
+        match self.random.below(100) {
+            0..15 => self.migration(),
+            15..25 => self.plug().into_iter().collect(),
+            25..33 => self.some_vif().map(|(host, port)| Change::Unplug(host, port)).into_iter().collect(),
+            33..45 => self.added_port(),
+            45..55 => self.removed_port(),
+            55..68 => self.changed_port().into_iter().collect(),
+            68..73 => self.changed_switches(),
+            73..80 => self.changed_localnets(),
+            80..91 => self.changed_nodes(),
+            91..93 => {
+                let name = *self.random.pick(&["", "z1"]);
+                let gone = !name.is_empty() && self.random.chance(20);
+                vec![if gone { Change::NoZone(name.to_owned()) } else { self.zone(name) }]
+            }
+            _ => self.failure().into_iter().collect(),
+        }
+    }
+
+    fn some_vif(&mut self) -> Option<(String, String)> {
+        self.some(|world| world.vifs.keys().cloned().collect())
+    }
+
+    fn some_port(&mut self) -> Option<String> {
+        self.some(|world| world.ports.keys().cloned().collect())
+    }
+
+    fn some_switch(&mut self) -> Option<String> {
+        self.some(|world| world.switches.keys().cloned().collect())
+    }
+
+    /// A port appears somewhere: before, with, or long after it is gone elsewhere.
+    fn migration(&mut self) -> Vec<Change> {
+        let (Some((from, port)), Some(to)) = (self.some_vif(), self.some_host()) else { return vec![] };
+        let mut changes = vec![Change::Unplug(from, port.clone()), Change::Plug(to, port)];
+        match self.random.below(4) {
+            0 => drop(changes.remove(0)),
+            1 => changes.reverse(),
+            _ => {}
+        }
+        changes
+    }
+
+    fn plug(&mut self) -> Option<Change> {
+        let port = match self.random.below(20) {
+            0 => "p-none".to_owned(),
+            1 => self.some(|world| world.localnets.keys().cloned().collect())?,
+            _ => self.some_port()?,
+        };
+        Some(Change::Plug(self.some_host()?, port))
+    }
+
+    fn added_port(&mut self) -> Vec<Change> {
+        let Some(switch) = self.some_switch() else { return vec![] };
+        let (name, mut changes) = self.new_port(&switch);
+        let host = self.some_host().filter(|_| self.random.chance(85));
+        changes.extend(host.map(|host| Change::Plug(host, name)));
+        if self.random.chance(20) {
+            changes.reverse();
+        }
+        changes
+    }
+
+    fn removed_port(&mut self) -> Vec<Change> {
+        let Some(port) = self.some_port() else { return vec![] };
+        let mut changes = Vec::new();
+        if self.random.chance(60) {
+            let hosts = self.world.vifs.keys().filter(|(_, named)| *named == port);
+            changes.extend(hosts.map(|(host, port)| Change::Unplug(host.clone(), port.clone())));
+        }
+        if self.random.chance(50) {
+            changes.extend(self.world.children(&port).map(|(_, child)| Change::NoPort(child.to_owned())));
+        }
+        changes.push(Change::NoPort(port));
+        changes
+    }
+
+    fn changed_port(&mut self) -> Option<Change> {
+        let name = self.some_port()?;
+        let mut port = self.world.ports[&name].clone();
+        let other = self.port(&name, &port.switch);
+        match self.random.below(4) {
+            0 => (port.security, port.unknown) = (other.security, other.unknown),
+            1 => port.addresses = other.addresses,
+            2 => port.parent = other.parent,
+            _ => port = other,
+        }
+        Some(Change::Port(name, port))
+    }
+
+    fn changed_switches(&mut self) -> Vec<Change> {
+        if self.random.chance(40) {
+            let name = self.new_name("s");
+            let mut changes = vec![Change::Switch(name.clone(), "t1".to_owned())];
+            if self.random.chance(self.style.physical) {
+                changes.extend(self.localnet(&name));
+            }
+            return changes;
+        }
+        let Some(name) = self.some_switch() else { return vec![] };
+        let children = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_some());
+        let others = self.world.ports_of(&name).filter(|(_, port)| port.parent.is_none());
+        let mut changes: Vec<Change> =
+            children.chain(others).map(|(port, _)| Change::NoPort(port.to_owned())).collect();
+        changes.extend(
+            self.world.localnet_of(&name).map(|(localnet, _)| Change::NoLocalnet(localnet.to_owned())),
+        );
+        changes.push(Change::NoSwitch(name));
+        changes
+    }
+
+    fn changed_localnets(&mut self) -> Vec<Change> {
+        let there = self.some(|world| world.localnets.keys().cloned().collect());
+        match (there, self.random.below(3)) {
+            (Some(name), 0) => vec![Change::NoLocalnet(name)],
+            (Some(name), 1) => {
+                let mut localnet = self.world.localnets[&name].clone();
+                self.random.pick(&NETWORKS).0.clone_into(&mut localnet.network);
+                localnet.tag = *self.random.pick(&[0, 5, 6]);
+                vec![Change::Localnet(name, localnet)]
+            }
+            _ => self.some_switch().map_or(vec![], |switch| self.localnet(&switch)),
+        }
+    }
+
+    fn changed_nodes(&mut self) -> Vec<Change> {
+        if self.random.chance(25) {
+            let name = self.new_name("h");
+            return vec![self.node(&name)];
+        }
+        let Some(name) = self.some_host() else { return vec![] };
+        if self.random.chance(25) { vec![Change::NoNode(name)] } else { vec![self.node(&name)] }
+    }
+
+    fn failure(&mut self) -> Option<Change> {
+        if self.random.chance(60) {
+            let failing: Option<Failing> = self.some(|world| world.failing.iter().cloned().collect());
+            return failing.map(Change::Heal);
+        }
+        let peer = if self.random.chance(50) { self.some_host() } else { None };
+        Some(Change::Fail((self.some_host()?, *self.random.pick(&Encap::ALL), peer)))
+    }
+}

@@ -1,0 +1,108 @@
+//! Random objects.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::Generator;
+use crate::frames::{Addresses, link_local};
+use crate::world::{Change, Encap, Form, Localnet, Node, Port, Zone};
+
+/// Physical networks, and the bridges that they are behind.
+pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
+
+impl Generator<'_> {
+    pub(super) fn zone(&mut self, name: &str) -> Change {
+        let form = *self.random.pick(&[Form::Flow, Form::Port]);
+        let mtu = *self.random.pick(&[1500, 1280, 9000]);
+        Change::Zone(name.to_owned(), Zone { form, mtu })
+    }
+
+    pub(super) fn node(&mut self, name: &str) -> Change {
+        let last = if self.world.nodes.contains_key(name) && self.random.chance(80) {
+            self.world.nodes[name].ip.octets()[3]
+        } else {
+            self.random.below(250) as u8 + 1
+        };
+        let mut encaps = Encap::ALL.to_vec();
+        self.random.shuffle(&mut encaps);
+        encaps.truncate(*self.random.pick(&[1, 2, 2, 3, 4]));
+        if self.style.geneve && self.random.chance(95) {
+            encaps.retain(|encap| *encap != Encap::Geneve);
+            encaps.insert(0, Encap::Geneve);
+        }
+        let zones: Vec<String> = self.world.zones.keys().cloned().collect();
+        let zone = if self.style.one_zone { String::new() } else { self.random.pick(&zones).clone() };
+        let mapped = *self.random.pick(&[80, 80, 100, 0]);
+        let mut mappings: Vec<(String, String)> = Vec::new();
+        for (network, bridge) in NETWORKS {
+            if self.random.chance(mapped) {
+                mappings.push((network.to_owned(), bridge.to_owned()));
+            }
+        }
+        let node = Node {
+            ip: Ipv4Addr::new(172, 16, 0, last),
+            zone,
+            encaps,
+            mappings: mappings.into_iter().collect(),
+        };
+        Change::Node(name.to_owned(), node)
+    }
+
+    pub(super) fn localnet(&mut self, switch: &str) -> Vec<Change> {
+        let name = self.new_name("l");
+        let network = self.random.pick(&NETWORKS).0.to_owned();
+        let tag = *self.random.pick(&[0, 0, 5, 6, 7, 4094]);
+        // One that is on another switch's VLAN is not taken.
+        vec![Change::Localnet(name, Localnet { switch: switch.to_owned(), network, tag })]
+    }
+
+    pub(super) fn new_port(&mut self, switch: &str) -> (String, Vec<Change>) {
+        let name = self.new_name("p");
+        let port = self.port(&name, switch);
+        (name.clone(), vec![Change::Port(name, port)])
+    }
+
+    pub(super) fn port(&mut self, name: &str, switch: &str) -> Port {
+        let unknown = self.random.chance(self.style.unknown);
+        let security = !unknown && self.random.chance(self.style.secured);
+        let macs = *self.random.pick(if unknown { &[0, 0, 1, 1] } else { &[1, 1, 1, 1, 2, 0] });
+        let taken = self.world.addresses_but(switch, name);
+        let mut addresses: Vec<Addresses> = Vec::new();
+        for _ in 0..macs {
+            let number = self.random.below(12) as u8 + 1;
+            let mac = [2, 0, 0, 0, if self.style.alike { 0 } else { switch.as_bytes()[1] }, number];
+            if taken.iter().chain(&addresses).all(|(other, _)| *other != mac) {
+                let ips = self.ips(number, mac);
+                addresses.push((mac, ips));
+            }
+        }
+        let parent = if self.random.chance(self.style.behind) { self.parent(name) } else { None };
+        Port { switch: switch.to_owned(), addresses, security, unknown, parent }
+    }
+
+    fn ips(&mut self, number: u8, mac: [u8; 6]) -> Vec<IpAddr> {
+        let mut ips = Vec::new();
+        let net = if self.style.alike { 0 } else { self.random.below(2) as u8 };
+        let (four, six) =
+            *self.random.pick(&[(0, 0), (1, 0), (1, 0), (1, 1), (1, 1), (2, 1), (0, 1), (1, 2)]);
+        for more in 0..four {
+            ips.push(IpAddr::V4(Ipv4Addr::new(10, 0, net, number + 100 * more)));
+        }
+        for more in 0..six {
+            let last = u16::from(number) + 0x100 * more;
+            ips.push(IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, net.into(), 0, 0, 0, last)));
+        }
+        if six > 0 && self.random.chance(10) {
+            ips.push(IpAddr::V6(link_local(mac)));
+        }
+        ips
+    }
+
+    fn parent(&mut self, name: &str) -> Option<(String, u16)> {
+        let parents = |world: &crate::world::World| {
+            let may = world.ports.iter().filter(|(other, port)| *other != name && port.parent.is_none());
+            may.map(|(other, _)| other.clone()).collect()
+        };
+        let parent = self.some(parents)?;
+        Some((parent, *self.random.pick(&[1, 5, 6, 7, 8, 4094])))
+    }
+}

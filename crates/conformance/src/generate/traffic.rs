@@ -1,0 +1,72 @@
+//! Random frames for a network that is there.
+
+use super::objects::NETWORKS;
+use super::{Generator, Place, Step};
+use crate::frames::{Addresses, Book, frame, stranger};
+use crate::world::World;
+
+impl Generator<'_> {
+    pub(super) fn send(&mut self) {
+        let taps = if self.world.localnets.is_empty() { 0 } else { 12 };
+        let place = if self.random.chance(taps) {
+            Place::Tap(self.random.pick(&NETWORKS).0.to_owned())
+        } else {
+            let usual = self.random.chance(90);
+            let own = |world: &World| {
+                let vifs = world.vifs.keys().filter(|(host, port)| {
+                    let port_there = world.ports.get(port).is_some_and(|port| port.parent.is_none());
+                    !usual || (port_there && world.place(port) == Some(host))
+                });
+                vifs.cloned().collect()
+            };
+            let Some((host, port)) = self.some(own) else { return };
+            Place::Vnic(host, port)
+        };
+        let mut book = match &place {
+            Place::Vnic(_, port) => vnic(&self.world, port),
+            Place::Tap(network) => tap(&self.world, network),
+        };
+        let strangers: Vec<Addresses> = (0..2).map(|_| (stranger(self.random), vec![])).collect();
+        let learns = |port: &str| self.world.ports.get(port).is_some_and(|port| port.unknown);
+        if matches!(&place, Place::Vnic(_, port) if learns(port)) {
+            book.own.extend(strangers);
+        }
+        let bytes = frame(self.random, &book);
+        self.steps.push(Step::Send(place, bytes));
+    }
+}
+
+/// What can be said from a port's vNIC.
+fn vnic(world: &World, name: &str) -> Book {
+    let far = world.ports.values().flat_map(|port| port.addresses.clone()).collect();
+    let Some(port) = world.ports.get(name) else {
+        return Book { near: far, ..Book::default() };
+    };
+    let behind = world.children(name).filter_map(|(tag, child)| {
+        let port = world.ports.get(child)?;
+        Some((tag, port.addresses.clone(), world.addresses_but(&port.switch, child)))
+    });
+    Book {
+        own: port.addresses.clone(),
+        near: world.addresses_but(&port.switch, name),
+        far,
+        tags: behind.collect(),
+        tagged: false,
+    }
+}
+
+/// What can be said from a machine on a physical network.
+fn tap(world: &World, network: &str) -> Book {
+    let machine: Addresses = ([2, 0xdd, 0, 0, 0, 1], vec!["10.0.0.77".parse().expect("an address")]);
+    let mut book = Book { own: vec![machine.clone()], tagged: true, ..Book::default() };
+    for localnet in world.localnets.values().filter(|localnet| localnet.network == network) {
+        let near = world.addresses_but(&localnet.switch, "");
+        if localnet.tag == 0 {
+            book.near = near;
+            book.tagged = false;
+        } else {
+            book.tags.push((localnet.tag, vec![machine.clone()], near));
+        }
+    }
+    book
+}

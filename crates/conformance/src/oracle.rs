@@ -1,0 +1,83 @@
+//! A world as the network model has it.
+
+use network_model::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
+
+use crate::generate::Place;
+use crate::simulation::Hosts;
+use crate::world::{Encap, Form, World};
+
+/// The model's world: the objects, and the ports that hosts really have.
+pub fn world(world: &World, hosts: &Hosts) -> network_model::World {
+    let nodes = world.nodes.iter().map(|(name, node)| {
+        let encaps = node.encaps.iter().copied().map(encap).collect();
+        (name.clone(), Node { zone: node.zone.clone(), encaps, mappings: node.mappings.clone() })
+    });
+    let peer = |ip| world.nodes.iter().find(|(_, node)| node.ip == ip).map(|(name, _)| name.clone());
+    let tunnels = hosts.tunnels().filter_map(|(host, kind, remote)| {
+        // A tunnel to an address that no host has leads nowhere.
+        let peer = if let Some(remote) = remote { Some(peer(remote)?) } else { None };
+        Some(Tunnel { host: host.to_owned(), encap: encap(kind), peer })
+    });
+    let attached = hosts.attached().map(|(host, network)| (host.to_owned(), network.to_owned()));
+    network_model::World {
+        zones: world.zones.iter().map(|(name, one)| (name.clone(), zone(*one))).collect(),
+        nodes: nodes.collect(),
+        switches: world
+            .switches
+            .iter()
+            .map(|(name, of)| (name.clone(), Switch { tenant: of.clone() }))
+            .collect(),
+        ports: world.ports.iter().map(|(name, one)| (name.clone(), port(one))).collect(),
+        localnets: world.localnets.iter().map(|(name, one)| (name.clone(), localnet(one))).collect(),
+        vnics: world.vifs.iter().map(|(key, vif)| (key.clone(), vif.since)).collect(),
+        tunnels: tunnels.collect(),
+        patches: attached.collect(),
+    }
+}
+
+/// A place as the model has it.
+pub fn tap(place: &Place) -> Tap {
+    match place {
+        Place::Vnic(host, port) => Tap::vnic(host, port),
+        Place::Tap(network) => Tap::physical(network),
+    }
+}
+
+/// The model's place as a place.
+pub fn place(tap: &Tap) -> Place {
+    match tap {
+        Tap::Vnic { host, port } => Place::Vnic(host.clone(), port.clone()),
+        Tap::Physical { network } => Place::Tap(network.clone()),
+    }
+}
+
+fn zone(zone: crate::world::Zone) -> Zone {
+    let form = match zone.form {
+        Form::Flow => network_model::Form::Flow,
+        Form::Port => network_model::Form::Port,
+    };
+    Zone { form, mtu: zone.mtu }
+}
+
+fn encap(encap: Encap) -> network_model::Encap {
+    match encap {
+        Encap::Geneve => network_model::Encap::Geneve,
+        Encap::Vxlan => network_model::Encap::Vxlan,
+        Encap::Gre => network_model::Encap::Gre,
+        Encap::Stt => network_model::Encap::Stt,
+    }
+}
+
+fn port(port: &crate::world::Port) -> Port {
+    Port {
+        switch: port.switch.clone(),
+        addresses: port.addresses.iter().map(|(mac, ips)| Address { mac: *mac, ips: ips.clone() }).collect(),
+        port_security: port.security,
+        unknown_addresses: port.unknown,
+        parent: port.parent.clone(),
+    }
+}
+
+fn localnet(localnet: &crate::world::Localnet) -> Localnet {
+    Localnet { switch: localnet.switch.clone(), network: localnet.network.clone(), tag: localnet.tag }
+}

@@ -1,0 +1,225 @@
+//! A history in the rules and in the model, side by side.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use network_model::Model;
+use nlog::Program;
+
+use crate::generate::{History, Place, Step};
+use crate::oracle;
+use crate::simulation::{Out, Simulation};
+use crate::world::World;
+
+/// How rules and model disagree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// The rules refuse a change, or want of hosts what cannot be.
+    Change(String),
+    /// A frame got lost between flow tables, by a fault of theirs.
+    Lost(String),
+    /// Other frames come out.
+    Frames {
+        /// What the model says.
+        model: Vec<Out>,
+        /// What the rules do.
+        rules: Vec<Out>,
+    },
+    /// The MTU of a switch is another.
+    Mtu {
+        /// The switch.
+        switch: String,
+        /// What the model says.
+        model: Option<i64>,
+        /// What the rules say.
+        rules: Option<i64>,
+    },
+}
+
+impl Difference {
+    /// Whether both are of one kind, so that one can stand for the other while a case is made smaller.
+    pub fn is_like(&self, other: &Difference) -> bool {
+        std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+}
+
+/// A disagreement, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The step of the history.
+    pub step: usize,
+    /// The world at the time.
+    pub world: World,
+    /// What differs.
+    pub difference: Difference,
+}
+
+/// What has been compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Histories.
+    pub histories: u64,
+    /// Steps of all kinds.
+    pub steps: u64,
+    /// Changes of the world.
+    pub changes: u64,
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that came out.
+    pub out: u64,
+    /// Frames of which nothing came out.
+    pub dropped: u64,
+}
+
+impl std::ops::AddAssign for Count {
+    fn add_assign(&mut self, other: Count) {
+        self.histories += other.histories;
+        self.steps += other.steps;
+        self.changes += other.changes;
+        self.sent += other.sent;
+        self.out += other.out;
+        self.dropped += other.dropped;
+    }
+}
+
+/// Runs histories, one after the other, each from nothing.
+pub struct Runner {
+    program: Arc<Program>,
+    simulation: Simulation,
+}
+
+impl Runner {
+    /// Rules that no history has met.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn new(program: Arc<Program>) -> Result<Runner, String> {
+        Ok(Runner { simulation: Simulation::new(program.clone())?, program })
+    }
+
+    /// The rules and hosts as the last history left them, if it failed.
+    pub fn simulation(&mut self) -> &mut Simulation {
+        &mut self.simulation
+    }
+
+    /// Runs a history until rules and model disagree, then takes everything away again. What has failed is left as it
+    /// is.
+    ///
+    /// # Errors
+    /// They disagree.
+    pub fn run(&mut self, history: &History) -> Result<Count, Box<Failure>> {
+        let mut life = Life::new(history.scattered);
+        let mut count = Count { histories: 1, ..Count::default() };
+        for (number, step) in history.steps.iter().enumerate() {
+            count.steps += 1;
+            let done = life.step(&mut self.simulation, step, &mut count);
+            done.map_err(|difference| {
+                Box::new(Failure { step: number, world: life.world.clone(), difference })
+            })?;
+        }
+        let end = Failure {
+            step: history.steps.len(),
+            world: life.world,
+            difference: Difference::Change(String::new()),
+        };
+        let failed = |why| Box::new(Failure { difference: Difference::Change(why), ..end.clone() });
+        self.clear().map_err(failed)?;
+        Ok(count)
+    }
+
+    /// Takes everything away, and starts anew if that fails.
+    ///
+    /// # Errors
+    /// Something stays.
+    pub fn clear(&mut self) -> Result<(), String> {
+        let empty = World::new(false);
+        let cleared = self.simulation.change(&empty, &|_| true).and_then(|()| {
+            let contents = self.simulation.contents()?;
+            match contents.iter().find_map(|(table, rows)| Some((table, rows.first()?))) {
+                Some((table, row)) => Err(format!("with everything gone, table {table} still has {row:?}")),
+                None => Ok(()),
+            }
+        });
+        if cleared.is_err() {
+            self.simulation = Simulation::new(self.program.clone())?;
+        }
+        cleared
+    }
+}
+
+/// A world on its way through a history.
+struct Life {
+    world: World,
+    model: Model,
+}
+
+impl Life {
+    fn new(scattered: bool) -> Life {
+        Life { world: World::new(scattered), model: Model::default() }
+    }
+
+    fn step(
+        &mut self,
+        simulation: &mut Simulation,
+        step: &Step,
+        count: &mut Count,
+    ) -> Result<(), Difference> {
+        match step {
+            Step::Change(changes) => {
+                count.changes +=
+                    changes.iter().map(|change| u64::from(self.world.apply(change))).sum::<u64>();
+                simulation.change(&self.world, &|_| true).map_err(Difference::Change)?;
+                let world = oracle::world(&self.world, simulation.hosts());
+                self.model.apply(|now| *now = world);
+                self.compare_mtus(simulation)
+            }
+            Step::Wait(seconds) => {
+                let time = Duration::from_secs(*seconds);
+                simulation.wait(time);
+                self.model.advance(time);
+                Ok(())
+            }
+            Step::Send(place, bytes) => self.send(simulation, place, bytes, count),
+        }
+    }
+
+    fn send(
+        &mut self,
+        simulation: &mut Simulation,
+        place: &Place,
+        bytes: &[u8],
+        count: &mut Count,
+    ) -> Result<(), Difference> {
+        if let Place::Vnic(host, port) = place
+            && !self.world.vifs.contains_key(&(host.clone(), port.clone()))
+        {
+            return Ok(());
+        }
+        let arrivals = self.model.inject(&oracle::tap(place), bytes).into_iter();
+        let mut model: Vec<Out> =
+            arrivals.map(|arrival| Out { at: oracle::place(&arrival.at), bytes: arrival.frame }).collect();
+        model.sort();
+        let rules = simulation.send(place, bytes).map_err(Difference::Lost)?;
+        count.sent += 1;
+        count.out += rules.len() as u64;
+        count.dropped += u64::from(rules.is_empty());
+        if model == rules { Ok(()) } else { Err(Difference::Frames { model, rules }) }
+    }
+
+    /// Users are told the right MTU of each switch that is on several hosts.
+    fn compare_mtus(&self, simulation: &Simulation) -> Result<(), Difference> {
+        let on_hosts = |switch: &str| {
+            let places = self.world.ports_of(switch).filter_map(|(port, _)| self.world.place(port));
+            places.collect::<std::collections::BTreeSet<&str>>().len()
+        };
+        for switch in self.world.switches.keys().filter(|switch| on_hosts(switch) > 1) {
+            let model = self.model.world().mtu(switch).map(i64::from);
+            let rules = simulation.mtu(switch);
+            // One that is smaller than it need be stops nobody.
+            if model.is_some_and(|model| rules.is_none_or(|rules| rules > model)) {
+                return Err(Difference::Mtu { switch: switch.clone(), model, rules });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,187 @@
+//! Makes a failing history smaller as long as it goes on failing in the same way.
+
+use crate::generate::{History, Step};
+use crate::run::{Failure, Runner};
+use crate::world::{Change, Encap};
+
+/// A history that fails, of which little can be left out, and its failure. The runner is left as the failure left it.
+pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (History, Failure) {
+    let mut shrinking = Shrinking { runner, history, failure, tries: 4000 };
+    shrinking.cut();
+    loop {
+        let before = shrinking.history.clone();
+        shrinking.without_chunks();
+        shrinking.without_changes();
+        shrinking.with_simpler_changes();
+        shrinking.with_simpler_frames();
+        if shrinking.history == before || shrinking.tries == 0 {
+            break;
+        }
+    }
+    // Once more, so that what stands in the runner is this failure's.
+    let _ = shrinking.runner.clear();
+    let failed = shrinking.runner.run(&shrinking.history).err();
+    let failure = failed.map_or(shrinking.failure, |failure| *failure);
+    (shrinking.history, failure)
+}
+
+struct Shrinking<'a> {
+    runner: &'a mut Runner,
+    history: History,
+    failure: Failure,
+    /// Candidates that may still be tried.
+    tries: u32,
+}
+
+impl Shrinking<'_> {
+    /// Takes a candidate if it fails in the same way.
+    fn take(&mut self, candidate: History) -> bool {
+        if self.tries == 0 {
+            return false;
+        }
+        self.tries -= 1;
+        let _ = self.runner.clear();
+        let Err(failure) = self.runner.run(&candidate) else { return false };
+        if !failure.difference.is_like(&self.failure.difference) {
+            return false;
+        }
+        (self.history, self.failure) = (candidate, *failure);
+        self.cut();
+        true
+    }
+
+    /// Leaves out what comes after the failure.
+    fn cut(&mut self) {
+        self.history.steps.truncate(self.failure.step + 1);
+    }
+
+    fn without_chunks(&mut self) {
+        let mut size = self.history.steps.len().div_ceil(2);
+        while size > 0 {
+            let mut end = self.history.steps.len();
+            while end > 0 {
+                let start = end.saturating_sub(size);
+                let mut less = self.history.clone();
+                less.steps.drain(start..end.min(less.steps.len()));
+                self.take(less);
+                end = start.min(self.history.steps.len());
+            }
+            size /= 2;
+        }
+    }
+
+    fn without_changes(&mut self) {
+        for step in (0..self.history.steps.len()).rev() {
+            let changes = self.changes(step).len();
+            for change in (0..changes).rev() {
+                let mut less = self.history.clone();
+                if let Step::Change(changes) = &mut less.steps[step]
+                    && changes.len() > 1
+                {
+                    changes.remove(change);
+                    self.take(less);
+                }
+                if step >= self.history.steps.len() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn with_simpler_changes(&mut self) {
+        for step in (0..self.history.steps.len()).rev() {
+            let mut at = 0;
+            while at < self.changes(step).len() {
+                let change = self.changes(step)[at].clone();
+                let taken = simpler(&change).into_iter().any(|change| {
+                    let mut less = self.history.clone();
+                    if let Some(Step::Change(changes)) = less.steps.get_mut(step) {
+                        changes[at] = change;
+                    }
+                    self.take(less)
+                });
+                at += usize::from(!taken);
+            }
+        }
+    }
+
+    fn with_simpler_frames(&mut self) {
+        for step in (0..self.history.steps.len()).rev() {
+            let Some(Step::Send(_, frame)) = self.history.steps.get(step) else { continue };
+            let mut candidates = Vec::new();
+            for length in
+                [14, 42, frame.len() / 2, frame.len().saturating_sub(8), frame.len().saturating_sub(1)]
+            {
+                if length >= 14 && length < frame.len() {
+                    candidates.push(frame[..length].to_vec());
+                }
+            }
+            if frame.len() >= 18 && frame[12] == 0x81 {
+                candidates.push([&frame[..12], &frame[16..]].concat());
+            }
+            for candidate in candidates {
+                let mut less = self.history.clone();
+                if let Some(Step::Send(_, frame)) = less.steps.get_mut(step) {
+                    *frame = candidate;
+                }
+                if self.take(less) {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn changes(&self, step: usize) -> &[Change] {
+        match self.history.steps.get(step) {
+            Some(Step::Change(changes)) => changes,
+            _ => &[],
+        }
+    }
+}
+
+/// A change with a little less in it, in all ways.
+fn simpler(change: &Change) -> Vec<Change> {
+    let mut all = Vec::new();
+    match change {
+        Change::Node(name, node) => {
+            let mut add = |simpler| {
+                if simpler != *node {
+                    all.push(Change::Node(name.clone(), simpler));
+                }
+            };
+            add(crate::world::Node { encaps: vec![Encap::Geneve], ..node.clone() });
+            add(crate::world::Node { zone: String::new(), ..node.clone() });
+            add(crate::world::Node { mappings: std::collections::BTreeMap::new(), ..node.clone() });
+            for at in 0..node.encaps.len() {
+                let mut less = node.clone();
+                less.encaps.remove(at);
+                add(less);
+            }
+        }
+        Change::Port(name, port) => {
+            let mut add = |simpler| {
+                if simpler != *port {
+                    all.push(Change::Port(name.clone(), simpler));
+                }
+            };
+            add(crate::world::Port { parent: None, ..port.clone() });
+            add(crate::world::Port { security: false, ..port.clone() });
+            add(crate::world::Port { unknown: false, ..port.clone() });
+            for at in 0..port.addresses.len() {
+                let mut less = port.clone();
+                less.addresses.remove(at);
+                add(less);
+                for ip in 0..port.addresses[at].1.len() {
+                    let mut less = port.clone();
+                    less.addresses[at].1.remove(ip);
+                    add(less);
+                }
+            }
+        }
+        Change::Localnet(name, localnet) if localnet.tag != 0 => {
+            all.push(Change::Localnet(name.clone(), crate::world::Localnet { tag: 0, ..localnet.clone() }));
+        }
+        _ => {}
+    }
+    all
+}

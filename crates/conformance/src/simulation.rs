@@ -1,0 +1,166 @@
+//! The rules at work: a world's rows through the engine, what it derives on simulated hosts, and frames through those.
+
+mod hosts;
+mod tables;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use datapath::Crossing;
+use nlog::Program;
+use nlog_data::{Row, TableDelta, TableId};
+
+use crate::derivation::{Contents, Derivation};
+use crate::generate::Place;
+use crate::rows::rows;
+use crate::world::{Encap, World};
+
+pub use hosts::Hosts;
+use tables::{bucket, flow, patch, tunnel};
+
+/// A frame that came out, and where.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Out {
+    /// Where.
+    pub at: Place,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The rules with the hosts that they are about.
+pub struct Simulation {
+    rules: Derivation,
+    tables: Outputs,
+    hosts: Hosts,
+    /// What it has said beside flows and ports.
+    advice: BTreeSet<(TableId, Row)>,
+}
+
+/// The output tables.
+struct Outputs {
+    flow: TableId,
+    bucket: TableId,
+    tunnel: TableId,
+    patch: TableId,
+}
+
+/// Rounds of reports that may follow a change: a port is asked for and reported, and what comes of that. More are a loop.
+const ROUNDS: usize = 6;
+
+impl Simulation {
+    /// The rules on no hosts.
+    ///
+    /// # Errors
+    /// The program does not start, or lacks one of the output tables.
+    pub fn new(program: Arc<Program>) -> Result<Simulation, String> {
+        let find = |name: &str| program.schema.find(name).ok_or_else(|| format!("there is no table {name}"));
+        let tables = Outputs {
+            flow: find("of_flow")?,
+            bucket: find("of_bucket")?,
+            tunnel: find("ovsdb_tunnel")?,
+            patch: find("ovsdb_patch")?,
+        };
+        let rules = Derivation::new(program)?;
+        Ok(Simulation { rules, tables, hosts: Hosts::default(), advice: BTreeSet::new() })
+    }
+
+    /// The hosts as they are now.
+    pub fn hosts(&self) -> &Hosts {
+        &self.hosts
+    }
+
+    /// The same, to look into their switches.
+    pub fn hosts_mut(&mut self) -> &mut Hosts {
+        &mut self.hosts
+    }
+
+    /// What the rules say now.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub fn contents(&mut self) -> Result<Contents, String> {
+        self.rules.contents()
+    }
+
+    /// Tells the rules and the hosts what the world is like now, and lets hosts report until nothing new comes of it.
+    /// The rules compute these hosts alone.
+    ///
+    /// # Errors
+    /// The rules refuse, or want of hosts what cannot be.
+    pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
+        self.hosts.follow(world);
+        for _ in 0..ROUNDS {
+            let wanted = rows(world, self.hosts.reports(), managed);
+            let Some(mut delta) = self.rules.tell(wanted)? else {
+                return self.hosts.settle(world);
+            };
+            let mut changed = |table: TableId| delta.remove(&table).unwrap_or_default();
+            let (tunnels, patches) = (changed(self.tables.tunnel), changed(self.tables.patch));
+            let (buckets, flows) = (changed(self.tables.bucket), changed(self.tables.flow));
+            self.hosts.change_tunnels(read(&tunnels, tunnel)?);
+            self.hosts.change_patches(read(&patches, patch)?);
+            self.hosts.change_flows(read(&buckets, bucket)?, read(&flows, flow)?)?;
+            self.say(delta);
+            self.hosts.make_ports(world)?;
+        }
+        Err(format!("after {ROUNDS} rounds of reports the rules still ask for other ports"))
+    }
+
+    fn say(&mut self, delta: BTreeMap<TableId, TableDelta>) {
+        for (table, delta) in delta {
+            for row in delta.delete {
+                self.advice.remove(&(table, row));
+            }
+            self.advice.extend(delta.insert.into_iter().map(|row| (table, row)));
+        }
+    }
+
+    /// Lets time pass.
+    pub fn wait(&mut self, time: Duration) {
+        self.hosts.wait(time);
+    }
+
+    /// Sends a frame and says what comes out, sorted.
+    ///
+    /// # Errors
+    /// A copy was lost between flow tables, or went to a controller.
+    pub fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
+        self.hosts.send(place, bytes)
+    }
+
+    /// What becomes of a frame on each host.
+    pub fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
+        self.hosts.trace(place, bytes)
+    }
+
+    /// The MTU of a switch, as users are told.
+    pub fn mtu(&self, switch: &str) -> Option<i64> {
+        let table = self.rules.schema().find("switch_mtu")?;
+        self.advice.iter().find_map(|(id, row)| match &row[..] {
+            [nlog_data::Value::String(of), nlog_data::Value::Int(mtu)] if *id == table && **of == *switch => {
+                Some(*mtu)
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Rows that come and go, as something that can be worked with.
+struct Changed<T> {
+    insert: Vec<T>,
+    delete: Vec<T>,
+}
+
+fn read<T>(delta: &TableDelta, one: fn(&Row) -> Option<T>) -> Result<Changed<T>, String> {
+    let list = |rows: &[Row]| {
+        let read = |row: &Row| one(row).ok_or_else(|| format!("a row of the rules cannot be read: {row:?}"));
+        rows.iter().map(read).collect::<Result<Vec<T>, String>>()
+    };
+    Ok(Changed { insert: list(&delta.insert)?, delete: list(&delta.delete)? })
+}
+
+/// The encapsulation of this name.
+fn encap(name: &str) -> Option<Encap> {
+    Encap::ALL.into_iter().find(|encap| encap.name() == name)
+}

@@ -1,0 +1,330 @@
+//! Simulated hosts with their drivers: ports that rules ask for are made and reported, flows and groups are loaded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datapath::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet};
+use nlog_data::Canonical;
+use openflow_rs::{Actions, FlowEntry, PortNo};
+
+use super::tables::{Bucket, Flow, Patch, Tunnel};
+use super::{Changed, Out};
+use crate::generate::Place;
+use crate::rows::Reports;
+use crate::world::{Encap, World};
+
+/// Simulated hosts, and the physical networks that they are on.
+#[derive(Default)]
+pub struct Hosts {
+    fabric: Fabric,
+    /// Addresses of the hosts there are.
+    addresses: BTreeMap<String, Ipv4Addr>,
+    /// vNICs that are there, by host and number, and back.
+    vnics: BTreeMap<(String, u16), String>,
+    /// Patch ports that are there, by host and number: the physical network.
+    attached: BTreeMap<(String, u16), String>,
+    tunnels: BTreeMap<(String, String), (Encap, Option<Ipv4Addr>)>,
+    patches: BTreeMap<(String, String), String>,
+    groups: BTreeMap<(String, u32), Buckets>,
+    reports: Reports,
+    made: u16,
+}
+
+/// The buckets of a group.
+type Buckets = BTreeMap<u32, Arc<Canonical<Actions>>>;
+
+/// The first number of ports that are made here; vNICs have those below.
+const FIRST: u16 = 0x4000;
+
+impl Hosts {
+    /// The hosts' switches, to look at them or to change them behind the rules' back.
+    pub fn fabric_mut(&mut self) -> &mut Fabric {
+        &mut self.fabric
+    }
+
+    /// The tunnel and patch ports that hosts report.
+    pub fn reports(&self) -> &Reports {
+        &self.reports
+    }
+
+    /// The tunnel ports there are: host, encapsulation, and the peer's address for those of one peer.
+    pub fn tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<Ipv4Addr>)> {
+        self.reports.tunnels.keys().filter_map(|key| {
+            let (encap, remote) = self.tunnels.get(key)?;
+            Some((key.0.as_str(), *encap, *remote))
+        })
+    }
+
+    /// Which hosts are on which physical networks.
+    pub fn attached(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.attached.iter().map(|((host, _), network)| (host.as_str(), network.as_str()))
+    }
+
+    /// Hosts and vNICs are those of the world.
+    pub(super) fn follow(&mut self, world: &World) {
+        for (name, node) in &world.nodes {
+            match self.addresses.insert(name.clone(), node.ip) {
+                Some(old) if old == node.ip => {}
+                Some(_) => self.move_to(name, node.ip),
+                None => self.fabric.add(name, Host::new(Bridge::new([]), node.ip, [])),
+            }
+        }
+        let gone: Vec<String> =
+            self.addresses.keys().filter(|host| !world.nodes.contains_key(*host)).cloned().collect();
+        for host in gone {
+            self.forget(&host);
+        }
+        let wanted: BTreeMap<(String, u16), String> =
+            world.vifs.iter().map(|((host, port), vif)| ((host.clone(), vif.ofport), port.clone())).collect();
+        for (host, number) in self.vnics.keys().filter(|key| !wanted.contains_key(*key)) {
+            if let Some(host) = self.fabric.host_mut(host) {
+                host.remove_port(PortNo(*number));
+            }
+        }
+        for (host, number) in wanted.keys().filter(|key| !self.vnics.contains_key(*key)) {
+            if let Some(host) = self.fabric.host_mut(host) {
+                host.bridge.add_port(PortNo(*number));
+            }
+        }
+        self.vnics = wanted;
+    }
+
+    /// A host is at another address.
+    fn move_to(&mut self, name: &str, address: Ipv4Addr) {
+        let Some(host) = self.fabric.remove(name) else { return };
+        let mut host = Host::new(host.bridge, address, []);
+        for ((_, number), network) in self.attached.iter().filter(|((at, _), _)| at == name) {
+            host.attach(PortNo(*number), network);
+        }
+        self.fabric.add(name, host);
+    }
+
+    /// A host is gone with all that it had and was to have.
+    fn forget(&mut self, gone: &str) {
+        self.fabric.remove(gone);
+        self.addresses.remove(gone);
+        self.attached.retain(|(host, _), _| host != gone);
+        self.groups.retain(|(host, _), _| host != gone);
+        self.reports.tunnels.retain(|(host, _), _| host != gone);
+        self.reports.patches.retain(|(host, _), _| host != gone);
+    }
+
+    pub(super) fn change_tunnels(&mut self, changed: Changed<Tunnel>) {
+        for tunnel in changed.delete {
+            let key = (tunnel.host, tunnel.name);
+            self.unmake_tunnel(&key);
+            self.tunnels.remove(&key);
+        }
+        for tunnel in changed.insert {
+            self.tunnels.insert((tunnel.host, tunnel.name), (tunnel.encap, tunnel.remote));
+        }
+    }
+
+    pub(super) fn change_patches(&mut self, changed: Changed<Patch>) {
+        for patch in changed.delete {
+            let key = (patch.host, patch.name);
+            self.unmake_patch(&key);
+            self.patches.remove(&key);
+        }
+        for patch in changed.insert {
+            self.patches.insert((patch.host, patch.name), patch.bridge);
+        }
+    }
+
+    fn unmake_tunnel(&mut self, key: &(String, String)) {
+        if let Some(number) = self.reports.tunnels.remove(key)
+            && let Some(host) = self.fabric.host_mut(&key.0)
+        {
+            host.remove_port(PortNo(number));
+        }
+    }
+
+    fn unmake_patch(&mut self, key: &(String, String)) {
+        if let Some(number) = self.reports.patches.remove(key)
+            && let Some(host) = self.fabric.host_mut(&key.0)
+        {
+            host.remove_port(PortNo(number));
+            self.attached.remove(&(key.0.clone(), number));
+        }
+    }
+
+    /// What can be made of the ports that are wanted is there and nothing else.
+    pub(super) fn make_ports(&mut self, world: &World) -> Result<(), String> {
+        let ends: BTreeMap<Ipv4Addr, &str> =
+            world.nodes.iter().map(|(name, node)| (node.ip, name.as_str())).collect();
+        let mut alike = BTreeSet::new();
+        for (key, (encap, remote)) in self.tunnels.clone() {
+            let fails = |peer: Option<String>| world.failing.contains(&(key.0.clone(), encap, peer));
+            let peer = remote.and_then(|remote| ends.get(&remote)).map(|peer| (*peer).to_owned());
+            let fails = fails(None) || (peer.is_some() && fails(peer.clone()));
+            let possible = encapsulation(encap).filter(|_| !fails);
+            if !alike.insert((key.0.clone(), encap, remote)) {
+                return Err(format!(
+                    "{} is to have two tunnel ports of {} to {remote:?}",
+                    key.0,
+                    encap.name()
+                ));
+            }
+            match (possible, self.reports.tunnels.contains_key(&key)) {
+                (None, true) => self.unmake_tunnel(&key),
+                (Some(encapsulation), false) => {
+                    let number = self.new_number();
+                    let host =
+                        self.fabric.host_mut(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
+                    host.add_tunnel(PortNo(number), datapath::Tunnel { encapsulation, remote });
+                    self.reports.tunnels.insert(key, number);
+                }
+                _ => {}
+            }
+        }
+        for (key, bridge) in self.patches.clone() {
+            if self.reports.patches.contains_key(&key) {
+                continue;
+            }
+            let node = world.nodes.get(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
+            let network = node.mappings.iter().find(|(_, behind)| **behind == bridge);
+            let (network, _) = network.ok_or_else(|| format!("{} has no bridge {bridge}", key.0))?;
+            let number = self.new_number();
+            let host = self.fabric.host_mut(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
+            host.attach(PortNo(number), network);
+            self.attached.insert((key.0.clone(), number), network.clone());
+            self.reports.patches.insert(key, number);
+        }
+        Ok(())
+    }
+
+    fn new_number(&mut self) -> u16 {
+        self.made = (self.made + 1) % FIRST;
+        FIRST + self.made
+    }
+
+    /// Loads flows and groups in the driver's order: what goes, groups from inner to outer, flows, groups that nothing
+    /// uses any more.
+    pub(super) fn change_flows(
+        &mut self,
+        buckets: Changed<Bucket>,
+        flows: Changed<Flow>,
+    ) -> Result<(), String> {
+        let mut touched = BTreeSet::new();
+        for bucket in buckets.delete {
+            let key = (bucket.host.to_string(), bucket.group);
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.remove(&bucket.id);
+                touched.insert(key);
+            }
+        }
+        for bucket in buckets.insert {
+            let key = (bucket.host.to_string(), bucket.group);
+            if self.addresses.contains_key(&key.0) {
+                self.groups.entry(key.clone()).or_default().insert(bucket.id, bucket.actions);
+                touched.insert(key);
+            }
+        }
+        let key = |flow: &Flow| (flow.host.clone(), flow.table, flow.priority, flow.matches.clone());
+        let stays: BTreeSet<_> = flows.insert.iter().map(key).collect();
+        for flow in flows.delete.iter().filter(|flow| !stays.contains(&key(flow))) {
+            if let Some(host) = self.fabric.host_mut(&flow.host) {
+                host.bridge.remove_flow(flow.table, flow.priority, &flow.matches.get());
+            }
+        }
+        for key in touched.iter().rev().filter(|key| !self.groups[*key].is_empty()) {
+            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| datapath::Bucket {
+                id: *id,
+                actions: actions.get(),
+            };
+            let group =
+                Group { id: key.1, indirect: false, buckets: self.groups[key].iter().map(bucket).collect() };
+            let Some(host) = self.fabric.host_mut(&key.0) else { continue };
+            let refused = |why| format!("{}: group {:#x}: {why}", key.0, key.1);
+            host.bridge.replace_group(group).map_err(refused)?;
+        }
+        for flow in flows.insert {
+            self.load(&flow)?;
+        }
+        for key in touched.iter().filter(|key| self.groups[*key].is_empty()) {
+            let host = self.fabric.host_mut(&key.0);
+            let Some(host) = host else { continue };
+            let before = host.bridge.flows().len();
+            host.bridge.remove_group(key.1);
+            if host.bridge.flows().len() != before {
+                return Err(format!("{}: flows used group {:#x} as it went, and went with it", key.0, key.1));
+            }
+        }
+        self.groups.retain(|_, buckets| !buckets.is_empty());
+        Ok(())
+    }
+
+    fn load(&mut self, flow: &Flow) -> Result<(), String> {
+        let host = self.fabric.host_mut(&flow.host);
+        let host = host.ok_or_else(|| format!("a flow is for {}, which is no host", flow.host))?;
+        let (matches, actions) = (flow.matches.get(), flow.actions.get());
+        let entry = FlowEntry::new(flow.table, flow.priority, matches, actions);
+        let refused = |why| format!("{}: {} {}: {why}", flow.host, flow.matches.text(), flow.actions.text());
+        host.bridge.add_flow(entry).map_err(refused)
+    }
+
+    /// Once nothing changes any more: what is asked of hosts is there.
+    pub(super) fn settle(&mut self, world: &World) -> Result<(), String> {
+        let of = |key: &(String, String)| world.nodes.contains_key(&key.0);
+        match self.tunnels.keys().chain(self.patches.keys()).find(|key| !of(key)) {
+            Some((host, name)) => Err(format!("{host} is gone and still to have port {name}")),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn wait(&mut self, time: Duration) {
+        self.fabric.advance(time);
+    }
+
+    pub(super) fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
+        let crossing = match place {
+            Place::Vnic(host, port) => match self.number(host, port) {
+                Some(number) => self.fabric.send(host, Packet::new(bytes.to_vec(), number)),
+                None => Crossing::default(),
+            },
+            Place::Tap(network) => self.fabric.send_physical(network, bytes.to_vec()),
+        };
+        if let Some(lost) = crossing.lost.first() {
+            return Err(lost.to_string());
+        }
+        let mut out = Vec::new();
+        for arrival in crossing.arrived {
+            let key = (arrival.host, arrival.port.0);
+            let Some(port) = self.vnics.get(&key) else {
+                return Err(format!("{}: a frame left by port {}", key.0, key.1));
+            };
+            out.push(Out { at: Place::Vnic(key.0, port.clone()), bytes: arrival.bytes });
+        }
+        let tapped = crossing.tapped.into_iter();
+        out.extend(tapped.map(|tapped| Out { at: Place::Tap(tapped.network), bytes: tapped.bytes }));
+        out.sort();
+        Ok(out)
+    }
+
+    pub(super) fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
+        match place {
+            Place::Vnic(host, port) => match self.number(host, port) {
+                Some(number) => self.fabric.trace(host, Packet::new(bytes.to_vec(), number)),
+                None => Crossing::default(),
+            },
+            Place::Tap(network) => self.fabric.trace_physical(network, bytes.to_vec()),
+        }
+    }
+
+    /// The `OpenFlow` port of a vNIC.
+    fn number(&self, host: &str, port: &str) -> Option<PortNo> {
+        let own = |((at, _), named): &(&(String, u16), &String)| at == host && *named == port;
+        self.vnics.iter().find(own).map(|((_, number), _)| PortNo(*number))
+    }
+}
+
+fn encapsulation(encap: Encap) -> Option<Encapsulation> {
+    match encap {
+        Encap::Geneve => Some(Encapsulation::Geneve),
+        Encap::Vxlan => Some(Encapsulation::Vxlan),
+        Encap::Gre => Some(Encapsulation::Gre),
+        Encap::Stt => None,
+    }
+}

@@ -1,0 +1,235 @@
+//! A network and where it runs, as users and switches say it, and the changes to that.
+
+mod change;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr};
+
+pub use change::Change;
+
+use crate::frames::{Addresses, Mac};
+
+/// How a zone's tunnels are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// A port for each encapsulation.
+    Flow,
+    /// A port for each peer and encapsulation.
+    Port,
+}
+
+/// How hosts carry frames to each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Encap {
+    /// Carries ingress labels.
+    Geneve,
+    /// Does not.
+    Vxlan,
+    /// Does not.
+    Gre,
+    /// Nodes can say that they can do it, but their tunnel ports never come up.
+    Stt,
+}
+
+impl Encap {
+    /// All of them.
+    pub const ALL: [Encap; 4] = [Encap::Geneve, Encap::Vxlan, Encap::Gre, Encap::Stt];
+
+    /// As rows have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Encap::Geneve => "geneve",
+            Encap::Vxlan => "vxlan",
+            Encap::Gre => "gre",
+            Encap::Stt => "stt",
+        }
+    }
+}
+
+/// A transport zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// How its tunnels are made.
+    pub form: Form,
+    /// What the network between its nodes carries.
+    pub mtu: u16,
+}
+
+/// A transport node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its tunnel end point.
+    pub ip: Ipv4Addr,
+    /// Its zone.
+    pub zone: String,
+    /// What it can do, best first.
+    pub encaps: Vec<Encap>,
+    /// Physical networks to bridges.
+    pub mappings: BTreeMap<String, String>,
+}
+
+/// A port of a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// The switch.
+    pub switch: String,
+    /// What it sends from.
+    pub addresses: Vec<Addresses>,
+    /// Whether it sends from nothing else.
+    pub security: bool,
+    /// Whether it takes what is for addresses nobody knows.
+    pub unknown: bool,
+    /// The port that it is behind, and the tag there.
+    pub parent: Option<(String, u16)>,
+}
+
+/// A localnet port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Localnet {
+    /// The switch.
+    pub switch: String,
+    /// The physical network.
+    pub network: String,
+    /// The VLAN; 0 for untagged frames.
+    pub tag: u16,
+}
+
+/// A vNIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vif {
+    /// Its `OpenFlow` port.
+    pub ofport: u16,
+    /// The number of the change in which it appeared.
+    pub since: u64,
+}
+
+/// A tunnel port that switches fail to make: host, encapsulation, and the peer if only one for this peer fails.
+pub type Failing = (String, Encap, Option<String>);
+
+/// The network objects in force and what switches report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct World {
+    /// Zones by name; "" is always there.
+    pub zones: BTreeMap<String, Zone>,
+    /// Nodes by name, each of which is a host.
+    pub nodes: BTreeMap<String, Node>,
+    /// Switches by name, with their tenants.
+    pub switches: BTreeMap<String, String>,
+    /// Ports by name.
+    pub ports: BTreeMap<String, Port>,
+    /// Localnet ports by name.
+    pub localnets: BTreeMap<String, Localnet>,
+    /// vNICs by host and port.
+    pub vifs: BTreeMap<(String, String), Vif>,
+    /// Tunnel ports that switches fail to make.
+    pub failing: BTreeSet<Failing>,
+    /// Numbers that objects have been given.
+    pub labels: Labels,
+    /// How many changes there were.
+    pub changes: u64,
+    next_ofport: u16,
+}
+
+/// Labels in use. Those that are given back are not given out again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// Whether labels are all over their 24 bits instead of one after the other.
+    pub scattered: bool,
+    datapaths: BTreeMap<String, u32>,
+    ports: BTreeMap<String, u32>,
+    nodes: BTreeMap<String, u32>,
+    given: u32,
+}
+
+impl Labels {
+    fn next(&mut self) -> u32 {
+        self.given += 1;
+        // An odd factor makes a permutation of all numbers of 24 bits.
+        if self.scattered { self.given.wrapping_mul(0x9e_3779) & 0xff_ffff } else { self.given }
+    }
+
+    /// A switch's label as a datapath.
+    pub fn datapath(&self, switch: &str) -> u32 {
+        self.datapaths.get(switch).copied().unwrap_or(0)
+    }
+
+    /// A port's, a localnet port's, or one of [`audience`]'s names' label.
+    pub fn port(&self, port: &str) -> u32 {
+        self.ports.get(port).copied().unwrap_or(0)
+    }
+
+    /// A node's label.
+    pub fn node(&self, node: &str) -> u32 {
+        self.nodes.get(node).copied().unwrap_or(0)
+    }
+}
+
+/// Audiences of a switch, as rows name them.
+pub const AUDIENCES: [&str; 2] = ["all", "unknown"];
+
+/// The name under which [`Labels::port`] has an audience's label.
+pub fn audience(switch: &str, audience: &str, relay: bool) -> String {
+    format!("{switch}/{audience}{}", if relay { "/relay" } else { "" })
+}
+
+impl World {
+    /// A world with nothing in it but the zone that nodes are in by default.
+    pub fn new(scattered: bool) -> World {
+        let default = Zone { form: Form::Flow, mtu: 1500 };
+        World {
+            zones: BTreeMap::from([(String::new(), default)]),
+            labels: Labels { scattered, ..Labels::default() },
+            ..World::default()
+        }
+    }
+
+    /// The host whose vNIC has a port's frames: where the port, or its parent, appeared last.
+    pub fn place(&self, port: &str) -> Option<&str> {
+        let outer = self.outer(port);
+        let here = self.vifs.iter().filter(|((_, named), _)| named == outer);
+        here.max_by_key(|(_, vif)| vif.since).map(|((host, _), _)| host.as_str())
+    }
+
+    /// The port whose vNIC has a port's frames.
+    pub fn outer<'a>(&'a self, port: &'a str) -> &'a str {
+        let parent = self.ports.get(port).and_then(|port| port.parent.as_ref());
+        parent.map_or(port, |(parent, _)| parent)
+    }
+
+    /// The ports behind a port.
+    pub fn children<'a>(&'a self, parent: &'a str) -> impl Iterator<Item = (u16, &'a str)> {
+        self.ports.iter().filter_map(move |(name, port)| match &port.parent {
+            Some((of, tag)) if of == parent => Some((*tag, name.as_str())),
+            _ => None,
+        })
+    }
+
+    /// The names of a switch's ports.
+    pub fn ports_of<'a>(&'a self, switch: &'a str) -> impl Iterator<Item = (&'a str, &'a Port)> {
+        self.ports
+            .iter()
+            .filter(move |(_, port)| port.switch == switch)
+            .map(|(name, port)| (name.as_str(), port))
+    }
+
+    /// A switch's localnet port.
+    pub fn localnet_of(&self, switch: &str) -> Option<(&str, &Localnet)> {
+        let found = self.localnets.iter().find(|(_, localnet)| localnet.switch == switch);
+        found.map(|(name, localnet)| (name.as_str(), localnet))
+    }
+
+    /// All MACs and addresses of a switch but those of one port.
+    pub fn addresses_but(&self, switch: &str, but: &str) -> Vec<Addresses> {
+        let others = self.ports_of(switch).filter(|(name, _)| *name != but);
+        others.flat_map(|(_, port)| port.addresses.clone()).collect()
+    }
+
+    /// Whether a switch has this MAC or one of these addresses already, at another port.
+    fn taken(&self, switch: &str, but: &str, (mac, ips): &(Mac, Vec<IpAddr>)) -> bool {
+        let others = self.ports_of(switch).filter(|(name, _)| *name != but);
+        others
+            .flat_map(|(_, port)| &port.addresses)
+            .any(|(other, at)| other == mac || at.iter().any(|ip| ips.contains(ip)))
+    }
+}

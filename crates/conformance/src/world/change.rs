@@ -1,0 +1,187 @@
+//! Changes of a world, each of which can come at any time: one that makes no sense then is not taken.
+
+use super::{AUDIENCES, Failing, Localnet, Node, Port, Vif, World, Zone, audience};
+
+/// One change. Objects that are there already are replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A zone is there.
+    Zone(String, Zone),
+    /// A zone is gone.
+    NoZone(String),
+    /// A node is there.
+    Node(String, Node),
+    /// A node is gone, with whatever it reported.
+    NoNode(String),
+    /// A switch of a tenant is there.
+    Switch(String, String),
+    /// A switch is gone.
+    NoSwitch(String),
+    /// A port is there.
+    Port(String, Port),
+    /// A port is gone. Its vNIC may be there still.
+    NoPort(String),
+    /// A localnet port is there.
+    Localnet(String, Localnet),
+    /// A localnet port is gone.
+    NoLocalnet(String),
+    /// A host reports a vNIC that says which port it is.
+    Plug(String, String),
+    /// It reports that one no more.
+    Unplug(String, String),
+    /// A host fails to make a tunnel port, or loses it.
+    Fail(Failing),
+    /// It can make it again.
+    Heal(Failing),
+}
+
+impl World {
+    /// Makes a change if it makes sense, and says whether it does.
+    pub fn apply(&mut self, change: &Change) -> bool {
+        if !self.accepts(change) {
+            return false;
+        }
+        self.changes += 1;
+        match change.clone() {
+            Change::Zone(name, zone) => {
+                self.zones.insert(name, zone);
+            }
+            Change::NoZone(name) => {
+                self.zones.remove(&name);
+            }
+            Change::Node(name, node) => {
+                if !self.nodes.contains_key(&name) {
+                    let label = self.labels.next();
+                    self.labels.nodes.insert(name.clone(), label);
+                }
+                self.nodes.insert(name, node);
+            }
+            Change::NoNode(name) => {
+                self.nodes.remove(&name);
+                self.labels.nodes.remove(&name);
+                self.vifs.retain(|(host, _), _| *host != name);
+                self.failing.retain(|(host, ..)| *host != name);
+            }
+            Change::Switch(name, tenant) => self.add_switch(name, tenant),
+            Change::NoSwitch(name) => {
+                self.switches.remove(&name);
+                self.labels.datapaths.remove(&name);
+                let of_it = format!("{name}/");
+                self.labels.ports.retain(|label, _| !label.starts_with(&of_it));
+            }
+            Change::Port(name, port) => {
+                self.label_port(&name);
+                self.ports.insert(name, port);
+            }
+            Change::NoPort(name) => {
+                self.ports.remove(&name);
+                self.labels.ports.remove(&name);
+            }
+            Change::Localnet(name, localnet) => {
+                self.label_port(&name);
+                self.localnets.insert(name, localnet);
+            }
+            Change::NoLocalnet(name) => {
+                self.localnets.remove(&name);
+                self.labels.ports.remove(&name);
+            }
+            Change::Plug(host, port) => {
+                self.next_ofport += 1;
+                let vif = Vif { ofport: self.next_ofport, since: self.changes };
+                self.vifs.insert((host, port), vif);
+            }
+            Change::Unplug(host, port) => {
+                self.vifs.remove(&(host, port));
+            }
+            Change::Fail(failing) => {
+                self.failing.insert(failing);
+            }
+            Change::Heal(failing) => {
+                self.failing.remove(&failing);
+            }
+        }
+        true
+    }
+
+    fn add_switch(&mut self, name: String, tenant: String) {
+        if !self.switches.contains_key(&name) {
+            let label = self.labels.next();
+            self.labels.datapaths.insert(name.clone(), label);
+            for who in AUDIENCES {
+                for relay in [false, true] {
+                    self.label_port(&audience(&name, who, relay));
+                }
+            }
+        }
+        self.switches.insert(name, tenant);
+    }
+
+    fn label_port(&mut self, name: &str) {
+        if !self.labels.ports.contains_key(name) {
+            let label = self.labels.next();
+            self.labels.ports.insert(name.to_owned(), label);
+        }
+    }
+
+    /// Whether a change makes sense now, as the controller and the switches judge it.
+    fn accepts(&self, change: &Change) -> bool {
+        match change {
+            Change::Zone(..) => true,
+            Change::NoZone(name) => {
+                !name.is_empty()
+                    && self.zones.contains_key(name)
+                    && self.nodes.values().all(|node| node.zone != *name)
+            }
+            Change::Node(name, node) => {
+                self.zones.contains_key(&node.zone)
+                    && self.nodes.iter().all(|(other, there)| other == name || there.ip != node.ip)
+            }
+            Change::NoNode(name) => self.nodes.contains_key(name),
+            Change::Switch(name, tenant) => self.switches.get(name) != Some(tenant),
+            Change::NoSwitch(name) => {
+                self.switches.contains_key(name)
+                    && self.ports_of(name).next().is_none()
+                    && self.localnet_of(name).is_none()
+            }
+            Change::Port(name, port) => self.accepts_port(name, port),
+            Change::NoPort(name) => self.ports.contains_key(name) && self.children(name).next().is_none(),
+            Change::Localnet(name, localnet) => {
+                self.switches.contains_key(&localnet.switch)
+                    && !self.ports.contains_key(name)
+                    && self.localnets.iter().all(|(other, there)| {
+                        other == name
+                            || (there.switch != localnet.switch
+                                && (&there.network, there.tag) != (&localnet.network, localnet.tag))
+                    })
+            }
+            Change::NoLocalnet(name) => self.localnets.contains_key(name),
+            Change::Plug(host, port) => {
+                self.nodes.contains_key(host) && !self.vifs.contains_key(&(host.clone(), port.clone()))
+            }
+            Change::Unplug(host, port) => self.vifs.contains_key(&(host.clone(), port.clone())),
+            Change::Fail(failing) => self.nodes.contains_key(&failing.0) && !self.failing.contains(failing),
+            Change::Heal(failing) => self.failing.contains(failing),
+        }
+    }
+
+    fn accepts_port(&self, name: &str, port: &Port) -> bool {
+        let behind = port.parent.as_ref().is_none_or(|(parent, tag)| {
+            parent != name
+                && self.ports.get(parent).is_some_and(|parent| parent.parent.is_none())
+                && self.children(name).next().is_none()
+                && self.children(parent).all(|(other, child)| child == name || other != *tag)
+        });
+        let distinct = |at: usize| {
+            let (mac, ips) = &port.addresses[at];
+            port.addresses[..at]
+                .iter()
+                .all(|(other, there)| other != mac && !there.iter().any(|ip| ips.contains(ip)))
+        };
+        behind
+            && !(port.security && port.unknown)
+            && !self.localnets.contains_key(name)
+            && self.switches.contains_key(&port.switch)
+            && (0..port.addresses.len()).all(distinct)
+            && !port.addresses.iter().any(|addresses| self.taken(&port.switch, name, addresses))
+    }
+}

@@ -1,0 +1,100 @@
+//! Worlds and changes as people read them.
+
+use std::fmt;
+
+use super::{Change, Localnet, Node, Port, World, Zone};
+use crate::frames::{Addresses, Mac};
+
+/// A MAC as people write it.
+fn mac(mac: Mac) -> String {
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+fn addresses((at, ips): &Addresses) -> String {
+    let ips: Vec<String> = ips.iter().map(ToString::to_string).collect();
+    format!("{}[{}]", mac(*at), ips.join(" "))
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tunnels by {:?}, MTU {}", self.form, self.mtu)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} in zone {:?}, {:?}", self.ip, self.zone, self.encaps)?;
+        self.mappings.iter().try_for_each(|(network, bridge)| write!(f, ", {network} behind {bridge}"))
+    }
+}
+
+impl fmt::Display for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {}", self.switch)?;
+        self.addresses.iter().try_for_each(|one| write!(f, " {}", addresses(one)))?;
+        f.write_str(if self.security { ", secured" } else { "" })?;
+        f.write_str(if self.unknown { ", unknown addresses" } else { "" })?;
+        self.parent.iter().try_for_each(|(parent, tag)| write!(f, ", behind {parent} with tag {tag}"))
+    }
+}
+
+impl fmt::Display for Localnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "of {} on VLAN {} of {}", self.switch, self.tag, self.network)
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::Zone(name, zone) => write!(f, "zone {name:?}: {zone}"),
+            Change::NoZone(name) => write!(f, "no zone {name:?}"),
+            Change::Node(name, node) => write!(f, "node {name} {node}"),
+            Change::NoNode(name) => write!(f, "no node {name}"),
+            Change::Switch(name, tenant) => write!(f, "switch {name} of tenant {tenant:?}"),
+            Change::NoSwitch(name) => write!(f, "no switch {name}"),
+            Change::Port(name, port) => write!(f, "port {name} {port}"),
+            Change::NoPort(name) => write!(f, "no port {name}"),
+            Change::Localnet(name, localnet) => write!(f, "localnet port {name} {localnet}"),
+            Change::NoLocalnet(name) => write!(f, "no localnet port {name}"),
+            Change::Plug(host, port) => write!(f, "{host} reports {port}"),
+            Change::Unplug(host, port) => write!(f, "{host} reports {port} no more"),
+            Change::Fail((host, encap, peer)) => {
+                let to = peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
+                write!(f, "{host} fails to make tunnel ports of {}{to}", encap.name())
+            }
+            Change::Heal((host, encap, peer)) => {
+                let to = peer.as_ref().map_or(String::new(), |peer| format!(" to {peer}"));
+                write!(f, "{host} makes tunnel ports of {}{to} again", encap.name())
+            }
+        }
+    }
+}
+
+impl fmt::Display for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, zone) in &self.zones {
+            writeln!(f, "zone {name:?}: {zone}")?;
+        }
+        for (name, node) in &self.nodes {
+            writeln!(f, "node {name} (label {:#x}) {node}", self.labels.node(name))?;
+        }
+        for (name, tenant) in &self.switches {
+            writeln!(f, "switch {name} (label {:#x}) of tenant {tenant:?}", self.labels.datapath(name))?;
+        }
+        for (name, port) in &self.ports {
+            let place = self.place(name).unwrap_or("nowhere");
+            writeln!(f, "port {name} (label {:#x}) {port}: {place}", self.labels.port(name))?;
+        }
+        for (name, localnet) in &self.localnets {
+            writeln!(f, "localnet port {name} (label {:#x}) {localnet}", self.labels.port(name))?;
+        }
+        for ((host, port), vif) in &self.vifs {
+            writeln!(f, "vNIC of {port} on {host}: OpenFlow port {}, since {}", vif.ofport, vif.since)?;
+        }
+        for failing in &self.failing {
+            writeln!(f, "{}", Change::Fail(failing.clone()))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! What the rules say of a host does not depend on which other hosts are computed, nor on how the state came about.
+
+use std::collections::BTreeSet;
+
+use conformance::derivation::{Contents, Derivation};
+use conformance::rows::rows;
+use conformance::{Simulation, Size, Step, World, history, program};
+use nlog_data::{Row, Value};
+use seeded::Random;
+
+/// Output tables whose first column is a host.
+const OF_HOSTS: [&str; 4] = ["of_bucket", "of_flow", "ovsdb_patch", "ovsdb_tunnel"];
+
+const SIZE: Size = Size { hosts: 6, switches: 4, ports: 5, steps: 40 };
+
+fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {
+    let rows =
+        OF_HOSTS.iter().flat_map(|table| contents[*table].iter().map(move |row| ((*table).to_owned(), row)));
+    let own = rows.filter(|(_, row)| matches!(&row[0], Value::String(named) if **named == *host));
+    own.map(|(table, row)| (table, row.clone())).collect()
+}
+
+#[test]
+fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
+    let program = program::rules();
+    let mut alone = Derivation::new(program.clone()).unwrap();
+    let mut compared = 0;
+    for seed in seeded::seeds(15) {
+        let history = history(&mut Random::new(seed), SIZE);
+        let mut simulation = Simulation::new(program.clone()).unwrap();
+        let mut world = World::new(history.scattered);
+        for step in &history.steps {
+            if let Step::Change(changes) = step {
+                for change in changes {
+                    world.apply(change);
+                }
+                simulation
+                    .change(&world, &|_| true)
+                    .unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
+            }
+        }
+        let together = simulation.contents().unwrap();
+        let reports = simulation.hosts().reports();
+        let mut scratch = Derivation::new(program.clone()).unwrap();
+        scratch.tell(rows(&world, reports, &|_| true)).unwrap();
+        assert!(
+            scratch.contents().unwrap() == together,
+            "seed {seed}: from scratch it is something else\n{world}"
+        );
+        for host in world.nodes.keys() {
+            alone.tell(rows(&world, reports, &|managed| managed == host)).unwrap();
+            let contents = alone.contents().unwrap();
+            let (own, all) = (of_host(&contents, host), of_host(&together, host));
+            let differ: Vec<_> = own.symmetric_difference(&all).collect();
+            assert!(differ.is_empty(), "seed {seed}: {host} alone and with others: {differ:?}\n{world}");
+            let others: usize = OF_HOSTS.iter().map(|table| contents[*table].len()).sum();
+            assert_eq!(others, own.len(), "seed {seed}: rows of hosts that are not computed");
+            compared += own.len();
+        }
+    }
+    assert!(compared > 1000, "{compared} rows compared");
+}

@@ -1,0 +1,110 @@
+//! Tenants with the same addresses on the same hosts: no frame of one comes out at another, whatever is in it.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use conformance::frames::{Addresses, Book, frame};
+use conformance::world::{Change, Encap, Node, Port};
+use conformance::{Place, Simulation, World, program};
+use seeded::Random;
+
+const TENANTS: [&str; 3] = ["acme", "coke", "dash"];
+const HOSTS: u8 = 3;
+const PORTS: u8 = 4;
+
+fn name(tenant: &str, number: u8) -> String {
+    format!("{tenant}-{number}")
+}
+
+fn addresses(number: u8) -> Addresses {
+    let ips = [
+        IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)),
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number.into())),
+    ];
+    ([2, 0, 0, 0, 0, number], ips.to_vec())
+}
+
+/// A switch for each tenant, with the same addresses and the same kinds of ports, at random places.
+fn world(random: &mut Random) -> World {
+    let mut world = World::new(random.chance(50));
+    let encaps = [&[Encap::Geneve][..], &[Encap::Vxlan], &[Encap::Gre, Encap::Geneve]];
+    let common = *random.pick(&encaps);
+    for host in 1..=HOSTS {
+        let node = Node {
+            ip: Ipv4Addr::new(172, 16, 0, host),
+            zone: String::new(),
+            encaps: common.to_vec(),
+            mappings: std::collections::BTreeMap::new(),
+        };
+        assert!(world.apply(&Change::Node(format!("h{host}"), node)));
+    }
+    let kinds: Vec<(bool, bool)> =
+        (0..PORTS).map(|_| *random.pick(&[(true, false), (false, true), (false, false)])).collect();
+    for tenant in TENANTS {
+        assert!(world.apply(&Change::Switch(tenant.to_owned(), tenant.to_owned())));
+        for number in 1..=PORTS {
+            let (security, unknown) = kinds[usize::from(number) - 1];
+            // The last is behind the first, which is the same for all tenants: a trunk that they share.
+            let parent = (number == PORTS)
+                .then(|| (name(TENANTS[0], 1), tenant.len() as u16 + u16::from(tenant.as_bytes()[0])));
+            let port = Port {
+                switch: tenant.to_owned(),
+                addresses: vec![addresses(number)],
+                security,
+                unknown,
+                parent,
+            };
+            assert!(world.apply(&Change::Port(name(tenant, number), port)));
+            if number != PORTS {
+                let host = format!("h{}", random.below(HOSTS.into()) + 1);
+                assert!(world.apply(&Change::Plug(host, name(tenant, number))));
+            }
+        }
+    }
+    world
+}
+
+/// The tenant whose port a vNIC's frame is of: by its tag, if a port is behind the vNIC's under that.
+fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
+    let tag =
+        (bytes[12] == 0x81 && bytes[13] == 0).then(|| u16::from_be_bytes([bytes[14], bytes[15]]) & 0xfff);
+    let child = world.children(port).find(|(of, _)| Some(*of) == tag).map(|(_, child)| child);
+    world.ports[child.unwrap_or(port)].switch.clone()
+}
+
+#[test]
+fn nothing_passes_between_tenants_with_the_same_addresses() {
+    let mut simulation = Simulation::new(program::rules()).unwrap();
+    let (mut arrived, mut pairs) = (0, BTreeSet::new());
+    for seed in seeded::seeds(25) {
+        let random = &mut Random::new(seed);
+        let world = world(random);
+        simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
+        for _ in 0..200 {
+            let (host, port) = random.pick(&world.vifs.keys().cloned().collect::<Vec<_>>()).clone();
+            let everybody: Vec<Addresses> = (1..=PORTS).map(addresses).collect();
+            let tags = world.children(&port).map(|(tag, _)| (tag, vec![addresses(PORTS)], everybody.clone()));
+            let book = Book {
+                own: world.ports[&port].addresses.clone(),
+                near: everybody.clone(),
+                tags: tags.collect(),
+                ..Book::default()
+            };
+            let bytes = frame(random, &book);
+            let from = tenant(&world, &port, &bytes);
+            let out = simulation.send(&Place::Vnic(host.clone(), port.clone()), &bytes).unwrap();
+            arrived += out.len();
+            for one in out {
+                let Place::Vnic(_, to) = &one.at else { panic!("seed {seed}: there is no physical network") };
+                let owner = tenant(&world, to, &one.bytes);
+                pairs.insert(from.clone());
+                assert_eq!(
+                    owner, from,
+                    "seed {seed}: {port} on {host} sends {bytes:02x?}, out comes {one:02x?}\n{world}"
+                );
+            }
+        }
+        simulation.change(&World::new(false), &|_| true).unwrap();
+    }
+    assert!(arrived > 1000 && pairs.len() == TENANTS.len(), "only {arrived} frames came out, of {pairs:?}");
+}
