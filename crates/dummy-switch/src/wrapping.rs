@@ -15,7 +15,7 @@ const GRE: u8 = 47;
 const ETHERNET_INSIDE: [u8; 2] = [0x65, 0x58];
 
 /// A frame and what a tunnel says of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrapped {
     /// What the tunnel wraps frames in.
     pub encapsulation: Encapsulation,

@@ -1,0 +1,220 @@
+//! What rules derive for hosts of random networks, in real Open vSwitch: each frame leaves it as it leaves the simulated
+//! host, by ports and in tunnels, byte by byte. Frames come in by ports of the host and in tunnels from others.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+
+use conformance::{Place, Simulation, Size, Step, World, history, program};
+use datapath::{Bridge, Encapsulation, Host, Packet, Tunnel};
+use dummy_switch::{Switch, Wrapped, hex, unwrap, wrap};
+use openflow_rs::{Field, PortNo};
+use seeded::Random;
+
+/// Networks of an ordinary run.
+const NETWORKS: u64 = 6;
+/// Frames for each.
+const FRAMES: usize = 120;
+/// A port that no flow knows.
+const NOBODY: u16 = 0x3fff;
+/// Where a tunnel's key is looked at.
+const DECAP: u8 = 1;
+
+/// A frame that left.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Out {
+    Port(u16, Vec<u8>),
+    Tunnel(Wrapped),
+}
+
+#[test]
+fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
+    let (program, mut came_out) = (program::rules(), 0);
+    for seed in seeded::seeds(NETWORKS) {
+        let mut random = Random::new(seed);
+        let history = history(&mut random, Size::default());
+        let mut world = World::new(history.scattered);
+        let mut frames = Vec::new();
+        for step in history.steps {
+            match step {
+                Step::Change(changes) => changes.iter().for_each(|change| {
+                    world.apply(change);
+                }),
+                Step::Send(place, bytes) => frames.push((place, bytes)),
+                Step::Wait(_) => {}
+            }
+        }
+        let mut simulation = Simulation::new(program.clone()).expect("the rules start");
+        simulation.change(&world, &|_| true).expect("the rules take the network");
+        let Some((name, mut host)) = largest(&mut simulation) else { continue };
+        let own = |place: &Place| match place {
+            Place::Vnic(at, port) if *at == name => {
+                world.vifs.get(&(at.clone(), port.clone())).map(|vif| vif.ofport)
+            }
+            _ => None,
+        };
+        let own: Vec<(u16, &Vec<u8>)> =
+            frames.iter().filter_map(|(place, bytes)| Some((own(place)?, bytes))).collect();
+        let peers: Vec<Ipv4Addr> =
+            world.nodes.values().map(|node| node.ip).filter(|ip| *ip != host.address()).collect();
+        let Some(mut switch) = start(&host, &peers) else { return };
+        for _ in 0..FRAMES {
+            let from_own = !own.is_empty() && random.chance(60);
+            let (port, bytes) = if from_own { *random.pick(&own) } else { (0, &random.pick(&frames).1) };
+            let way = Way::any(&mut random, &host, &peers, from_own.then_some(port));
+            match same(&way, &mut switch, &mut host, bytes) {
+                Ok(out) => came_out += out,
+                Err(difference) => {
+                    panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{difference}\n{world}")
+                }
+            }
+        }
+    }
+    eprintln!("{came_out} frames came out of hosts");
+    assert!(came_out > 0, "nothing came out of any host");
+}
+
+/// The host with the most flows.
+fn largest(simulation: &mut Simulation) -> Option<(String, Host)> {
+    let hosts = simulation.hosts_mut().fabric_mut().hosts();
+    let largest = hosts.max_by_key(|(_, host)| host.bridge.flows().len());
+    largest.map(|(name, host)| (name.to_owned(), host.clone()))
+}
+
+/// The ports that are no tunnel's.
+fn plain(bridge: &Bridge) -> impl Iterator<Item = u16> + '_ {
+    let is_plain = |port: &PortNo| bridge.tunnel(*port).is_none() && *port != PortNo::LOCAL;
+    bridge.ports().filter(is_plain).map(|port| port.0)
+}
+
+/// A switch with ports, flows and groups of a host.
+fn start(host: &Host, peers: &[Ipv4Addr]) -> Option<Switch> {
+    let bridge = &host.bridge;
+    let mut switch = Switch::start(plain(bridge).chain([NOBODY]))?;
+    let remote = |tunnel: Tunnel| tunnel.remote.map_or("flow".to_owned(), |remote| remote.to_string());
+    let tunnels: Vec<(u16, Encapsulation, String)> =
+        bridge.tunnels().map(|(port, tunnel)| (port.0, tunnel.encapsulation, remote(tunnel))).collect();
+    switch.add_tunnels(host.address(), peers, &tunnels);
+    let flows: Vec<String> = bridge.flows().into_iter().map(ToString::to_string).collect();
+    // The other groups name those of the ports on this host, which come first.
+    let mut groups: Vec<(u32, String)> = bridge.groups().map(|group| (group.id, text(group))).collect();
+    groups.sort_by_key(|(id, _)| std::cmp::Reverse((*id & 0xff00_0000 == 0x0100_0000, *id)));
+    let groups: Vec<String> = groups.into_iter().map(|(_, text)| text).collect();
+    switch.load(&groups, &flows).expect("the switch takes the flows");
+    Some(switch)
+}
+
+/// A group as `ovs-ofctl` reads it.
+fn text(group: &datapath::Group) -> String {
+    let buckets = group
+        .buckets
+        .iter()
+        .map(|bucket| format!(",bucket=bucket_id:{},actions={}", bucket.id, bucket.actions));
+    format!("group_id={},type=all{}", group.id, buckets.collect::<String>())
+}
+
+/// How a frame comes in.
+enum Way {
+    Port(u16),
+    /// By this tunnel port, in what all but the frame inside is right of.
+    Tunnel(PortNo, Wrapped),
+}
+
+impl Way {
+    /// By this port, or by any.
+    fn any(random: &mut Random, host: &Host, peers: &[Ipv4Addr], port: Option<u16>) -> Way {
+        let ports: Vec<u16> = plain(&host.bridge).collect();
+        let tunnel = if port.is_none() { tunnel(random, host, peers) } else { None };
+        match (port, tunnel) {
+            (Some(port), _) => Way::Port(port),
+            (None, Some((port, wrapped))) if ports.is_empty() || random.chance(70) => {
+                Way::Tunnel(port, wrapped)
+            }
+            _ => Way::Port(if ports.is_empty() { NOBODY } else { *random.pick(&ports) }),
+        }
+    }
+}
+
+/// A frame comes in on both sides. How many come out.
+fn same(way: &Way, switch: &mut Switch, host: &mut Host, bytes: &[u8]) -> Result<usize, String> {
+    let (packet, sent) = match way {
+        Way::Port(port) => (Packet::new(bytes.to_vec(), PortNo(*port)), switch.receive(*port, bytes)),
+        Way::Tunnel(port, wrapped) => {
+            let packet = Packet::new(bytes.to_vec(), *port)
+                .with(Field::TunId, wrapped.key.into())
+                .with(Field::TunSrc, wrapped.from.to_bits().into())
+                .with(Field::TunDst, wrapped.to.to_bits().into());
+            let packet = match wrapped.option {
+                Some(option) => packet.with(Field::TunMetadata0, option.into()),
+                None => packet,
+            };
+            let wrapped = Wrapped { inner: bytes.to_vec(), ..wrapped.clone() };
+            (packet, switch.receive_from_peer(&wrap(&wrapped)))
+        }
+    };
+    let steps: String = host.bridge.trace(&packet).steps.iter().map(ToString::to_string).collect();
+    let emitted = host.bridge.receive(&packet).emitted.into_iter();
+    let mut ours: Vec<Out> = emitted
+        .map(|emitted| match host.bridge.tunnel(emitted.port) {
+            Some(tunnel) => Out::Tunnel(sent_by(tunnel, host.address(), &emitted)),
+            None => Out::Port(emitted.port.0, emitted.bytes),
+        })
+        .collect();
+    let mut theirs: Vec<Out> = sent.into_iter().map(|(port, bytes)| Out::Port(port, bytes)).collect();
+    for frame in switch.sent_up() {
+        let mut wrapped = unwrap(&frame).ok_or_else(|| format!("no tunnel's frame: {}", hex(&frame)))?;
+        wrapped.option = wrapped.option.filter(|option| *option != 0);
+        theirs.push(Out::Tunnel(wrapped));
+    }
+    ours.sort();
+    theirs.sort();
+    if ours == theirs {
+        return Ok(ours.len());
+    }
+    let (key, bytes) = (packet.key(), hex(packet.bytes()));
+    Err(format!("{bytes} in {key:?}\nOpen vSwitch: {theirs:#x?}\nhere: {ours:#x?}\n{steps}"))
+}
+
+/// What a frame is that leaves by a tunnel port.
+fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &datapath::Emitted) -> Wrapped {
+    let field = |field| emitted.key.get(field) as u32;
+    let has_option =
+        emitted.key.get(Field::TunMetadata0) != 0 && tunnel.encapsulation == Encapsulation::Geneve;
+    Wrapped {
+        encapsulation: tunnel.encapsulation,
+        from,
+        to: tunnel.remote.unwrap_or_else(|| Ipv4Addr::from(field(Field::TunDst))),
+        key: field(Field::TunId),
+        option: has_option.then(|| field(Field::TunMetadata0)),
+        inner: emitted.bytes.clone(),
+    }
+}
+
+/// What a tunnel from a peer says, under a key that means something here, and the port that it comes in by.
+fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortNo, Wrapped)> {
+    let tunnels: Vec<(PortNo, Tunnel)> = host.bridge.tunnels().collect();
+    let keys: Vec<u32> = keys(&host.bridge).into_iter().collect();
+    if tunnels.is_empty() || keys.is_empty() || peers.is_empty() {
+        return None;
+    }
+    let (port, tunnel) = *random.pick(&tunnels);
+    let from = tunnel.remote.unwrap_or(*random.pick(peers));
+    let has_option = tunnel.encapsulation == Encapsulation::Geneve && random.chance(80);
+    let wrapped = Wrapped {
+        encapsulation: tunnel.encapsulation,
+        from,
+        to: host.address(),
+        key: *random.pick(&keys),
+        option: has_option.then(|| *random.pick(&keys)),
+        inner: Vec::new(),
+    };
+    Some((port, wrapped))
+}
+
+/// The keys that a host looks for.
+fn keys(bridge: &Bridge) -> BTreeSet<u32> {
+    let decap = bridge.flows().into_iter().filter(|flow| flow.table == DECAP);
+    decap
+        .flat_map(|flow| flow.matches.iter().filter(|demand| demand.field == Field::TunId))
+        .map(|demand| demand.value as u32)
+        .collect()
+}
