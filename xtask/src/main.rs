@@ -5,7 +5,7 @@
 
 mod setup;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
@@ -47,6 +47,12 @@ enum Task {
         /// How many networks with their histories go through rules and model; ten thousand take some minutes
         #[arg(long, default_value_t = 50_000)]
         networks: u64,
+    },
+    /// Mistakes made in the rules one at a time, and whether unit tests or random histories notice, in a release build
+    Mutate {
+        /// Passed on; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
     },
     /// Speed and memory, ours and the baselines side by side, in a release build
     Bench {
@@ -106,6 +112,7 @@ fn run(task: Task) -> Result<()> {
             soak("conformance", "random", "NLOG_CASES", networks)?;
             soak("nlog-dataflow", "soak", "NLOG_TRANSACTIONS", transactions)
         }
+        Task::Mutate { arguments } => mutate(&arguments),
         Task::Bench { arguments } => bench(&arguments),
     }
 }
@@ -132,9 +139,7 @@ fn bench(arguments: &[String]) -> Result<()> {
         ],
         None,
     )?;
-    let own = std::env::current_exe().context("cannot find this program's file")?;
-    let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
-    let benches = target.join("release").join("weft-bench");
+    let benches = release("weft-bench")?;
     let status = Command::new(&benches)
         .args(arguments)
         .env("PATH", with_system_folders())
@@ -144,6 +149,29 @@ fn bench(arguments: &[String]) -> Result<()> {
         bail!("the benchmarks failed ({status})");
     }
     Ok(())
+}
+
+/// Makes mistakes in the rules. What survives is said by the program itself.
+fn mutate(arguments: &[String]) -> Result<()> {
+    cargo(&["build", "--release", "--package", "weft-cli", "--package", "mutation"], None)?;
+    let program = release("mutation")?;
+    let status = Command::new(&program)
+        .arg("--weft")
+        .arg(release("weft")?)
+        .args(arguments)
+        .status()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    if !status.success() {
+        bail!("some mistakes survive, or could not be tried ({status})");
+    }
+    Ok(())
+}
+
+/// A program of the release build.
+fn release(name: &str) -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find this program's file")?;
+    let target = own.parent().and_then(Path::parent).context("this program is not in a target folder")?;
+    Ok(target.join("release").join(name))
 }
 
 /// Crates whose tests are about real Open vSwitch; the others leave such tests out by themselves.
