@@ -216,7 +216,14 @@ impl Switch {
             let line = number.and_then(|number| lines.get(number - 1)).cloned().unwrap_or_default();
             return Err(format!("{errors}{line}"));
         }
+        self.settle();
         Ok(())
+    }
+
+    /// Waits until the datapath's flows have been held against the tables that are in force. A purge alone passes over those
+    /// that are just being looked at.
+    fn settle(&mut self) {
+        self.call("revalidator/wait", &[]);
     }
 
     /// Carries out a line of a flow file.
@@ -230,6 +237,7 @@ impl Switch {
         let output = self.command("ovs-ofctl", &["-O", "OpenFlow15", "bundle", &bridge, &file]).output();
         let output = output.expect("ovs-ofctl starts");
         if output.status.success() {
+            self.settle();
             Ok(())
         } else {
             Err(String::from_utf8_lossy(&output.stderr).into_owned())
@@ -259,7 +267,7 @@ impl Switch {
             if flows == expected {
                 return flows;
             }
-            self.call("revalidator/wait", &[]);
+            self.settle();
         }
         self.flows(table)
     }
