@@ -196,13 +196,10 @@ mod tests {
     use super::*;
 
     fn scenario(text: &str) -> Result<Scenario> {
-        let folder = std::env::temp_dir().join(format!("weft-scenario-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let file = folder.join(format!("{}.lab.yaml", text.len()));
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("some.lab.yaml");
         std::fs::write(&file, text)?;
-        let read = Scenario::read(&file);
-        std::fs::remove_file(file)?;
-        read
+        Scenario::read(&file)
     }
 
     const TWO: &str = "network: n.yaml\nhosts: 1\nmachines:\n\
