@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use lab::{Host, HostSpec, Lab, Options};
 use openflow_rs::{Actions, Match};
-use switch::{Endpoint, Flow, FlowKey, push_bundle};
+use ovs_driver::{Endpoint, Flow, FlowKey, push_bundle};
 
 use crate::measure::print_ratio;
 

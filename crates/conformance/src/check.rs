@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nlog::Program;
-use seeded::Random;
+use test_random::Random;
 
 use crate::generate::{Size, history};
 use crate::run::{Count, Runner};

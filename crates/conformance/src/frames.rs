@@ -4,7 +4,7 @@ mod inside;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use seeded::Random;
+use test_random::Random;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];

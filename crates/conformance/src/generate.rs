@@ -6,7 +6,7 @@ mod traffic;
 
 use std::fmt;
 
-use seeded::Random;
+use test_random::Random;
 
 use crate::world::{Change, World};
 

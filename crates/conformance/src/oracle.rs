@@ -1,13 +1,13 @@
 //! A world as the network model has it.
 
-use network_model::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
+use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
 
 use crate::generate::Place;
 use crate::simulation::Hosts;
 use crate::world::{Encap, Form, World};
 
 /// The model's world: the objects, and the ports that hosts really have.
-pub fn world(world: &World, hosts: &Hosts) -> network_model::World {
+pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
     let nodes = world.nodes.iter().map(|(name, node)| {
         let encaps = node.encaps.iter().copied().map(encap).collect();
         (name.clone(), Node { zone: node.zone.clone(), encaps, mappings: node.mappings.clone() })
@@ -19,7 +19,7 @@ pub fn world(world: &World, hosts: &Hosts) -> network_model::World {
         Some(Tunnel { host: host.to_owned(), encap: encap(kind), peer })
     });
     let attached = hosts.attached().map(|(host, network)| (host.to_owned(), network.to_owned()));
-    network_model::World {
+    network_spec::World {
         zones: world.zones.iter().map(|(name, one)| (name.clone(), zone(*one))).collect(),
         nodes: nodes.collect(),
         switches: world
@@ -53,18 +53,18 @@ pub fn place(tap: &Tap) -> Place {
 
 fn zone(zone: crate::world::Zone) -> Zone {
     let form = match zone.form {
-        Form::Flow => network_model::Form::Flow,
-        Form::Port => network_model::Form::Port,
+        Form::Flow => network_spec::Form::Flow,
+        Form::Port => network_spec::Form::Port,
     };
     Zone { form, mtu: zone.mtu }
 }
 
-fn encap(encap: Encap) -> network_model::Encap {
+fn encap(encap: Encap) -> network_spec::Encap {
     match encap {
-        Encap::Geneve => network_model::Encap::Geneve,
-        Encap::Vxlan => network_model::Encap::Vxlan,
-        Encap::Gre => network_model::Encap::Gre,
-        Encap::Stt => network_model::Encap::Stt,
+        Encap::Geneve => network_spec::Encap::Geneve,
+        Encap::Vxlan => network_spec::Encap::Vxlan,
+        Encap::Gre => network_spec::Encap::Gre,
+        Encap::Stt => network_spec::Encap::Stt,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use network_model::Model;
+use network_spec::Model;
 use nlog::Program;
 
 use crate::generate::{History, Place, Step};

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use datapath::Crossing;
+use flow_simulator::Crossing;
 use nlog::Program;
 use nlog_data::{Row, TableDelta, TableId};
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use conformance::world::{Change, Encap, Node, Port, audience};
 use conformance::{Place, Simulation, World, program};
-use datapath::{Bucket, Group};
+use flow_simulator::{Bucket, Group};
 use openflow_rs::Action;
 
 const HOSTS: u16 = 900;

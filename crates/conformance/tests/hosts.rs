@@ -6,7 +6,7 @@ use conformance::derivation::{Contents, Derivation};
 use conformance::rows::rows;
 use conformance::{Simulation, Size, Step, World, history, program};
 use nlog_data::{Row, Value};
-use seeded::Random;
+use test_random::Random;
 
 /// Output tables whose first column is a host.
 const OF_HOSTS: [&str; 4] = ["of_bucket", "of_flow", "ovsdb_patch", "ovsdb_tunnel"];
@@ -25,7 +25,7 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
     let program = program::rules();
     let mut alone = Derivation::new(program.clone()).unwrap();
     let mut compared = 0;
-    for seed in seeded::seeds(15) {
+    for seed in test_random::seeds(15) {
         let history = history(&mut Random::new(seed), SIZE);
         let mut simulation = Simulation::new(program.clone()).unwrap();
         let mut world = World::new(history.scattered);

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use conformance::frames::{Addresses, Book, frame};
 use conformance::world::{Change, Encap, Node, Port};
 use conformance::{Place, Simulation, World, program};
-use seeded::Random;
+use test_random::Random;
 
 const TENANTS: [&str; 3] = ["acme", "coke", "dash"];
 const HOSTS: u8 = 3;
@@ -76,7 +76,7 @@ fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
 fn nothing_passes_between_tenants_with_the_same_addresses() {
     let mut simulation = Simulation::new(program::rules()).unwrap();
     let (mut arrived, mut pairs) = (0, BTreeSet::new());
-    for seed in seeded::seeds(25) {
+    for seed in test_random::seeds(25) {
         let random = &mut Random::new(seed);
         let world = world(random);
         simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use conformance::{Place, Simulation, Size, Step, World, history, program};
-use datapath::{Bridge, Encapsulation, Host, Packet, Tunnel};
-use dummy_switch::{Switch, Wrapped, hex, unwrap, wrap};
+use flow_simulator::{Bridge, Encapsulation, Host, Packet, Tunnel};
 use openflow_rs::{Field, PortNo};
-use seeded::Random;
+use ovs_testing::{Switch, Wrapped, hex, unwrap, wrap};
+use test_random::Random;
 
 /// Networks of an ordinary run.
 const NETWORKS: u64 = 6;
@@ -29,7 +29,7 @@ enum Out {
 #[test]
 fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
     let (program, mut came_out) = (program::rules(), 0);
-    for seed in seeded::seeds(NETWORKS) {
+    for seed in test_random::seeds(NETWORKS) {
         let mut random = Random::new(seed);
         let history = history(&mut random, Size::default());
         let mut world = World::new(history.scattered);
@@ -104,7 +104,7 @@ fn start(host: &Host, peers: &[Ipv4Addr]) -> Option<Switch> {
 }
 
 /// A group as `ovs-ofctl` reads it.
-fn text(group: &datapath::Group) -> String {
+fn text(group: &flow_simulator::Group) -> String {
     let buckets = group
         .buckets
         .iter()
@@ -175,7 +175,7 @@ fn same(way: &Way, switch: &mut Switch, host: &mut Host, bytes: &[u8]) -> Result
 }
 
 /// What a frame is that leaves by a tunnel port.
-fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &datapath::Emitted) -> Wrapped {
+fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) -> Wrapped {
     let field = |field| emitted.key.get(field) as u32;
     let has_option =
         emitted.key.get(Field::TunMetadata0) != 0 && tunnel.encapsulation == Encapsulation::Geneve;

@@ -8,7 +8,7 @@ const HISTORIES: u64 = 1_000;
 #[test]
 fn the_rules_do_what_the_model_says() {
     let begun = std::time::Instant::now();
-    match check(&program::rules(), seeded::seeds(HISTORIES), Size::default()) {
+    match check(&program::rules(), test_random::seeds(HISTORIES), Size::default()) {
         Ok(count) => eprintln!("{count:?} in {:?}", begun.elapsed()),
         Err(failure) => panic!("{failure}"),
     }

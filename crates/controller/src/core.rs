@@ -15,7 +15,7 @@ use network::{
     Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Outcome, Rows, TransportZone,
 };
 use nlog_data::{CommitError, Evaluator, Row, Transaction, TransactionError, Value};
-use switch::{Changes, Desired};
+use ovs_driver::{Changes, Desired};
 
 use crate::fold::{Folded, correction};
 use crate::labels::{LabelChanges, LabelUndo, Labels};
@@ -120,7 +120,7 @@ pub struct Retried {
     /// Of which transport node.
     pub node: String,
     /// Of which report.
-    pub report: switch::Report,
+    pub report: ovs_driver::Report,
     /// The transaction, if it was accepted now.
     pub transaction: Option<Accomplished>,
 }
@@ -206,7 +206,7 @@ impl Core {
     pub fn report(
         &mut self,
         node: &str,
-        report: &switch::Report,
+        report: &ovs_driver::Report,
         now: SystemTime,
     ) -> Result<Option<Accomplished>, CoreError> {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
@@ -257,7 +257,7 @@ impl Core {
     fn take(
         &mut self,
         node: &str,
-        report: &switch::Report,
+        report: &ovs_driver::Report,
         now: SystemTime,
     ) -> Result<Option<Accomplished>, CoreError> {
         let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
@@ -400,7 +400,7 @@ impl Core {
     }
 
     /// Keeps a report whose transaction was taken back, to be tried again after [`Core::retry_all`].
-    pub fn keep_report(&mut self, node: &str, report: switch::Report) {
+    pub fn keep_report(&mut self, node: &str, report: ovs_driver::Report) {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_some() {
             self.refused.keep(node, report);
         }

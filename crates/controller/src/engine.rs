@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, ChangeSet, Kind, Object, ObjectKey, Outcome};
-use switch::{Desired, FlowKey};
+use ovs_driver::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
@@ -201,7 +201,7 @@ pub(crate) struct Worker {
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) events: mpsc::Receiver<FleetEvent>,
     /// The reports of the group at hand, which their switches will not say again.
-    pub(crate) reports: Vec<(String, switch::Report)>,
+    pub(crate) reports: Vec<(String, ovs_driver::Report)>,
     /// When reports that could not be journalled are tried again.
     pub(crate) retry_at: Option<Instant>,
 }

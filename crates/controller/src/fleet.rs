@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use network::{ChangeSet, Object, ObjectStore, TransportNode};
-use switch::{Changes, Channel, Desired, Event, Rejection};
+use ovs_driver::{Changes, Channel, Desired, Event, Rejection};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
@@ -34,7 +34,7 @@ const FAREWELL_MAX: Duration = Duration::from_secs(30);
 /// Starts drivers. Tests have their own.
 pub trait Drivers: Send {
     /// Starts the driver of a switch; it ends when what is returned is dropped. Called within the tokio runtime.
-    fn spawn(&self, config: switch::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver>;
+    fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver>;
 }
 
 /// A driver of one switch. No call waits for the switch.
@@ -55,22 +55,22 @@ pub type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 pub struct RealDrivers;
 
 impl Drivers for RealDrivers {
-    fn spawn(&self, config: switch::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
-        Box::new(switch::spawn(config, events))
+    fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+        Box::new(ovs_driver::spawn(config, events))
     }
 }
 
-impl Driver for switch::Handle {
+impl Driver for ovs_driver::Handle {
     fn set_desired(&self, desired: Arc<Desired>) {
-        switch::Handle::set_desired(self, desired);
+        ovs_driver::Handle::set_desired(self, desired);
     }
 
     fn push(&self, txn: u64, changes: Changes) {
-        switch::Handle::push(self, txn, changes);
+        ovs_driver::Handle::push(self, txn, changes);
     }
 
     fn end(self: Box<Self>) -> Ending {
-        Box::pin(switch::Handle::end(*self))
+        Box::pin(ovs_driver::Handle::end(*self))
     }
 }
 
@@ -388,7 +388,7 @@ impl Fleet {
     }
 
     /// Takes an event of a switch. A report is handed back: it is for the rules.
-    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, switch::Report)> {
+    pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, ovs_driver::Report)> {
         if self.farewell(&event) {
             return None;
         }
@@ -509,14 +509,14 @@ fn reach(node: &TransportNode) -> [Option<String>; 3] {
     [text(&node.ovsdb), text(&node.openflow), node.datapath_type.map(|datapath| datapath.to_string())]
 }
 
-fn config(node: &TransportNode) -> Result<switch::Config, String> {
+fn config(node: &TransportNode) -> Result<ovs_driver::Config, String> {
     let endpoint = |name: &str, endpoint: &Option<network::Endpoint>, absent: &str| match endpoint {
         Some(endpoint) => {
             endpoint.to_string().parse().map_err(|error| format!("{name}: {endpoint}: {error}"))
         }
         None => Err(format!("{name}: is not set, and {absent} is not supported yet")),
     };
-    Ok(switch::Config {
+    Ok(ovs_driver::Config {
         name: node.id.clone(),
         ovsdb: endpoint("ovsdb", &node.ovsdb, "a switch that dials in")?,
         openflow: endpoint("openflow", &node.openflow, "setting the bridge's controller")?,

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use nlog_data::{Committed, Row, Value};
-use switch::FlowKey;
+use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
 

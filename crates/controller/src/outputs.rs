@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use nlog_data::{Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::Actions;
-use switch::{BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, Tunnel};
+use ovs_driver::{BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, Tunnel};
 
 use crate::rules::Rules;
 

@@ -67,7 +67,7 @@ pub(crate) struct Refused {
 
 #[derive(Debug)]
 pub(crate) struct Entry {
-    report: switch::Report,
+    report: ovs_driver::Report,
     /// Why each port is refused; `None` for the part of no ports.
     why: BTreeMap<Option<Port>, String>,
     /// The verdict that was told last.
@@ -76,14 +76,20 @@ pub(crate) struct Entry {
 
 impl Refused {
     /// Takes a report that was refused as a whole.
-    pub(crate) fn refuse_whole(&mut self, node: &str, report: switch::Report, ports: Vec<Port>, why: &str) {
+    pub(crate) fn refuse_whole(
+        &mut self,
+        node: &str,
+        report: ovs_driver::Report,
+        ports: Vec<Port>,
+        why: &str,
+    ) {
         self.keep(node, report);
         self.refuse(Part { node: node.to_owned(), ports }, why);
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
     /// Keeps a report to be tried [again](Refused::again).
-    pub(crate) fn keep(&mut self, node: &str, report: switch::Report) {
+    pub(crate) fn keep(&mut self, node: &str, report: ovs_driver::Report) {
         self.forget(node);
         self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
     }
@@ -118,7 +124,7 @@ impl Refused {
     }
 
     /// What to try next, and the report that it is of.
-    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, switch::Report)> {
+    pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, ovs_driver::Report)> {
         if self.due.is_empty() && std::mem::take(&mut self.again) {
             let part = |(node, entry): (&String, &Entry)| {
                 let ports = reports.missing(node, &entry.report);

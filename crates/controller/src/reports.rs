@@ -39,10 +39,10 @@ struct Vif {
 
 impl Reports {
     /// What a report means in transaction `txn`: the state to [commit](Reports::commit), and rows that come and go.
-    pub(crate) fn plan(&self, node: &str, report: &switch::Report, txn: u64) -> (NodeReport, Rows) {
+    pub(crate) fn plan(&self, node: &str, report: &ovs_driver::Report, txn: u64) -> (NodeReport, Rows) {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
-        let vif = |(port, vif): (&String, &switch::Vif)| {
+        let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
             // An interface that went and came between two reports has another number: it appeared anew.
             let known = before.vifs.get(port).filter(|known| known.ofport == vif.ofport);
             let since = known.map_or(txn, |known| known.since);
@@ -58,7 +58,7 @@ impl Reports {
     }
 
     /// The ports of a report that are not known as it says.
-    pub(crate) fn missing(&self, node: &str, report: &switch::Report) -> Vec<Port> {
+    pub(crate) fn missing(&self, node: &str, report: &ovs_driver::Report) -> Vec<Port> {
         let known = self.nodes.get(node);
         let vifs = report.vifs.keys().map(|port| Port::Vif(port.clone()));
         let tunnels = report.tunnels.keys().map(|name| Port::Tunnel(name.clone()));
@@ -68,7 +68,12 @@ impl Reports {
     }
 
     /// A report without those ports that are neither known nor in a list.
-    pub(crate) fn partial(&self, node: &str, report: &switch::Report, ports: &[Port]) -> switch::Report {
+    pub(crate) fn partial(
+        &self,
+        node: &str,
+        report: &ovs_driver::Report,
+        ports: &[Port],
+    ) -> ovs_driver::Report {
         let known = self.nodes.get(node);
         let mut part = report.clone();
         let stays = |port: Port| known.is_some_and(|known| known.has(report, &port)) || ports.contains(&port);
@@ -174,11 +179,12 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
 
 impl NodeReport {
     /// Whether a port is known as a report says.
-    fn has(&self, report: &switch::Report, port: &Port) -> bool {
+    fn has(&self, report: &ovs_driver::Report, port: &Port) -> bool {
         match port {
             Port::Vif(port) => {
-                let same =
-                    |(known, vif): (&Vif, &switch::Vif)| known.ofport == vif.ofport && known.mac == vif.mac;
+                let same = |(known, vif): (&Vif, &ovs_driver::Vif)| {
+                    known.ofport == vif.ofport && known.mac == vif.mac
+                };
                 self.vifs.get(port).zip(report.vifs.get(port)).is_some_and(same)
             }
             Port::Tunnel(name) => self.tunnels.get(name) == report.tunnels.get(name),

@@ -1,16 +1,14 @@
 //! The rules that the controller carries with it, on the engine that it runs.
 
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::*;
 use controller::Rules;
 use controller::core::Core;
 use controller::record::Record;
 use nlog_data::{Evaluator, Tables};
 use nlog_dataflow::{Dataflow, Options};
-use support::*;
 
 fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
     let options =

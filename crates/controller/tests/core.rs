@@ -1,16 +1,14 @@
 //! What requests do to the core, and that its records bring it back.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::*;
 use controller::core::{Accomplished, Core, CoreError, Problem, ProblemChanges, Refusal, RestoreError};
 use controller::record::Record;
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
 use proptest::prelude::*;
 use serde_json::json;
-use support::*;
 
 fn key(kind: Kind, id: &str) -> ObjectKey {
     ObjectKey::new(kind, id)
@@ -120,7 +118,7 @@ fn a_refused_request_leaves_no_trace() {
     assert_eq!(accomplished.record.txn, 2);
     assert_eq!(core.label(&key(Kind::Switch, "c1")), Some(3));
     records.push(accomplished.record);
-    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+    assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
 }
 
 #[test]
@@ -149,7 +147,7 @@ fn a_transport_node_with_other_end_points_has_none_of_the_old_switchs_port_numbe
     assert_eq!((accomplished.record.delete["vif"].len(), core.vif_count("hv1")), (1, 0));
     assert!(accomplished.record.delete["tunnel_port"].len() == 1);
     records.push(accomplished.record);
-    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+    assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
     // Another tunnel address is no other switch.
     core.report("hv1", &said, now()).unwrap().unwrap();
     apply(&mut core, &moved.replace("172.16.0.1", "172.16.0.9"));
@@ -170,7 +168,7 @@ fn other_rules_start_from_the_same_journal() {
         .filter(|line| !line.contains("table port_mac") && !line.contains("table port_ip"))
         .collect::<Vec<_>>()
         .join("\n");
-    let (smaller, correction) = support::core(&rules(&fewer), &records);
+    let (smaller, correction) = crate::support::core(&rules(&fewer), &records);
     let correction = correction.expect("rows go");
     assert_eq!((correction.txn, &*correction.by), (3, "upgrade"));
     assert_eq!(
@@ -182,12 +180,12 @@ fn other_rules_start_from_the_same_journal() {
 
     // And back: the rows come again, from the objects.
     records.push(correction);
-    let (back, correction) = support::core(&rules_now, &records);
+    let (back, correction) = crate::support::core(&rules_now, &records);
     let correction = correction.expect("rows come");
     assert_eq!(correction.insert["port_ip"].len(), 2);
     assert_eq!(state(&back)[1..], state(&core)[1..]);
     records.push(correction);
-    assert!(support::core(&rules_now, &records).1.is_none());
+    assert!(crate::support::core(&rules_now, &records).1.is_none());
 }
 
 /// Tries all that is due; the last verdict on hv1's report.
@@ -232,7 +230,7 @@ fn one_bad_interface_does_not_hinder_the_others_and_comes_when_the_objects_are_m
     assert_eq!(retry(&mut core, &mut records), None);
     assert_eq!(core.vif_count("hv1"), 5);
     assert!(has(&core, "0 100 reg0=0x10c output:8"));
-    assert_eq!(state(&support::core(&rules, &records).0), state(&core));
+    assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
 }
 
 #[test]
@@ -383,12 +381,12 @@ fn labels_that_an_older_journal_lacks_are_given_once() {
     for table in later {
         old.insert.remove(table).expect("it has rows");
     }
-    let (restored, correction) = support::core(&rules, &[old.clone()]);
+    let (restored, correction) = crate::support::core(&rules, &[old.clone()]);
     let correction = correction.expect("labels and rows come");
     assert_eq!(correction.labels.len(), 2 * 4 + 2);
     assert_eq!(correction.insert.keys().collect::<Vec<_>>().len(), later.len());
     assert_eq!(state(&restored)[1..], state(&core)[1..]);
-    let (again, none) = support::core(&rules, &[old, correction]);
+    let (again, none) = crate::support::core(&rules, &[old, correction]);
     assert_eq!((none, state(&again)), (None, state(&restored)));
 }
 
@@ -401,7 +399,7 @@ fn labels_stay_over_restarts_and_come_again_last() {
         core.delete(&[key(Kind::SwitchPort, id)], "test", now()).unwrap().transaction.unwrap().record
     };
     records.push(delete(&mut core, "blue-1"));
-    let (mut restored, _) = support::core(&rules, &records);
+    let (mut restored, _) = crate::support::core(&rules, &records);
     for core in [&mut core, &mut restored] {
         let text = "{kind: switch_port, id: blue-1, switch: blue}\n---\n{kind: localnet_port, id: out, switch: blue, network: physnet}";
         let record = apply(core, text).record;
@@ -426,7 +424,7 @@ fn problems_come_and_go_with_their_transactions() {
         (core.problems().collect::<Vec<_>>(), core.mtu("a"), core.mtu("b")),
         (vec![&problem], Some(1442), None)
     );
-    assert_eq!(support::core(&rules, &[first.record]).0.problems().count(), 1);
+    assert_eq!(crate::support::core(&rules, &[first.record]).0.problems().count(), 1);
 
     let mended = apply(&mut core, "{kind: switch, id: a}");
     assert_eq!(mended.problems, ProblemChanges { new: Vec::new(), gone: vec![problem] });
@@ -530,7 +528,7 @@ proptest! {
         let mut restored: Option<Core> = None;
         for (number, step) in steps.iter().enumerate() {
             if number == at {
-                let (other, correction) = support::core(&rules, &records);
+                let (other, correction) = crate::support::core(&rules, &records);
                 prop_assert!(correction.is_none(), "{correction:?}");
                 prop_assert_eq!(state(&other), state(&core));
                 restored = Some(other);
@@ -547,7 +545,7 @@ proptest! {
             }
         }
 
-        let (last, correction) = support::core(&rules, &records);
+        let (last, correction) = crate::support::core(&rules, &records);
         prop_assert!(correction.is_none(), "{correction:?}");
         prop_assert_eq!(state(&last), state(&core));
         let replayed = replay(&records);
@@ -582,7 +580,7 @@ proptest! {
             }
             records.extend(step.run(&mut core).map(|done| done.record));
         }
-        let (restored, correction) = support::core(&rules, &records);
+        let (restored, correction) = crate::support::core(&rules, &records);
         prop_assert!(correction.is_none(), "{correction:?}");
         prop_assert_eq!(state(&restored), state(&core));
         let [first, second] = [restored, core].map(|mut core| {

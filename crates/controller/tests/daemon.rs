@@ -1,19 +1,13 @@
 //! A whole controller: the interface over a unix socket, the journal on disk, switches in the test's hands.
 
-#[path = "support/drivers.rs"]
-mod drivers;
-#[path = "support/running.rs"]
-mod running;
-mod support;
-
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start, status_when, within};
+use crate::support::*;
 use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
 use controller::{Client, ClientError, Daemon, Parts};
-use drivers::Switches;
 use network::{Kind, ObjectKey};
-use running::{apply, parts, start, status_when, within};
-use support::*;
-use switch::{Channel, Event};
+use ovs_driver::{Channel, Event};
 use tokio_stream::StreamExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -269,7 +263,8 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
         move |status: &pb::StatusResponse| status.switches[0].last_error == text && !status.switches[0].synced
     };
 
-    let first = vec![switch::Rejection { what: "table=0".to_owned(), reason: "OFPBMC_BAD_FIELD".to_owned() }];
+    let first =
+        vec![ovs_driver::Rejection { what: "table=0".to_owned(), reason: "OFPBMC_BAD_FIELD".to_owned() }];
     switches.event("hv1", Event::Refused { txn: Some(2), count: 1, first }).await;
     switches.event("hv1", Event::Standing { refused: 1 }).await;
     let status = status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
@@ -306,7 +301,7 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     assert_eq!(status.switches[0].last_error, "");
 
     let mut odd = report(&[("blue-1", 5)], &[]);
-    odd.problems.push(switch::Problem { what: "weft-stt".to_owned(), why: "no such type".to_owned() });
+    odd.problems.push(ovs_driver::Problem { what: "weft-stt".to_owned(), why: "no such type".to_owned() });
     switches.event("hv1", Event::Report(odd)).await;
     status_when(&mut client, |status| status.switches[0].last_error == "weft-stt: no such type").await;
     running.stop().await;

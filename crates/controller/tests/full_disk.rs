@@ -1,16 +1,10 @@
 //! A controller whose journal finds no room on the disk.
 
-#[path = "support/drivers.rs"]
-mod drivers;
-#[path = "support/running.rs"]
-mod running;
-mod support;
-
 use std::process::Command;
 
+use crate::support::running::{apply, start, status_when};
+use crate::support::*;
 use controller::{ClientError, pb};
-use running::{apply, start, status_when};
-use support::*;
 
 /// Set in the process that the test starts for itself.
 const OF_ITS_OWN: &str = "WEFT_TEST_FULL_DISK";

@@ -1,12 +1,10 @@
 //! Groups and patch ports: from rows to switches and back.
 
-mod support;
-
+use crate::support::*;
 use controller::core::{CoreError, Refusal};
 use network::{Kind, ObjectKey};
 use nlog_data::ErrorCode;
 use serde_json::json;
-use support::*;
 
 /// What the other tests do not need.
 const GROUPS: &str = r#"
@@ -54,7 +52,7 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     assert_eq!(error.code, ErrorCode::Range);
     assert_eq!(error.message, "of_bucket: hv1: there is no group 67108864; the last is 67108863");
 
-    assert_eq!(shown(&support::core(&rules, &records).0.desired("hv1")), shown(&core.desired("hv1")));
+    assert_eq!(shown(&crate::support::core(&rules, &records).0.desired("hv1")), shown(&core.desired("hv1")));
     report.patches.clear();
     report.vifs.clear();
     let gone = core.report("hv1", &report, now()).unwrap().unwrap();

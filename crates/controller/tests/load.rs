@@ -1,20 +1,14 @@
 //! A controller that is asked much at once: every request is answered, and nothing is lost.
 
-#[path = "support/drivers.rs"]
-mod drivers;
-#[path = "support/running.rs"]
-mod running;
-mod support;
-
 use std::future::Future as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use drivers::Switches;
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start, start_with, status_when, within};
+use crate::support::*;
 use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Transaction, TransactionError};
-use running::{apply, parts, start, start_with, status_when, within};
-use support::*;
-use switch::Event;
+use ovs_driver::Event;
 use tokio::sync::oneshot;
 use tokio_stream::StreamExt as _;
 

@@ -1,14 +1,12 @@
 //! A lab's life: names, owners, visitors, crashes, and that nothing is left.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod common;
-
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use common::{leftovers, two_hosts, unique_name, web};
+use crate::common::{leftovers, two_hosts, unique_name, web};
 use lab::{Error, HostSpec, Lab, Options, Ownership};
 
 /// Set for a copy of this test program that plays the process that is killed.

@@ -1,13 +1,11 @@
 //! What else the lab has: machines behind VLAN tags, physical networks, taps, sockets. Flows are written by hand.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{leftovers, unique_name};
+use crate::common::{leftovers, unique_name};
 use lab::{Error, Lab, Migration, Options, Order, VmSpec, frame};
 
 const SECOND: Duration = Duration::from_secs(1);

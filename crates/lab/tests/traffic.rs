@@ -1,12 +1,10 @@
 //! The lab carries traffic: hand-written flows, three tunnel types, TCP, migration, restarts.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod common;
-
 use std::net::IpAddr;
 use std::time::Duration;
 
-use common::{add_tunnel, cross_connect, leftovers, two_hosts, unique_name, web};
+use crate::common::{add_tunnel, cross_connect, leftovers, two_hosts, unique_name, web};
 use lab::{Error, Lab, Migration, Options, Order, PingOptions, Stop, VmSpec};
 
 const WEB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));

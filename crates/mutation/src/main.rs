@@ -20,8 +20,8 @@ use clap::Parser;
 use conformance::{Runner, Size, history};
 use mutants::{Mutant, mutants};
 use nlog::Program;
-use seeded::Random;
 use suite::{Copy, Suite};
+use test_random::Random;
 
 /// Mistakes made in the rules by a machine, and whether tests notice.
 #[derive(Parser)]

@@ -1,15 +1,13 @@
 //! Rows by columns are the same rows.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{any_type, config, row_of};
 use nlog_data::{
     ColumnDelta, ColumnTransaction, Columns, ColumnsError, CommitError, Committed, Delta, Evaluator, Row,
     RuleId, Schema, TableDelta, TableId, Transaction, TransactionError, Value,
 };
 use proptest::prelude::*;
-use support::{any_type, config, row_of};
 
 /// Rows of one random width, many of them alike.
 fn any_rows() -> impl Strategy<Value = Vec<Row>> {

@@ -1,7 +1,6 @@
 //! JSON both ways: what is written is read back, what is not of the form is refused with its place.
 
-mod support;
-
+use crate::support::{any_type, config, row_of, value_of};
 use nlog_data::json::{
     from_json, parse_line, to_json, write_contents_line, write_delta_line, write_error_line, write_value,
 };
@@ -10,7 +9,6 @@ use nlog_data::{
     Value, literal,
 };
 use proptest::prelude::*;
-use support::{any_type, config, row_of, value_of};
 
 fn table(name: &str, role: Role, columns: &[(&str, Type)]) -> Table {
     let columns =

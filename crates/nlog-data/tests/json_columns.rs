@@ -1,16 +1,14 @@
 //! A line read by columns is what it is read by rows, in every part and in every error; and so is one written.
 
-mod support;
-
 use std::collections::BTreeMap;
 
+use crate::support::{config, row_of};
 use nlog_data::json::{
     ContentsWriter, parse_line, parse_line_columns, write_contents_line, write_delta_columns,
     write_delta_line, write_value,
 };
 use nlog_data::{Column, ColumnDelta, Columns, Delta, Role, Row, Schema, Table, TableDelta, Type};
 use proptest::prelude::*;
-use support::{config, row_of};
 
 fn table(name: &str, role: Role, key: Option<Vec<usize>>, columns: &[Type]) -> Table {
     let columns =

@@ -1,16 +1,14 @@
 //! Several transactions as one change what they change one by one.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::support::config;
 use nlog_data::{
     Column, CommitError, Committed, Evaluator, Inputs, Role, Row, RuleId, Schema, Table, TableDelta, TableId,
     Transaction, TransactionError, Type, Value,
 };
 use proptest::prelude::*;
-use support::config;
 
 /// Shows what its input tables hold. Rows are attributed to rules by their second column, if they are attributed.
 struct Shown {

@@ -1,14 +1,12 @@
 //! A saved state is read back as it was; anything else is an error that says what is wrong.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::{any_type, config, row_of};
 use nlog_data::state::{self, SavedState, StateError};
 use nlog_data::{Column, Columns, Enumeration, Role, Row, Schema, Table, TableId, Type};
 use proptest::prelude::*;
-use support::{any_type, config, row_of};
 
 fn table(name: &str, role: Role, types: &[Type], key: Option<Vec<usize>>) -> Table {
     let columns = types.iter().zip('a'..).map(|(ty, name)| Column { name: name.to_string(), ty: ty.clone() });

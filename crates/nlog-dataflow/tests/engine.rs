@@ -1,16 +1,14 @@
 //! What users of the engine see, one behaviour at a time.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::support::way::Way;
+use crate::support::{ENGINES, Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
 use nlog_dataflow::{Dataflow, Kind, Options, StartError};
 use nlog_plan::{Settings, Statistics, TableStatistics};
-use support::way::Way;
-use support::{ENGINES, Runs, compile, transaction};
 
 fn engine(program: &Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(Arc::clone(program), options).expect("it starts")

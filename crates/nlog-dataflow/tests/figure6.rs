@@ -1,9 +1,7 @@
 //! Figure 6 of the paper: what it says, and that the reference and any number of workers say the same, byte for byte.
 
-mod support;
-
+use crate::support::{Random, Runs, compile};
 use nlog_data::{Tables, Transaction, Value};
-use support::{Random, Runs, compile};
 
 const FIGURE_6: &str = include_str!("../../../examples/figure6.nlog");
 
@@ -19,7 +17,7 @@ fn address(number: u64) -> Value {
 fn two_ports_on_two_hosts_get_two_tunnels_and_their_flows() {
     let program = compile(FIGURE_6);
     let mut runs = Runs::new(&program, &Tables::Outputs, false);
-    let line = |text: &str| support::transaction(&program, text);
+    let line = |text: &str| crate::support::transaction(&program, text);
     let first = line(
         r#"{"insert": {"log_port": [["p1", "s"], ["p2", "s"]], "log_port_presence": [["p1", "h1"], ["p2", "h2"]],
             "hypervisor_locator": [["h1", "10.0.0.1"], ["h2", "10.0.0.2"]], "lport_stage_id": [["p1", 1], ["p2", 26]],
@@ -55,7 +53,7 @@ fn two_ports_on_two_hosts_get_two_tunnels_and_their_flows() {
 fn random_histories_agree() {
     let program = compile(FIGURE_6);
     let id = |name: &str| program.schema.find(name).expect("Figure 6 has the table");
-    for seed in support::seeds(3) {
+    for seed in crate::support::seeds(3) {
         let mut random = Random::new(seed);
         let mut runs = Runs::new(&program, &Tables::All, false);
         for step in 0..40 {

@@ -1,15 +1,13 @@
 //! A long life, and a sudden end.
 
-mod support;
-
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::support::{compile, resident_kib};
 use nlog::program::{Expr, HeadTerm};
 use nlog_data::{CommitError, Evaluator, Function, Results, Tables, Transaction, Value, function};
 use nlog_dataflow::{Dataflow, Options};
-use support::{compile, resident_kib};
 
 /// Both tests look at the whole process.
 static ALONE: Mutex<()> = Mutex::new(());

@@ -1,10 +1,10 @@
 //! Rules that come and go while the engine runs: every edit's delta is what the reference says of the two programs, and
 //! afterwards the engine says what one says that always had these rules.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::generate::Case;
+use crate::support::{Random, compile, seeds, transaction};
 use nlog::Program;
 use nlog_data::{
     CommitError, Delta, Evaluator, Role, TableDelta, TableId, Tables, Transaction, TransactionError, json,
@@ -12,8 +12,6 @@ use nlog_data::{
 use nlog_dataflow::fused::{ChangeError, Engine};
 use nlog_dataflow::{Kind, Options};
 use nlog_reference::Reference;
-use support::generate::Case;
-use support::{Random, compile, seeds, transaction};
 
 fn options(attribute: bool) -> Options {
     // Attributed or not, so that both are tried.

@@ -2,15 +2,13 @@
 //!
 //! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::generate::Case;
+use crate::support::{Random, Runs, compile, seeds, transaction};
 use nlog_data::{Evaluator, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_reference::Reference;
-use support::generate::Case;
-use support::{Random, Runs, compile, seeds, transaction};
 
 /// How often a batch had what makes a difference.
 #[derive(Debug, Default)]

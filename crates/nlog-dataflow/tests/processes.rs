@@ -1,19 +1,17 @@
 //! Engines whose work several processes share, one behaviour at a time; that they say what others say is in `random.rs`.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::process::{Process, SECRET, serve_if_told_to};
+use crate::support::way::{Shared, Way};
+use crate::support::{Runs, compile, transaction};
 use nlog_data::{CommitError, Evaluator, Tables, Transaction, Value};
 use nlog_dataflow::processes::{Meeting, MeetingError, ServeError, serve};
 use nlog_dataflow::{Dataflow, Kind, Options, StartError};
-use support::process::{Process, SECRET, serve_if_told_to};
-use support::way::{Shared, Way};
-use support::{Runs, compile, transaction};
 
 /// Bindings move, groups are computed, keys are checked, and something can fail.
 const TEXT: &str = "input table link(a: string, b: string);

@@ -4,20 +4,18 @@
 //! `NLOG_CASES=10000` runs so many cases (`cargo xtask soak` does), `NLOG_SEED=7` the one of that seed. A case that
 //! fails is cut down first.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::generate::{Case, FEATURES};
+use crate::support::process::serve_if_told_to;
+use crate::support::way::{Life, Way, start};
+use crate::support::{ENGINES, Random, Runs, seeds, statistics};
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::query::{Output, Pipeline, Plan, Step};
 use nlog_plan::{Keep, Settings, Statistics};
-use support::generate::{Case, FEATURES};
-use support::process::serve_if_told_to;
-use support::way::{Life, Way, start};
-use support::{ENGINES, Random, Runs, seeds, statistics};
 
 /// What became of cases and their transactions.
 #[derive(Debug, Default)]

@@ -1,12 +1,10 @@
 //! The project's own rules on random networks: the dataflow says what the reference says.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use crate::support::{Random, Runs, seeds};
 use nlog_data::{Role, Tables, Transaction, Type, Value, literal};
-use support::{Random, Runs, seeds};
 
 /// A value of a small domain, so that rows meet; `None`: the test knows no values of the type.
 fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {

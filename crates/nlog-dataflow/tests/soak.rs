@@ -4,15 +4,13 @@
 //! transactions are refused; the state stays of one size. `NLOG_TRANSACTIONS=1000000` runs so many (`cargo xtask soak
 //! --transactions 1000000` does, in a release build) and prints what memory is taken on the way.
 
-mod support;
-
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::support::{Random, compile, resident_kib};
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Row, TableId, Transaction, Value};
 use nlog_dataflow::{Dataflow, Kind, Options};
-use support::{Random, compile, resident_kib};
 
 /// Atoms that join, groups, strings and flows made of names, a key that is checked, a division that fails.
 const PROGRAM: &str = r#"

@@ -4,16 +4,14 @@
 //! Work is counted from outside, by a function in the rules that counts how often it is called: once for each binding
 //! that comes to it. The fused engine counts by itself as well.
 
-mod support;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::{ENGINES, compile, way::start};
 use nlog::Program;
 use nlog::program::{BodyItem, Expr};
 use nlog_data::{Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};
 use nlog_dataflow::{Dataflow, Kind, Options};
-use support::{ENGINES, compile, way::start};
 
 /// Ports of a switch see each other; what stands for a host is told to all others; rules count what comes to them.
 const PROGRAM: &str = "

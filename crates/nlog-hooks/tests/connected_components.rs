@@ -1,12 +1,10 @@
 //! `connected_components` against computing them anew, and what a change costs.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Random, components, difference, seeds};
 use nlog_data::{Row, TableDelta, Value};
 use nlog_hooks::{ConnectedComponents, Hook};
-use support::{Random, components, difference, seeds};
 
 fn edge(a: i64, b: i64) -> Row {
     vec![Value::Int(a), Value::Int(b)]

@@ -1,13 +1,11 @@
 //! What users of hooks see, one behaviour at a time, in every engine.
 
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{ENGINES, compile, line, said, transaction, wirings};
 use nlog::Program;
 use nlog_data::{Evaluator, Tables, Value};
 use nlog_hooks::Hooked;
-use support::{ENGINES, compile, line, said, transaction, wirings};
 
 /// A program with hooks in all engines, which have to say the same.
 struct Runs {
@@ -23,7 +21,8 @@ impl Runs {
     fn with(text: &str, hooks: &[&str], observe: Tables, attribute: bool) -> Self {
         let program = compile(text);
         let wirings = wirings(hooks);
-        let start = |engine: support::Engine| engine.hooked(&program, &wirings, observe.clone(), attribute);
+        let start =
+            |engine: crate::support::Engine| engine.hooked(&program, &wirings, observe.clone(), attribute);
         let engines = ENGINES.into_iter().map(start).collect();
         Runs { program, engines }
     }

@@ -1,12 +1,10 @@
 //! `hysteresis` against looking at every row's whole history.
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Moment, Random, difference, hysteresis, seeds};
 use nlog_data::{Row, Value};
 use nlog_hooks::{Hook, Hysteresis};
-use support::{Moment, Random, difference, hysteresis, seeds};
 
 fn rows(names: &str) -> BTreeSet<Row> {
     names.chars().map(|name| vec![Value::from(name.to_string())]).collect()

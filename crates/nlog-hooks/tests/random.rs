@@ -3,12 +3,13 @@
 //!
 //! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed.
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use crate::support::{
+    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, seeds, wirings,
+};
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, CommitError, Committed, Delta, Evaluator, Inputs, Role, Row, TableDelta, TableId,
@@ -16,9 +17,6 @@ use nlog_data::{
 };
 use nlog_hooks::{Hooked, Wiring};
 use nlog_reference::Reference;
-use support::{
-    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, seeds, wirings,
-};
 
 /// One step of a history.
 #[derive(Debug, Clone)]

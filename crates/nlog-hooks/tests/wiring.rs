@@ -1,9 +1,7 @@
 //! What is refused before anything runs.
 
-mod support;
-
+use crate::support::{compile, wirings};
 use nlog_hooks::{HOOKS, Wired, Wiring};
-use support::{compile, wirings};
 
 const PROGRAM: &str = "
     input table cable(a: int, b: int);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use nlog_data::{Columns, Row, TableId, Value};
 use nlog_plan::query::{Plan, Start, Step};
 use nlog_plan::{Counter, Settings, Statistics};
-use seeded::{Random, seeds};
+use test_random::{Random, seeds};
 
 /// How many atoms a rule has.
 const ATOMS: usize = 6;

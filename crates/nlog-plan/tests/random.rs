@@ -3,28 +3,17 @@
 //!
 //! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed. A case that fails is cut down first.
 
-/// What the tests of the dataflow generate their programs with.
-#[path = "../../nlog-dataflow/tests/support"]
-#[allow(dead_code, reason = "part of it is for engines")]
-mod programs {
-    pub(crate) mod generate;
-    pub(crate) use seeded::Random;
-}
-mod support {
-    pub(crate) mod interpreter;
-}
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::programs::generate::Case;
+use crate::support::interpreter::evaluate;
 use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Inputs, Role, TableId, Tables};
 use nlog_plan::query::Plan;
 use nlog_plan::{Pinned, Sample, Settings, Statistics, TableStatistics};
 use nlog_reference::Reference;
-use programs::generate::Case;
-use seeded::{Random, seeds};
-use support::interpreter::evaluate;
+use test_random::{Random, seeds};
 
 #[derive(Debug, Default)]
 struct Tally {

@@ -9,7 +9,7 @@ use nlog::Program;
 use nlog_data::{Columns, Row, Value};
 use nlog_plan::query::{Pipeline, Plan, Start, Step};
 use nlog_plan::{Counter, SAMPLED, Settings, Statistics};
-use seeded::{Random, seeds};
+use test_random::{Random, seeds};
 
 type Rows = BTreeSet<Vec<i64>>;
 

@@ -11,8 +11,6 @@ use nlog::format::WIDTH;
 use nlog::syntax::{SyntaxKind as K, lower, parse};
 use proptest::prelude::*;
 
-mod support;
-
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
@@ -35,7 +33,7 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
 /// The tokens that say something: all but commas before closing brackets and at the ends of bodies.
 fn significant(text: &str) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
-    for (kind, text) in support::tokens(text) {
+    for (kind, text) in crate::support::tokens(text) {
         if matches!(kind, K::RParen | K::RBracket | K::RBrace | K::Semicolon)
             && said.last().is_some_and(|last| last == ",")
         {
@@ -47,7 +45,7 @@ fn significant(text: &str) -> Vec<String> {
 }
 
 fn comments(text: &str) -> Vec<String> {
-    let all = support::all_tokens(text).into_iter();
+    let all = crate::support::all_tokens(text).into_iter();
     let comments = all.filter(|(kind, _)| matches!(kind, K::Comment | K::DocComment));
     comments.map(|(_, text)| text.trim_end().to_owned()).collect()
 }
@@ -105,7 +103,7 @@ fn the_project_s_own_programs_are_laid_out() {
 
 #[test]
 fn other_programs_keep_what_they_say() {
-    for text in support::CLASSIC.into_iter().chain([support::EVERYTHING_NEW]) {
+    for text in crate::support::CLASSIC.into_iter().chain([crate::support::EVERYTHING_NEW]) {
         laid_out(text);
     }
 }
@@ -315,7 +313,7 @@ fn cycle<T: Copy>(list: &[T]) -> impl FnMut() -> T + '_ {
 
 fn good() -> impl Strategy<Value = String> {
     prop_oneof![
-        1 => prop::sample::select([support::CLASSIC.to_vec(), vec![support::EVERYTHING_NEW]].concat()).prop_map(str::to_owned),
+        1 => prop::sample::select([crate::support::CLASSIC.to_vec(), vec![crate::support::EVERYTHING_NEW]].concat()).prop_map(str::to_owned),
         1 => prop::collection::vec(declaration(), 1..4).prop_map(|declarations| declarations.join("\n")),
         3 => declaration(),
     ]
@@ -340,7 +338,7 @@ proptest! {
         gaps in prop::collection::vec(a_gap(true), 1..200),
         commas in prop::collection::vec(any::<bool>(), 1..20),
     ) {
-        let plain: String = support::tokens(&text)
+        let plain: String = crate::support::tokens(&text)
             .into_iter()
             .scan(K::Eof, |before, (kind, text)| {
                 // Not between the two signs of `>>`, nor after a stop.

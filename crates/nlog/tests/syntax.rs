@@ -9,8 +9,6 @@ use nlog::syntax::ast::{
 };
 use nlog::syntax::{SyntaxKind, SyntaxNode, lower, parse};
 
-mod support;
-
 /// Reads a text that has no mistakes.
 fn read(text: &str) -> File {
     let parsed = parse(text);
@@ -352,9 +350,9 @@ fn shape(node: &SyntaxNode) -> String {
 #[test]
 fn words_of_declarations_are_names_elsewhere() {
     let mut renamed = 0;
-    for text in support::CLASSIC {
+    for text in crate::support::CLASSIC {
         let expected = shape(&parse(text).root());
-        let mut names: Vec<String> = support::tokens(text)
+        let mut names: Vec<String> = crate::support::tokens(text)
             .into_iter()
             .filter(|(kind, _)| *kind == SyntaxKind::Ident)
             .map(|(_, text)| text)
@@ -363,7 +361,7 @@ fn words_of_declarations_are_names_elsewhere() {
         names.dedup();
         for name in &names {
             for (word, _) in SyntaxKind::CONTEXTUAL_WORDS {
-                let text: String = support::all_tokens(text)
+                let text: String = crate::support::all_tokens(text)
                     .into_iter()
                     .map(|(_, text)| if text == *name { (*word).to_owned() } else { text })
                     .collect();
@@ -381,7 +379,7 @@ fn words_of_declarations_are_names_elsewhere() {
 fn the_lists_of_words_are_complete() {
     use SyntaxKind as K;
     for (word, kind) in K::RESERVED_WORDS {
-        assert_eq!(support::all_tokens(word), [(*kind, (*word).to_owned())]);
+        assert_eq!(crate::support::all_tokens(word), [(*kind, (*word).to_owned())]);
         assert!(kind.is_keyword() && !kind.is_contextual_keyword());
     }
     for (word, kind) in K::CONTEXTUAL_WORDS {
@@ -389,7 +387,7 @@ fn the_lists_of_words_are_complete() {
         assert_eq!(format!("{kind:?}").to_lowercase(), format!("{word}kw"));
     }
     // Each is in the tree as a word somewhere.
-    let parsed = parse(support::EVERYTHING_NEW);
+    let parsed = parse(crate::support::EVERYTHING_NEW);
     let all = parsed.root().descendants_with_tokens().map(|element| element.kind());
     let all: std::collections::HashSet<K> = all.collect();
     for (word, kind) in K::CONTEXTUAL_WORDS {

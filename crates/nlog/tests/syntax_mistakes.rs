@@ -7,8 +7,6 @@ use std::time::Duration;
 use nlog::syntax::{MAX_NESTING, SyntaxKind, lower, parse};
 use proptest::prelude::*;
 
-mod support;
-
 /// The errors of a text: where each starts, what it says, what to do.
 fn said(text: &str) -> Vec<String> {
     let parsed = parse(text);
@@ -53,7 +51,7 @@ fn each_mistake_has_its_message_and_remedy() {
 /// A character that fits nowhere, before every token in turn: one error, and all other declarations are read.
 #[test]
 fn a_mistake_spoils_one_declaration() {
-    let text = support::EVERYTHING_NEW;
+    let text = crate::support::EVERYTHING_NEW;
     let whole = parse(text);
     let items: Vec<_> = whole.root().children().collect();
     for token in whole.root().descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token) {
@@ -206,7 +204,7 @@ proptest! {
         pieces in prop::collection::vec((any::<prop::sample::Index>(), 1usize..8), 0..40),
         spaced: bool,
     ) {
-        let tokens: Vec<(SyntaxKind, String)> = support::all_tokens(support::EVERYTHING_NEW);
+        let tokens: Vec<(SyntaxKind, String)> = crate::support::all_tokens(crate::support::EVERYTHING_NEW);
         let mut text = String::new();
         for (at, length) in pieces {
             let at = at.index(tokens.len());

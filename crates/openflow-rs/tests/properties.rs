@@ -1,7 +1,5 @@
 //! Properties that need no switch: what is written reads back, and no bytes make the reader panic.
 
-mod strategies;
-
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
     GroupDescReply, Hello, TlvMapping, TlvTableReply,
@@ -21,7 +19,7 @@ fn group() -> impl Strategy<Value = GroupEntry> {
         let instructions = ["clear_actions", "write_actions", "write_metadata", "goto_table", "meter"];
         !instructions.iter().any(|name| action.to_string().starts_with(name))
     };
-    let bucket = (any::<u32>(), any::<u16>(), strategies::actions(&Match::any())).prop_map(
+    let bucket = (any::<u32>(), any::<u16>(), crate::strategies::actions(&Match::any())).prop_map(
         move |(id, weight, actions)| {
             let actions = actions.0.into_iter().filter(is_action).collect();
             Bucket { weight, ..Bucket::new(id, actions) }
@@ -41,15 +39,14 @@ fn group() -> impl Strategy<Value = GroupEntry> {
 
 /// Every kind of message, with random content.
 fn message() -> impl Strategy<Value = Message> {
-    let stats = (strategies::entry(), any::<u32>(), 0_u32..1_000_000_000, any::<Option<u32>>()).prop_map(
-        |(entry, seconds, nanos, idle_s)| FlowStats {
+    let stats = (crate::strategies::entry(), any::<u32>(), 0_u32..1_000_000_000, any::<Option<u32>>())
+        .prop_map(|(entry, seconds, nanos, idle_s)| FlowStats {
             entry,
             duration: std::time::Duration::new(seconds.into(), nanos),
             packets: Some(1),
             bytes: idle_s.map(u64::from),
             idle_s,
-        },
-    );
+        });
     let bytes = prop::collection::vec(any::<u8>(), 0..100);
     let body = prop_oneof![
         any::<u32>().prop_map(|v| Body::Hello(Hello::with_versions(v | 2))),
@@ -87,7 +84,7 @@ fn message() -> impl Strategy<Value = Message> {
     ];
     prop_oneof![
         (any::<u32>(), body).prop_map(|(xid, body)| Message { xid, body }),
-        strategies::flow_message()
+        crate::strategies::flow_message()
     ]
 }
 
@@ -95,13 +92,13 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn matches_read_back_from_text(m in strategies::matches()) {
+    fn matches_read_back_from_text(m in crate::strategies::matches()) {
         prop_assert_eq!(m.validate(), Ok(()));
         prop_assert_eq!(m.to_string().parse::<Match>(), Ok(m));
     }
 
     #[test]
-    fn what_is_packed_is_read_back(flow in strategies::flow_mod()) {
+    fn what_is_packed_is_read_back(flow in crate::strategies::flow_mod()) {
         let FlowEntry { matches, actions, .. } = flow.entry;
         prop_assert_eq!(Packed::new(&matches).get(), matches.clone());
         prop_assert_eq!(Packed::new(&actions).get(), actions.clone());
@@ -110,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_of_a_match_join_to_the_whole_in_any_order(m in strategies::matches(), seed in any::<usize>()) {
+    fn parts_of_a_match_join_to_the_whole_in_any_order(m in crate::strategies::matches(), seed in any::<usize>()) {
         let mut demands: Vec<_> = m.iter().collect();
         let n = demands.len().max(1);
         demands.rotate_left(seed % n);
@@ -125,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn entries_and_changes_read_back_from_text(flow in strategies::flow_mod()) {
+    fn entries_and_changes_read_back_from_text(flow in crate::strategies::flow_mod()) {
         let actions = &flow.entry.actions;
         prop_assert_eq!(&actions.to_string().parse::<Actions>().unwrap(), actions);
         prop_assert_eq!(actions.clone().canonical(), actions.clone());

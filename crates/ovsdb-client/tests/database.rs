@@ -1,13 +1,11 @@
 //! The client against a real ovsdb-server.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use common::proxy::Proxy;
-use common::{PATIENCE, Server, connected, disconnected, follow, next, next_changes};
+use crate::common::proxy::Proxy;
+use crate::common::{PATIENCE, Server, connected, disconnected, follow, next, next_changes};
 use ovsdb_client::{
     Client, Condition, Datum, Endpoint, Event, MonitorSpec, Mutation, Mutator, Operation, Options, Replica,
     Row, TransactError,
@@ -113,7 +111,7 @@ async fn after_a_restart_only_the_difference_is_reported() {
     ]));
     server.resume();
     let changes = connected(&mut events).await;
-    common::follow_changes(&mut own, &changes);
+    crate::common::follow_changes(&mut own, &changes);
     let name = |row: &Option<Row>| row.as_ref().map(|row| row.get::<String>("name").unwrap());
     let seen: BTreeSet<_> = changes.iter().map(|change| (name(&change.old), name(&change.new))).collect();
     let text = |name: &str| Some(name.to_owned());
@@ -298,7 +296,7 @@ async fn a_receiver_that_does_not_receive_stops_nobody_and_misses_nothing() {
     let mut received = 0;
     while client.with_replica(|replica| *replica != own) {
         if let Event::Changes(changes) = next(&mut events).await {
-            common::follow_changes(&mut own, &changes);
+            crate::common::follow_changes(&mut own, &changes);
         }
         received += 1;
     }
@@ -320,7 +318,7 @@ async fn older_servers_are_monitored_in_older_ways() {
         let (client, mut events) =
             Client::spawn(Endpoint::Unix(proxy.path.clone()), "Open_vSwitch", monitor, Options::default());
         let mut own = Replica::default();
-        common::follow_changes(&mut own, &connected(&mut events).await);
+        crate::common::follow_changes(&mut own, &connected(&mut events).await);
         for change in [
             &["set", "bridge", "br0", "external_ids:a=2", "external_ids:b=3", "fail_mode=secure"][..],
             &["set", "bridge", "br0", "fail_mode=standalone", "protocols=OpenFlow13,OpenFlow15"],
@@ -363,18 +361,18 @@ async fn a_clustered_database_resumes_where_the_connection_broke() {
     let (client, mut events) =
         Client::spawn(Endpoint::Unix(proxy.path.clone()), "Open_vSwitch", bridges(), Options::default());
     let mut own = Replica::default();
-    common::follow_changes(&mut own, &connected(&mut events).await);
+    crate::common::follow_changes(&mut own, &connected(&mut events).await);
     // The server remembers transactions only as long as they are smaller, together, than the database.
     let bulk = Datum::map((0..1000).map(|n| (format!("key-{n}"), "value")));
     client.transact(&[Operation::insert(Row::new("Queue").with("external_ids", bulk))]).await.unwrap();
     client.transact(&insert_bridge("br2")).await.unwrap();
-    common::follow_changes(&mut own, &next_changes(&mut events).await);
+    crate::common::follow_changes(&mut own, &next_changes(&mut events).await);
     proxy.from_server.lock().unwrap().clear();
     proxy.cut();
     disconnected(&mut events).await;
     server.vsctl(&["set", "bridge", "br0", "external_ids:z=1", "--", "del-br", "br1"]);
     let changes = connected(&mut events).await;
-    common::follow_changes(&mut own, &changes);
+    crate::common::follow_changes(&mut own, &changes);
     assert_eq!(changes.len(), 2, "{changes:?}");
     let resumed = |message: &serde_json::Value| message["result"][0] == true;
     assert!(proxy.from_server.lock().unwrap().iter().any(resumed), "the server sent a snapshot");
@@ -409,7 +407,7 @@ async fn a_receiver_that_does_not_receive_does_not_keep_the_client_from_connecti
     let mut own = Replica::default();
     while client.with_replica(|replica| *replica != own) {
         if let Event::Changes(changes) = next(&mut events).await {
-            common::follow_changes(&mut own, &changes);
+            crate::common::follow_changes(&mut own, &changes);
         }
     }
     assert_eq!(own.rows("Bridge").count(), 5);

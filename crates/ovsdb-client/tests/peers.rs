@@ -1,11 +1,9 @@
 //! The client against peers that misbehave, each over a unix socket.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, connected, disconnected, next, next_changes};
+use crate::common::{PATIENCE, connected, disconnected, next, next_changes};
 use ovsdb_client::framing::Decoder;
 use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, TransactError};
 use serde_json::{Value, json};

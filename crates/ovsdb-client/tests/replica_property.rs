@@ -1,11 +1,9 @@
 //! Property: whatever a second client does, the replica is what a fresh select returns, and the events add up to it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::{Server, connected, follow};
+use crate::common::{Server, connected, follow};
 use ovsdb_client::{Client, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -154,7 +152,7 @@ async fn check(server: &Server, steps: &[Step]) {
     let (first, mut events) = server.client(monitor);
     let (second, _) = server.client(MonitorSpec::nothing());
     let mut own = Replica::default();
-    common::follow_changes(&mut own, &connected(&mut events).await);
+    crate::common::follow_changes(&mut own, &connected(&mut events).await);
     for step in steps {
         // Some are refused (names taken, rows referred to); then nothing may change.
         let result = second.transact(&operations(step)).await;

@@ -2,13 +2,11 @@
 //! datapath where something must come into force.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::proxy::Proxy;
-use common::{PATIENCE, Server, connected, next_changes};
+use crate::common::proxy::Proxy;
+use crate::common::{PATIENCE, Server, connected, next_changes};
 use ovsdb_client::open_vswitch::{
     Bridge, BridgeSpec, DATABASE, Ensured, Error, Interface, OpenVswitch, PortStatus, TunnelSpec,
     delete_ports, ensure_bridge, ensure_tunnels, interfaces_marked, monitor, transact_in_force,
@@ -307,7 +305,7 @@ async fn waiting_survives_a_restart_of_the_database() {
     // The reply must be through before the server goes.
     client.transact(&[Operation::Comment(String::new())]).await.unwrap();
     server.stop();
-    common::disconnected(&mut events).await;
+    crate::common::disconnected(&mut events).await;
     assert!(!waiting.is_finished());
     server.resume();
     connected(&mut events).await;
@@ -325,7 +323,7 @@ fn overtaken(server: &Server, change: &[&str]) -> Client {
         let guarded =
             message["params"].as_array().is_some_and(|all| all.iter().any(|one| one["op"] == "wait"));
         if let Some(change) = change.take_if(|_| guarded) {
-            common::vsctl(&database, &change.split(' ').collect::<Vec<_>>());
+            crate::common::vsctl(&database, &change.split(' ').collect::<Vec<_>>());
         }
     });
     Client::spawn(Endpoint::Unix(proxy.path), DATABASE, MonitorSpec::nothing(), Options::default()).0

@@ -5,12 +5,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::collections::BTreeSet;
 
+use crate::support::{Folder, Outcome};
 use serde_json::Value;
-use support::{Folder, Outcome};
 
 const WARNINGS: [&str; 9] = [
     "cartesian-product",

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +12,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use support::Folder;
+use crate::support::Folder;
 
 const PROGRAM: &str =
     "input table i(x: int, s: string);\noutput table o(x: int, s: string);\no(x, s) :- i(x, s);\n";
@@ -191,7 +189,7 @@ fn a_full_disk_is_a_failure_outside() {
     for arguments in [&["eval", "p.nlog", "-i", "t.jsonl"][..], &["check", "--json", "bad.nlog"]] {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let child = folder.command(arguments).stdout(full).stderr(Stdio::piped()).spawn().unwrap();
-        let outcome = support::finish(child);
+        let outcome = crate::support::finish(child);
         assert!(outcome.has_status(3).stderr.contains("No space left"), "{}", outcome.stderr);
     }
 }
@@ -209,7 +207,7 @@ fn a_reader_that_has_enough_ends_the_run_quietly() {
     let mut first = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert_eq!(first, "{\"txn\":1,\"insert\":{\"o\":[[0,\"0\"]]},\"delete\":{}}\n");
-    let outcome = support::finish(child);
+    let outcome = crate::support::finish(child);
     assert_eq!(outcome.has_status(0).stderr, "");
 }
 
@@ -231,7 +229,7 @@ fn standard_error_that_nobody_reads_changes_nothing() {
 #[test]
 fn each_line_is_answered_before_the_next_one_comes() {
     let folder = folder();
-    for way in support::WAYS {
+    for way in crate::support::WAYS {
         let mut command = folder.command(&[&["eval", "p.nlog", "-i", "-"], way].concat());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut stdin = child.stdin.take().unwrap();
@@ -320,7 +318,7 @@ fn a_large_transaction_goes_through_in_one_piece() {
     folder
         .write("p.nlog", program)
         .write("t.jsonl", format!("{{\"insert\":{{\"i\":[{all}]}}}}\n{{\"delete\":{{\"i\":[{all}]}}}}\n"));
-    for way in support::WAYS {
+    for way in crate::support::WAYS {
         let outcome = folder.weft(&[&["eval", "p.nlog", "-i", "t.jsonl"], way].concat());
         let odd =
             r#""odd":[["port 199991"],["port 199993"],["port 199995"],["port 199997"],["port 199999"]]"#;

@@ -1,11 +1,9 @@
 //! `weft eval`: transactions in, deltas out, byte for byte. Every test runs in every way there is: one worker and
-//! several, and the reference evaluator ([`support::eval`]).
+//! several, and the reference evaluator ([`crate::support::eval`]).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
-use support::{Folder, eval, eval_with};
+use crate::support::{Folder, eval, eval_with};
 
 const KEYED: &str = "
     input table a(k: string, v: int) key(k);

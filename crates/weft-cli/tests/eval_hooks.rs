@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
-use support::{Folder, Outcome, eval_with};
+use crate::support::{Folder, Outcome, eval_with};
 
 const PORTS: &str = "
     input table report(port: string);

@@ -2,13 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Stdio};
 
-use support::{Folder, finish};
+use crate::support::{Folder, finish};
 
 const PROGRAM: &str = "input table on(port: string, hv: string) key(port);
     input table size(port: string, bytes: int) key(port);

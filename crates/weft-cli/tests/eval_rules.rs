@@ -3,9 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
-use support::{Folder, Outcome, Random};
+use crate::support::{Folder, Outcome, Random};
 
 const PROGRAM: &str = r"
 # Ports and where they are.

@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::fs;
 
-use support::{Folder, Random, WAYS};
+use crate::support::{Folder, Random, WAYS};
 
 const PROGRAM: &str = r#"
     type encap = enum {geneve, stt};

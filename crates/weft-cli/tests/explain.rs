@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
+use crate::support::Folder;
 use serde_json::{Value, json};
-use support::Folder;
 
 const PEERS: &str = include_str!("unit_tests/peers.nlog");
 

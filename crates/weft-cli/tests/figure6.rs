@@ -5,13 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use support::{Folder, Random, WAYS, eval};
+use crate::support::{Folder, Random, WAYS, eval};
 
 const FIGURE6: &str = include_str!("../../../examples/figure6.nlog");
 

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-use support::Folder;
+use crate::support::Folder;
 
 const LOOSE: &str = "input table a( x:int );\r\noutput table b(x: int);\nb(x):-a(x);# all";
 const LAID_OUT: &str = "input table a(x: int);\noutput table b(x: int);\nb(x) :- a(x); # all\n";

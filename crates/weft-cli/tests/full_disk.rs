@@ -5,13 +5,11 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Folder, Outcome};
+use crate::support::{Folder, Outcome};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 

@@ -1,10 +1,8 @@
-//! `match{…}` and `actions[…]` from outside: every program runs in every way there is ([`support::eval`]).
+//! `match{…}` and `actions[…]` from outside: every program runs in every way there is ([`crate::support::eval`]).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
-use support::eval;
+use crate::support::eval;
 
 /// The rows that a rule's head has for these rows of `p(port: int, mac: mac, ip: ip, net: net)`.
 #[track_caller]

@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
-use support::Folder;
+use crate::support::Folder;
 
 const PROGRAM: &str = r"
 input table vif(port: string, hv: string) key(port);

@@ -2,10 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
+use crate::support::Folder;
 use serde_json::Value as Json;
-use support::Folder;
 
 const PROGRAM: &str = r"
 input table on(port: string, hv: string) key(port);

@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -13,8 +11,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::support::Folder;
 use serde_json::Value;
-use support::Folder;
 
 /// How long anything may take before it counts as hanging.
 const DEADLINE: Duration = Duration::from_mins(2);

@@ -2,16 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-mod support;
-
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::support::Folder;
 use controller::pb::controller_server::{Controller, ControllerServer};
 use controller::pb::switch_receipt::State;
 use controller::pb::{self, Outcome};
-use support::Folder;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use seeded::Random;
+use test_random::Random;
 
 use super::{Mac, Talk, link_local, stranger};
 

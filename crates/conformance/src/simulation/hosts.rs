@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datapath::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet};
+use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Group, Host, Packet};
 use nlog_data::Canonical;
 use openflow_rs::{Actions, FlowEntry, PortNo};
 
@@ -173,7 +173,7 @@ impl Hosts {
                     let number = self.new_number();
                     let host =
                         self.fabric.host_mut(&key.0).ok_or_else(|| format!("there is no host {}", key.0))?;
-                    host.add_tunnel(PortNo(number), datapath::Tunnel { encapsulation, remote });
+                    host.add_tunnel(PortNo(number), flow_simulator::Tunnel { encapsulation, remote });
                     self.reports.tunnels.insert(key, number);
                 }
                 _ => {}
@@ -230,7 +230,7 @@ impl Hosts {
             }
         }
         for key in touched.iter().rev().filter(|key| !self.groups[*key].is_empty()) {
-            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| datapath::Bucket {
+            let bucket = |(id, actions): (&u32, &Arc<Canonical<Actions>>)| flow_simulator::Bucket {
                 id: *id,
                 actions: actions.get(),
             };

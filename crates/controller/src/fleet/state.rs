@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use switch::{Channel, Report};
+use ovs_driver::{Channel, Report};
 use tracing::warn;
 
 use super::Driver;

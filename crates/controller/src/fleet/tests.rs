@@ -1,7 +1,7 @@
 use std::sync::Mutex;
 
 use network::{Batch, ObjectKey};
-use switch::{Encap, Remote, Tunnel};
+use ovs_driver::{Encap, Remote, Tunnel};
 
 use super::*;
 
@@ -20,7 +20,7 @@ impl Told {
 }
 
 impl Drivers for Told {
-    fn spawn(&self, config: switch::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
+    fn spawn(&self, config: ovs_driver::Config, _events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver> {
         let address = config.openflow.to_string();
         self.add(format!("start {address}"));
         Box::new(FakeDriver { address, told: self.clone() })
@@ -255,7 +255,7 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
 #[test]
 fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_to_the_new_one() {
     let mut setting = Setting::new(&(node("hv1", "/a") + &node("hv2", "/b")));
-    let report = || Event::Report(switch::Report::default());
+    let report = || Event::Report(ovs_driver::Report::default());
     let mut batch = Batch::default();
     batch.add_document("net.yaml", &(node("hv1", "/c") + &node("hv2", "/b")));
     let changes = setting.objects.plan(batch).unwrap();
@@ -265,7 +265,7 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
     // It does not come to it: the report counts after all.
     setting.fleet.stay();
     let event = setting.runtime.block_on(setting.events.recv()).unwrap();
-    assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), switch::Report::default())));
+    assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), ovs_driver::Report::default())));
     // It does: what the new switch reports counts.
     setting.fleet.expect(&changes);
     setting.event("hv1", report());

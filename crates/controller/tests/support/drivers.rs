@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use controller::fleet::{Driver, Drivers, Ending};
-use switch::{Changes, Channel, Config, Desired, Event, Report};
+use ovs_driver::{Changes, Channel, Config, Desired, Event, Report};
 use tokio::sync::mpsc;
 
 /// All drivers started; cheap to clone.

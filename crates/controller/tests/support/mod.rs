@@ -1,5 +1,7 @@
 //! Rules small enough to reason about, run by the reference evaluator.
-#![allow(dead_code)]
+
+pub(crate) mod drivers;
+pub(crate) mod running;
 
 use std::sync::Arc;
 
@@ -108,25 +110,26 @@ pub(crate) fn apply(core: &mut Core, text: &str) -> Accomplished {
 }
 
 /// A report of interfaces and tunnel ports, as `port@number`.
-pub(crate) fn report(vifs: &[(&str, u16)], tunnels: &[(&str, u16)]) -> switch::Report {
-    let vif = |&(port, ofport): &(&str, u16)| (port.to_owned(), switch::Vif { ofport, mac: String::new() });
-    switch::Report {
+pub(crate) fn report(vifs: &[(&str, u16)], tunnels: &[(&str, u16)]) -> ovs_driver::Report {
+    let vif =
+        |&(port, ofport): &(&str, u16)| (port.to_owned(), ovs_driver::Vif { ofport, mac: String::new() });
+    ovs_driver::Report {
         vifs: vifs.iter().map(vif).collect(),
         tunnels: tunnels.iter().map(|&(name, ofport)| (name.to_owned(), ofport)).collect(),
-        ..switch::Report::default()
+        ..ovs_driver::Report::default()
     }
 }
 
 /// What a switch should have, as text.
-pub(crate) fn shown(desired: &switch::Desired) -> Vec<String> {
-    let flow = |(key, flow): (&switch::FlowKey, &switch::Flow)| {
+pub(crate) fn shown(desired: &ovs_driver::Desired) -> Vec<String> {
+    let flow = |(key, flow): (&ovs_driver::FlowKey, &ovs_driver::Flow)| {
         let (table, priority) = (key.table(), key.priority());
         let matching = key.matching().map(|matching| matching.to_string());
         let actions = flow.actions().map(|actions| actions.to_string());
         format!("{table} {priority} {} {}", matching.unwrap_or_default(), actions.unwrap_or_default())
     };
     let bucket =
-        |((group, bucket), what): (&(u32, u32), &switch::Bucket)| format!("{group}/{bucket} {what:?}");
+        |((group, bucket), what): (&(u32, u32), &ovs_driver::Bucket)| format!("{group}/{bucket} {what:?}");
     let tunnels = desired.tunnels.iter().map(|(name, tunnel)| format!("{name}: {tunnel}"));
     let patches = desired.patches.iter().map(|(name, patch)| format!("{name}: {patch}"));
     let flows = desired.flows.iter().map(flow).chain(desired.groups.iter().map(bucket));

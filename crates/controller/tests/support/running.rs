@@ -12,7 +12,7 @@ use nlog_data::Evaluator;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::drivers::Switches;
+use crate::support::drivers::Switches;
 use crate::support::{RULES, reference, rules};
 
 /// Whatever is waited for comes within this time, or the test fails.

@@ -14,7 +14,7 @@ use nlog_dataflow::{Kind, Options};
 use nlog_plan::Statistics;
 use nlog_reference::Reference;
 #[allow(unused_imports, reason = "each test file uses its part")]
-pub(crate) use seeded::{Random, seeds};
+pub(crate) use test_random::{Random, seeds};
 
 use way::Way;
 

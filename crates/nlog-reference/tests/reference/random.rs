@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use crate::build::{B, Builder, Run, T};
+use crate::reference::build::{B, Builder, Run, T};
 use nlog::program::{Aggregate, Pattern};
 use nlog_data::{Delta, Evaluator, Role, Row, RuleId, TableId, Tables, Value};
 use nlog_reference::ObstacleKind;

@@ -1,7 +1,7 @@
 //! What rules mean, case by case, with results worked out by hand.
 
-use crate::build::T::{Agg, Any, V};
-use crate::build::{self, B, Builder, atom, c, call, if_then_else};
+use crate::reference::build::T::{Agg, Any, V};
+use crate::reference::build::{self, B, Builder, atom, c, call, if_then_else};
 use nlog::program::Aggregate;
 use nlog_data::{CommitError, Role, RuleId, Tables, Value};
 

@@ -5,7 +5,7 @@ use nlog_data::Tables;
 use nlog_reference::Reference;
 use proptest::prelude::*;
 
-use crate::build::Run;
+use crate::reference::build::Run;
 
 fn run(text: &str) -> Run {
     let compilation = compile(&Sources::from_texts([("test.nlog", text)]));

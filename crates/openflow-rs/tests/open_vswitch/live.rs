@@ -12,9 +12,8 @@ use openflow_rs::{
     Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, PortNo, frame,
 };
 
-use crate::ofctl::{ofctl, run};
-use crate::random::{runner, sample};
-use crate::strategies;
+use crate::open_vswitch::ofctl::{ofctl, run};
+use crate::open_vswitch::random::{runner, sample};
 
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Directory of the schema that Open vSwitch's package installs.
@@ -136,10 +135,10 @@ impl Connection {
                     let bytes: Vec<u8> = self.received.drain(..len).collect();
                     let message =
                         Message::decode(&bytes).unwrap_or_else(|error| panic!("{error}: {bytes:02x?}"));
-                    let printed = crate::ofctl::print_all(std::slice::from_ref(&bytes));
+                    let printed = crate::open_vswitch::ofctl::print_all(std::slice::from_ref(&bytes));
                     // Open vSwitch does not print refused flows that it cannot read itself.
                     if !printed[0].contains("***decode error") {
-                        crate::ofctl::check_lines(&message.to_string(), &printed[0]);
+                        crate::open_vswitch::ofctl::check_lines(&message.to_string(), &printed[0]);
                     }
                     return message;
                 }
@@ -208,7 +207,7 @@ fn is_present(action: &mut Action) -> bool {
 /// Random entries that differ in table, priority or match, and need no group or meter.
 fn entries() -> Vec<FlowEntry> {
     let mut seen = std::collections::BTreeSet::new();
-    sample(&strategies::entry(), &mut runner(), 400)
+    sample(&crate::strategies::entry(), &mut runner(), 400)
         .into_iter()
         .map(|mut entry| {
             entry.actions.0.retain_mut(is_present);

@@ -8,7 +8,7 @@ use openflow_rs::{
     Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, PortNo,
 };
 
-use crate::ofctl::{check_printed, ofctl, run};
+use crate::open_vswitch::ofctl::{check_printed, ofctl, run};
 
 fn numbered(bodies: impl IntoIterator<Item = Body>) -> Vec<Message> {
     (0x1a..).zip(bodies).map(|(xid, body)| Message { xid, body }).collect()
@@ -280,7 +280,7 @@ fn every_named_error_has_the_name_that_ovs_gives_it() {
     check_printed(&bodies(&named));
     // Open vSwitch has no name for the rest either.
     let unnamed: Vec<_> = bodies(&unnamed).iter().map(|m| m.encode().expect("a message")).collect();
-    for text in crate::ofctl::print_all(&unnamed) {
+    for text in crate::open_vswitch::ofctl::print_all(&unnamed) {
         assert!(text.contains("***decode error: OFPBRC_BAD_LEN***"), "{text}");
     }
 }

@@ -4,8 +4,7 @@ use openflow_rs::{FlowEntry, FlowMod, Message};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::ofctl::check_printed;
-use crate::strategies;
+use crate::open_vswitch::ofctl::check_printed;
 
 const CASES: usize = 3000;
 
@@ -26,14 +25,14 @@ pub(crate) fn sample<S: Strategy>(strategy: &S, runner: &mut TestRunner, n: usiz
 
 #[test]
 fn random_changes_print_alike() {
-    let messages: Vec<Message> = sample(&strategies::flow_message(), &mut runner(), CASES);
+    let messages: Vec<Message> = sample(&crate::strategies::flow_message(), &mut runner(), CASES);
     check_printed(&messages);
 }
 
 /// `ovs-ofctl` reads our text as the same flow.
 #[test]
 fn random_entries_read_alike() {
-    let entries: Vec<FlowEntry> = sample(&strategies::entry(), &mut runner(), CASES);
+    let entries: Vec<FlowEntry> = sample(&crate::strategies::entry(), &mut runner(), CASES);
     let flows: Vec<_> = entries.into_iter().map(|entry| (entry.to_string(), FlowMod::add(entry))).collect();
-    crate::spelling::check_read(&flows);
+    crate::open_vswitch::spelling::check_read(&flows);
 }

@@ -1,7 +1,7 @@
 //! Types that programs declare.
 
 use super::gives;
-use super::support::eval;
+use crate::support::eval;
 
 /// Types that programs declare, for the tests below.
 const DECLARED: &str = r#"

@@ -1,7 +1,7 @@
 //! Rows that count until others come.
 
 use super::gives;
-use super::support::{eval, eval_with};
+use crate::support::{eval, eval_with};
 
 /// Ports are not secured unless somebody says so; a tunnel's share of 1500 bytes, unless one is set.
 const DEFAULTS: &str = "

@@ -7,7 +7,7 @@ use lab::{Migration, Order, frame};
 use testbed::Testbed;
 use testbed::scenario::{Pair, Scenario};
 
-use crate::support::{Copies, Frames, has_lab, one_at, unique, weft};
+use super::support::{Copies, Frames, has_lab, one_at, unique, weft};
 
 fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)

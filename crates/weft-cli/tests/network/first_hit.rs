@@ -7,7 +7,7 @@ use std::time::Duration;
 use lab::{Host, Lab, Options, VmSpec, frame};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use crate::support::{bring_up, has_lab, settings, unique};
+use super::support::{bring_up, has_lab, settings, unique};
 
 const NETWORK: &str = "
 {kind: switch, id: red}

@@ -3,7 +3,7 @@
 use lab::{VmSpec, frame};
 use testbed::{Settings, Testbed};
 
-use crate::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
+use super::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
 
 /// A switch with a port on each of three hosts that takes and sends anything, and one on hv1 with an address of its own.
 const NETWORK: &str = "

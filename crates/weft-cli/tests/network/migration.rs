@@ -6,7 +6,7 @@ use std::time::Duration;
 use lab::{Migration, Order, VmSpec};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use crate::support::{bring_up, has_lab, settings};
+use super::support::{bring_up, has_lab, settings};
 
 const NETWORK: &str = "
 kind: switch

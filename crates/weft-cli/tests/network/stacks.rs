@@ -6,7 +6,7 @@ use std::time::Duration;
 use lab::{Lab, PingOptions, VmSpec, frame};
 use testbed::{DEADLINE, Settings, Testbed};
 
-use crate::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
+use super::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
 
 /// Two tenants with the same addresses. Ports of red are on three hosts; red-1 and red-4 have port security.
 const NETWORK: &str = "

@@ -4,8 +4,6 @@ use openflow_rs::literal::{self, ActionTerm, Kind, MatchItem, Term, Value};
 use openflow_rs::{Action, Field, MacAddr, Match, Subfield};
 use proptest::prelude::*;
 
-use crate::strategies;
-
 /// Turns values into holes and keeps them.
 #[derive(Default)]
 struct Holes {
@@ -159,7 +157,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn matches_are_filled_as_their_text_reads(m in strategies::matches()) {
+    fn matches_are_filled_as_their_text_reads(m in crate::strategies::matches()) {
         let mut holes = Holes::default();
         let items = literal_of(&m, &mut holes);
         let template = literal::matches(&items).unwrap_or_else(|errors| panic!("{m}: {errors:?}"));
@@ -167,7 +165,7 @@ proptest! {
     }
 
     #[test]
-    fn actions_are_filled_as_their_text_reads(entry in strategies::entry()) {
+    fn actions_are_filled_as_their_text_reads(entry in crate::strategies::entry()) {
         let mut holes = Holes::default();
         let mut kept = Vec::new();
         let mut terms = Vec::new();

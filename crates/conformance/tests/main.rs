@@ -1,0 +1,8 @@
+//! The rules against the specification and real Open vSwitch.
+
+mod flood;
+mod hosts;
+mod isolation;
+mod layers;
+mod open_vswitch;
+mod random;

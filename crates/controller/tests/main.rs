@@ -1,0 +1,9 @@
+//! The daemon, with switches in the tests' hands.
+
+mod built_in;
+mod core;
+mod daemon;
+mod full_disk;
+mod groups;
+mod load;
+mod support;

@@ -1,0 +1,421 @@
+//! Several hosts, the tunnels between them, and the physical networks that they share.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use openflow_rs::PortNo;
+
+use crate::trace::Step;
+use crate::walk::{Hosts, Walk};
+use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
+
+/// A host: a bridge, the address that tunnels find it by, and the physical networks that its patch ports lead to.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// The bridge; tunnel and patch ports are ports of it too.
+    pub bridge: Bridge,
+    address: Ipv4Addr,
+    networks: BTreeMap<PortNo, String>,
+}
+
+impl Host {
+    /// A host with these tunnel ports, which are added to the bridge; each serves all peers
+    /// (`options:remote_ip=flow`, `options:key=flow`).
+    pub fn new(
+        mut bridge: Bridge,
+        address: Ipv4Addr,
+        tunnels: impl IntoIterator<Item = (PortNo, Encapsulation)>,
+    ) -> Host {
+        for (port, encapsulation) in tunnels {
+            bridge.add_tunnel(port, encapsulation);
+        }
+        Host { bridge, address, networks: BTreeMap::new() }
+    }
+
+    /// The address of the host's end of tunnels.
+    pub fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    /// Gives the host's end of tunnels another address.
+    pub fn set_address(&mut self, address: Ipv4Addr) {
+        self.address = address;
+    }
+
+    /// Adds a port that leads into a tunnel, also to one peer alone.
+    pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
+        self.bridge.add_tunnel(port, tunnel);
+    }
+
+    /// Adds a patch port towards a physical network.
+    pub fn attach(&mut self, port: PortNo, network: &str) {
+        self.bridge.add_patch(port);
+        self.networks.insert(port, network.to_owned());
+    }
+
+    /// Takes a port away, whatever it leads to.
+    pub fn remove_port(&mut self, port: PortNo) {
+        self.bridge.remove_port(port);
+        self.networks.remove(&port);
+    }
+
+    /// The physical network that a port leads to.
+    pub(crate) fn network(&self, port: PortNo) -> Option<&str> {
+        self.networks.get(&port).map(String::as_str)
+    }
+
+    /// The ports that lead to a physical network.
+    pub(crate) fn ports_of<'a>(&'a self, network: &'a str) -> impl Iterator<Item = PortNo> + 'a {
+        self.networks.iter().filter(move |(_, name)| *name == network).map(|(port, _)| *port)
+    }
+}
+
+/// Hosts that reach each other by tunnels over an underlay that loses nothing, and over physical networks.
+///
+/// ```
+/// use std::net::Ipv4Addr;
+/// use flow_simulator::{Bridge, Encapsulation, Fabric, Host, Packet};
+/// use openflow_rs::PortNo;
+///
+/// let mut fabric = Fabric::default();
+/// for (name, flow) in [
+///     ("hv1", "in_port=1 actions=set_field:0x102->tun_id,set_field:10.0.0.2->tun_dst,output:200"),
+///     ("hv2", "in_port=200,tun_id=0x102,tun_src=10.0.0.1 actions=output:3"),
+/// ] {
+///     let mut bridge = Bridge::new([PortNo(1), PortNo(3)]);
+///     bridge.add_flow(flow.parse()?)?;
+///     let address = Ipv4Addr::new(10, 0, 0, name.as_bytes()[2] - b'0');
+///     fabric.add(name, Host::new(bridge, address, [(PortNo(200), Encapsulation::Geneve)]));
+/// }
+/// let crossing = fabric.send("hv1", Packet::new(vec![2; 60], PortNo(1)));
+/// assert_eq!(crossing.arrived.len(), 1);
+/// assert_eq!((crossing.arrived[0].host.as_str(), crossing.arrived[0].port), ("hv2", PortNo(3)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Fabric {
+    hosts: BTreeMap<String, Host>,
+}
+
+/// A packet that left the fabric by a port that is no tunnel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Arrival {
+    /// The host.
+    pub host: String,
+    /// The port, [`PortNo::CONTROLLER`] for a packet-in.
+    pub port: PortNo,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+/// A packet that was lost between flow tables, by a fault of theirs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// It left by a tunnel port without being told where to.
+    #[error("{host}: a packet left by tunnel port {port} with tun_dst 0: set tun_dst before the output")]
+    NoDestination {
+        /// The sender.
+        host: String,
+        /// Its tunnel port.
+        port: PortNo,
+    },
+    /// No other host has the address.
+    #[error("{host}: a packet was tunnelled to {address}, which is no other host's address")]
+    NoHost {
+        /// The sender.
+        host: String,
+        /// The address.
+        address: Ipv4Addr,
+    },
+    /// The receiver has no tunnel port of this encapsulation.
+    #[error("{host} has no port for {encapsulation:?}, which {from} sent")]
+    NoTunnel {
+        /// The sender.
+        from: String,
+        /// The receiver.
+        host: String,
+        /// What was sent.
+        encapsulation: Encapsulation,
+    },
+    /// A bridge gave the packet up.
+    #[error("{host}: {why}")]
+    Stopped {
+        /// The host.
+        host: String,
+        /// Why.
+        why: Stopped,
+    },
+    /// A bridge left copies out, because together they were too much.
+    #[error("{host}: a flood was cut short at 64 KB of datapath actions: split it over several hosts")]
+    Cut {
+        /// The host.
+        host: String,
+    },
+    /// Packets went round, or multiplied, and what was still under way was thrown away.
+    #[error(
+        "more than {MAX_CROSSINGS} packets crossed between hosts for one that was sent: look for a loop between hosts"
+    )]
+    Storm,
+    /// The packet was to start at a host that is not there.
+    #[error("there is no host {0}")]
+    Unknown(String),
+}
+
+/// Packets between hosts for one that was sent; a switch on every one of 3,000 hosts needs 2,999.
+pub(crate) const MAX_CROSSINGS: usize = 100_000;
+
+/// A frame on a physical network, as somebody else there sees it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tapped {
+    /// The network.
+    pub network: String,
+    /// The frame, with its tags.
+    pub bytes: Vec<u8>,
+}
+
+/// What became of a packet that was sent into a fabric.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crossing {
+    /// Where it came out, in order: by one host after the other as they were reached.
+    pub arrived: Vec<Arrival>,
+    /// What hosts sent into physical networks, in order.
+    pub tapped: Vec<Tapped>,
+    /// What went wrong on the way. A packet that flows drop is not lost.
+    pub lost: Vec<Lost>,
+    /// For each host in turn that the packet or a copy of it passed: what was done there, if it was asked for.
+    pub hops: Vec<(String, Vec<Step>)>,
+}
+
+impl Fabric {
+    /// Adds a host, in place of one with the same name.
+    pub fn add(&mut self, name: &str, host: Host) {
+        self.hosts.insert(name.to_owned(), host);
+    }
+
+    /// Takes a host away.
+    pub fn remove(&mut self, name: &str) -> Option<Host> {
+        self.hosts.remove(name)
+    }
+
+    /// A host.
+    pub fn host(&self, name: &str) -> Option<&Host> {
+        self.hosts.get(name)
+    }
+
+    /// A host, to change its flows.
+    pub fn host_mut(&mut self, name: &str) -> Option<&mut Host> {
+        self.hosts.get_mut(name)
+    }
+
+    /// The hosts, by name.
+    pub fn hosts(&self) -> impl Iterator<Item = (&str, &Host)> {
+        self.hosts.iter().map(|(name, host)| (name.as_str(), host))
+    }
+
+    /// Lets time pass on all hosts ([`Bridge::advance`]).
+    pub fn advance(&mut self, time: Duration) {
+        self.hosts.values_mut().for_each(|host| host.bridge.advance(time));
+    }
+
+    /// Sends a packet from a port of a host and follows it and its copies wherever they go. Hosts learn from it.
+    pub fn send(&mut self, host: &str, packet: Packet) -> Crossing {
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_at_host(host, packet)
+    }
+
+    /// What [`Fabric::send`] would do, and what would be done on every host. No host learns from it in the end.
+    pub fn trace(&self, host: &str, packet: Packet) -> Crossing {
+        Walk::new(Hosts::untouched(&self.hosts), true).start_at_host(host, packet)
+    }
+
+    /// Sends a frame from somebody else on a physical network, an ideal one: whatever its tags are, it reaches everybody
+    /// there. Hosts learn from it.
+    pub fn send_physical(&mut self, network: &str, bytes: Vec<u8>) -> Crossing {
+        Walk::new(Hosts::Live(&mut self.hosts), false).start_on_network(network, bytes)
+    }
+
+    /// What [`Fabric::send_physical`] would do, as [`Fabric::trace`] says it.
+    pub fn trace_physical(&self, network: &str, bytes: Vec<u8>) -> Crossing {
+        Walk::new(Hosts::untouched(&self.hosts), true).start_on_network(network, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host `hvN` at 10.0.0.N with port N and Geneve at 200.
+    fn host(number: u8, groups: &[&str], flows: &[&str]) -> Host {
+        let mut bridge = Bridge::new([PortNo(number.into())]);
+        let tunnels = [(PortNo(200), Encapsulation::Geneve)];
+        for group in groups {
+            bridge.add_group(group.parse().unwrap()).unwrap();
+        }
+        for flow in flows {
+            bridge.add_flow(flow.parse().unwrap()).unwrap();
+        }
+        Host::new(bridge, Ipv4Addr::new(10, 0, 0, number), tunnels)
+    }
+
+    fn send(fabric: &mut Fabric) -> (Vec<(String, u16)>, Vec<Lost>) {
+        let crossing = fabric.send("hv1", Packet::new(vec![2; 60], PortNo(1)));
+        (crossing.arrived.into_iter().map(|one| (one.host, one.port.0)).collect(), crossing.lost)
+    }
+
+    fn fabric(hosts: impl IntoIterator<Item = Host>) -> Fabric {
+        let mut fabric = Fabric::default();
+        for (number, host) in hosts.into_iter().enumerate() {
+            fabric.add(&format!("hv{}", number + 1), host);
+        }
+        fabric
+    }
+
+    const FLOOD: &str = "group_id=1,type=all,bucket=actions=set_field:10.0.0.2->tun_dst,resubmit(,50),\
+                         bucket=actions=set_field:10.0.0.3->tun_dst,resubmit(,50)";
+
+    #[test]
+    fn a_flood_reaches_each_host_once_with_the_senders_address_and_a_key_of_24_bits() {
+        let send_on = "table=50 actions=set_field:0x5000102->tun_id,output:200";
+        let received = |number: u8| {
+            format!(
+                "in_port=200,tun_id=0x102,tun_src=10.0.0.1,tun_dst=10.0.0.{number},reg0=0 actions=output:{number}"
+            )
+        };
+        let mut fabric = fabric([
+            host(1, &[FLOOD], &["in_port=1 actions=set_field:9->reg0,group:1", send_on]),
+            host(2, &[], &[&received(2)]),
+            host(3, &[], &[&received(3)]),
+        ]);
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2), ("hv3".to_owned(), 3)], vec![]));
+        let traced = fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
+        let hops: Vec<&str> = traced.hops.iter().map(|(host, _)| host.as_str()).collect();
+        assert_eq!(hops, ["hv1", "hv2", "hv3"]);
+    }
+
+    #[test]
+    fn a_packet_from_a_tunnel_leaves_by_it_only_if_told_to() {
+        let to = |address: u8| format!("actions=set_field:10.0.0.{address}->tun_dst,output:200");
+        let relay =
+            |clear: &str| format!("in_port=200 actions={clear}set_field:10.0.0.3->tun_dst,output:200");
+        let hosts =
+            |clear| [host(1, &[], &[&to(2)]), host(2, &[], &[&relay(clear)]), host(3, &[], &["actions=3"])];
+        assert_eq!(send(&mut fabric(hosts(""))), (vec![], vec![]));
+        assert_eq!(send(&mut fabric(hosts("set_field:0->in_port,"))), (vec![("hv3".to_owned(), 3)], vec![]));
+    }
+
+    #[test]
+    fn what_goes_nowhere_or_round_is_said() {
+        let bad = |actions: &str| send(&mut fabric([host(1, &[], &[&format!("actions={actions}")])])).1;
+        let (host_name, port) = ("hv1".to_owned(), PortNo(200));
+        assert_eq!(bad("output:200"), [Lost::NoDestination { host: host_name.clone(), port }]);
+        for last in [1, 7] {
+            let address = Ipv4Addr::new(10, 0, 0, last);
+            let lost = bad(&format!("set_field:{address}->tun_dst,output:200"));
+            assert_eq!(lost, [Lost::NoHost { host: host_name.clone(), address }]);
+        }
+        let back = |to: u8| format!("actions=set_field:10.0.0.{to}->tun_dst,set_field:0->in_port,output:200");
+        let mut round = fabric([host(1, &[], &[&back(2)]), host(2, &[], &[&back(1)])]);
+        assert_eq!(send(&mut round), (vec![], vec![Lost::Storm]));
+    }
+
+    #[test]
+    fn what_a_peer_sends_comes_in_by_its_own_port_if_it_has_one() {
+        let one = |remote: u8, encapsulation| Tunnel {
+            encapsulation,
+            remote: Some(Ipv4Addr::new(10, 0, 0, remote)),
+        };
+        let mut sender = host(1, &[], &["in_port=1 actions=output:201"]);
+        sender.add_tunnel(PortNo(201), one(2, Encapsulation::Geneve));
+        let mut receiver = host(2, &[], &["in_port=200 actions=output:2", "in_port=202 actions=LOCAL"]);
+        let mut fabric = fabric([sender.clone(), receiver.clone(), host(3, &[], &[])]);
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2)], vec![]));
+        receiver.add_tunnel(PortNo(202), one(3, Encapsulation::Geneve));
+        receiver.add_tunnel(PortNo(203), one(1, Encapsulation::Vxlan));
+        fabric.add("hv2", receiver.clone());
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), 2)], vec![]), "others' ports");
+        receiver.add_tunnel(PortNo(202), one(1, Encapsulation::Geneve));
+        fabric.add("hv2", receiver.clone());
+        assert_eq!(send(&mut fabric), (vec![("hv2".to_owned(), PortNo::LOCAL.0)], vec![]));
+        receiver.remove_port(PortNo(202));
+        receiver.remove_port(PortNo(200));
+        fabric.add("hv2", receiver);
+        let lost =
+            Lost::NoTunnel { from: "hv1".into(), host: "hv2".into(), encapsulation: Encapsulation::Geneve };
+        assert_eq!(send(&mut fabric), (vec![], vec![lost]));
+    }
+
+    #[test]
+    fn geneve_alone_carries_the_option() {
+        let flow =
+            |port| format!("actions=set_field:7->tun_metadata0,set_field:10.0.0.2->tun_dst,output:{port}");
+        let received = ["tun_metadata0=0x7 actions=output:2", "priority=1 actions=LOCAL"];
+        for (encapsulation, port) in [(Encapsulation::Geneve, 2), (Encapsulation::Vxlan, PortNo::LOCAL.0)] {
+            let mut hosts = [host(1, &[], &[&flow(201)]), host(2, &[], &received)];
+            for host in &mut hosts {
+                host.add_tunnel(PortNo(201), encapsulation);
+            }
+            assert_eq!(send(&mut fabric(hosts)), (vec![("hv2".to_owned(), port)], vec![]));
+        }
+    }
+
+    #[test]
+    fn a_physical_network_carries_a_frame_to_all_others_on_it() {
+        let attached = |number: u8, flows: &[&str]| {
+            let mut host = host(number, &[], flows);
+            host.attach(PortNo(100), "blue");
+            host
+        };
+        let mut hosts = [
+            attached(1, &["in_port=1 actions=push_vlan:0x8100,set_field:4105->vlan_vid,output:100"]),
+            attached(2, &["in_port=100,dl_vlan=9 actions=pop_vlan,output:2"]),
+            attached(3, &["in_port=100,dl_vlan=8 actions=output:3", "in_port=101 actions=output:3"]),
+            attached(4, &["in_port=100 actions=output:4"]),
+        ];
+        hosts[2].attach(PortNo(101), "red");
+        hosts[3].remove_port(PortNo(100));
+        let mut fabric = fabric(hosts);
+        let frame = vec![2; 60];
+        let crossing = fabric.send("hv1", Packet::new(frame.clone(), PortNo(1)));
+        let arrived = [Arrival { host: "hv2".to_owned(), port: PortNo(2), bytes: frame.clone() }];
+        assert_eq!((crossing.arrived, crossing.lost), (arrived.to_vec(), vec![]));
+        let [tapped] = &crossing.tapped[..] else { panic!("{:?}", crossing.tapped) };
+        assert_eq!((tapped.network.as_str(), &tapped.bytes[12..16]), ("blue", &[0x81, 0, 0, 9][..]));
+        let again = fabric.send_physical("blue", tapped.bytes.clone());
+        assert_eq!((again.arrived, again.tapped), (arrived.to_vec(), vec![]));
+        assert_eq!(fabric.trace_physical("blue", tapped.bytes.clone()).hops.len(), 3);
+    }
+
+    #[test]
+    fn hosts_learn_from_what_is_sent_and_not_from_what_is_traced() {
+        let learn = "in_port=1 actions=learn(table=1,hard_timeout=10,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[])";
+        let mut fabric = fabric([host(1, &[], &[learn])]);
+        let learned = |fabric: &Fabric| fabric.host("hv1").unwrap().bridge.learned().len();
+        fabric.trace("hv1", Packet::new(vec![2; 60], PortNo(1)));
+        assert_eq!(learned(&fabric), 0);
+        send(&mut fabric);
+        assert_eq!(learned(&fabric), 1);
+        fabric.advance(Duration::from_secs(10));
+        assert_eq!(learned(&fabric), 1);
+        fabric.advance(Duration::from_millis(1));
+        assert_eq!(learned(&fabric), 0);
+    }
+
+    #[test]
+    fn a_flood_that_is_cut_short_is_lost_in_part() {
+        let bucket = |to: u32| {
+            let to = Ipv4Addr::from_bits(0x0a00_0000 + to);
+            format!(",bucket=actions=set_field:{to}->tun_dst,output:200")
+        };
+        for (others, cut) in [(780, vec![]), (781, vec![Lost::Cut { host: "hv1".to_owned() }])] {
+            let group = (2..others + 2).fold("group_id=1,type=all".to_owned(), |text, to| text + &bucket(to));
+            let mut fabric = fabric([host(1, &[&group], &["in_port=1 actions=group:1"])]);
+            let mut receiver = host(2, &[], &["in_port=200 actions=LOCAL"]);
+            for number in 2..others + 2 {
+                receiver.address = Ipv4Addr::from_bits(0x0a00_0000 + number);
+                fabric.add(&format!("hv{number}"), receiver.clone());
+            }
+            let (arrived, lost) = send(&mut fabric);
+            assert_eq!((arrived.len(), lost), (780, cut));
+        }
+    }
+}

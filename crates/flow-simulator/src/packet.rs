@@ -1,0 +1,50 @@
+//! A packet and what a switch read from it.
+
+use openflow_rs::{Field, PortNo};
+
+use crate::FlowKey;
+use crate::rewrite::Frame;
+
+/// A packet on its way into a bridge: bytes, and the fields that were read from them or came beside them.
+///
+/// ```
+/// use flow_simulator::Packet;
+/// use openflow_rs::{Field, PortNo};
+/// let frame = [&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xcc][..], b"who is there"].concat();
+/// let packet = Packet::new(frame, PortNo(3)).with(Field::TunId, 0x101);
+/// assert_eq!(packet.key().get(Field::EthType), 0x88cc);
+/// assert_eq!(packet.key().get(Field::InPort), 3);
+/// assert_eq!(packet.key().get(Field::TunId), 0x101);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub(crate) frame: Frame,
+    key: FlowKey,
+}
+
+impl Packet {
+    /// Reads a packet from a port. No bytes are refused: what is cut short or makes no sense leaves fields at 0.
+    pub fn new(bytes: Vec<u8>, in_port: PortNo) -> Packet {
+        let frame = Frame::new(bytes, in_port);
+        Packet { key: frame.key().clone(), frame }
+    }
+
+    /// The packet with something known beside its bytes: a tunnel's key and addresses, a mark, a register. For fields
+    /// of the packet itself, write its bytes; here they are ignored.
+    pub fn with(mut self, field: Field, value: u128) -> Packet {
+        if field <= Field::InPortOxm {
+            self.key.set(field, value);
+        }
+        self
+    }
+
+    /// The bytes as they came.
+    pub fn bytes(&self) -> &[u8] {
+        self.frame.bytes()
+    }
+
+    /// The fields.
+    pub fn key(&self) -> &FlowKey {
+        &self.key
+    }
+}

@@ -1,0 +1,335 @@
+//! From fields back to bytes: what differs between two keys is written into the packet, and checksums follow.
+//!
+//! As the switch does it, a checksum is changed by as much as the packet was (RFC 1624), never computed anew: a wrong
+//! one stays wrong, and the zero of a UDP packet without one stays zero. The exception is a changed option type or
+//! flag word of neighbour discovery, for which Open vSwitch computes the whole checksum.
+
+use openflow_rs::{PortNo, Prerequisite};
+
+use crate::extract::{Layout, extract};
+use crate::key::*;
+
+/// The bytes of a packet on its way through, with the fields that they have by now.
+///
+/// A field is written when the packet leaves by a port, on top of what was written when it left by an earlier one, as
+/// the datapath does. It shows: a tag that is taken off for one port and put on again for the next has lost the bit in
+/// whose place the switch keeps "present".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    bytes: Vec<u8>,
+    layout: Layout,
+    key: FlowKey,
+}
+
+impl Frame {
+    /// Reads a packet.
+    pub(crate) fn new(bytes: Vec<u8>, in_port: PortNo) -> Frame {
+        let (key, layout) = extract(&bytes, in_port);
+        Frame { bytes, layout, key }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn key(&self) -> &FlowKey {
+        &self.key
+    }
+
+    /// Writes the fields of `to` where they differ from what the bytes say.
+    pub(crate) fn commit(&mut self, to: &FlowKey) {
+        if *to == self.key || self.bytes.len() < 14 {
+            return;
+        }
+        let from = std::mem::replace(&mut self.key, to.clone());
+        self.put(0, &to.eth_dst.to_be_bytes()[2..]);
+        self.put(6, &to.eth_src.to_be_bytes()[2..]);
+        // Without a protocol nothing more is written: the header was not there, or was not understood. An ARP
+        // operation that was not understood can be set, though.
+        let understood = self.layout.l4.is_some() && from.nw_proto != 0;
+        match from.eth_type {
+            _ if to.nw_proto == 0 => {}
+            ETH_IPV4 if understood => {
+                self.ipv4(&from, to);
+                self.transport(&from, to);
+            }
+            ETH_IPV6 if understood => {
+                self.ipv6(&from, to);
+                self.transport(&from, to);
+            }
+            ETH_ARP => self.arp(&from, to),
+            _ => {}
+        }
+        self.tags(&from, to);
+    }
+
+    fn put(&mut self, at: usize, value: &[u8]) {
+        self.bytes[at..at + value.len()].copy_from_slice(value);
+    }
+
+    /// Writes at an even distance from the start of a checksummed header, and changes the checksum by the difference.
+    fn put_summed(&mut self, at: usize, value: &[u8], checksum: Option<usize>) {
+        let old = self.bytes[at..at + value.len()].to_vec();
+        if old == value {
+            return;
+        }
+        self.put(at, value);
+        if let Some(checksum) = checksum {
+            let sum = u16::from_be_bytes([self.bytes[checksum], self.bytes[checksum + 1]]);
+            self.put(checksum, &adjusted(sum, &old, value).to_be_bytes());
+        }
+    }
+
+    fn l4_size(&self) -> usize {
+        self.layout.l4.map_or(0, |l4| self.layout.end - l4)
+    }
+
+    /// Where the checksum is that also covers addresses.
+    fn pseudo_checksum(&self, proto: u8) -> Option<usize> {
+        let (l4, size) = (self.layout.l4?, self.l4_size());
+        match proto {
+            TCP if size >= 20 => Some(l4 + 16),
+            UDP if size >= 8 && self.bytes[l4 + 6..l4 + 8] != [0, 0] => Some(l4 + 6),
+            ICMPV6 if size >= 4 => Some(l4 + 2),
+            _ => None,
+        }
+    }
+
+    /// Writes an address that a checksum further in covers as well.
+    fn put_address(&mut self, at: usize, value: &[u8], proto: u8) {
+        let old = self.bytes[at..at + value.len()].to_vec();
+        if let Some(place) = self.pseudo_checksum(proto)
+            && old != value
+        {
+            let sum = u16::from_be_bytes([self.bytes[place], self.bytes[place + 1]]);
+            self.put_checksum(place, adjusted(sum, &old, value), proto);
+        }
+        self.put(at, value);
+    }
+
+    /// UDP writes a sum of zero as its other form, because zero means that there is none.
+    fn put_checksum(&mut self, place: usize, sum: u16, proto: u8) {
+        let sum = if proto == UDP && sum == 0 { 0xffff } else { sum };
+        self.put(place, &sum.to_be_bytes());
+    }
+
+    fn ipv4(&mut self, from: &FlowKey, to: &FlowKey) {
+        let Some(l3) = self.layout.l3 else { return };
+        let proto = if from.nw_proto == ICMPV6 { 0 } else { from.nw_proto };
+        for (at, old, new) in [(12, from.nw_src, to.nw_src), (16, from.nw_dst, to.nw_dst)] {
+            if old != new {
+                self.put_address(l3 + at, &new.to_be_bytes(), proto);
+                self.adjust(l3 + 10, &old.to_be_bytes(), &new.to_be_bytes());
+            }
+        }
+        let (version, proto) = (self.bytes[l3], self.bytes[l3 + 9]);
+        self.put_summed(l3, &[version, to.nw_tos], Some(l3 + 10));
+        self.put_summed(l3 + 8, &[to.nw_ttl, proto], Some(l3 + 10));
+    }
+
+    fn adjust(&mut self, checksum: usize, old: &[u8], new: &[u8]) {
+        let sum = u16::from_be_bytes([self.bytes[checksum], self.bytes[checksum + 1]]);
+        self.put(checksum, &adjusted(sum, old, new).to_be_bytes());
+    }
+
+    fn ipv6(&mut self, from: &FlowKey, to: &FlowKey) {
+        let Some(l3) = self.layout.l3 else { return };
+        let proto = from.nw_proto;
+        self.put_address(l3 + 8, &to.ipv6_src.to_be_bytes(), proto);
+        if self.layout.routed {
+            self.put(l3 + 24, &to.ipv6_dst.to_be_bytes());
+        } else {
+            self.put_address(l3 + 24, &to.ipv6_dst.to_be_bytes(), proto);
+        }
+        let version = u32::from(self.bytes[l3] >> 4) << 28;
+        let first = version | u32::from(to.nw_tos) << 20 | to.ipv6_label;
+        self.put(l3, &first.to_be_bytes());
+        self.put(l3 + 7, &[to.nw_ttl]);
+    }
+
+    fn arp(&mut self, from: &FlowKey, to: &FlowKey) {
+        let Some(l3) = self.layout.l3.filter(|l3| self.bytes.len() >= l3 + 28) else { return };
+        // One by one, because what was not understood was read as 0 and must not be written back.
+        if from.nw_proto != to.nw_proto {
+            self.put(l3 + 6, &u16::from(to.nw_proto).to_be_bytes());
+        }
+        for (at, old, new) in [(8, from.arp_sha, to.arp_sha), (18, from.arp_tha, to.arp_tha)] {
+            if old != new {
+                self.put(l3 + at, &new.to_be_bytes()[2..]);
+            }
+        }
+        for (at, old, new) in [(14, from.nw_src, to.nw_src), (24, from.nw_dst, to.nw_dst)] {
+            if old != new {
+                self.put(l3 + at, &new.to_be_bytes());
+            }
+        }
+    }
+
+    fn transport(&mut self, from: &FlowKey, to: &FlowKey) {
+        let Some(l4) = self.layout.l4.filter(|_| from.nw_frag & LATER_FRAGMENT == 0) else { return };
+        let ports = [to.tp_src.to_be_bytes(), to.tp_dst.to_be_bytes()].concat();
+        let had_ports = from.tp_src != 0 || from.tp_dst != 0;
+        let size = self.l4_size();
+        match from.nw_proto {
+            TCP if had_ports && size >= 20 => self.put_summed(l4, &ports, Some(l4 + 16)),
+            UDP if had_ports && size >= 8 => {
+                let checksum = self.pseudo_checksum(UDP);
+                self.put_summed(l4, &ports, checksum);
+                if checksum.is_some() && self.bytes[l4 + 6..l4 + 8] == [0, 0] {
+                    self.put(l4 + 6, &[0xff, 0xff]);
+                }
+            }
+            ICMP if from.eth_type == ETH_IPV4 && size >= 8 => self.icmp(l4, to),
+            ICMPV6 if from.eth_type == ETH_IPV6 && size >= 8 => {
+                let is_nd = to.meets(Prerequisite::Nd) && size >= 24;
+                if is_nd {
+                    self.neighbour_discovery(l4, from, to);
+                }
+                self.icmp(l4, to);
+            }
+            _ => {}
+        }
+    }
+
+    fn icmp(&mut self, l4: usize, to: &FlowKey) {
+        self.put_summed(l4, &[to.tp_src as u8, to.tp_dst as u8], Some(l4 + 2));
+    }
+
+    fn neighbour_discovery(&mut self, l4: usize, from: &FlowKey, to: &FlowKey) {
+        if (from.nd_reserved, from.tcp_flags) != (to.nd_reserved, to.tcp_flags) {
+            self.put(l4 + 4, &to.nd_reserved.to_be_bytes());
+            if self.l4_size() >= 32 && self.bytes[l4 + 25] == 1 {
+                self.bytes[l4 + 24] = to.tcp_flags as u8;
+            }
+            self.sum_icmpv6(l4);
+        }
+        if from.nd_target != to.nd_target {
+            self.put_summed(l4 + 8, &to.nd_target.to_be_bytes(), Some(l4 + 2));
+        }
+        let mut at = l4 + 24;
+        while at + 8 <= self.layout.end && self.bytes[at + 1] != 0 {
+            let (old, new) = match self.bytes[at..at + 2] {
+                [1, 1] => (from.arp_sha, to.arp_sha),
+                [2, 1] => (from.arp_tha, to.arp_tha),
+                _ => {
+                    at += usize::from(self.bytes[at + 1]) * 8;
+                    continue;
+                }
+            };
+            // Where an option stands twice, its address is not what was read.
+            if old != new {
+                self.put_summed(at + 2, &new.to_be_bytes()[2..], Some(l4 + 2));
+            }
+            break;
+        }
+    }
+
+    /// Computes the checksum anew, over the addresses as they are now. Where IPv6 has extension headers the switch gets
+    /// it wrong, and so it is here: it takes length and protocol of the outer header.
+    fn sum_icmpv6(&mut self, l4: usize) {
+        let Some(l3) = self.layout.l3 else { return };
+        self.put(l4 + 2, &[0, 0]);
+        let header = &self.bytes[l3..l3 + 40];
+        let pseudo = [&header[8..], &header[4..6], &[0, header[6]]].concat();
+        let sum = !folded(ones_sum(&pseudo) + ones_sum(&self.bytes[l4..self.layout.end]));
+        self.put(l4 + 2, &sum.to_be_bytes());
+    }
+
+    /// Takes away the tags that are not to be there, from outside, and adds those that are.
+    fn tags(&mut self, from: &FlowKey, to: &FlowKey) {
+        let (old, new) = (from.tags(), to.tags());
+        let common = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
+        let removed = 4 * (old.len() - common);
+        let mut added = Vec::new();
+        for tag in &new[..new.len() - common] {
+            added.extend(tag.tpid.to_be_bytes());
+            added.extend((tag.tci & !VLAN_PRESENT).to_be_bytes());
+        }
+        let shifted = |at: usize| at + added.len() - removed;
+        self.layout.l3 = self.layout.l3.map(shifted);
+        self.layout.l4 = self.layout.l4.map(shifted);
+        self.layout.end = shifted(self.layout.end);
+        self.bytes.splice(12..12 + removed, added);
+    }
+}
+
+/// A checksum after words that it covers were changed.
+fn adjusted(sum: u16, old: &[u8], new: &[u8]) -> u16 {
+    let complement: Vec<u8> = old.iter().map(|byte| !byte).collect();
+    !folded(u32::from(!sum) + ones_sum(&complement) + ones_sum(new))
+}
+
+/// The sum of 16-bit words; an odd last byte is the high one of a word.
+fn ones_sum(bytes: &[u8]) -> u32 {
+    bytes
+        .chunks(2)
+        .map(|word| u32::from(word[0]) << 8 | word.get(1).copied().map_or(0, u32::from))
+        .fold(0u32, |sum, word| folded(sum + word).into())
+}
+
+fn folded(sum: u32) -> u16 {
+    let sum = (sum & 0xffff) + (sum >> 16);
+    ((sum & 0xffff) + (sum >> 16)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use test_random::Random;
+
+    /// Random bytes that begin like something known, so that all readers and writers are reached.
+    fn bytes(random: &mut Random) -> Vec<u8> {
+        let kinds: [&[u8]; 6] = [
+            &[0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 9, 6],
+            &[0x81, 0, 0, 7, 0x08, 0, 0x46, 0, 0, 60, 0, 0, 0, 0, 9, 17],
+            &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 9],
+            &[0x86, 0xdd, 0x60, 0, 0, 0, 0, 48, 43, 9],
+            &[0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1],
+            &[0, 9, 0xaa, 0xaa, 3, 0, 0, 0, 8, 0],
+        ];
+        let mut bytes = [&[2; 12][..], *random.pick(&kinds)].concat();
+        bytes.extend((0..random.below(80)).map(|_| *random.pick(&[0, 1, 2, 44, 60, 135, 136, 255])));
+        bytes.truncate(random.below(120) as usize);
+        bytes
+    }
+
+    #[test]
+    fn any_bytes_are_read_and_take_the_fields_of_any_others() {
+        let mut random = Random::new(1);
+        for _ in 0..20_000 {
+            let (one, other) = (bytes(&mut random), bytes(&mut random));
+            let mut frame = Frame::new(one.clone(), PortNo(1));
+            let mut key = Frame::new(other, PortNo(2)).key().clone();
+            // No action writes it.
+            key.eth_type = frame.key().eth_type;
+            frame.commit(&frame.key().clone());
+            assert_eq!(frame.bytes(), one, "nothing changed");
+            if random.chance(50) {
+                key.push_vlan(0x88a8);
+            }
+            frame.commit(&key);
+            frame.commit(&Frame::new(one, PortNo(1)).key().clone());
+        }
+    }
+
+    #[test]
+    fn a_checksum_of_zero_in_udp_means_none_and_none_stays() {
+        let mut packet = vec![2; 12];
+        packet.extend([
+            8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0,
+        ]);
+        for (checksum, address, expected) in [
+            ([0, 0], 0x0b00_0001, [0, 0]),
+            // The sum would become 0, which is written as ffff.
+            ([1, 0], 0x0b00_0001, [0xff, 0xff]),
+            ([2, 0], 0x0b00_0001, [1, 0]),
+        ] {
+            packet[40..42].copy_from_slice(&checksum);
+            let mut frame = Frame::new(packet.clone(), PortNo(1));
+            let mut key = frame.key().clone();
+            key.nw_src = address;
+            frame.commit(&key);
+            assert_eq!(frame.bytes()[40..42], expected);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Random tables and frames, through real Open vSwitch and through [`flow_simulator::Bridge`].
+//!
+//! Compared are the fields of the frame before and after, as `ofproto/trace` says them, and the frames that the
+//! switch's ports really send, byte by byte.
+
+mod beside;
+mod compare;
+mod directed;
+mod frames;
+mod learning;
+mod pipeline;
+mod shrink;
+mod speakers;
+mod tables;
+mod tunnels;
+
+use ovs_testing::Switch;
+use tables::{Case, case};
+use test_random::Random;
+
+/// Ports of the switch, and cases loaded at a time: each has an ingress port of its own.
+const PORTS: u16 = 16;
+
+#[test]
+fn random_tables_and_frames_go_as_in_open_vswitch() {
+    let Some(mut switch) = Switch::start(1..=PORTS) else { return };
+    for seed in test_random::seeds(8) {
+        let mut random = Random::new(seed);
+        let cases: Vec<Case> = (1..=PORTS).map(|port| case(&mut random, port)).collect();
+        let Some(failure) =
+            compare::first_difference(&mut switch, &cases).expect("the switch takes the flows")
+        else {
+            continue;
+        };
+        let small = shrink::smallest(&mut switch, failure);
+        panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{small}");
+    }
+}

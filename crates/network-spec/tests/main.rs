@@ -1,0 +1,3 @@
+//! What the specification says, sentence by sentence.
+
+mod sentences;

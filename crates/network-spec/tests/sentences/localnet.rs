@@ -1,0 +1,124 @@
+//! Switches that are a VLAN of a physical network.
+
+use network_spec::{Encap, Model, Tap};
+
+use crate::sentences::frames::{BROADCAST, arp, ipv4, mac, tag, unknown as any};
+use crate::sentences::worlds::{on_vlan, port, send, send_any, world};
+
+/// `a` and `b` on hv1, `c` on hv2; `far` is on no host.
+fn on(vlan: u16) -> Model {
+    let ports = [
+        ("a", "hv1", port("blue", 1)),
+        ("b", "hv1", port("blue", 2)),
+        ("c", "hv2", port("blue", 3)),
+        ("far", "", port("blue", 4)),
+    ];
+    Model::new(on_vlan(world(&[Encap::Geneve], &ports), "blue", vlan))
+}
+
+#[test]
+fn between_hosts_frames_go_over_the_physical_network() {
+    let mut model = on(7);
+    let frame = any(mac(1), mac(3));
+    let out = [("c".into(), frame.clone()), ("physnet".into(), tag(&frame, 0x8100, 7))];
+    assert_eq!(send_any(&mut model, "a", &frame), out);
+    assert_eq!(send(&mut model, "a", &any(mac(1), mac(2))), ["b"]);
+    assert!(send(&mut model, "a", &any(mac(1), mac(4))).is_empty(), "nobody has it");
+    model.apply(|world| world.tunnels.clear());
+    assert_eq!(send_any(&mut model, "a", &frame), out, "no tunnel is needed");
+}
+
+#[test]
+fn what_is_for_many_leaves_once_and_reaches_each_port_once() {
+    let mut model = on(7);
+    let frame = any(mac(1), BROADCAST);
+    let out = [
+        ("b".into(), frame.clone()),
+        ("c".into(), frame.clone()),
+        ("physnet".into(), tag(&frame, 0x8100, 7)),
+    ];
+    assert_eq!(send_any(&mut model, "a", &frame), out);
+    let out = ["a", "b", "c"].map(|port| (port.to_owned(), frame.clone()));
+    assert_eq!(send_any(&mut model, "physnet", &tag(&frame, 0x8100, 7)), out);
+}
+
+#[test]
+fn frames_of_another_vlan_untagged_ones_and_double_tags_are_not_its() {
+    let mut model = on(7);
+    let frame = any(mac(9), mac(1));
+    assert!(send(&mut model, "physnet", &frame).is_empty());
+    assert!(send(&mut model, "physnet", &tag(&frame, 0x8100, 8)).is_empty());
+    assert!(send(&mut model, "physnet", &tag(&tag(&frame, 0x8100, 5), 0x8100, 7)).is_empty());
+    assert_eq!(send_any(&mut model, "physnet", &tag(&frame, 0x8100, 7)), [("a".into(), frame)]);
+}
+
+#[test]
+fn tag_0_is_untagged_frames() {
+    let mut model = on(0);
+    let frame = any(mac(9), mac(1));
+    assert_eq!(send(&mut model, "physnet", &frame), ["a"]);
+    assert!(send(&mut model, "physnet", &tag(&frame, 0x8100, 0)).is_empty());
+    assert_eq!(send(&mut model, "a", &any(mac(1), mac(3))), ["c", "physnet"]);
+}
+
+#[test]
+fn what_nobody_knows_goes_out_and_what_is_learned_of_there_too() {
+    let mut model = on(7);
+    let frame = any(mac(1), mac(9));
+    let out = [("physnet".into(), tag(&frame, 0x8100, 7))];
+    assert_eq!(send_any(&mut model, "a", &frame), out);
+    send_any(&mut model, "physnet", &tag(&any(mac(9), BROADCAST), 0x8100, 7));
+    assert_eq!(send_any(&mut model, "a", &frame), out);
+    assert!(send(&mut model, "physnet", &tag(&any(mac(8), mac(9)), 0x8100, 7)).is_empty());
+    model.apply(|world| {
+        world.ports.insert("u".into(), crate::sentences::worlds::unknown("blue"));
+        world.vnics.insert(("hv1".into(), "u".into()), 2);
+    });
+    assert_eq!(send_any(&mut model, "a", &frame), out, "learned on hv1");
+    let other = any(mac(1), mac(6));
+    assert_eq!(send_any(&mut model, "a", &other), out_of("u", &other));
+}
+
+fn out_of(port: &str, frame: &[u8]) -> [(String, Vec<u8>); 2] {
+    [("physnet".into(), tag(frame, 0x8100, 7)), (port.into(), frame.to_vec())]
+}
+
+#[test]
+fn questions_from_the_physical_network_are_not_answered() {
+    let mut model = on(0);
+    let asked = arp(mac(9), BROADCAST, 1, (mac(9), ipv4(9)), ([0; 6], ipv4(1)));
+    assert_eq!(send(&mut model, "physnet", &asked), ["a", "b", "c"]);
+    let asked = arp(mac(1), BROADCAST, 1, (mac(1), ipv4(1)), ([0; 6], ipv4(3)));
+    let answer = arp(mac(3), mac(1), 2, (mac(3), ipv4(3)), (mac(1), ipv4(1)));
+    assert_eq!(send_any(&mut model, "a", &asked), [("a".into(), answer)], "those of ports are");
+}
+
+#[test]
+fn without_a_bridge_mapping_or_a_patch_port_ports_reach_only_their_host() {
+    for missing in ["mapping", "patch"] {
+        let mut model = on(7);
+        model.apply(|world| {
+            if missing == "patch" {
+                world.patches.remove(&("hv1".into(), "physnet".into()));
+            } else {
+                world.nodes.get_mut("hv1").unwrap().mappings.clear();
+            }
+        });
+        assert_eq!(send(&mut model, "a", &any(mac(1), BROADCAST)), ["b"]);
+        assert!(send(&mut model, "a", &any(mac(1), mac(3))).is_empty());
+        assert_eq!(send_any(&mut model, "c", &any(mac(3), BROADCAST)).len(), 1, "only the tap");
+    }
+}
+
+#[test]
+fn two_switches_on_one_vlan_of_two_networks_do_not_meet() {
+    let mut model = on(7);
+    model.apply(|world| {
+        world.ports.insert("other".into(), port("red", 1));
+        world.vnics.insert(("hv2".into(), "other".into()), 2);
+        *world = on_vlan(world.clone(), "red", 8);
+    });
+    let frame = any(mac(9), BROADCAST);
+    assert_eq!(send_any(&mut model, "physnet", &tag(&frame, 0x8100, 8)), [("other".into(), frame.clone())]);
+    assert!(model.inject(&Tap::physical("elsewhere"), &tag(&frame, 0x8100, 8)).is_empty());
+}

@@ -1,0 +1,4 @@
+//! Network objects: reading, faults, the store.
+
+mod faults;
+mod store;

@@ -1,0 +1,12 @@
+//! Values, schemas, transactions, JSON and saved states.
+
+mod columns;
+mod functions;
+mod inputs;
+mod json;
+mod json_columns;
+mod merge;
+mod open_vswitch;
+mod reference;
+mod state;
+mod support;

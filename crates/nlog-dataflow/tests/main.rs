@@ -1,0 +1,13 @@
+//! The engines against the reference evaluator.
+
+mod engine;
+mod figure6;
+mod life;
+mod live;
+mod merged;
+mod processes;
+mod random;
+mod rules;
+mod soak;
+mod support;
+mod work;

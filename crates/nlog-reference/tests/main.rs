@@ -1,0 +1,4 @@
+//! The reference evaluator.
+
+mod function_examples;
+mod reference;

@@ -1,0 +1,16 @@
+//! The language: text to program, diagnostics, layout, positions.
+
+mod diagnostics;
+mod files;
+mod format;
+mod functions;
+mod normal_form;
+mod order;
+mod pages;
+mod positions;
+mod robust;
+mod support;
+mod syntax;
+mod syntax_highlighting;
+mod syntax_mistakes;
+mod workspace;

@@ -1,0 +1,6 @@
+//! Messages, fields and actions against `ovs-ofctl`.
+
+mod open_vswitch;
+mod properties;
+mod reference;
+mod strategies;

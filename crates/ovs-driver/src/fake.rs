@@ -1,0 +1,233 @@
+//! A switch that is none: the test double for everything that drives a switch.
+//!
+//! It speaks the real wire protocol over a unix socket (hello, features, echo, barrier, flow-mods and
+//! group-mods alone and in bundles, dumps, the map of tunnel options) and keeps tables with a switch's semantics. What a real switch does rarely or never
+//! it does on demand: sends garbage, closes, stalls in the middle of a message, refuses a flow, is slow. It counts
+//! what it was told. It forwards no packets and has no database.
+//!
+//! ```
+//! # async fn example() -> std::io::Result<()> {
+//! use ovs_driver::fake::{FakeSwitch, Fault, Stage};
+//!
+//! let fake = FakeSwitch::start("/tmp/br-int.mgmt")?;
+//! fake.fault(Stage::Commit, Fault::Close); // the first commit breaks the connection
+//! // ... a driver connects ...
+//! assert_eq!(fake.counts().commits, 1);
+//! # Ok(()) }
+//! ```
+
+mod server;
+pub(crate) mod table;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use openflow_rs::GroupEntry;
+use openflow_rs::message::TlvMapping;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+pub use table::Refusal;
+
+use crate::flow::{Flow, FlowKey};
+use table::Table;
+
+/// A fake switch. Dropping it closes its connections and its socket.
+#[derive(Debug)]
+pub struct FakeSwitch {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// What kind of message a [`Fault`] waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the names of messages of OpenFlow")]
+pub enum Stage {
+    Hello,
+    Features,
+    Echo,
+    Options,
+    Groups,
+    Dump,
+    Barrier,
+    FlowMod,
+    Open,
+    Add,
+    Commit,
+    Discard,
+}
+
+impl Stage {
+    /// All of them.
+    pub const ALL: [Stage; 12] = [
+        Stage::Hello,
+        Stage::Features,
+        Stage::Echo,
+        Stage::Options,
+        Stage::Groups,
+        Stage::Dump,
+        Stage::Barrier,
+        Stage::FlowMod,
+        Stage::Open,
+        Stage::Add,
+        Stage::Commit,
+        Stage::Discard,
+    ];
+}
+
+/// What goes wrong when that message comes; it is not acted upon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// Bytes that are no OpenFlow are sent.
+    Garbage,
+    /// The connection is closed.
+    Close,
+    /// Nothing is read or sent any more, the connection stays open.
+    Stall,
+    /// Half of a message is sent, then as [`Fault::Stall`].
+    StallMidMessage,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 4] = [Fault::Garbage, Fault::Close, Fault::Stall, Fault::StallMidMessage];
+}
+
+/// What the fake was told so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections accepted.
+    pub connections: usize,
+    /// Flow-mods received, in bundles and alone, refused ones too.
+    pub flow_mods: usize,
+    /// Group-mods received, likewise.
+    pub group_mods: usize,
+    /// Bundles asked to be committed.
+    pub commits: usize,
+    /// Bundles discarded.
+    pub discards: usize,
+    /// Dumps of all flows.
+    pub dumps: usize,
+    /// Faults that happened.
+    pub faults: usize,
+}
+
+type Refuse = Box<dyn Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send>;
+
+#[derive(Default)]
+struct State {
+    table: Table,
+    counts: Counts,
+    faults: VecDeque<(Stage, Fault)>,
+    refuse: Option<Refuse>,
+    /// A pause before each read, and how many bytes one read takes.
+    slow: Option<(Duration, usize)>,
+    versions: Option<u32>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("counts", &self.counts)
+            .field("faults", &self.faults)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// Raised when all connections shall be closed.
+    generation: watch::Sender<u64>,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FakeSwitch {
+    /// A switch without flows that listens on a unix socket. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be made; a file of that name is in the way, for one.
+    pub fn start(socket: impl AsRef<Path>) -> io::Result<FakeSwitch> {
+        let listener = UnixListener::bind(socket)?;
+        let shared = Arc::new(Shared { state: Mutex::default(), generation: watch::channel(0).0 });
+        let task = tokio::spawn(server::listen(listener, shared.clone())).abort_handle();
+        Ok(FakeSwitch { shared, task })
+    }
+
+    /// The flows it has.
+    pub fn flows(&self) -> BTreeMap<FlowKey, Flow> {
+        self.shared.lock().table.flows.clone()
+    }
+
+    /// The groups it has.
+    pub fn groups(&self) -> BTreeMap<u32, GroupEntry> {
+        self.shared.lock().table.groups.clone()
+    }
+
+    /// The tunnel options that are fields.
+    pub fn options(&self) -> Vec<TlvMapping> {
+        self.shared.lock().table.options.clone()
+    }
+
+    /// Puts a group there, as if another controller had done it.
+    pub fn install_group(&self, group: GroupEntry) {
+        self.shared.lock().table.groups.insert(group.id, group);
+    }
+
+    /// Puts a flow there, as if another controller had done it.
+    pub fn install(&self, key: FlowKey, flow: Flow) {
+        self.shared.lock().table.flows.insert(key, flow);
+    }
+
+    /// What it was told so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts
+    }
+
+    /// Lets something go wrong once, when the next such message comes. Several faults happen one after another.
+    pub fn fault(&self, stage: Stage, fault: Fault) {
+        self.shared.lock().faults.push_back((stage, fault));
+    }
+
+    /// Refuses flows for which this gives a refusal; asked for every addition (with the flow) and deletion.
+    pub fn refuse(&self, refuse: impl Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send + 'static) {
+        self.shared.lock().refuse = Some(Box::new(refuse));
+    }
+
+    /// Reads no more than `bytes` at a time, and pauses before each read.
+    pub fn slow(&self, pause: Duration, bytes: usize) {
+        self.shared.lock().slow = Some((pause, bytes.max(1)));
+    }
+
+    /// Offers these versions in its hello, as a bitmap; without this 1.5 alone.
+    pub fn versions(&self, bitmap: u32) {
+        self.shared.lock().versions = Some(bitmap);
+    }
+
+    /// Loses all flows, groups and connections, as when ovs-vswitchd is restarted.
+    pub fn restart(&self) {
+        self.shared.lock().table = Table::default();
+        self.disconnect();
+    }
+
+    /// Closes all connections.
+    pub fn disconnect(&self) {
+        self.shared.generation.send_modify(|generation| *generation += 1);
+    }
+}
+
+impl Drop for FakeSwitch {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.disconnect();
+    }
+}

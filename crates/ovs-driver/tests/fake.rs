@@ -1,0 +1,446 @@
+//! The driver against the fake switch: everything a real one does rarely.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::driven::{Driven, PATIENCE};
+use crate::support::flows::{buckets, flow, flows};
+use openflow_rs::GroupEntry;
+use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
+use ovs_driver::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing};
+use tempfile::TempDir;
+use tokio::sync::mpsc::error::TryRecvError;
+use tokio::task::JoinSet;
+
+/// Limits short enough to be waited for.
+fn hasty() -> Timing {
+    Timing {
+        backoff_min: Duration::from_millis(5),
+        backoff_max: Duration::from_millis(50),
+        probe_after: Duration::from_millis(100),
+        stall_max: Duration::from_millis(500),
+        request_max: Duration::from_millis(800),
+        ..Timing::default()
+    }
+}
+
+/// A fake switch without a database: the driver must do what it can with OpenFlow alone.
+struct Setting {
+    folder: TempDir,
+    fake: FakeSwitch,
+}
+
+impl Setting {
+    fn new() -> Setting {
+        let folder = tempfile::Builder::new().prefix("weft-fake-").tempdir().unwrap();
+        let fake = FakeSwitch::start(folder.path().join("mgmt")).unwrap();
+        Setting { folder, fake }
+    }
+
+    fn config(&self) -> Config {
+        let endpoint = |path: &Path| format!("unix:{}", path.display()).parse().unwrap();
+        Config {
+            name: "fake".to_owned(),
+            ovsdb: endpoint(&self.folder.path().join("no-database")),
+            openflow: endpoint(&self.folder.path().join("mgmt")),
+            bridge: "br-int".to_owned(),
+            datapath_type: None,
+            learned_tables: BTreeSet::new(),
+        }
+    }
+
+    fn drive(&self, timing: Timing) -> Driven {
+        Driven::start_with(self.config(), timing)
+    }
+}
+
+/// Of a refusal without a transaction: how many flows, and how many of them it names.
+fn refusal(event: &Event) -> Option<(usize, usize)> {
+    match event {
+        Event::Refused { txn: None, count, first } => Some((*count, first.len())),
+        _ => None,
+    }
+}
+
+fn standing_refused(event: &Event) -> Option<usize> {
+    match event {
+        Event::Standing { refused } => Some(*refused),
+        _ => None,
+    }
+}
+
+fn some_flows(count: u32) -> BTreeMap<FlowKey, Flow> {
+    let texts: Vec<String> = (0..count)
+        .map(|n| {
+            format!(
+                "cookie=0x7, table={}, priority=100,reg0={n:#x} actions=set_field:{n:#x}->reg1,resubmit(,40)",
+                n % 8
+            )
+        })
+        .collect();
+    flows(&texts)
+}
+
+fn desired(flows: &BTreeMap<FlowKey, Flow>) -> Arc<Desired> {
+    Arc::new(Desired { flows: flows.clone(), ..Desired::default() })
+}
+
+fn adding(texts: &[&str]) -> Changes {
+    Changes { flows_add: flows(texts), ..Changes::default() }
+}
+
+/// Waits for a state of the fake that no event tells of.
+async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_written_before_the_desired_state_is_known() {
+    let setting = Setting::new();
+    let (key, foreign) = flow("table=9, actions=drop");
+    setting.fake.install(key, foreign);
+    let mut driven = setting.drive(hasty());
+    driven.handle.push(1, adding(&["table=1, actions=drop"]));
+    driven.wait("a connection", |event| matches!(event, Event::Connected { .. }).then_some(())).await;
+    // The probe of an idle connection shows that it has settled.
+    setting.fake.fault(Stage::Echo, Fault::Close);
+    driven.disconnected(Channel::OpenFlow).await;
+    assert_eq!((setting.fake.counts().dumps, setting.fake.counts().flow_mods), (0, 0));
+    let want = flows(&["table=1, actions=drop", "table=2, actions=drop"]);
+    driven.handle.set_desired(desired(&want));
+    driven.confirmed(1).await;
+    assert_eq!(setting.fake.flows(), want);
+}
+
+#[tokio::test]
+async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
+    let mut runs = JoinSet::new();
+    for stage in Stage::ALL {
+        for fault in Fault::ALL {
+            runs.spawn(async move {
+                let setting = Setting::new();
+                let mut want = some_flows(20);
+                setting.fake.install(flow("table=9, actions=drop").0, flow("actions=drop").1);
+                match stage {
+                    // Only a refusal makes the driver discard, and only many make it send flow-mods alone.
+                    Stage::Discard | Stage::FlowMod => {
+                        for n in 0..6 {
+                            let (key, bad) = flow(&format!("table=66, priority={n}, actions=group:{n}"));
+                            want.insert(key, bad);
+                        }
+                        let refusal = if stage == Stage::Discard {
+                            Refusal::BAD_OUT_PORT
+                        } else {
+                            Refusal::BAD_OUT_GROUP
+                        };
+                        setting.fake.refuse(move |key, _| (key.table() == 66).then_some(refusal));
+                    }
+                    _ => {}
+                }
+                setting.fake.fault(stage, fault);
+                let mut driven = setting.drive(hasty());
+                driven.handle.set_desired(desired(&want));
+                driven.handle.push(8, adding(&["table=8, actions=output:8"]));
+                let why = loop {
+                    let why = driven.disconnected(Channel::OpenFlow).await;
+                    if setting.fake.counts().faults > 0 {
+                        break why;
+                    }
+                };
+                let says = match fault {
+                    Fault::Garbage => "no OpenFlow 1.5: a message of version 0x48",
+                    Fault::Close => "closed the connection",
+                    Fault::Stall => "",
+                    Fault::StallMidMessage => "in the middle of a message (12 bytes of it came)",
+                };
+                // In the greeting it is the limit for the greeting as a whole that is hit.
+                let greeting = matches!(stage, Stage::Hello | Stage::Features);
+                assert!(why.contains(says) || greeting, "{stage:?} {fault:?}: {why}");
+                want.retain(|key, _| key.table() != 66);
+                want.extend(flows(&["table=8, actions=output:8"]));
+                eventually(&format!("{stage:?} {fault:?} healed"), || setting.fake.flows() == want).await;
+                driven.confirmed(8).await;
+            });
+        }
+    }
+    while let Some(run) = runs.join_next().await {
+        run.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn another_version_is_a_clear_error() {
+    let setting = Setting::new();
+    setting.fake.versions(1 << 1 | 1 << 4);
+    let mut driven = setting.drive(hasty());
+    let why = driven.disconnected(Channel::OpenFlow).await;
+    assert!(why.contains("does not speak OpenFlow 1.5 (0x06) but 1.0 (0x01), 1.3 (0x04)"), "{why}");
+    setting.fake.versions(1 << 4 | 1 << 6);
+    driven.handle.set_desired(desired(&some_flows(3)));
+    assert_eq!(driven.synced().await, (3, 0));
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_flows_go_through_while_the_switch_reads_slowly() {
+    let setting = Setting::new();
+    setting.fake.slow(Duration::from_micros(100), 256 << 10);
+    let want = some_flows(100_000);
+    let mut driven = setting.drive(Timing::default());
+    driven.handle.set_desired(desired(&want));
+    assert_eq!(driven.synced().await, (100_000, 0));
+    assert!(setting.fake.flows() == want);
+    assert_eq!(setting.fake.counts().commits, 1, "one bundle");
+}
+
+#[tokio::test]
+async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
+    let setting = Setting::new();
+    // As a real switch the fake reads nothing while its answers are not taken.
+    setting.fake.refuse(|key, _| (key.table() > 0).then_some(Refusal::BAD_OUT_PORT));
+    let mut want = some_flows(100_000);
+    let mut driven = setting.drive(Timing::default());
+    driven.handle.set_desired(desired(&want));
+    driven.synced().await;
+    want.retain(|key, _| key.table() == 0);
+    // One event for all of them.
+    let refused: Vec<(usize, usize)> = driven.seen.iter().filter_map(refusal).collect();
+    assert_eq!(refused, [(100_000 - want.len(), Rejection::TOLD_MAX)]);
+    assert!(setting.fake.flows() == want);
+}
+
+#[tokio::test]
+async fn transactions_that_wait_go_in_one_bundle_and_each_is_confirmed() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(Timing::default());
+    driven.handle.set_desired(desired(&some_flows(2000)));
+    driven.synced().await;
+    let before = setting.fake.counts();
+    // 1000 transactions, of which the last undoes what all others do but for one flow.
+    for txn in 1..1000 {
+        driven.handle.push(txn, adding(&[&format!("table=5, priority={txn}, actions=output:1")]));
+    }
+    let undo: BTreeSet<FlowKey> =
+        (2..1000).map(|txn| flow(&format!("table=5, priority={txn}, actions=drop")).0).collect();
+    driven.handle.push(1000, Changes { flows_delete: undo, ..Changes::default() });
+    let mut confirmed = Vec::new();
+    driven
+        .wait("the last confirmation", |event| {
+            if let Event::Confirmed { txn, .. } = event {
+                confirmed.push(*txn);
+            }
+            (confirmed.last() == Some(&1000)).then_some(())
+        })
+        .await;
+    assert_eq!(confirmed, (1..=1000).collect::<Vec<u64>>(), "each once, in order");
+    assert_eq!(setting.fake.flows().len(), 2001);
+    let after = setting.fake.counts();
+    assert!(after.commits - before.commits < 100, "{} bundles", after.commits - before.commits);
+    assert_eq!(after.dumps, before.dumps);
+}
+
+#[tokio::test]
+async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
+    let setting = Setting::new();
+    setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    driven.handle.push(1, adding(&["table=66, actions=output:1", "table=1, actions=output:2"]));
+    let refused = driven
+        .wait("the refusal", |event| match event {
+            Event::Refused { txn, count, first } => Some((*txn, *count, first.clone())),
+            _ => None,
+        })
+        .await;
+    let what = "table=66, actions=output:1".to_owned();
+    let rejection = Rejection { what, reason: "OFPBAC_BAD_OUT_PORT".to_owned() };
+    assert_eq!(refused, (Some(1), 1, vec![rejection]));
+    driven.handle.push(2, adding(&["table=2, actions=output:2"]));
+    driven.confirmed(2).await;
+    let mut want = some_flows(5);
+    want.extend(flows(&["table=1, actions=output:2", "table=2, actions=output:2"]));
+    assert_eq!(setting.fake.flows(), want);
+    // 5; 2 of which 1 was refused, then 1; 1. None for the refused one since.
+    assert_eq!(setting.fake.counts().flow_mods, 5 + 2 + 1 + 1);
+    let standing: Vec<usize> = driven.seen.iter().filter_map(standing_refused).collect();
+    assert_eq!(standing, [1]);
+
+    setting.fake.refuse(|_, _| None);
+    setting.fake.disconnect();
+    assert_eq!(driven.synced().await, (1, 0));
+    want.extend(flows(&["table=66, actions=output:1"]));
+    assert_eq!(setting.fake.flows(), want);
+}
+
+#[tokio::test]
+async fn what_is_refused_is_counted_until_it_is_mended() {
+    let setting = Setting::new();
+    setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let bad = ["table=66, priority=1, actions=drop", "table=66, priority=2, actions=drop"];
+    driven.handle.push(1, adding(&bad));
+    assert_eq!(driven.wait("two", standing_refused).await, 2);
+    let key = |text: &str| flow(text).0;
+    driven.handle.push(2, Changes { flows_delete: [key(bad[0])].into(), ..Changes::default() });
+    assert_eq!(driven.wait("one", standing_refused).await, 1);
+    // The other is put right at the switch: what was refused is sent again when it changes.
+    setting.fake.refuse(|_, _| None);
+    driven.handle.push(3, adding(&[&bad[1].replace("drop", "output:1")]));
+    assert_eq!(driven.wait("none", standing_refused).await, 0);
+    assert!(
+        !driven
+            .seen
+            .iter()
+            .any(|event| matches!(event, Event::Disconnected { channel: Channel::OpenFlow, .. }))
+    );
+}
+
+#[tokio::test]
+async fn without_a_database_flows_are_driven_and_transactions_with_tunnels_wait() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    assert_eq!(driven.synced().await, (5, 0));
+    let tunnel = ovs_driver::Tunnel { encap: ovs_driver::Encap::Geneve, remote: ovs_driver::Remote::Flow };
+    let changes = Changes {
+        tunnels_add: [("gnv".to_owned(), tunnel)].into(),
+        ..adding(&["table=3, actions=output:3"])
+    };
+    driven.handle.push(1, changes);
+    driven.handle.push(2, adding(&["table=4, actions=output:4"]));
+    driven.confirmed(2).await;
+    assert_eq!(setting.fake.flows().len(), 7, "the flows of both are there");
+    assert!(!driven.seen.iter().any(|event| matches!(event, Event::Confirmed { txn: 1, .. })));
+}
+
+#[tokio::test]
+async fn tcp_serves_as_well_as_a_unix_socket() {
+    let setting = Setting::new();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let socket = setting.folder.path().join("mgmt");
+    tokio::spawn(async move {
+        while let Ok((mut tcp, _)) = listener.accept().await {
+            let mut unix = tokio::net::UnixStream::connect(&socket).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut tcp, &mut unix).await });
+        }
+    });
+    let config = Config { openflow: format!("tcp:127.0.0.1:{port}").parse().unwrap(), ..setting.config() };
+    let mut driven = Driven::start(config);
+    driven.handle.set_desired(desired(&some_flows(500)));
+    assert_eq!(driven.synced().await, (500, 0));
+    assert_eq!(setting.fake.flows(), some_flows(500));
+}
+
+#[tokio::test]
+async fn a_driver_that_was_ended_does_nothing_any_more() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    let Driven { handle, mut events, .. } = driven;
+    handle.end().await;
+    // All that it held is gone, its sender of events too.
+    while let Ok(event) = events.try_recv() {
+        drop(event);
+    }
+    assert_eq!(events.try_recv(), Err(TryRecvError::Disconnected));
+}
+
+#[tokio::test]
+async fn a_dropped_handle_ends_the_driver_and_leaves_the_flows() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&some_flows(5)));
+    driven.synced().await;
+    drop(driven);
+    let connections = setting.fake.counts().connections;
+    setting.fake.disconnect();
+    let mut again = setting.drive(hasty());
+    again.handle.set_desired(desired(&some_flows(5)));
+    assert_eq!(again.synced().await, (0, 0));
+    assert_eq!(setting.fake.counts().connections, connections + 1);
+}
+
+fn groups(texts: &[&str]) -> BTreeMap<u32, GroupEntry> {
+    let group = |text: &&str| text.parse::<GroupEntry>().unwrap();
+    texts.iter().map(group).map(|group| (group.id, group)).collect()
+}
+
+#[tokio::test]
+async fn groups_are_read_and_only_what_differs_is_sent() {
+    let setting = Setting::new();
+    for group in groups(&[
+        "group_id=7,type=all,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,actions=output:2,bucket=bucket_id:3,actions=output:9",
+        "group_id=8,type=indirect,bucket=bucket_id:1,actions=output:1",
+        "group_id=99,type=all",
+    ])
+    .into_values()
+    {
+        setting.fake.install_group(group);
+    }
+    let rows =
+        [(7, 1, "output:1"), (7, 2, "output:2"), (7, 3, "output:3"), (7, 4, "output:4"), (8, 1, "output:1")];
+    let want = Desired {
+        flows: flows(&["table=1, actions=group:7", "table=2, actions=group:8"]),
+        groups: buckets(&rows),
+        ..Desired::default()
+    };
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(Arc::new(want.clone()));
+    // One change for each group and each flow; buckets 3 and 4 of group 7 are two messages.
+    assert_eq!(driven.synced().await, (5, 0));
+    assert_eq!((setting.fake.counts().group_mods, setting.fake.counts().commits), (4, 1));
+    let right = groups(&[
+        "group_id=7,type=all,bucket=bucket_id:1,actions=output:1,bucket=bucket_id:2,actions=output:2,bucket=bucket_id:3,actions=output:3,bucket=bucket_id:4,actions=output:4",
+        "group_id=8,type=all,bucket=bucket_id:1,actions=output:1",
+    ]);
+    assert_eq!(setting.fake.groups(), right);
+    assert_eq!(setting.fake.options().len(), 1);
+
+    setting.fake.disconnect();
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!(setting.fake.counts().group_mods, 4, "a switch that is right gets no group-mod");
+    assert_eq!(setting.fake.options().len(), 1, "and no other map of options");
+
+    let delete = Changes {
+        flows_delete: flows(&["table=2, actions=group:8"]).into_keys().collect(),
+        buckets_delete: [(8, 1), (7, 2)].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(1, delete);
+    driven.confirmed(1).await;
+    setting.fake.restart();
+    assert_eq!(driven.synced().await, (2, 0));
+    let mut left = right[&7].clone();
+    left.buckets.remove(1);
+    assert_eq!(setting.fake.groups(), [(7, left)].into());
+    assert_eq!(setting.fake.flows(), flows(&["table=1, actions=group:7"]));
+    assert_eq!(setting.fake.options().len(), 1);
+}
+
+#[tokio::test]
+async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
+    let setting = Setting::new();
+    let mut driven = setting.drive(hasty());
+    driven.handle.set_desired(desired(&flows(&["table=1, actions=group:7", "table=2, actions=output:1"])));
+    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    assert_eq!(setting.fake.flows(), flows(&["table=2, actions=output:1"]));
+    let group = Changes { buckets_add: buckets(&[(7, 1, "output:1")]), ..Changes::default() };
+    driven.handle.push(1, group);
+    driven.wait("nothing refused", |event| (standing_refused(event) == Some(0)).then_some(())).await;
+    assert_eq!(setting.fake.flows().len(), 2);
+    // A switch drops the flows of a group that goes: the driver knows and says so.
+    driven.handle.push(2, Changes { buckets_delete: [(7, 1)].into(), ..Changes::default() });
+    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (1, 0));
+}

@@ -1,0 +1,293 @@
+//! Groups, the tunnel option, learned flows and patch ports at a real Open vSwitch.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::support::driven::Driven;
+use crate::support::flows::{buckets, flows};
+use crate::support::ovs::Ovs;
+use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch};
+
+fn standing(event: &Event) -> Option<usize> {
+    match event {
+        Event::Standing { refused } => Some(*refused),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn groups_are_added_changed_and_removed_and_survive_a_restart() {
+    let Some(mut ovs) = Ovs::start() else { return };
+    let user = "cookie=0x11, priority=100,in_port=1 actions=group:7";
+    let desired = Desired {
+        flows: flows(&[user]),
+        groups: buckets(&[
+            (7, 0, "group:16777223"),
+            (7, 3, "set_field:172.16.0.3->tun_dst,set_field:0xc8->reg12,resubmit(,51)"),
+            (0x100_0007, 1, "set_field:0x1->reg1,resubmit(,40)"),
+        ]),
+        ..Desired::default()
+    };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    assert_eq!(driven.synced().await, (3, 0));
+    let local = "group_id=16777223,type=all,bucket=bucket_id:1,actions=set_field:0x1->reg1,resubmit(,40)";
+    let remote = "group_id=7,type=all,bucket=bucket_id:0,actions=group:16777223,\
+                  bucket=bucket_id:3,actions=set_field:172.16.0.3->tun_dst,set_field:0xc8->reg12,resubmit(,51)";
+    assert_eq!(ovs.groups(), [local, remote]);
+    assert_eq!(ovs.flows(), [user]);
+    drop(driven);
+
+    // Somebody else has changed a bucket, taken one away and added a group.
+    ovs.ofctl(&["remove-buckets", "BRIDGE", "group_id=7,command_bucket_id=3"]);
+    ovs.ofctl(&["mod-group", "BRIDGE", &local.replace("0x1->", "0x2->")]);
+    ovs.ofctl(&["add-group", "BRIDGE", "group_id=99,type=select,bucket=actions=output:1"]);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    assert_eq!(driven.synced().await, (3, 0));
+    assert_eq!(ovs.groups(), [local, remote]);
+    let before = ovs.group_mods();
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired));
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!((ovs.group_mods(), ovs.flow_mods()), (before, 1), "a switch that is right is left alone");
+
+    ovs.kill_vswitchd();
+    driven.disconnected(Channel::OpenFlow).await;
+    let changes = Changes {
+        buckets_add: buckets(&[(0x100_0007, 2, "set_field:0x2->reg1,resubmit(,40)")]),
+        buckets_delete: [(7, 3)].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(7, changes);
+    ovs.start_vswitchd();
+    driven.confirmed(7).await;
+    let local = format!("{local},bucket=bucket_id:2,actions=set_field:0x2->reg1,resubmit(,40)");
+    assert_eq!(
+        ovs.groups(),
+        [local.as_str(), "group_id=7,type=all,bucket=bucket_id:0,actions=group:16777223"]
+    );
+
+    // Group and flow go in one transaction.
+    let gone = Changes {
+        flows_delete: flows(&[user]).into_keys().collect(),
+        buckets_delete: [(7, 0), (0x100_0007, 1), (0x100_0007, 2)].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(8, gone);
+    driven.confirmed(8).await;
+    assert_eq!((ovs.groups(), ovs.flows()), (Vec::new(), Vec::new()));
+}
+
+/// The rows of a group of 80 bytes a bucket.
+fn many(group: u32, count: u32) -> Vec<(u32, u32, String)> {
+    let actions = |n: u32| {
+        let (high, low) = (n >> 8, n & 0xff);
+        format!(
+            "set_field:172.16.{high}.{low}->tun_dst,set_field:{n:#x}->reg1,set_field:0xc8->reg12,resubmit(,51)"
+        )
+    };
+    (0..count).map(|n| (group, n, actions(n))).collect()
+}
+
+#[tokio::test]
+async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut rows = many(5, 1500);
+    // One behind it: with a group of more than 64 KB before it, describing this one makes Open vSwitch abort.
+    rows.extend(many(6, 3));
+    let desired =
+        Desired { groups: buckets(&rows), flows: flows(&["actions=group:5"]), ..Desired::default() };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    driven.synced().await;
+    let count =
+        |groups: &[String]| groups.iter().map(|group| group.matches("bucket_id").count()).sum::<usize>();
+    let groups = ovs.groups();
+    let parts = groups.len() - 1;
+    assert!(parts > 1, "{parts}");
+    assert_eq!(count(&groups), 1500 + 3 + parts - 1, "each part but the last hands on");
+    assert!(groups.iter().all(|group| group.len() < 200_000));
+
+    // One bucket more and one less change no more than their parts.
+    let before = ovs.group_mods();
+    let changes = Changes {
+        buckets_add: buckets(&many(5, 1501)[1500..]),
+        buckets_delete: [(5, 3)].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(1, changes.clone());
+    driven.confirmed(1).await;
+    assert_eq!(ovs.group_mods() - before, 2);
+    drop(driven);
+    let mut want = desired;
+    want.apply(&changes);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(want));
+    assert_eq!(driven.synced().await, (0, 0));
+
+    let gone = (0..1501).map(|bucket| (5, bucket)).collect();
+    driven.handle.push(2, Changes { buckets_delete: gone, ..Changes::default() });
+    driven
+        .wait("the refusal of the flow without its group", |event| (standing(event) == Some(1)).then_some(()))
+        .await;
+    assert_eq!((ovs.groups().len(), ovs.flows()), (1, Vec::new()));
+}
+
+#[tokio::test]
+async fn the_tunnel_option_is_mapped_before_flows_and_a_map_in_the_way_is_told() {
+    let Some(mut ovs) = Ovs::start() else { return };
+    let flow = "cookie=0x11, table=1, priority=5,tun_id=0x7,tun_metadata0=0x101 actions=move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[]";
+    let desired = Arc::new(Desired { flows: flows(&[flow]), ..Desired::default() });
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired.clone());
+    assert_eq!(driven.synced().await, (1, 0));
+    assert_eq!(ovs.flows(), [flow]);
+    ovs.kill_vswitchd();
+    driven.disconnected(Channel::OpenFlow).await;
+    ovs.start_vswitchd();
+    assert_eq!(driven.synced().await, (1, 0));
+    assert_eq!(ovs.flows(), [flow]);
+    drop(driven);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(desired.clone());
+    assert_eq!(driven.synced().await, (0, 0), "what is read is what was sent");
+    drop(driven);
+
+    ovs.ofctl(&["del-flows", "BRIDGE"]);
+    ovs.ofctl(&["del-tlv-map", "BRIDGE"]);
+    ovs.ofctl(&["add-tlv-map", "BRIDGE", "{class=0x7,type=0x1,len=8}->tun_metadata0"]);
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired::default()));
+    let why = driven
+        .wait("a refusal", |event| match event {
+            Event::Refused { txn: None, first, .. } => Some(first[0].to_string()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(
+        why,
+        "geneve option class=0x102,type=0x80,len=4 as tun_metadata0: the switch has class=0x7,type=0x1,len=8 as \
+         tun_metadata0; take that away with ovs-ofctl del-tlv-map and connect the switch anew"
+    );
+    driven.wait("that it stands", |event| (standing(event) == Some(1)).then_some(())).await;
+}
+
+#[tokio::test]
+async fn what_the_switch_has_learned_stays_while_flows_change() {
+    let Some(ovs) = Ovs::start() else { return };
+    let learning = "cookie=0x11, table=0, priority=5,in_port=LOCAL actions=learn(table=21,hard_timeout=300,priority=100,\
+                    delete_learned,cookie=0x7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],load:0x5->NXM_NX_REG1[]),resubmit(,20)";
+    let other = "cookie=0x12, table=20, priority=5,reg0=0x5 actions=resubmit(,21)";
+    let config = Config { learned_tables: [21].into(), ..ovs.config() };
+    let mut driven = Driven::start(config.clone());
+    let desired = Desired { flows: flows(&[learning, other]), ..Desired::default() };
+    driven.handle.set_desired(Arc::new(desired.clone()));
+    driven.synced().await;
+    let packet = "in_port=LOCAL,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,dl_type=0x1234";
+    ovs.appctl(&["ofproto/trace", "br-int", packet, "-generate"]);
+    let learned = || ovs.flows().into_iter().filter(|flow| flow.contains("table=21, ")).collect::<Vec<_>>();
+    assert_eq!(learned().len(), 1, "{:?}", ovs.flows());
+
+    let attributed = learning.replace("cookie=0x11", "cookie=0x99");
+    let changes = Changes {
+        flows_add: flows(&[attributed.as_str(), "table=21, priority=1 actions=drop"]),
+        flows_delete: flows(&[other]).into_keys().collect(),
+        ..Changes::default()
+    };
+    driven.handle.push(1, changes);
+    driven.confirmed(1).await;
+    assert_eq!(learned().len(), 2, "our own flow there and the learned one: {:?}", ovs.flows());
+    drop(driven);
+    ovs.ofctl(&["add-flow", "BRIDGE", "table=22,priority=3 actions=drop"]);
+    let mut driven = Driven::start(config);
+    driven
+        .handle
+        .set_desired(Arc::new(Desired { flows: flows(&[attributed.as_str()]), ..Desired::default() }));
+    assert_eq!(driven.synced().await, (1, 0), "the foreign flow of another table goes");
+    assert_eq!(learned().len(), 2);
+
+    // With the flow that learned, what it learned goes, by the switch's own doing.
+    let gone = flows(&[attributed.as_str()]).into_keys().collect();
+    driven.handle.push(2, Changes { flows_delete: gone, ..Changes::default() });
+    driven.confirmed(2).await;
+    assert_eq!(learned(), ["table=21, priority=1 actions=drop"]);
+}
+
+fn patches(patches: &[(&str, &str, &str)]) -> BTreeMap<String, Patch> {
+    let patch = |bridge: &str, peer: &str| Patch { bridge: bridge.to_owned(), peer: peer.to_owned() };
+    patches.iter().map(|(name, bridge, peer)| ((*name).to_owned(), patch(bridge, peer))).collect()
+}
+
+fn patch_numbers(event: &Event) -> Option<BTreeMap<String, u16>> {
+    match event {
+        Event::Report(report) => Some(report.patches.clone()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_together() {
+    let Some(ovs) = Ovs::start() else { return };
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired::default()));
+    driven.synced().await;
+    let wanted = patches(&[("weft-p1", "br-phys", "weft-p1-r")]);
+    driven.handle.push(1, Changes { patches_add: wanted.clone(), ..Changes::default() });
+    let why = driven
+        .wait("a refusal", |event| match event {
+            Event::Refused { txn: Some(1), first, .. } => Some(first[0].to_string()),
+            _ => None,
+        })
+        .await;
+    assert_eq!(
+        why,
+        "patch weft-p1: to weft-p1-r of br-phys: there is no bridge br-phys on this switch: create it, or mend the \
+         bridge_mappings of this node"
+    );
+    driven.wait("that it stands", |event| (standing(event) == Some(1)).then_some(())).await;
+
+    ovs.vsctl(&["add-br", "br-phys", "--", "set", "bridge", "br-phys", "datapath_type=netdev"]);
+    let numbers =
+        driven.wait("its number", |event| patch_numbers(event).filter(|numbers| numbers.len() == 1)).await;
+    assert_eq!(ovs.vsctl(&["get", "interface", "weft-p1", "ofport"]).trim(), numbers["weft-p1"].to_string());
+    for (name, peer) in [("weft-p1", "weft-p1-r"), ("weft-p1-r", "weft-p1")] {
+        assert_eq!(ovs.vsctl(&["get", "interface", name, "type"]).trim(), "patch");
+        assert_eq!(ovs.vsctl(&["get", "interface", name, "options:peer"]).trim(), peer);
+    }
+    assert_eq!(ovs.vsctl(&["list-ports", "br-phys"]).trim(), "weft-p1-r");
+    if !driven.seen.iter().any(|event| standing(event) == Some(0)) {
+        driven.wait("that nothing is refused", |event| (standing(event) == Some(0)).then_some(())).await;
+    }
+    drop(driven);
+
+    // Those of others stay, and one whose name is taken is refused alone.
+    for (bridge, name, peer) in [("br-int", "mine", "mine-r"), ("br-phys", "mine-r", "mine")] {
+        let peer = format!("options:peer={peer}");
+        ovs.vsctl(&["add-port", bridge, name, "--", "set", "interface", name, "type=patch", &peer]);
+    }
+    let mut driven = Driven::start(ovs.config());
+    let desired = Desired { patches: wanted, ..Desired::default() };
+    driven.handle.set_desired(Arc::new(desired));
+    assert_eq!(driven.synced().await, (0, 0), "what is right is left alone");
+    let changes = Changes {
+        patches_add: patches(&[("p2", "br-phys", "mine-r"), ("p3", "br-phys", "p3-r")]),
+        patches_delete: ["weft-p1".to_owned()].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(2, changes);
+    let why = driven
+        .wait("a refusal", |event| match event {
+            Event::Refused { txn: Some(2), first, .. } => Some(first[0].to_string()),
+            _ => None,
+        })
+        .await;
+    assert!(why.contains("patch p2: to mine-r of br-phys: the name mine-r is taken"), "{why}");
+    driven.handle.push(3, Changes { patches_delete: ["p2".to_owned()].into(), ..Changes::default() });
+    driven.confirmed(3).await;
+    let ports =
+        |bridge: &str| ovs.vsctl(&["list-ports", bridge]).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!((ports("br-int").as_str(), ports("br-phys").as_str()), ("mine p3", "mine-r p3-r"));
+}

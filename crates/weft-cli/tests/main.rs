@@ -1,0 +1,25 @@
+//! The `weft` command, the book, and the lab.
+
+mod book;
+mod check;
+mod command_line;
+mod end_to_end;
+mod eval;
+mod eval_hooks;
+mod eval_processes;
+mod eval_rules;
+mod eval_state;
+mod examples;
+mod explain;
+mod figure6;
+mod fmt;
+mod full_disk;
+mod language;
+mod literals;
+mod network;
+mod plan;
+mod profile;
+mod readme;
+mod support;
+mod unit_tests;
+mod wait;
