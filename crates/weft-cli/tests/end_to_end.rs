@@ -140,7 +140,7 @@ fn broken_rules(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
 #[test]
 fn a_wrong_tunnel_label_is_noticed() {
     let rules =
-        broken_rules(&[("physical/edge.nlog", "match{tun_id: label}", "match{tun_id: label + 1000}")]);
+        broken_rules(&[("physical/local_ports.nlog", "match{tun_id: label}", "match{tun_id: label + 1000}")]);
     let Some(testbed) = testbed("label", &["geneve"], Some(rules.path())) else { return };
     bring_up(&testbed);
     let Departures { missing, leaks } = departures(&testbed);
