@@ -3,8 +3,11 @@
 //! Each prepares the machine itself ([`setup`]) and then runs what the workspace holds; nothing here knows how Weft
 //! works but what the lab needs, so that it builds in seconds.
 
+mod deny;
 mod setup;
+mod test;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -29,12 +32,10 @@ enum Task {
         #[arg(long, conflicts_with = "rules_only")]
         keep: bool,
     },
-    /// Everything that is tested: units, properties, golden files, and the lab on real Open vSwitch
-    Test {
-        /// Passed on to `cargo test`, such as `-p nlog` or a test's name
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    /// Everything that is tested: units, properties, golden files, dependencies, and the lab on real Open vSwitch
+    Test(test::Arguments),
+    /// Licences, advisories and duplicate versions of the dependencies, by `deny.toml`; a part of `test`
+    Deny(deny::Arguments),
     /// The nightly size of what is random: programs and histories in every engine and the reference, networks in
     /// rules and model, and a long life with ever new names, in a release build
     Soak {
@@ -86,23 +87,8 @@ fn run(task: Task) -> Result<()> {
             demo.extend(keep.then_some("--keep"));
             cargo(&demo, None)
         }
-        Task::Test { arguments } => {
-            let possible = setup::open_vswitch();
-            if let Err(why) = &possible {
-                without_open_vswitch(why);
-            }
-            let mut test = vec!["test"];
-            if !arguments.iter().any(|argument| argument == "-p" || argument == "--package") {
-                test.push("--workspace");
-                test.extend(if possible.is_ok() { vec![] } else { NEED_OPEN_VSWITCH.to_vec() });
-            }
-            test.extend(arguments.iter().map(String::as_str));
-            let result = cargo(&test, possible.is_ok().then_some(("WEFT_REQUIRE_OVS", "1")));
-            if let Err(why) = &possible {
-                without_open_vswitch(why);
-            }
-            result
-        }
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Deny(arguments) => deny::command(&arguments),
         Task::Soak { cases, transactions, networks } => {
             let soak = |package, test, variable, size: u64| {
                 let soak = ["test", "--release", "--package", package, "--test", test];
@@ -174,25 +160,22 @@ fn release(name: &str) -> Result<PathBuf> {
     Ok(target.join("release").join(name))
 }
 
-/// Crates whose tests are about real Open vSwitch; the others leave such tests out by themselves.
-const NEED_OPEN_VSWITCH: [&str; 4] = ["--exclude", "lab", "--exclude", "ovsdb-client"];
-
-/// Nobody must take this for the whole test.
-fn without_open_vswitch(why: &anyhow::Error) {
-    eprintln!("\n*** NOTHING IS TESTED ON REAL OPEN VSWITCH: {why:#}\n");
-}
-
 /// `PATH` with the folders of daemons, which that of a plain user leaves out.
 fn with_system_folders() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     format!("{path}:/usr/sbin:/sbin")
 }
 
-/// Runs the cargo that runs us, with its output going where ours goes.
-fn cargo(arguments: &[&str], variable: Option<(&str, &str)>) -> Result<()> {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(program)
-        .args(arguments)
+/// The cargo that runs us.
+fn cargo_program() -> OsString {
+    std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Runs cargo with its output going where ours goes.
+fn cargo<A: AsRef<str>>(arguments: &[A], variable: Option<(&str, &str)>) -> Result<()> {
+    let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+    let status = Command::new(cargo_program())
+        .args(&arguments)
         .env("PATH", with_system_folders())
         .envs(variable)
         .status()

@@ -27,6 +27,40 @@ pub(crate) fn gringo() -> Result<()> {
     install("gringo is not installed", "gringo")
 }
 
+/// A program that cargo runs as a command of its own, with the version that the project's settings are written for.
+#[derive(Clone, Copy)]
+pub(crate) struct CargoTool {
+    name: &'static str,
+    version: &'static str,
+}
+
+/// Runs tests, each in a process of its own.
+pub(crate) const NEXTEST: CargoTool = CargoTool { name: "cargo-nextest", version: "0.9.143" };
+
+/// Checks what Weft depends on.
+pub(crate) const DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
+
+/// Sees to it that a tool of cargo is there: any version will do, and where there is none the known one is built, without
+/// optimisation, since it runs briefly.
+pub(crate) fn cargo_tool(tool: CargoTool) -> Result<()> {
+    let CargoTool { name, version } = tool;
+    let version_of_installed = Command::new(crate::cargo_program())
+        .args([name.trim_start_matches("cargo-"), "--version"])
+        .output()
+        .context("cannot start cargo")?;
+    if version_of_installed.status.success() {
+        return Ok(());
+    }
+    eprintln!("building {name} {version}, once for this machine; it takes a few minutes");
+    let install = ["install", "--locked", "--debug", "--version", version, name];
+    crate::cargo(&install, None).with_context(|| {
+        format!(
+            "{name} is not installed. Run this by hand, then try again:\n\n    cargo {}\n",
+            install.join(" ")
+        )
+    })
+}
+
 fn install(missing: &str, packages: &str) -> Result<()> {
     if !Path::new("/usr/bin/apt-get").exists() {
         bail!("{missing} (this is no Debian or Ubuntu: install them with the system's package manager)");

@@ -118,13 +118,13 @@ pub(super) fn encode(mut message: Message, symbols: &Symbols) -> Result<Vec<u8>,
     if too_many {
         return Err("a message has too many values".to_owned());
     }
-    bincode::serialize(&Translated { values, failures, message }).map_err(|error| error.to_string())
+    postcard::to_allocvec(&Translated { values, failures, message }).map_err(|error| error.to_string())
 }
 
 /// The message that bytes say, in the symbols of this process.
 pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String> {
     let Translated { values: bytes, failures, mut message } =
-        bincode::deserialize(bytes).map_err(|error| error.to_string())?;
+        postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
     let (mut rest, mut values) = (bytes.as_slice(), Vec::new());
     while !rest.is_empty() {
         let value = read_value(&mut rest).map_err(|_| "a value in it is none")?;

@@ -1,0 +1,123 @@
+//! `cargo xtask test`: every test, or the part of them that answers within a minute or two of an edit.
+
+mod selection;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use selection::Selection;
+
+use crate::{cargo, deny, setup, with_system_folders};
+
+/// Tests that need real Open vSwitch stand in modules of this name, in every crate: the one way to tell them apart.
+const NEEDS_OPEN_VSWITCH: &str = "test(/(^|::)open_vswitch::/)";
+
+/// Makes tests of random programs and networks run a tenth of their cases.
+const QUICK: (&str, &str) = ("WEFT_TEST_QUICK", "1");
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// After an edit: the changed crates and what uses rules, with fewer random cases, without Open vSwitch
+    #[arg(long)]
+    quick: bool,
+    /// Leave out the tests that need real Open vSwitch, for machines that cannot have it
+    #[arg(long)]
+    no_ovs: bool,
+    /// Passed on to `cargo nextest run`, such as `-p nlog` or part of a test's name
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    setup::cargo_tool(setup::NEXTEST)?;
+    let mut parts = Parts::default();
+    let without_switch = arguments.quick || arguments.no_ovs;
+    if !without_switch {
+        setup::open_vswitch().context(
+            "most tests of flows need real Open vSwitch; `cargo xtask test --no-ovs` leaves those out and says how many",
+        )?;
+    }
+    let whole = !arguments.quick && arguments.rest.is_empty();
+    if whole {
+        parts.time("licences, advisories and duplicate crates", deny::run)?;
+    }
+    let selection = match (arguments.quick, arguments.rest.is_empty()) {
+        (true, true) => Selection::of_edits()?,
+        _ => Selection::whole(),
+    };
+    for line in selection.describe() {
+        eprintln!("{line}");
+    }
+    let mut options = selection.packages();
+    if without_switch {
+        options.extend(["-E".to_owned(), format!("not {NEEDS_OPEN_VSWITCH}")]);
+    }
+    let environment = arguments.quick.then_some(QUICK);
+    if !selection.is_empty() {
+        let named = arguments.rest.iter().map(String::as_str);
+        let nextest = |command: &[&'static str]| -> Vec<String> {
+            let own = command.iter().copied().chain(options.iter().map(String::as_str));
+            own.chain(named.clone()).map(str::to_owned).collect()
+        };
+        parts.time("build", || cargo(&nextest(&["nextest", "run", "--no-run"]), environment))?;
+        parts.time("tests", || cargo(&nextest(&["nextest", "run", "--no-tests=warn"]), environment))?;
+    }
+    if let Some(check) = selection.check() {
+        parts.time("type check of the other crates", || cargo(&check, None))?;
+    }
+    if whole {
+        parts.time("examples in the documentation of crates", || {
+            cargo(&["test", "--quiet", "--workspace", "--doc"], None)
+        })?;
+    }
+    parts.print();
+    let mut left_out = selection.left_out();
+    if without_switch {
+        left_out.push(format!("{} tests that need Open vSwitch", count(&options)?));
+    }
+    match &left_out[..] {
+        [] if whole => eprintln!("all tests passed"),
+        [] => eprintln!("the chosen tests passed"),
+        left_out => eprintln!("passed; LEFT OUT: {}", left_out.join("; ")),
+    }
+    Ok(())
+}
+
+/// How many tests of these packages need Open vSwitch.
+fn count(options: &[String]) -> Result<usize> {
+    let packages = options.iter().take_while(|option| *option != "-E");
+    let output = Command::new(crate::cargo_program())
+        .args(["nextest", "list", "--message-format", "oneline", "-E", NEEDS_OPEN_VSWITCH])
+        .args(packages)
+        .env("PATH", with_system_folders())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    if !output.status.success() {
+        bail!("`cargo nextest list` failed ({})", output.status);
+    }
+    Ok(output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count())
+}
+
+/// What was done, and how long each part took.
+#[derive(Default)]
+struct Parts(Vec<(&'static str, Duration)>);
+
+impl Parts {
+    fn time(&mut self, part: &'static str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let start = Instant::now();
+        work().with_context(|| format!("{part}: failed"))?;
+        self.0.push((part, start.elapsed()));
+        Ok(())
+    }
+
+    fn print(&self) {
+        eprintln!();
+        for (part, time) in &self.0 {
+            eprintln!("{:>6.1} s  {part}", time.as_secs_f64());
+        }
+        let all: Duration = self.0.iter().map(|(_, time)| *time).sum();
+        eprintln!("{:>6.1} s  in all", all.as_secs_f64());
+    }
+}

@@ -1,0 +1,126 @@
+//! Which tests an edit calls for: those of the crates that it touches, and those that run the rules or the book.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+/// Folders outside the crates, with the packages that test what is in them.
+const TESTED_BY: &[(&str, &[&str])] = &[
+    ("rules/", &["weft-cli", "conformance", "controller", "network"]),
+    ("examples/", &["weft-cli", "nlog"]),
+    ("docs/", &["weft-cli", "nlog", "nlog-data", "openflow-rs"]),
+    ("README.md", &["weft-cli"]),
+    ("ARCHITECTURE.md", &["weft-cli"]),
+    ("editors/", &["nlog"]),
+    ("proto/", &["controller"]),
+];
+
+/// What is tested.
+pub(crate) enum Selection {
+    /// The whole workspace.
+    Whole,
+    /// These packages; the others are only type-checked.
+    Packages(BTreeSet<String>),
+}
+
+impl Selection {
+    /// All packages.
+    pub(crate) fn whole() -> Self {
+        Selection::Whole
+    }
+
+    /// The packages that differ from the last commit, with those that test what is in the other folders that do. All of
+    /// them if nothing differs, or something that every package depends on.
+    pub(crate) fn of_edits() -> Result<Self> {
+        let packages = packages()?;
+        let mut selected = BTreeSet::new();
+        for path in edited()? {
+            let by_folder = TESTED_BY.iter().find(|(folder, _)| path.starts_with(folder));
+            let of_crate = packages.iter().find(|(folder, _)| path.starts_with(folder));
+            match (by_folder, of_crate) {
+                (Some((_, names)), _) => selected.extend(names.iter().map(|name| (*name).to_owned())),
+                (None, Some((_, name))) => {
+                    selected.insert(name.clone());
+                }
+                (None, None) if path.ends_with(".md") => {}
+                (None, None) => return Ok(Selection::Whole),
+            }
+        }
+        Ok(if selected.is_empty() { Selection::Whole } else { Selection::Packages(selected) })
+    }
+
+    /// Lines for people, before anything runs.
+    pub(crate) fn describe(&self) -> Vec<String> {
+        match self {
+            Selection::Whole => vec![],
+            Selection::Packages(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                vec![format!("edited since the last commit, or testing what was: {}", names.join(", "))]
+            }
+        }
+    }
+
+    /// Options of cargo that choose the packages.
+    pub(crate) fn packages(&self) -> Vec<String> {
+        match self {
+            Selection::Whole => vec!["--workspace".to_owned()],
+            Selection::Packages(names) => {
+                names.iter().flat_map(|name| ["-p".to_owned(), name.clone()]).collect()
+            }
+        }
+    }
+
+    /// Whether there is nothing to test.
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Selection::Packages(names) if names.is_empty())
+    }
+
+    /// The command that type-checks what is not tested.
+    pub(crate) fn check(&self) -> Option<Vec<&'static str>> {
+        matches!(self, Selection::Packages(_))
+            .then(|| vec!["check", "--quiet", "--workspace", "--all-targets"])
+    }
+
+    /// What is not tested, for the last line.
+    pub(crate) fn left_out(&self) -> Vec<String> {
+        match self {
+            Selection::Whole => vec![],
+            Selection::Packages(_) => vec!["tests of crates that were not edited".to_owned()],
+        }
+    }
+}
+
+/// Each package's folder, relative to the workspace and with a `/` at its end, and name.
+fn packages() -> Result<Vec<(String, String)>> {
+    let metadata = output(
+        &crate::cargo_program().to_string_lossy(),
+        &["metadata", "--no-deps", "--format-version", "1", "--offline"],
+    )?;
+    let metadata: Value = serde_json::from_str(&metadata).context("`cargo metadata` prints JSON")?;
+    let root =
+        metadata["workspace_root"].as_str().context("`cargo metadata` names the workspace's folder")?;
+    let list = metadata["packages"].as_array().context("`cargo metadata` lists packages")?;
+    let package = |package: &Value| {
+        let folder = package["manifest_path"].as_str()?.strip_prefix(root)?.strip_prefix('/')?;
+        Some((folder.strip_suffix("Cargo.toml")?.to_owned(), package["name"].as_str()?.to_owned()))
+    };
+    list.iter().map(package).collect::<Option<_>>().context("`cargo metadata` describes packages otherwise")
+}
+
+/// Paths of files that differ from the last commit, new ones included.
+fn edited() -> Result<Vec<String>> {
+    let changed = output("git", &["diff", "--name-only", "HEAD"])?;
+    let new = output("git", &["ls-files", "--others", "--exclude-standard"])?;
+    Ok(changed.lines().chain(new.lines()).map(str::to_owned).collect())
+}
+
+fn output(program: &str, arguments: &[&str]) -> Result<String> {
+    let output =
+        Command::new(program).args(arguments).output().with_context(|| format!("cannot start {program}"))?;
+    if !output.status.success() {
+        bail!("`{program} {}`: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{program}` prints something that is no text"))
+}
