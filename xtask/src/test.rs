@@ -49,23 +49,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     for line in selection.describe() {
         eprintln!("{line}");
     }
-    let mut options = selection.packages();
+    let mut filters: Vec<String> = selection.filter().into_iter().collect();
+    let needs_switch =
+        filters.iter().map(String::as_str).chain([NEEDS_OPEN_VSWITCH]).collect::<Vec<_>>().join(" & ");
     if without_switch {
-        options.extend(["-E".to_owned(), format!("not {NEEDS_OPEN_VSWITCH}")]);
+        filters.push(format!("not {NEEDS_OPEN_VSWITCH}"));
     }
+    let mut options: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
+    if !options.iter().any(|option| option.starts_with("-p") || option.starts_with("--package")) {
+        options.push("--workspace");
+    }
+    let filter = filters.join(" & ");
+    let chosen: &[&str] = if filters.is_empty() { &[] } else { &["-E", &filter] };
     let environment = arguments.quick.then_some(QUICK);
-    if !selection.is_empty() {
-        let named = arguments.rest.iter().map(String::as_str);
-        let nextest = |command: &[&'static str]| -> Vec<String> {
-            let own = command.iter().copied().chain(options.iter().map(String::as_str));
-            own.chain(named.clone()).map(str::to_owned).collect()
-        };
-        parts.time("build", || cargo(&nextest(&["nextest", "run", "--no-run"]), environment))?;
-        parts.time("tests", || cargo(&nextest(&["nextest", "run", "--no-tests=warn"]), environment))?;
-    }
-    if let Some(check) = selection.check() {
-        parts.time("type check of the other crates", || cargo(&check, None))?;
-    }
+    let nextest = |more: &[&str]| cargo(&[&["nextest", "run"], more, &options, chosen].concat(), environment);
+    parts.time("build", || nextest(&["--no-run"]))?;
+    parts.time("tests", || nextest(&[]))?;
     if whole {
         parts.time("examples in the documentation of crates", || {
             cargo(&["test", "--quiet", "--workspace", "--doc"], None)
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     parts.print();
     let mut left_out = selection.left_out();
     if without_switch {
-        left_out.push(format!("{} tests that need Open vSwitch", count(&options)?));
+        left_out.push(format!("{} tests that need Open vSwitch", count(&options, &needs_switch)?));
     }
     match &left_out[..] {
         [] if whole => eprintln!("all tests passed"),
@@ -84,12 +83,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// How many tests of these packages need Open vSwitch.
-fn count(options: &[String]) -> Result<usize> {
-    let packages = options.iter().take_while(|option| *option != "-E");
+/// How many tests a filter selects.
+fn count(options: &[&str], filter: &str) -> Result<usize> {
     let output = Command::new(crate::cargo_program())
-        .args(["nextest", "list", "--message-format", "oneline", "-E", NEEDS_OPEN_VSWITCH])
-        .args(packages)
+        .args(["nextest", "list", "--message-format", "oneline", "-E", filter])
+        .args(options)
         .env("PATH", with_system_folders())
         .stderr(Stdio::inherit())
         .output()

@@ -21,7 +21,7 @@ const TESTED_BY: &[(&str, &[&str])] = &[
 pub(crate) enum Selection {
     /// The whole workspace.
     Whole,
-    /// These packages; the others are only type-checked.
+    /// These packages; the others are only built.
     Packages(BTreeSet<String>),
 }
 
@@ -62,25 +62,16 @@ impl Selection {
         }
     }
 
-    /// Options of cargo that choose the packages.
-    pub(crate) fn packages(&self) -> Vec<String> {
+    /// The selection as a filter of nextest. The whole workspace is built all the same: cargo would resolve other features
+    /// for a part of it, and build most dependencies again. It also shows what the edit broke in the other crates' types.
+    pub(crate) fn filter(&self) -> Option<String> {
         match self {
-            Selection::Whole => vec!["--workspace".to_owned()],
+            Selection::Whole => None,
             Selection::Packages(names) => {
-                names.iter().flat_map(|name| ["-p".to_owned(), name.clone()]).collect()
+                let names: Vec<String> = names.iter().map(|name| format!("package(={name})")).collect();
+                Some(format!("({})", names.join(" | ")))
             }
         }
-    }
-
-    /// Whether there is nothing to test.
-    pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, Selection::Packages(names) if names.is_empty())
-    }
-
-    /// The command that type-checks what is not tested.
-    pub(crate) fn check(&self) -> Option<Vec<&'static str>> {
-        matches!(self, Selection::Packages(_))
-            .then(|| vec!["check", "--quiet", "--workspace", "--all-targets"])
     }
 
     /// What is not tested, for the last line.
