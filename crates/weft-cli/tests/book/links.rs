@@ -8,8 +8,9 @@ use super::page::Page;
 /// What leads nowhere, with its place. Addresses on the network are not asked.
 pub(crate) fn broken(root: &Path, pages: &[Page]) -> Vec<String> {
     let mut broken = Vec::new();
-    let readme = ["README.md", "ARCHITECTURE.md"].map(|file| Page::read(root, &root.join(file)));
-    for page in pages.iter().chain(&readme) {
+    let outside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let outside = outside.map(|file| Page::read(root, &root.join(file)));
+    for page in pages.iter().chain(&outside) {
         for (line, target) in targets(&page.text) {
             let (file, heading) = target.split_once('#').unwrap_or((target, ""));
             let path =

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod additions;
 mod block;
 mod codes;
 mod compare;
