@@ -16,7 +16,7 @@ struct Addition {
     heading: &'static str,
     /// The examples that it follows: words, by which the files to change are found.
     examples: &'static [&'static str],
-    /// Whether longer words that contain an example count as well.
+    /// Whether longer names in Rust that contain an example count as well.
     parts: bool,
     /// What `NAME` in a path stands for: the files of the examples themselves.
     names: &'static [&'static str],
@@ -46,7 +46,7 @@ const ADDITIONS: &[Addition] = &[
     },
     Addition {
         heading: "### a new object kind?",
-        examples: &["localnet"],
+        examples: &["localnet", "localnet_port"],
         parts: true,
         names: &["localnet_port", "localnet"],
         excepted: &[],
@@ -54,13 +54,8 @@ const ADDITIONS: &[Addition] = &[
 ];
 
 /// Where places to change can be: folders, with the endings of their files.
-const PLACES: &[(&str, &str)] = &[
-    ("crates", "rs"),
-    ("xtask", "rs"),
-    ("rules", "nlog"),
-    ("proto", "proto"),
-    ("docs/reference", "md"),
-];
+const PLACES: &[(&str, &str)] =
+    &[("crates", "rs"), ("xtask", "rs"), ("rules", "nlog"), ("proto", "proto"), ("docs/reference", "md")];
 
 #[test]
 fn the_lists_of_files_to_change_are_complete() {
@@ -115,7 +110,7 @@ fn naming(addition: &Addition) -> BTreeSet<String> {
         for file in files {
             let path = file.strip_prefix(root()).unwrap().to_string_lossy().into_owned();
             let excepted = addition.excepted.iter().any(|(excepted, _)| *excepted == path);
-            if !excepted && !is_test(&path) && names_one(&without_tests(&file), addition) {
+            if !excepted && !is_test(&path) && names_one(&changeable(&file), addition, *ending == "rs") {
                 found.insert(path);
             }
         }
@@ -127,15 +122,17 @@ fn is_test(path: &str) -> bool {
     path.contains("/tests/") || path.ends_with("/tests.rs") || path.ends_with(".test.nlog")
 }
 
-/// A file's text before its module of tests.
-fn without_tests(file: &Path) -> String {
+/// The part of a file that an addition can change: no module of tests, and no comments of rules.
+fn changeable(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
     let tests = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
-    text[..tests].to_owned()
+    let is_nlog = file.extension().is_some_and(|extension| extension == "nlog");
+    let lines = text[..tests].lines().filter(|line| !(is_nlog && line.trim_start().starts_with('#')));
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-fn names_one(text: &str, addition: &Addition) -> bool {
-    if addition.parts {
+fn names_one(text: &str, addition: &Addition, is_rust: bool) -> bool {
+    if addition.parts && is_rust {
         let text = text.to_lowercase();
         return addition.examples.iter().any(|example| text.contains(example));
     }
@@ -146,7 +143,9 @@ fn names_one(text: &str, addition: &Addition) -> bool {
 #[test]
 fn an_example_is_found_as_a_word_or_within_one() {
     let [_, encapsulation, kind] = ADDITIONS else { panic!("three lists") };
-    assert!(names_one("Encap::Gre => 8,", encapsulation) && names_one("\"gre\"", encapsulation));
-    assert!(!names_one("progress, ip6gre", encapsulation));
-    assert!(names_one("Kind::LocalnetPort", kind) && !names_one("local net", kind));
+    assert!(names_one("Encap::Gre => 8,", encapsulation, true));
+    assert!(names_one("type encap = enum {gre};", encapsulation, false));
+    assert!(!names_one("progress, ip6gre", encapsulation, true));
+    assert!(names_one("Kind::LocalnetPort", kind, true) && !names_one("local net", kind, true));
+    assert!(names_one("localnet_port(_, sw)", kind, false) && !names_one("has_localnet(sw)", kind, false));
 }
