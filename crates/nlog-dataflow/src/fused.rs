@@ -2,7 +2,7 @@
 //!
 //! A transaction pays for the rules that it touches, not for those that the program has; an idle engine pays nothing.
 //! Traces, batches, builders, cursors and merging are differential's. How it works, with the measurements that led to
-//! it, is in ARCHITECTURE.md; the ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
+//! it, is in docs/internals/rule-to-operators.md; the ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
 //! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
