@@ -2,11 +2,11 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::process::{Process, SECRET, serve_if_told_to};
+use crate::support::process::{Process, SECRET, helper};
 use crate::support::way::{Shared, Way};
 use crate::support::{Runs, compile, transaction};
 use nlog_data::{CommitError, Evaluator, Tables, Transaction, Value};
@@ -22,12 +22,6 @@ const TEXT: &str = "input table link(a: string, b: string);
     path(a, c, k * 1000000000000) :- link(a, b), link(b, c), weight(b, k);
     degree(a, count()) :- link(a, _);
     heaviest(c, a) :- path(a, c, k), k > 90000000000000;";
-
-/// What the tests start as another process.
-#[test]
-fn serves_if_it_is_told_to() {
-    serve_if_told_to();
-}
 
 fn across(processes: usize) -> Shared {
     let options = Options { observe: Tables::All, ..Options::default() };
@@ -206,15 +200,14 @@ fn a_process_that_is_killed_at_any_moment_makes_nothing_wrong() {
     }
 }
 
-/// Set for whoever is started to be process 0.
+/// Set only for the helper process that is process 0.
 const BE_PROCESS_0: &str = "NLOG_TEST_BE_PROCESS_0";
 
-/// What the next test starts as process 0: it says where it listens, commits something, and stays.
+/// Prints where it listens, commits a transaction, and stays until it is killed.
 #[test]
-fn is_process_0_if_it_is_told_to() {
-    if std::env::var(BE_PROCESS_0).is_err() {
-        return;
-    }
+#[ignore = "a helper process, started by a_process_0_that_is_killed_is_an_error_for_the_others"]
+fn is_process_0() {
+    std::env::var(BE_PROCESS_0).expect("started by a test");
     let program = compile(TEXT);
     let meeting = Meeting::new("127.0.0.1:0", SECRET, 2).expect("a port is free");
     println!("\nat {}", meeting.address());
@@ -227,8 +220,7 @@ fn is_process_0_if_it_is_told_to() {
 
 #[test]
 fn a_process_0_that_is_killed_is_an_error_for_the_others() {
-    let mut process_0 = Command::new(std::env::current_exe().expect("a test runs"))
-        .args(["--exact", "is_process_0_if_it_is_told_to", "--nocapture"])
+    let mut process_0 = helper(concat!(module_path!(), "::is_process_0"))
         .env(BE_PROCESS_0, "")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -296,7 +288,7 @@ fn another_program_is_an_error_for_both() {
 fn whoever_does_not_know_the_secret_is_nobody() {
     let program = compile("input table a(x: int); output table b(x: int); b(x) :- a(x);");
     let meeting = Meeting::new("127.0.0.1:0", SECRET, 2).expect("a port is free");
-    let meeting = meeting.with_patience(Duration::from_millis(500));
+    let meeting = meeting.with_patience(Duration::from_secs(3));
     let address = meeting.address();
     let mut noise = TcpStream::connect(address).expect("it listens");
     noise.write_all(b"GET / HTTP/1.0\r\n\r\n").expect("it listens");

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::{Case, FEATURES};
-use crate::support::process::serve_if_told_to;
 use crate::support::way::{Life, Way, start};
 use crate::support::{ENGINES, Random, Runs, seeds, statistics};
 use nlog::Program;
@@ -226,12 +225,6 @@ fn dataflow_and_reference_agree() {
         assert!(tally.changed * 10 > tally.refused, "histories are not mostly errors: {tally:?}");
         assert!(tally.refused * 20 > tally.accepted, "errors are tried as well: {tally:?}");
     }
-}
-
-/// What the test above starts as another process.
-#[test]
-fn serves_if_it_is_told_to() {
-    serve_if_told_to();
 }
 
 /// All rows of all derived tables that people know.

@@ -1,4 +1,4 @@
-//! Processes of a test's own: its binary again, of which one test serves.
+//! Other processes for tests: the test binary again, started to run one helper test that serves.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -6,21 +6,28 @@ use std::process::{Child, Command, Stdio};
 
 use nlog_dataflow::processes::serve;
 
-/// Where process 0 is, for whoever is started to serve.
+/// The address of process 0, set only for a helper process.
 const PROCESS_0: &str = "NLOG_TEST_PROCESS_0";
 
-/// What the processes of tests know each other by.
+/// The secret that the processes of a test share.
 pub(crate) const SECRET: &str = "of this test";
 
-/// Another process, which serves whoever listens at an address. Dropped, it is waited for: process 0 has to be done.
+/// A command that runs one helper test of this binary, given its full path as `module_path!()` and its name write it.
+pub(crate) fn helper(path: &str) -> Command {
+    // The first part is the binary's own name, which the test harness leaves out.
+    let (_, path) = path.split_once("::").expect("a path within the test binary");
+    let mut command = Command::new(std::env::current_exe().expect("a test runs from a file"));
+    command.args(["--exact", path, "--ignored", "--nocapture", "--test-threads=1"]);
+    command
+}
+
+/// Another process, which serves the process 0 at an address. Dropping it waits for it, so process 0 has to end first.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts it with a program. The test file has a test `serves_if_it_is_told_to`, which calls [`serve_if_told_to`].
+    /// Starts one with a program.
     pub(crate) fn start(text: &str, process_0: SocketAddr) -> Self {
-        let binary = std::env::current_exe().expect("a test runs");
-        let mut child = Command::new(binary)
-            .args(["--exact", "serves_if_it_is_told_to", "--nocapture", "--test-threads=1"])
+        let mut child = helper(concat!(module_path!(), "::serves_process_0"))
             .env(PROCESS_0, process_0.to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -37,7 +44,7 @@ impl Process {
         self.0.kill().expect("it runs");
     }
 
-    /// Waits until it ends: whether it did so in good order, and what it said.
+    /// Waits until it ends: whether it succeeded, and its output.
     pub(crate) fn wait(&mut self) -> (bool, String) {
         let (mut said, mut errors) = (String::new(), String::new());
         let outputs = (self.0.stdout.take(), self.0.stderr.take());
@@ -57,9 +64,10 @@ impl Drop for Process {
     }
 }
 
-/// Serves, if this process was started to.
-pub(crate) fn serve_if_told_to() {
-    let Ok(process_0) = std::env::var(PROCESS_0) else { return };
+#[test]
+#[ignore = "a helper process, started by Process::start"]
+fn serves_process_0() {
+    let process_0 = std::env::var(PROCESS_0).expect("started by a test, which sets the address of process 0");
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).expect("a program comes");
     let program = super::compile(&text);

@@ -19,8 +19,7 @@ use super::process::{Process, SECRET};
 pub(crate) struct Way {
     pub(crate) engine: Kind,
     pub(crate) workers: usize,
-    /// How many processes share the work, if it is not one alone, and the program's text, which they are given. The test
-    /// file has to have a test that serves; see [`Process::start`].
+    /// How many processes share the work, if more than one, and the program's text, which they are given.
     pub(crate) processes: Option<(usize, String)>,
     /// What is special about the plan, in a word, and what brings it about.
     pub(crate) planned: &'static str,
