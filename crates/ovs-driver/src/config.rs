@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ovsdb_client::Endpoint;
+use peer_connection::Endpoint;
 
 /// One switch: what it is called here and where it listens.
 #[derive(Debug, Clone, PartialEq, Eq)]

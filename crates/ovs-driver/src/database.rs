@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use ovsdb_client::open_vswitch::{self, DATABASE, PortStatus};
 use ovsdb_client::{Client, Event as ClientEvent, Options, TransactError};
+use peer_connection::Dial;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::config::{Config, Timing};
@@ -44,6 +45,7 @@ impl Database {
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
+        dialler: Arc<dyn Dial>,
         intent: Arc<Shared>,
         outbox: Arc<Outbox>,
     ) -> (Database, impl Future<Output = ()> + Send + 'static) {
@@ -54,7 +56,8 @@ impl Database {
             backoff_max: timing.backoff_max,
             ..Options::default()
         };
-        let (client, events) = Client::spawn(config.ovsdb.clone(), DATABASE, view::monitor(), options);
+        let (client, events) =
+            Client::spawn_with(dialler, config.ovsdb.clone(), DATABASE, view::monitor(), options);
         let (status, status_receiver) = watch::channel(Status::default());
         let report_again = Arc::new(Notify::new());
         let watcher = Watcher {

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
+use peer_connection::{Dial, Sockets};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -59,18 +60,26 @@ impl Drop for Handle {
     }
 }
 
-/// Starts the driver of a switch, with the usual limits. Must be called within a tokio runtime.
+/// Starts the driver of a switch, with the default limits. Must be called within a tokio runtime.
 pub fn spawn(config: Config, events: mpsc::Sender<(String, Event)>) -> Handle {
-    spawn_with(config, Timing::default(), events)
+    spawn_with(config, Timing::default(), Arc::new(Sockets), events)
 }
 
-/// Starts the driver of a switch. Must be called within a tokio runtime.
-pub fn spawn_with(config: Config, timing: Timing, events: mpsc::Sender<(String, Event)>) -> Handle {
+/// Starts the driver of a switch with these limits, over the network of this dialler. Must be called within a tokio
+/// runtime.
+pub fn spawn_with(
+    config: Config,
+    timing: Timing,
+    dialler: Arc<dyn Dial>,
+    events: mpsc::Sender<(String, Event)>,
+) -> Handle {
     let config = Arc::new(config);
     let intent = Arc::new(Shared::default());
     let outbox = Arc::new(Outbox::default());
-    let (database, watch_database) = Database::new(config.clone(), &timing, intent.clone(), outbox.clone());
-    let (openflow, keep_connected) = OpenFlow::new(config.clone(), &timing, intent.clone(), outbox.clone());
+    let (database, watch_database) =
+        Database::new(config.clone(), &timing, dialler.clone(), intent.clone(), outbox.clone());
+    let (openflow, keep_connected) =
+        OpenFlow::new(config.clone(), &timing, dialler, intent.clone(), outbox.clone());
     let driver = Driver::new(config.name.clone(), timing, intent.clone(), outbox.clone(), database, openflow);
     let deliver = outbox.deliver(config.name.clone(), events);
     let task = tokio::spawn(async move {

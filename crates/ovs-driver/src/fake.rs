@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use openflow_rs::GroupEntry;
 use openflow_rs::message::TlvMapping;
+use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -34,6 +35,7 @@ use tokio::task::AbortHandle;
 pub use table::Refusal;
 
 use crate::flow::{Flow, FlowKey};
+use server::Listener;
 use table::Table;
 
 /// A fake switch. Dropping it closes its connections and its socket.
@@ -158,9 +160,19 @@ impl FakeSwitch {
     /// The socket cannot be made; a file of that name is in the way, for one.
     pub fn start(socket: impl AsRef<Path>) -> io::Result<FakeSwitch> {
         let listener = UnixListener::bind(socket)?;
+        Ok(FakeSwitch::serve(Listener::Unix(listener)))
+    }
+
+    /// A switch without flows that listens on an endpoint of a network in memory. Must be called within a tokio
+    /// runtime.
+    pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeSwitch {
+        FakeSwitch::serve(Listener::InMemory(network.listen(endpoint)))
+    }
+
+    fn serve(listener: Listener) -> FakeSwitch {
         let shared = Arc::new(Shared { state: Mutex::default(), generation: watch::channel(0).0 });
         let task = tokio::spawn(server::listen(listener, shared.clone())).abort_handle();
-        Ok(FakeSwitch { shared, task })
+        FakeSwitch { shared, task }
     }
 
     /// The flows it has.

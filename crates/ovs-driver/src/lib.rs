@@ -47,7 +47,7 @@
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and
 //! [`Changes`], [`Event`]; then what keeps the promise: `ledger` (what separates the switch from what is desired),
 //! `forwarding` (flows and groups together) and `group` (the parts that large groups are kept in), `intent` and `outbox` (how the owner and the driver meet without waiting for each other), `driver` (the one
-//! procedure that compares and corrects); `view` and `database` (OVSDB), `openflow` with `connection`, `session`,
+//! procedure that compares and corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`,
 //! `steps` (the order of messages), `groups` and `wire`; and [`fake`], the test double.
 //!
 //! What the switch refuses does not hold up the rest: a bundle is discarded if any of its flows is bad, then sent
@@ -85,4 +85,4 @@ pub use event::{Channel, Event, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};
-pub use ovsdb_client::Endpoint;
+pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};

@@ -1,5 +1,6 @@
 //! The OpenFlow side of a driver: stays connected, and serves two requests, read all groups and flows and apply a batch.
 
+mod codec;
 mod connection;
 mod error;
 mod groups;
@@ -9,16 +10,13 @@ mod steps;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ovsdb_client::Endpoint;
+use peer_connection::{Dial, Endpoint, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 
-use connection::{Connection, ConnectionError};
+use connection::{OpenFlowConnection, SessionError};
 pub(crate) use groups::option_name;
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
@@ -86,13 +84,14 @@ impl OpenFlow {
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
+        dialler: Arc<dyn Dial>,
         intent: Arc<Shared>,
         outbox: Arc<Outbox>,
     ) -> (OpenFlow, impl Future<Output = ()> + Send + 'static) {
         let (requests, request_receiver) = mpsc::channel(1);
         let (status, status_receiver) = watch::channel(Status::default());
         let timing = timing.clone();
-        let keeper = Keeper { config, timing, intent, outbox, status, requests: request_receiver };
+        let keeper = Keeper { config, timing, dialler, intent, outbox, status, requests: request_receiver };
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
@@ -117,9 +116,9 @@ impl OpenFlow {
 #[cfg(test)]
 pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
     let message = |step: &steps::Step| {
-        let mut bytes = Vec::new();
+        let mut bytes = bytes::BytesMut::new();
         wire::put_step(&mut bytes, 1, batch, *step);
-        (step.place(batch), bytes)
+        (step.place(batch), bytes.to_vec())
     };
     steps::steps(batch, |_| false).iter().map(message).collect()
 }
@@ -128,6 +127,7 @@ pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
 struct Keeper {
     config: Arc<Config>,
     timing: Timing,
+    dialler: Arc<dyn Dial>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
@@ -137,10 +137,9 @@ struct Keeper {
 impl Keeper {
     async fn run(mut self) {
         let channel = Channel::OpenFlow;
-        let mut backoff = self.timing.backoff_min;
-        let mut told = None;
+        let mut reconnect = Reconnect::new(self.timing.backoff_min, self.timing.backoff_max);
         loop {
-            let why = match connect(&self.config.openflow, &self.timing).await {
+            let why = match connect(&*self.dialler, &self.config.openflow, &self.timing).await {
                 Ok(mut session) => {
                     let features = session.features;
                     tracing::debug!(
@@ -149,8 +148,7 @@ impl Keeper {
                         tables = features.n_tables,
                         "openflow connected"
                     );
-                    told = None;
-                    let since = Instant::now();
+                    reconnect.connected();
                     self.intent.lock().connected(channel);
                     self.outbox.put(Event::Connected { channel });
                     self.status.send_modify(|status| {
@@ -158,27 +156,22 @@ impl Keeper {
                     });
                     let error = self.serve(&mut session).await;
                     self.status.send_modify(|status| status.up = false);
-                    // A switch that breaks off again and again is not called more often for it.
-                    if since.elapsed() >= self.timing.backoff_max {
-                        backoff = self.timing.backoff_min;
-                    }
                     error
                 }
                 Err(error) => error,
             };
             self.intent.lock().disconnected(channel);
             let why = format!("{}: {why}", self.config.openflow);
-            if told.as_ref() != Some(&why) {
+            let retry = reconnect.failed(&why);
+            if retry.report {
                 tracing::debug!(switch = self.config.name, why, "openflow not connected");
-                self.outbox.put(Event::Disconnected { channel, why: why.clone() });
-                told = Some(why);
+                self.outbox.put(Event::Disconnected { channel, why });
             }
-            self.pause(jittered(backoff)).await;
-            backoff = (backoff * 2).min(self.timing.backoff_max);
+            self.pause(retry.delay).await;
         }
     }
 
-    async fn serve(&mut self, session: &mut Session) -> ConnectionError {
+    async fn serve(&mut self, session: &mut Session) -> SessionError {
         let current = self.status.borrow().connection;
         loop {
             let request = tokio::select! {
@@ -211,18 +204,12 @@ impl Keeper {
     }
 }
 
-/// Connects and exchanges greetings.
-async fn connect(endpoint: &Endpoint, timing: &Timing) -> Result<Session, ConnectionError> {
-    let connection = Connection::open(endpoint, timing).await?;
+/// Connects, and exchanges hello and features.
+async fn connect(dialler: &dyn Dial, endpoint: &Endpoint, timing: &Timing) -> Result<Session, SessionError> {
+    let connection = OpenFlowConnection::open(dialler, endpoint, timing).await?;
     let limit = timing.handshake_max;
     match tokio::time::timeout(limit, Session::greet(connection)).await {
         Ok(session) => session,
-        Err(_) => Err(ConnectionError::NoGreeting { seconds: limit.as_secs_f64() }),
+        Err(_) => Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
     }
-}
-
-/// Between half of the pause and all of it, so that switches which went down together are not called together.
-fn jittered(pause: Duration) -> Duration {
-    let share = RandomState::new().build_hasher().finish() as u16;
-    pause / 2 + pause / 2 * u32::from(share) / u32::from(u16::MAX)
 }

@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,8 +9,9 @@ use crate::support::driven::{Driven, PATIENCE};
 use crate::support::flows::{buckets, flow, flows};
 use openflow_rs::GroupEntry;
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
-use ovs_driver::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing};
-use tempfile::TempDir;
+use ovs_driver::{
+    Changes, Channel, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Rejection, Timing,
+};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
 
@@ -27,33 +27,32 @@ fn hasty() -> Timing {
     }
 }
 
-/// A fake switch without a database: the driver must do what it can with OpenFlow alone.
+/// A fake switch without a database, on a network in memory: the driver must do what it can with OpenFlow alone.
 struct Setting {
-    folder: TempDir,
+    network: InMemoryNetwork,
     fake: FakeSwitch,
 }
 
 impl Setting {
     fn new() -> Setting {
-        let folder = tempfile::Builder::new().prefix("weft-fake-").tempdir().unwrap();
-        let fake = FakeSwitch::start(folder.path().join("mgmt")).unwrap();
-        Setting { folder, fake }
-    }
-
-    fn config(&self) -> Config {
-        let endpoint = |path: &Path| format!("unix:{}", path.display()).parse().unwrap();
-        Config {
-            name: "fake".to_owned(),
-            ovsdb: endpoint(&self.folder.path().join("no-database")),
-            openflow: endpoint(&self.folder.path().join("mgmt")),
-            bridge: "br-int".to_owned(),
-            datapath_type: None,
-            learned_tables: BTreeSet::new(),
-        }
+        let network = InMemoryNetwork::default();
+        let fake = FakeSwitch::start_in_memory(&network, config().openflow);
+        Setting { network, fake }
     }
 
     fn drive(&self, timing: Timing) -> Driven {
-        Driven::start_with(self.config(), timing)
+        Driven::start_on(Arc::new(self.network.clone()), config(), timing)
+    }
+}
+
+fn config() -> Config {
+    Config {
+        name: "fake".to_owned(),
+        ovsdb: "unix:no-database".parse().unwrap(),
+        openflow: "unix:br-int.mgmt".parse().unwrap(),
+        bridge: "br-int".to_owned(),
+        datapath_type: None,
+        learned_tables: BTreeSet::new(),
     }
 }
 
@@ -101,7 +100,7 @@ async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_written_before_the_desired_state_is_known() {
     let setting = Setting::new();
     let (key, foreign) = flow("table=9, actions=drop");
@@ -119,7 +118,7 @@ async fn nothing_is_written_before_the_desired_state_is_known() {
     assert_eq!(setting.fake.flows(), want);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
     let mut runs = JoinSet::new();
     for stage in Stage::ALL {
@@ -155,10 +154,10 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                     }
                 };
                 let says = match fault {
-                    Fault::Garbage => "no OpenFlow 1.5: a message of version 0x48",
+                    Fault::Garbage => "not OpenFlow 1.5: a message of version 0x48",
                     Fault::Close => "closed the connection",
                     Fault::Stall => "",
-                    Fault::StallMidMessage => "in the middle of a message (12 bytes of it came)",
+                    Fault::StallMidMessage => "in the middle of a message (12 bytes of it received)",
                 };
                 // In the greeting it is the limit for the greeting as a whole that is hit.
                 let greeting = matches!(stage, Stage::Hello | Stage::Features);
@@ -175,7 +174,7 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn another_version_is_a_clear_error() {
     let setting = Setting::new();
     setting.fake.versions(1 << 1 | 1 << 4);
@@ -187,7 +186,7 @@ async fn another_version_is_a_clear_error() {
     assert_eq!(driven.synced().await, (3, 0));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_flows_go_through_while_the_switch_reads_slowly() {
     let setting = Setting::new();
     setting.fake.slow(Duration::from_micros(100), 256 << 10);
@@ -199,7 +198,7 @@ async fn a_hundred_thousand_flows_go_through_while_the_switch_reads_slowly() {
     assert_eq!(setting.fake.counts().commits, 1, "one bundle");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
     let setting = Setting::new();
     // As a real switch the fake reads nothing while its answers are not taken.
@@ -215,7 +214,7 @@ async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
     assert!(setting.fake.flows() == want);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn transactions_that_wait_go_in_one_bundle_and_each_is_confirmed() {
     let setting = Setting::new();
     let mut driven = setting.drive(Timing::default());
@@ -245,7 +244,7 @@ async fn transactions_that_wait_go_in_one_bundle_and_each_is_confirmed() {
     assert_eq!(after.dumps, before.dumps);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
     let setting = Setting::new();
     setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
@@ -279,7 +278,7 @@ async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
     assert_eq!(setting.fake.flows(), want);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_refused_is_counted_until_it_is_mended() {
     let setting = Setting::new();
     setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
@@ -304,7 +303,7 @@ async fn what_is_refused_is_counted_until_it_is_mended() {
     );
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_database_flows_are_driven_and_transactions_with_tunnels_wait() {
     let setting = Setting::new();
     let mut driven = setting.drive(hasty());
@@ -322,26 +321,31 @@ async fn without_a_database_flows_are_driven_and_transactions_with_tunnels_wait(
     assert!(!driven.seen.iter().any(|event| matches!(event, Event::Confirmed { txn: 1, .. })));
 }
 
+/// Over real sockets, which the other tests do without.
 #[tokio::test]
-async fn tcp_serves_as_well_as_a_unix_socket() {
-    let setting = Setting::new();
+async fn unix_and_tcp_sockets_serve_as_well() {
+    let folder = tempfile::Builder::new().prefix("weft-fake-").tempdir().unwrap();
+    let socket = folder.path().join("mgmt");
+    let fake = FakeSwitch::start(&socket).unwrap();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let socket = setting.folder.path().join("mgmt");
+    let tcp = format!("tcp:{}", listener.local_addr().unwrap());
+    let unix = format!("unix:{}", socket.display());
     tokio::spawn(async move {
         while let Ok((mut tcp, _)) = listener.accept().await {
             let mut unix = tokio::net::UnixStream::connect(&socket).await.unwrap();
             tokio::spawn(async move { tokio::io::copy_bidirectional(&mut tcp, &mut unix).await });
         }
     });
-    let config = Config { openflow: format!("tcp:127.0.0.1:{port}").parse().unwrap(), ..setting.config() };
-    let mut driven = Driven::start(config);
-    driven.handle.set_desired(desired(&some_flows(500)));
-    assert_eq!(driven.synced().await, (500, 0));
-    assert_eq!(setting.fake.flows(), some_flows(500));
+    for (openflow, added) in [(unix, 500), (tcp, 0)] {
+        let ovsdb = format!("unix:{}", folder.path().join("no-database").display()).parse().unwrap();
+        let mut driven = Driven::start(Config { ovsdb, openflow: openflow.parse().unwrap(), ..config() });
+        driven.handle.set_desired(desired(&some_flows(500)));
+        assert_eq!(driven.synced().await, (added, 0), "{openflow}");
+        assert_eq!(fake.flows(), some_flows(500));
+    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_driver_that_was_ended_does_nothing_any_more() {
     let setting = Setting::new();
     let mut driven = setting.drive(hasty());
@@ -356,7 +360,7 @@ async fn a_driver_that_was_ended_does_nothing_any_more() {
     assert_eq!(events.try_recv(), Err(TryRecvError::Disconnected));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_handle_ends_the_driver_and_leaves_the_flows() {
     let setting = Setting::new();
     let mut driven = setting.drive(hasty());
@@ -376,7 +380,7 @@ fn groups(texts: &[&str]) -> BTreeMap<u32, GroupEntry> {
     texts.iter().map(group).map(|group| (group.id, group)).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn groups_are_read_and_only_what_differs_is_sent() {
     let setting = Setting::new();
     for group in groups(&[
@@ -428,7 +432,7 @@ async fn groups_are_read_and_only_what_differs_is_sent() {
     assert_eq!(setting.fake.options().len(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
     let setting = Setting::new();
     let mut driven = setting.drive(hasty());

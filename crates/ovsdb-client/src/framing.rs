@@ -1,49 +1,50 @@
-//! JSON values one after another on a byte stream, without separators (RFC 7047, section 4.1).
+//! The JSON codec: JSON objects back to back on a byte stream, without separators (RFC 7047, section 4.1).
 //!
-//! Invariant: a byte is looked at once by the scanner that finds where a value ends, however the stream is cut
-//! into reads, so a snapshot of many megabytes costs linear time. Only a whole value goes to the JSON parser.
+//! Invariant: the scanner that finds the end of a message looks at each byte once, however the stream is cut into
+//! reads, so a snapshot of many megabytes takes linear time. The JSON parser sees whole messages only.
 
+use std::io;
+
+use bytes::{Buf, BufMut, BytesMut};
+use peer_connection::ConnectionError;
 use serde_json::Value;
+use tokio_util::codec::{Decoder, Encoder};
 
 /// The default limit on one message, in bytes. A snapshot of a database is one message.
 pub const MESSAGE_SIZE_MAX: usize = 64 << 20;
 
-/// Nesting beyond this is refused; OVSDB's own messages stay below 12, and the JSON parser's limit is 128.
+/// The deepest nesting accepted. OVSDB's own messages stay below 12, and the JSON parser's limit is 128.
 const DEPTH_MAX: usize = 100;
 
 /// Why a byte stream is not a sequence of JSON objects. `position` counts the stream's bytes from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
-    /// Not JSON, or not an object.
+    /// The bytes are not JSON, or not a JSON object.
     #[error("malformed JSON at byte {position} of the stream: {problem}")]
     Malformed {
-        /// Of the offending byte.
+        /// The position of the offending byte.
         position: u64,
-        /// What the parser says.
+        /// The parser's explanation.
         problem: String,
     },
-    /// The message that starts at `position` is over the limit.
+    /// The message that starts at `position` exceeds the limit.
     #[error("the message that starts at byte {position} of the stream is larger than {limit} bytes")]
     TooLarge {
-        /// Of the message's first byte.
+        /// The position of the message's first byte.
         position: u64,
         /// The limit, in bytes.
         limit: usize,
     },
 }
 
-/// Cuts a byte stream into JSON objects: [`feed`](Decoder::feed) it what was read, take
-/// [`next_message`](Decoder::next_message) until it has none.
+/// Decodes and encodes JSON messages. After an error the stream cannot be used any more.
 #[derive(Debug)]
-pub struct Decoder {
-    buffer: Vec<u8>,
-    /// Start of the unfinished message in `buffer`.
-    start: usize,
-    /// How far the scanner is in `buffer`.
+pub struct JsonCodec {
+    /// The number of bytes of the current message that have been scanned.
     scanned: usize,
-    /// The stream's position of `buffer[0]`.
-    base: u64,
-    /// The open brackets of the message, by the byte that must close each.
+    /// The stream's position of the current message.
+    position: u64,
+    /// The open brackets of the current message, by the byte that must close each.
     open: Vec<u8>,
     string: StringState,
     limit: usize,
@@ -56,68 +57,65 @@ enum StringState {
     Escaped,
 }
 
-impl Default for Decoder {
+impl Default for JsonCodec {
     fn default() -> Self {
-        Decoder::new(MESSAGE_SIZE_MAX)
+        JsonCodec::new(MESSAGE_SIZE_MAX)
     }
 }
 
-impl Decoder {
-    /// A decoder that refuses messages of more than `limit` bytes.
+impl Decoder for JsonCodec {
+    type Item = Value;
+    type Error = ConnectionError<FramingError>;
+
+    fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<Value>, Self::Error> {
+        self.next_message(bytes).map_err(ConnectionError::Malformed)
+    }
+
+    fn decode_eof(&mut self, bytes: &mut BytesMut) -> Result<Option<Value>, Self::Error> {
+        self.decode(bytes)
+    }
+}
+
+impl Encoder<Value> for JsonCodec {
+    type Error = io::Error;
+
+    fn encode(&mut self, message: Value, out: &mut BytesMut) -> io::Result<()> {
+        Ok(serde_json::to_writer(out.writer(), &message)?)
+    }
+}
+
+impl JsonCodec {
+    /// A codec that refuses to decode messages of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
-        Decoder {
-            buffer: Vec::new(),
-            start: 0,
-            scanned: 0,
-            base: 0,
-            open: Vec::new(),
-            string: StringState::Outside,
-            limit,
-        }
+        JsonCodec { scanned: 0, position: 0, open: Vec::new(), string: StringState::Outside, limit }
     }
 
-    /// Appends bytes read from the stream.
-    pub fn feed(&mut self, bytes: &[u8]) {
-        if self.start > 0 {
-            self.buffer.drain(..self.start);
-            self.base += self.start as u64;
-            self.scanned -= self.start;
-            self.start = 0;
-        }
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// Whether the stream ends inside a message, were it to end here.
-    pub fn is_mid_message(&self) -> bool {
-        !self.open.is_empty()
-    }
-
-    /// The next whole message, or `None` until more is fed. After an error the stream cannot be used any more.
-    pub fn next_message(&mut self) -> Result<Option<Value>, FramingError> {
-        while self.scanned < self.buffer.len() {
-            let byte = self.buffer[self.scanned];
+    /// Removes the next whole message from `bytes`, or returns `None` if there is none yet.
+    fn next_message(&mut self, bytes: &mut BytesMut) -> Result<Option<Value>, FramingError> {
+        while let Some(&byte) = bytes.get(self.scanned) {
             if self.open.is_empty() && byte.is_ascii_whitespace() {
-                self.scanned += 1;
-                self.start = self.scanned;
+                bytes.advance(1);
+                self.position += 1;
                 continue;
             }
             let ended = self.scan(byte)?;
             self.scanned += 1;
-            if self.scanned - self.start > self.limit {
-                return Err(FramingError::TooLarge {
-                    position: self.base + self.start as u64,
-                    limit: self.limit,
-                });
+            if self.scanned > self.limit {
+                return Err(FramingError::TooLarge { position: self.position, limit: self.limit });
             }
             if ended {
-                return self.parse().map(Some);
+                let message = self.parse(&bytes[..self.scanned])?;
+                bytes.advance(self.scanned);
+                self.position += self.scanned as u64;
+                self.scanned = 0;
+                return Ok(Some(message));
             }
         }
         Ok(None)
     }
 
-    /// Looks at one byte; true if it ends the message. What this lets through the JSON parser may still refuse,
-    /// but a stream that can never become JSON should not be waited for.
+    /// Scans one byte; true if it ends the message. The JSON parser may still refuse the message, but this refuses at
+    /// once what can never become JSON: waiting for its end would wait for ever.
     fn scan(&mut self, byte: u8) -> Result<bool, FramingError> {
         match self.string {
             StringState::Escaped => self.string = StringState::Inside,
@@ -137,7 +135,7 @@ impl Decoder {
                 // The letters of true, false, null and of an exponent.
                 b't' | b'r' | b'u' | b'e' | b'f' | b'a' | b'l' | b's' | b'n' => {}
                 _ if byte.is_ascii_whitespace() => {}
-                _ => return Err(self.malformed("this byte cannot stand outside a string")),
+                _ => return Err(self.malformed("this byte is not allowed outside a string")),
             },
         }
         Ok(false)
@@ -151,25 +149,19 @@ impl Decoder {
         Ok(())
     }
 
-    fn parse(&mut self) -> Result<Value, FramingError> {
-        let message = &self.buffer[self.start..self.scanned];
-        let value = serde_json::from_slice(message).map_err(|error| {
+    fn parse(&self, message: &[u8]) -> Result<Value, FramingError> {
+        serde_json::from_slice(message).map_err(|error| {
             let offset = byte_offset(message, error.line(), error.column());
-            FramingError::Malformed {
-                position: self.base + (self.start + offset) as u64,
-                problem: error.to_string(),
-            }
-        })?;
-        self.start = self.scanned;
-        Ok(value)
+            FramingError::Malformed { position: self.position + offset as u64, problem: error.to_string() }
+        })
     }
 
     fn malformed(&self, problem: &str) -> FramingError {
-        FramingError::Malformed { position: self.base + self.scanned as u64, problem: problem.to_owned() }
+        FramingError::Malformed { position: self.position + self.scanned as u64, problem: problem.to_owned() }
     }
 }
 
-/// From the parser's line and column (both from 1, columns in bytes) to an offset.
+/// Converts the parser's line and column (both from 1, columns in bytes) to an offset.
 fn byte_offset(message: &[u8], line: usize, column: usize) -> usize {
     let line_start = message
         .iter()
@@ -187,12 +179,26 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn all(decoder: &mut Decoder) -> Result<Vec<Value>, FramingError> {
-        let mut values = Vec::new();
-        while let Some(value) = decoder.next_message()? {
-            values.push(value);
+    /// A codec and its read buffer.
+    struct Stream {
+        codec: JsonCodec,
+        buffer: BytesMut,
+    }
+
+    impl Stream {
+        fn new(limit: usize) -> Stream {
+            Stream { codec: JsonCodec::new(limit), buffer: BytesMut::new() }
         }
-        Ok(values)
+
+        /// The messages that are whole with these bytes.
+        fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Value>, FramingError> {
+            self.buffer.extend_from_slice(bytes);
+            let mut messages = Vec::new();
+            while let Some(message) = self.codec.next_message(&mut self.buffer)? {
+                messages.push(message);
+            }
+            Ok(messages)
+        }
     }
 
     #[test]
@@ -202,33 +208,30 @@ mod tests {
             json!({}),
             json!({"x": [[], {"y": -1.5e3}]}),
         ];
-        let mut stream = Vec::new();
+        let mut bytes = BytesMut::new();
         for message in &messages {
-            stream.extend(serde_json::to_vec(message).expect("serialises"));
+            JsonCodec::default().encode(message.clone(), &mut bytes).expect("serialises");
         }
-        stream.extend(b" \n\t{}\n");
+        bytes.extend_from_slice(b" \n\t{}\n");
         let expected: Vec<_> = messages.iter().cloned().chain([json!({})]).collect();
-        for cut in 0..=stream.len() {
-            let mut decoder = Decoder::default();
-            decoder.feed(&stream[..cut]);
-            let mut values = all(&mut decoder).expect("well-formed");
-            decoder.feed(&stream[cut..]);
-            values.extend(all(&mut decoder).expect("well-formed"));
+        for cut in 0..=bytes.len() {
+            let mut stream = Stream::new(MESSAGE_SIZE_MAX);
+            let mut values = stream.feed(&bytes[..cut]).expect("well-formed");
+            values.extend(stream.feed(&bytes[cut..]).expect("well-formed"));
             assert_eq!(values, expected, "cut at {cut}");
         }
-        let mut decoder = Decoder::default();
+        let mut stream = Stream::new(MESSAGE_SIZE_MAX);
         let mut values = Vec::new();
-        for byte in &stream {
-            decoder.feed(&[*byte]);
-            values.extend(all(&mut decoder).expect("well-formed"));
+        for byte in &bytes {
+            values.extend(stream.feed(&[*byte]).expect("well-formed"));
         }
         assert_eq!(values, expected);
-        assert!(!decoder.is_mid_message());
+        assert!(stream.buffer.is_empty(), "white space is consumed");
     }
 
     #[test]
     fn garbage_is_refused_at_its_byte() {
-        for (stream, position) in [
+        for (bytes, position) in [
             (&b"hello"[..], 0),
             (b"{}{}nonsense", 4),
             (b"{} [1]", 3),
@@ -242,18 +245,13 @@ mod tests {
             (b"\x16\x03\x01\x00", 0),
         ] {
             // The position must not depend on how the stream is cut.
-            for cut in 0..stream.len() {
-                let mut decoder = Decoder::default();
-                decoder.feed(&stream[..cut]);
-                let error = all(&mut decoder).and_then(|_| {
-                    decoder.feed(&stream[cut..]);
-                    all(&mut decoder)
-                });
-                match error {
+            for cut in 0..bytes.len() {
+                let mut stream = Stream::new(MESSAGE_SIZE_MAX);
+                match stream.feed(&bytes[..cut]).and_then(|_| stream.feed(&bytes[cut..])) {
                     Err(FramingError::Malformed { position: at, .. }) => {
-                        assert_eq!(at, position, "{}", String::from_utf8_lossy(stream));
+                        assert_eq!(at, position, "{}", String::from_utf8_lossy(bytes));
                     }
-                    other => panic!("{}: {other:?}", String::from_utf8_lossy(stream)),
+                    other => panic!("{}: {other:?}", String::from_utf8_lossy(bytes)),
                 }
             }
         }
@@ -261,20 +259,17 @@ mod tests {
 
     #[test]
     fn a_message_over_the_limit_is_refused_before_it_is_whole() {
-        let mut decoder = Decoder::new(8);
-        decoder.feed(b"{\"a\":12}{\"a\":123");
-        assert_eq!(decoder.next_message(), Ok(Some(json!({"a": 12}))));
-        assert_eq!(decoder.next_message(), Ok(None));
-        decoder.feed(b"4");
-        assert_eq!(decoder.next_message(), Err(FramingError::TooLarge { position: 8, limit: 8 }));
+        let mut stream = Stream::new(8);
+        assert_eq!(stream.feed(b"{\"a\":12}{\"a\":123"), Ok(vec![json!({"a": 12})]));
+        assert_eq!(stream.feed(b"4"), Err(FramingError::TooLarge { position: 8, limit: 8 }));
     }
 
     #[test]
     fn deep_nesting_is_refused() {
-        let mut decoder = Decoder::default();
-        decoder.feed(b"{\"a\":");
-        decoder.feed(&[b'['; 1000]);
-        assert!(matches!(decoder.next_message(), Err(FramingError::Malformed { position: 104, .. })));
+        let mut stream = Stream::new(MESSAGE_SIZE_MAX);
+        assert_eq!(stream.feed(b"{\"a\":"), Ok(vec![]));
+        let error = stream.feed(&[b'['; 1000]);
+        assert!(matches!(error, Err(FramingError::Malformed { position: 104, .. })), "{error:?}");
     }
 
     proptest! {
@@ -282,9 +277,7 @@ mod tests {
 
         #[test]
         fn any_bytes_end_in_messages_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            let mut decoder = Decoder::new(64);
-            decoder.feed(&bytes);
-            while let Ok(Some(_)) = decoder.next_message() {}
+            let _ = Stream::new(64).feed(&bytes);
         }
     }
 }

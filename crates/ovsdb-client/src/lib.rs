@@ -25,7 +25,7 @@
 //! ```
 //!
 //! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
-//! [`endpoint`], `connection` (JSON-RPC, echo); [`transact`] (operations and their results), [`replica`]
+//! `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
 //! (monitored rows and their changes), [`events`] (what is reported), [`session`] (the task that stays connected); above all these
 //! [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
 //!
@@ -34,7 +34,6 @@
 #![forbid(unsafe_code)]
 
 pub mod connection;
-pub mod endpoint;
 pub mod events;
 pub mod framing;
 pub mod open_vswitch;
@@ -45,9 +44,9 @@ pub mod session;
 pub mod transact;
 pub mod value;
 
-pub use connection::{ConnectionError, Options};
-pub use endpoint::{Endpoint, EndpointError};
+pub use connection::{Options, SessionError};
 pub use events::Event;
+pub use peer_connection::{Dial, Endpoint, EndpointError};
 pub use replica::{Change, MonitorSpec, Replica};
 pub use row::{ColumnError, Row};
 pub use session::Client;

@@ -1,20 +1,20 @@
-//! A client: a task that stays connected, keeps a replica, reports changes and carries requests.
+//! A client: a task that stays connected, keeps a replica, reports changes and forwards requests.
 //!
-//! The task is a loop of three states: connecting (schema, monitor, snapshot), serving, and pausing. Requests made
-//! while it connects wait for it; while it pauses they fail at once. The task never waits for the receiver of
-//! events: a receiver that itself waits for a transaction would never get its reply.
+//! The task loops through three states: connecting (schema, monitor, snapshot), serving, and waiting to reconnect.
+//! Requests wait while it connects and fail at once while it waits to reconnect. The task never waits for the
+//! receiver of events: a receiver that itself waits for a transaction would never get its reply.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use peer_connection::{Dial, Endpoint, Reconnect, Sockets, after};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::connection::{Connection, ConnectionError, Incoming, Options, after, protocol, unasked};
-use crate::endpoint::Endpoint;
+use crate::connection::{Incoming, Options, RpcConnection, SessionError, unexpected_reply, violation};
 use crate::events::{Event, Outbox};
 use crate::replica::{Change, Format, Layout, MonitorSpec, Replica};
 use crate::schema::Schema;
@@ -58,12 +58,24 @@ impl Client {
         monitor: MonitorSpec,
         options: Options,
     ) -> (Client, mpsc::Receiver<Event>) {
+        Client::spawn_with(Arc::new(Sockets), endpoint, database, monitor, options)
+    }
+
+    /// As [`spawn`](Client::spawn), over the network of this dialler.
+    pub fn spawn_with(
+        dialler: Arc<dyn Dial>,
+        endpoint: Endpoint,
+        database: impl Into<Arc<str>>,
+        monitor: MonitorSpec,
+        options: Options,
+    ) -> (Client, mpsc::Receiver<Event>) {
         let database = database.into();
         let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
         let (events, event_receiver) = mpsc::channel(options.events_max.max(1));
         let (version_sender, version) = watch::channel(0);
         let replica = Arc::new(RwLock::new(Replica::default()));
         let session = Session {
+            dialler,
             endpoint,
             database: database.clone(),
             monitor,
@@ -130,6 +142,7 @@ impl Client {
 }
 
 struct Session {
+    dialler: Arc<dyn Dial>,
     endpoint: Endpoint,
     database: Arc<str>,
     monitor: MonitorSpec,
@@ -144,7 +157,7 @@ struct Session {
 
 /// What serving needs to know about the connection.
 struct Served {
-    connection: Connection,
+    connection: RpcConnection,
     schema: Arc<Schema>,
     layout: Layout,
     pending: HashMap<u64, oneshot::Sender<Result<Reply, TransactError>>>,
@@ -155,46 +168,41 @@ struct Ended;
 
 impl Session {
     async fn run(mut self) {
-        let mut backoff = self.options.backoff_min;
-        let mut reported = None;
+        let mut reconnect = Reconnect::new(self.options.backoff_min, self.options.backoff_max);
         loop {
             let why = match self.connect_in_time().await {
                 Ok(served) => {
-                    reported = None;
                     tracing::debug!(endpoint = %self.endpoint, "connected");
-                    let since = Instant::now();
+                    reconnect.connected();
                     let Ok(why) = self.serve(served).await else { return };
-                    // A server that accepts and breaks off again and again is not called more often for it.
-                    if since.elapsed() >= self.options.backoff_max {
-                        backoff = self.options.backoff_min;
-                    }
                     why
                 }
                 Err(error) => error.to_string(),
             };
-            if reported.as_ref() != Some(&why) {
+            let retry = reconnect.failed(&why);
+            if retry.report {
                 tracing::debug!(endpoint = %self.endpoint, why, "not connected");
                 self.outbox.push(Event::Disconnected { why: why.clone() });
-                reported = Some(why.clone());
             }
-            if self.pause(jittered(backoff), &why).await.is_err() {
+            if self.pause(retry.delay, &why).await.is_err() {
                 return;
             }
-            backoff = backoff.saturating_mul(2).min(self.options.backoff_max);
         }
     }
 
-    async fn connect_in_time(&mut self) -> Result<Served, ConnectionError> {
+    async fn connect_in_time(&mut self) -> Result<Served, SessionError> {
         let limit = self.options.handshake_timeout;
-        match tokio::time::timeout(limit, self.connect()).await {
+        let deadline = after(Instant::now(), limit);
+        match tokio::time::timeout_at(deadline, self.connect(deadline)).await {
             Ok(result) => result,
-            Err(_) => Err(ConnectionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
+            Err(_) => Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
         }
     }
 
     /// Connects and brings the replica up to date.
-    async fn connect(&mut self) -> Result<Served, ConnectionError> {
-        let mut connection = Connection::open(&self.endpoint, &self.options).await?;
+    async fn connect(&mut self, deadline: Instant) -> Result<Served, SessionError> {
+        let mut connection =
+            RpcConnection::open(&*self.dialler, &self.endpoint, deadline, &self.options).await?;
         let schema = match connection.call("get_schema", json!([*self.database])).await? {
             (schema, Value::Null) => Arc::new(Schema::from_json(&schema)?),
             (_, error) => return Err(refused("get_schema", &error)),
@@ -213,10 +221,10 @@ impl Session {
     /// Starts the monitor, in the best way that the server knows, and returns what is new.
     async fn snapshot(
         &mut self,
-        connection: &mut Connection,
+        connection: &mut RpcConnection,
         schema: &Arc<Schema>,
         layout: &Layout,
-    ) -> Result<Vec<Change>, ConnectionError> {
+    ) -> Result<Vec<Change>, SessionError> {
         // Under another schema the old rows are no base for differences.
         let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
         let requests = layout.to_json();
@@ -227,7 +235,9 @@ impl Session {
             let changes = match result[0].as_bool() {
                 Some(true) => self.decode(layout, &result[2], Format::Update2)?,
                 Some(false) => self.replaced(layout, &result[2].take(), Format::Update2)?,
-                None => return Err(protocol("the reply to monitor_cond_since has no found flag".to_owned())),
+                None => {
+                    return Err(violation("the reply to monitor_cond_since has no found flag".to_owned()));
+                }
             };
             self.last = Some((last, schema.clone()));
             return Ok(changes);
@@ -243,7 +253,7 @@ impl Session {
                 (_, error) => return Err(refused(method, &error)),
             }
         }
-        Err(protocol("no way to monitor".to_owned()))
+        Err(violation("no way to monitor".to_owned()))
     }
 
     /// Serves until the connection is lost, and says why.
@@ -257,13 +267,15 @@ impl Session {
                 }
                 command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
                     let Some(command) = command else { return Err(Ended) };
-                    let id = served.connection.request(&command.method, &command.params);
-                    served.pending.insert(id, command.reply);
+                    match served.connection.request(&command.method, command.params) {
+                        Ok(id) => served.pending.insert(id, command.reply),
+                        Err(error) => break error,
+                    };
                 }
                 () = self.outbox.hand_over() => {}
             }
         };
-        if matches!(why, ConnectionError::Replica(_)) {
+        if matches!(why, SessionError::Replica(_)) {
             // The next snapshot must be whole.
             self.last = None;
         }
@@ -274,10 +286,10 @@ impl Session {
         Ok(why)
     }
 
-    fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), ConnectionError> {
+    fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), SessionError> {
         match incoming {
             Incoming::Reply { id, result, error } => {
-                let reply = served.pending.remove(&id).ok_or_else(|| unasked(&json!(id)))?;
+                let reply = served.pending.remove(&id).ok_or_else(|| unexpected_reply(&json!(id)))?;
                 // The caller may have given up; then nobody wants the reply.
                 let _ = reply.send(Ok(Reply { result, error, schema: served.schema.clone() }));
                 Ok(())
@@ -286,19 +298,19 @@ impl Session {
         }
     }
 
-    fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), ConnectionError> {
+    fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), SessionError> {
         let (updates, format) = match method {
             "update3" => (&params[2], Format::Update2),
             "update2" => (&params[1], Format::Update2),
             "update" => (&params[1], Format::Update1),
-            "monitor_canceled" if params[0] == MONITOR_ID => return Err(ConnectionError::MonitorCancelled),
+            "monitor_canceled" if params[0] == MONITOR_ID => return Err(SessionError::MonitorCancelled),
             _ => {
                 tracing::info!(endpoint = %self.endpoint, method, "ignored a notification");
                 return Ok(());
             }
         };
         if params[0] != MONITOR_ID {
-            return Err(protocol(format!("an {method} for a monitor that is not ours")));
+            return Err(violation(format!("an {method} for a monitor that is not ours")));
         }
         let changes = self.decode(&served.layout, updates, format)?;
         if method == "update3" {
@@ -310,12 +322,7 @@ impl Session {
         Ok(())
     }
 
-    fn decode(
-        &self,
-        layout: &Layout,
-        updates: &Value,
-        format: Format,
-    ) -> Result<Vec<Change>, ConnectionError> {
+    fn decode(&self, layout: &Layout, updates: &Value, format: Format) -> Result<Vec<Change>, SessionError> {
         let replica = self.replica.read().unwrap_or_else(PoisonError::into_inner);
         Ok(replica.decode(layout, updates, format)?)
     }
@@ -326,7 +333,7 @@ impl Session {
         layout: &Layout,
         snapshot: &Value,
         format: Format,
-    ) -> Result<Vec<Change>, ConnectionError> {
+    ) -> Result<Vec<Change>, SessionError> {
         let mut later = Replica::default();
         later.apply(&later.decode(layout, snapshot, format)?);
         Ok(self.replica.read().unwrap_or_else(PoisonError::into_inner).difference(&later))
@@ -354,32 +361,12 @@ impl Session {
     }
 }
 
-fn refused(method: &str, error: &Value) -> ConnectionError {
+fn refused(method: &str, error: &Value) -> SessionError {
     let (error, details) = error_parts(error);
-    ConnectionError::Refused { method: method.to_owned(), error, details }
+    SessionError::Refused { method: method.to_owned(), error, details }
 }
 
-fn transaction_id(value: &Value) -> Result<Uuid, ConnectionError> {
+fn transaction_id(value: &Value) -> Result<Uuid, SessionError> {
     let id = value.as_str().and_then(|text| text.parse().ok());
-    id.ok_or_else(|| protocol(format!("a transaction id is {value}")))
-}
-
-/// A pause between a half and the whole of `pause`, so that many clients do not come back at once.
-fn jittered(pause: Duration) -> Duration {
-    let share = (Uuid::new_v4().as_u128() & 0xffff) as u32;
-    pause.mul_f64(0.5 + f64::from(share) / 131_072.0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn jitter_takes_at_most_a_half() {
-        let pause = Duration::from_millis(100);
-        assert!(jittered(Duration::MAX) < Duration::MAX, "no overflow");
-        let pauses: Vec<_> = (0..100).map(|_| jittered(pause)).collect();
-        assert!(pauses.iter().all(|jittered| (pause / 2..=pause).contains(jittered)));
-        assert!(pauses.iter().any(|jittered| *jittered != pauses[0]));
-    }
+    id.ok_or_else(|| violation(format!("a transaction id is {value}")))
 }

@@ -1,26 +1,29 @@
-//! The client against peers that misbehave, each over a unix socket.
+//! The client against servers that misbehave, over a network in memory and under paused time.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{PATIENCE, connected, disconnected, next, next_changes};
-use ovsdb_client::framing::Decoder;
+use futures_util::StreamExt;
+use ovsdb_client::framing::JsonCodec;
 use ovsdb_client::{Client, Endpoint, Event, MonitorSpec, Operation, Options, TransactError};
+use peer_connection::{InMemoryListener, InMemoryNetwork};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc::Receiver;
+use tokio::time::Instant;
+use tokio_util::codec::Framed;
 
 const A: &str = "00000000-0000-0000-0000-00000000000a";
 const B: &str = "00000000-0000-0000-0000-00000000000b";
 const NO_TRANSACTION: &str = "00000000-0000-0000-0000-000000000000";
 
-/// A listener, the folder of its socket, and a client of it with short deadlines.
+/// A listener, and a client of it with short deadlines.
 struct Stage {
-    listener: UnixListener,
+    listener: InMemoryListener,
     client: Client,
     events: Receiver<Event>,
-    _folder: tempfile::TempDir,
 }
 
 const PROBE: Duration = Duration::from_millis(100);
@@ -31,9 +34,9 @@ impl Stage {
     }
 
     fn with(options: Options) -> Stage {
-        let folder = tempfile::Builder::new().prefix("ovsdb-client-").tempdir().unwrap();
-        let path = folder.path().join("peer");
-        let listener = UnixListener::bind(&path).unwrap();
+        let network = InMemoryNetwork::default();
+        let endpoint = Endpoint::Unix("server".into());
+        let listener = network.listen(endpoint.clone());
         let options = Options {
             probe_interval: PROBE,
             probe_timeout: PROBE,
@@ -41,13 +44,13 @@ impl Stage {
             ..options
         };
         let monitor = MonitorSpec::nothing().table("T", &["name"]);
-        let (client, events) = Client::spawn(Endpoint::Unix(path), "D", monitor, options);
-        Stage { listener, client, events, _folder: folder }
+        let (client, events) = Client::spawn_with(Arc::new(network), endpoint, "D", monitor, options);
+        Stage { listener, client, events }
     }
 
     async fn accept(&mut self) -> Peer {
         let accepted = tokio::time::timeout(PATIENCE, self.listener.accept()).await;
-        Peer { stream: accepted.expect("a connection in time").unwrap().0, decoder: Decoder::default() }
+        Peer { stream: Framed::new(accepted.expect("a connection in time").unwrap(), JsonCodec::default()) }
     }
 
     /// Accepts and serves schema and snapshot well.
@@ -70,31 +73,28 @@ impl Stage {
 }
 
 struct Peer {
-    stream: UnixStream,
-    decoder: Decoder,
+    stream: Framed<DuplexStream, JsonCodec>,
 }
 
 impl Peer {
     async fn send(&mut self, text: impl AsRef<[u8]>) {
-        self.stream.write_all(text.as_ref()).await.unwrap();
+        self.stream.get_mut().write_all(text.as_ref()).await.unwrap();
     }
 
-    /// The next message of the client, echo requests left unanswered and out.
+    /// The client's next message.
+    async fn next(&mut self) -> Value {
+        let message = tokio::time::timeout(PATIENCE, self.stream.next()).await.expect("a message in time");
+        message.expect("the client should not close").unwrap()
+    }
+
+    /// The client's next message but echo requests, which are not answered.
     async fn receive(&mut self) -> Value {
-        let read = async {
-            loop {
-                while let Some(message) = self.decoder.next_message().unwrap() {
-                    if message["method"] != "echo" {
-                        return message;
-                    }
-                }
-                let mut chunk = [0; 4096];
-                let length = self.stream.read(&mut chunk).await.unwrap();
-                assert_ne!(length, 0, "the client closed");
-                self.decoder.feed(&chunk[..length]);
+        loop {
+            let message = self.next().await;
+            if message["method"] != "echo" {
+                return message;
             }
-        };
-        tokio::time::timeout(PATIENCE, read).await.expect("a message in time")
+        }
     }
 
     async fn answer(&mut self, method: &str, result: &Value) {
@@ -121,7 +121,7 @@ impl Peer {
     async fn closed(mut self) {
         let read = async {
             let mut chunk = [0; 4096];
-            while self.stream.read(&mut chunk).await.is_ok_and(|length| length > 0) {}
+            while self.stream.get_mut().read(&mut chunk).await.is_ok_and(|length| length > 0) {}
         };
         tokio::time::timeout(PATIENCE, read).await.expect("the client closes in time");
     }
@@ -132,16 +132,19 @@ fn update(uuid: &str, change: &Value) -> String {
         .to_string()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
     for (breach, says) in [
         ("nonsense".to_owned(), "malformed JSON at byte"),
         ("[1]".to_owned(), "malformed JSON at byte"),
         (r#"{"id":null,"method":"update3" "params":[]}"#.to_owned(), "malformed JSON at byte"),
-        (r#"{"id":99,"result":[],"error":null}"#.to_owned(), "a reply with id 99 answers no request of ours"),
+        (
+            r#"{"id":99,"result":[],"error":null}"#.to_owned(),
+            "a reply has id 99, which no pending request has",
+        ),
         (
             r#"{"id":"x","result":[],"error":null}"#.to_owned(),
-            "a reply with id \"x\" answers no request of ours",
+            "a reply has id \"x\", which no pending request has",
         ),
         (r#"{"id":null,"method":7,"params":[]}"#.to_owned(), "a method is 7"),
         (update(B, &json!({"modify": {"name": "x"}})), "reported as modified, but it is unknown"),
@@ -189,7 +192,7 @@ async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn closing_is_told_with_where() {
     let mut stage = Stage::new();
     drop(stage.accept().await);
@@ -201,16 +204,19 @@ async fn closing_is_told_with_where() {
     drop(peer);
     assert_eq!(
         disconnected(&mut stage.events).await,
-        "the server closed the connection in the middle of a message"
+        "the server closed the connection in the middle of a message (24 bytes of it received)"
     );
     stage.recovers().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn silence_is_probed_and_then_ended() {
     for (last_words, says) in [
         ("", "did not answer an echo request"),
-        (r#"{"id":null,"method":"upd"#, "in the middle of a message and did not answer an echo request"),
+        (
+            r#"{"id":null,"method":"upd"#,
+            "in the middle of a message (24 bytes of it received) and did not answer an echo request",
+        ),
     ] {
         let mut stage = Stage::new();
         let mut peer = stage.accept_well(&[]).await;
@@ -219,30 +225,21 @@ async fn silence_is_probed_and_then_ended() {
         peer.send(last_words).await;
         let why = disconnected(&mut stage.events).await;
         assert!(why.contains(says), "{why}");
-        assert!(start.elapsed() >= PROBE, "ended without a probe's time to answer");
+        assert_eq!(start.elapsed(), PROBE * 2);
         stage.recovers().await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answered_probe_keeps_the_connection_and_the_servers_echo_is_answered() {
     let mut stage = Stage::new();
     let mut peer = stage.accept_well(&[]).await;
     connected(&mut stage.events).await;
-    let start = Instant::now();
-    let mut probes = 0;
-    let mut chunk = [0; 4096];
-    while start.elapsed() < PROBE * 5 {
-        let length = tokio::time::timeout(PATIENCE, peer.stream.read(&mut chunk)).await.unwrap().unwrap();
-        peer.decoder.feed(&chunk[..length]);
-        while let Some(message) = peer.decoder.next_message().unwrap() {
-            assert_eq!(message["method"], "echo");
-            probes += 1;
-            peer.send(json!({"id": message["id"], "result": message["params"], "error": null}).to_string())
-                .await;
-        }
+    for _ in 0..5 {
+        let probe = peer.next().await;
+        assert_eq!(probe["method"], "echo");
+        peer.send(json!({"id": probe["id"], "result": probe["params"], "error": null}).to_string()).await;
     }
-    assert!(probes >= 3, "{probes} probes");
     peer.send(r#"{"id":"e","method":"echo","params":["x"]}"#).await;
     assert_eq!(peer.receive().await, json!({"id": "e", "result": ["x"], "error": null}));
     // Unknown notifications and requests do no harm.
@@ -252,7 +249,7 @@ async fn an_answered_probe_keeps_the_connection_and_the_servers_echo_is_answered
     assert_eq!(next_changes(&mut stage.events).await.len(), 1, "no event came before");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_handshake_that_does_not_end_is_ended() {
     let options = Options { handshake_timeout: PROBE * 3, ..Options::default() };
     let mut stage = Stage::with(options);
@@ -260,7 +257,7 @@ async fn a_handshake_that_does_not_end_is_ended() {
     peer.answer_schema().await;
     // Alive, byte by byte, but never done.
     let trickle = tokio::spawn(async move {
-        while peer.stream.write_all(b" ").await.is_ok() {
+        while peer.stream.get_mut().write_all(b" ").await.is_ok() {
             tokio::time::sleep(PROBE / 4).await;
         }
     });
@@ -270,7 +267,7 @@ async fn a_handshake_that_does_not_end_is_ended() {
     stage.recovers().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_wrong_handshake_is_told_once_for_all_attempts() {
     let mut stage = Stage::new();
     for _ in 0..3 {
@@ -282,7 +279,7 @@ async fn a_wrong_handshake_is_told_once_for_all_attempts() {
     assert_eq!(next(&mut stage.events).await, Event::Connected);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_peer_that_does_not_read_is_given_up() {
     let mut stage = Stage::new();
     let mut peer = stage.accept_well(&[]).await;
@@ -292,17 +289,17 @@ async fn a_peer_that_does_not_read_is_given_up() {
     let big = tokio::spawn(async move { client.transact(&[Operation::Comment("x".repeat(8 << 20))]).await });
     // It talks all the time, so it is not silent.
     let talk = async {
-        while peer.stream.write_all(br#"{"id":null,"method":"talk","params":[]}"#).await.is_ok() {
+        while peer.stream.get_mut().write_all(br#"{"id":null,"method":"talk","params":[]}"#).await.is_ok() {
             tokio::time::sleep(PROBE / 4).await;
         }
     };
     let (why, ()) = tokio::join!(disconnected(&mut stage.events), talk);
-    assert!(why.contains("took none of the bytes sent to it"), "{why}");
+    assert!(why.contains("took none of the"), "{why}");
     assert!(matches!(big.await.unwrap(), Err(TransactError::FateUnknown { .. })));
     stage.recovers().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_message_over_the_limit_is_refused() {
     let mut stage = Stage::with(Options { message_size_max: 4096, ..Options::default() });
     let mut peer = stage.accept_well(&[]).await;
@@ -313,19 +310,20 @@ async fn a_message_over_the_limit_is_refused() {
     stage.recovers().await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_server_requests_fail_and_dropping_the_client_ends_the_events() {
-    let folder = tempfile::Builder::new().prefix("ovsdb-client-").tempdir().unwrap();
-    let endpoint = Endpoint::Unix(folder.path().join("nobody"));
-    let (client, mut events) = Client::spawn(endpoint, "D", MonitorSpec::nothing(), Options::default());
-    assert!(disconnected(&mut events).await.starts_with("cannot connect: "));
+    let network = Arc::new(InMemoryNetwork::default());
+    let endpoint = Endpoint::Unix("nobody".into());
+    let (client, mut events) =
+        Client::spawn_with(network, endpoint, "D", MonitorSpec::nothing(), Options::default());
+    assert_eq!(disconnected(&mut events).await, "cannot connect: connection refused");
     let error = client.transact(&[]).await.unwrap_err();
     assert!(matches!(error, TransactError::NotConnected { .. }), "{error}");
     drop(client);
     assert_eq!(tokio::time::timeout(PATIENCE, events.recv()).await.expect("an end in time"), None);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn attempts_become_rarer() {
     let options = Options { backoff_max: Duration::from_millis(80), ..Options::default() };
     let mut stage = Stage::with(options);
@@ -335,14 +333,14 @@ async fn attempts_become_rarer() {
         drop(stage.accept().await);
         let now = Instant::now();
         let gap = last.map_or(Duration::ZERO, |last| now - last);
-        // The client may see the close a little before this thread does.
-        let least = Duration::from_millis(least).saturating_sub(Duration::from_millis(2));
-        assert!(gap >= least, "{gap:?} where at least {least:?} are due");
+        // Timers have a resolution of a millisecond.
+        let due = Duration::from_millis(least)..=Duration::from_millis(least * 2 + 1);
+        assert!(due.contains(&gap), "{gap:?} where {due:?} is due");
         last = Some(now);
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_clustered_server_is_asked_for_what_follows_unless_the_replica_is_in_doubt() {
     let transaction = |n: u8| format!("00000000-0000-0000-0000-0000000000{n:02}");
     let update = |n, uuid: &str, change: Value| {
@@ -378,7 +376,7 @@ async fn a_clustered_server_is_asked_for_what_follows_unless_the_replica_is_in_d
     assert_eq!(peer.receive().await["params"][3], NO_TRANSACTION);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn after_a_good_connection_the_next_attempt_is_soon() {
     let options = Options { backoff_max: Duration::from_millis(400), ..Options::default() };
     let longest = options.backoff_max;
@@ -389,15 +387,13 @@ async fn after_a_good_connection_the_next_attempt_is_soon() {
     let mut peer = stage.accept_well(&[]).await;
     connected(&mut stage.events).await;
     let start = Instant::now();
-    let mut chunk = [0; 4096];
-    // Its probes show that it stays.
     while start.elapsed() < longest {
-        let length = tokio::time::timeout(PATIENCE, peer.stream.read(&mut chunk)).await.unwrap().unwrap();
-        assert_ne!(length, 0);
-        peer.send(r#"{"id":"echo","result":[],"error":null}"#).await;
+        let probe = peer.next().await;
+        peer.send(json!({"id": probe["id"], "result": [], "error": null}).to_string()).await;
     }
     let lost = Instant::now();
     drop(peer);
     let _peer = stage.accept_well(&[]).await;
-    assert!(lost.elapsed() < longest / 2, "{:?}, as if the connection had been bad", lost.elapsed());
+    // The shortest delay, and the resolution of timers.
+    assert!(lost.elapsed() <= Duration::from_millis(11), "{:?}", lost.elapsed());
 }

@@ -11,8 +11,9 @@ use openflow_rs::message::{
     Features, FlowDescReply, GroupDescReply, Hello, TlvCommand, TlvTableReply, VERSION,
 };
 use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
+use peer_connection::{InMemoryListener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixListener;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage};
@@ -25,8 +26,23 @@ const GROUPS_PART: usize = 1;
 /// What a fault sends that is no OpenFlow.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 
-pub(super) async fn listen(listener: UnixListener, shared: Arc<Shared>) {
-    while let Ok((stream, _)) = listener.accept().await {
+/// Where connections come from.
+pub(super) enum Listener {
+    Unix(UnixListener),
+    InMemory(InMemoryListener),
+}
+
+impl Listener {
+    async fn accept(&mut self) -> io::Result<Stream> {
+        Ok(match self {
+            Listener::Unix(listener) => Box::new(listener.accept().await?.0),
+            Listener::InMemory(listener) => Box::new(listener.accept().await?),
+        })
+    }
+}
+
+pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
+    while let Ok(stream) = listener.accept().await {
         shared.lock().counts.connections += 1;
         let shared = shared.clone();
         tokio::spawn(async move {
@@ -47,7 +63,7 @@ enum Staged {
 }
 
 struct Connection {
-    stream: UnixStream,
+    stream: Stream,
     shared: Arc<Shared>,
     /// With the ids of their messages.
     bundles: HashMap<u32, Vec<(u32, Staged)>>,

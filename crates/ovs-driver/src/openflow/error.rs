@@ -2,7 +2,7 @@
 
 use openflow_rs::{Body, Message};
 
-use super::connection::Frame;
+use super::codec::Frame;
 
 /// The longest text of the switch's own that is shown.
 const TEXT_MAX: usize = 200;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use openflow_rs::message::{TlvCommand, TlvMapping, TlvTableMod, TlvTableReply};
 use openflow_rs::{Body, Message};
 
@@ -30,7 +31,7 @@ const GROUP_DESC: u16 = 7;
 pub(crate) const OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
 
 /// Appends a group-mod.
-pub(crate) fn put_group_mod(out: &mut Vec<u8>, xid: u32, change: &GroupChange, step: GroupStep) {
+pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, step: GroupStep) {
     let (command, bucket) = match step {
         GroupStep::Add => (ADD, NO_BUCKET),
         GroupStep::Modify => (MODIFY, NO_BUCKET),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ovsdb_client::Endpoint;
+use peer_connection::{Endpoint, Sockets};
 
 use super::session::Session;
 use crate::config::Timing;
@@ -52,8 +52,9 @@ pub async fn push_bundle(openflow: &Endpoint, flows: &[(FlowKey, Flow)]) -> Resu
     let endpoint = openflow.to_string();
     let lost = |why: String| PushError::Connection { endpoint: endpoint.clone(), why };
     let began = Instant::now();
-    let mut session: Session =
-        super::connect(openflow, &Timing::default()).await.map_err(|error| lost(error.to_string()))?;
+    let mut session: Session = super::connect(&Sockets, openflow, &Timing::default())
+        .await
+        .map_err(|error| lost(error.to_string()))?;
     let connected = began.elapsed();
     let changes: Vec<FlowChange> = flows
         .iter()

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::BytesMut;
 use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello};
 use openflow_rs::{Body, GroupEntry, Message};
 
-use super::connection::{Connection, ConnectionError, Frame, Shown};
+use super::codec::{Excerpt, Frame, Malformed};
+use super::connection::{OpenFlowConnection, SessionError};
 use super::groups::{self, Groups};
 use super::steps::{Step, steps};
 use super::wire::{self, BadDesc, Header, bundle, kind};
@@ -25,7 +27,7 @@ const BUNDLE_ROUNDS_MAX: usize = 4;
 
 /// A greeted connection.
 pub(crate) struct Session {
-    connection: Connection,
+    connection: OpenFlowConnection,
     next_bundle: u32,
     pub(crate) features: Features,
 }
@@ -41,24 +43,24 @@ enum Bundle {
 
 impl Session {
     /// Exchanges hello and features.
-    pub(crate) async fn greet(mut connection: Connection) -> Result<Self, ConnectionError> {
-        send(&mut connection, Body::Hello(Hello::new()));
+    pub(crate) async fn greet(mut connection: OpenFlowConnection) -> Result<Self, SessionError> {
+        connection.send(Body::Hello(Hello::new()))?;
         connection
             .wait_for("hello", |frame| match frame.header.kind {
                 kind::HELLO => check_version(&frame).map(Some),
                 kind::ERROR => {
-                    Err(ConnectionError::Refused { request: "hello", error: error::describe(&frame) })
+                    Err(SessionError::Refused { request: "hello", error: error::describe(&frame) })
                 }
-                other => Err(garbage(format!("a message of type {other} before hello"), &frame)),
+                other => Err(malformed(format!("a message of type {other} before hello"), &frame)),
             })
             .await?;
-        connection.greeted();
-        let xid = send(&mut connection, Body::FeaturesRequest);
+        connection.negotiated();
+        let xid = connection.send(Body::FeaturesRequest)?;
         let features = connection
             .wait_for("the features request", |frame| match frame.header.kind {
                 kind::FEATURES_REPLY if frame.header.xid == xid => read_features(&frame).map(Some),
                 // To our hello; an error about the version is the only one.
-                kind::ERROR => Err(ConnectionError::Refused {
+                kind::ERROR => Err(SessionError::Refused {
                     request: "hello or the features request",
                     error: error::describe(&frame),
                 }),
@@ -69,7 +71,7 @@ impl Session {
     }
 
     /// Keeps an idle connection alive; ends when it is lost.
-    pub(crate) async fn idle(&mut self) -> ConnectionError {
+    pub(crate) async fn idle(&mut self) -> SessionError {
         loop {
             match self.connection.step().await {
                 Ok(Some(frame)) => unasked(&frame),
@@ -81,7 +83,7 @@ impl Session {
 
     /// Reads all groups and all flows, but for those of tables that are the switch's own. Before that, makes the tunnel
     /// option a field where it is none, since no flow could use it.
-    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, ConnectionError> {
+    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, SessionError> {
         let option_fault = self.map_option().await?;
         let mut groups = Groups::new();
         let request = Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL });
@@ -109,8 +111,8 @@ impl Session {
         what: &'static str,
         request: Body,
         mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
-    ) -> Result<(), ConnectionError> {
-        let xid = send(&mut self.connection, request);
+    ) -> Result<(), SessionError> {
+        let xid = self.connection.send(request)?;
         self.connection
             .wait_for(what, |frame| {
                 if frame.header.xid != xid {
@@ -120,26 +122,26 @@ impl Session {
                 match frame.header.kind {
                     kind::MULTIPART_REPLY => {
                         let (more, flows) =
-                            take(frame.body()).map_err(|error| garbage(error.to_string(), &frame))?;
+                            take(frame.body()).map_err(|error| malformed(error.to_string(), &frame))?;
                         let more =
-                            more.ok_or_else(|| garbage("the reply to another request".to_owned(), &frame))?;
+                            more.ok_or_else(|| malformed("the reply to another request".to_owned(), &frame))?;
                         if flows > FLOWS_MAX {
-                            return Err(ConnectionError::TooManyFlows { max: FLOWS_MAX });
+                            return Err(SessionError::TooManyFlows { max: FLOWS_MAX });
                         }
                         Ok((!more).then_some(()))
                     }
                     kind::ERROR => {
-                        Err(ConnectionError::Refused { request: what, error: error::describe(&frame) })
+                        Err(SessionError::Refused { request: what, error: error::describe(&frame) })
                     }
-                    other => Err(garbage(format!("a message of type {other} for {what}"), &frame)),
+                    other => Err(malformed(format!("a message of type {other} for {what}"), &frame)),
                 }
             })
             .await
     }
 
     /// Makes the tunnel option a field. Returns why it is none, if it cannot be.
-    async fn map_option(&mut self) -> Result<Option<String>, ConnectionError> {
-        let xid = send(&mut self.connection, Body::TlvTableRequest);
+    async fn map_option(&mut self) -> Result<Option<String>, SessionError> {
+        let xid = self.connection.send(Body::TlvTableRequest)?;
         let change = self
             .connection
             .wait_for("the map of tunnel options", |frame| match frame.header.kind {
@@ -149,10 +151,10 @@ impl Session {
                 }
                 kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
                     Some(reply) => Ok(Some(groups::option_change(&reply))),
-                    None => Err(garbage("no map of tunnel options".to_owned(), &frame)),
+                    None => Err(malformed("no map of tunnel options".to_owned(), &frame)),
                 },
                 kind::ERROR => Ok(Some(Err(error::describe(&frame)))),
-                other => Err(garbage(format!("a message of type {other} for a map of options"), &frame)),
+                other => Err(malformed(format!("a message of type {other} for a map of options"), &frame)),
             })
             .await?;
         let change = match change {
@@ -160,8 +162,8 @@ impl Session {
             Err(why) => return Ok(Some(why)),
             Ok(Some(change)) => change,
         };
-        let xid = send(&mut self.connection, change);
-        let barrier = send(&mut self.connection, Body::BarrierRequest);
+        let xid = self.connection.send(change)?;
+        let barrier = self.connection.send(Body::BarrierRequest)?;
         let mut fault = None;
         self.connection
             .wait_for("the change of the map of tunnel options", |frame| {
@@ -178,7 +180,7 @@ impl Session {
     /// Applies a batch: all in one bundle; or, if the switch refuses some of it, all but those, again in one
     /// bundle. If that fails too often, or for no reason that lies in a change, the changes are sent one by one.
     /// Whatever happens, each change is in force or among the refused when this returns.
-    pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, ConnectionError> {
+    pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
         let mut refused: BTreeMap<usize, RefusedChange> = BTreeMap::new();
         for _ in 0..BUNDLE_ROUNDS_MAX {
             let steps = steps(batch, |place| refused.contains_key(&place));
@@ -206,7 +208,7 @@ impl Session {
     pub(crate) async fn apply_whole(
         &mut self,
         batch: &Batch,
-    ) -> Result<Option<(Option<usize>, String)>, ConnectionError> {
+    ) -> Result<Option<(Option<usize>, String)>, SessionError> {
         let steps = steps(batch, |_| false);
         Ok(match self.bundle(batch, &steps).await? {
             Bundle::Committed => None,
@@ -219,18 +221,18 @@ impl Session {
 
     /// Sends messages of a batch in one bundle. An error that the switch finds when a message is added does
     /// not keep it from committing the rest, so the bundle is committed only if there was none.
-    async fn bundle(&mut self, batch: &Batch, steps: &[Step]) -> Result<Bundle, ConnectionError> {
+    async fn bundle(&mut self, batch: &Batch, steps: &[Step]) -> Result<Bundle, SessionError> {
         let id = self.next_bundle;
         self.next_bundle = self.next_bundle.wrapping_add(1);
         let open = self.connection.xids(0);
-        wire::put_bundle_control(self.connection.outgoing(), open, id, bundle::OPEN_REQUEST);
-        let put = |out: &mut Vec<u8>, xid: u32, step: Step| wire::put_bundle_add(out, id, xid, batch, step);
+        wire::put_bundle_control(self.connection.write_buffer(), open, id, bundle::OPEN_REQUEST);
+        let put = |out: &mut BytesMut, xid: u32, step: Step| wire::put_bundle_add(out, id, xid, batch, step);
         let mut errors = self.send_all("a bundle", batch, steps, put).await?;
         if errors.is_empty() {
             return self.commit(id, errors).await;
         }
         let discard = self.connection.xids(0);
-        wire::put_bundle_control(self.connection.outgoing(), discard, id, bundle::DISCARD_REQUEST);
+        wire::put_bundle_control(self.connection.write_buffer(), discard, id, bundle::DISCARD_REQUEST);
         self.connection
             .wait_for("the discard of a bundle", |frame| {
                 // The answer may be an error: the bundle is gone already. That is as good.
@@ -244,9 +246,9 @@ impl Session {
         Ok(errors.verdict())
     }
 
-    async fn commit(&mut self, id: u32, mut errors: Errors<'_>) -> Result<Bundle, ConnectionError> {
+    async fn commit(&mut self, id: u32, mut errors: Errors<'_>) -> Result<Bundle, SessionError> {
         let xid = self.connection.xids(0);
-        wire::put_bundle_control(self.connection.outgoing(), xid, id, bundle::COMMIT_REQUEST);
+        wire::put_bundle_control(self.connection.write_buffer(), xid, id, bundle::COMMIT_REQUEST);
         let committed = self
             .connection
             .wait_for("the commit of a bundle", |frame| {
@@ -266,8 +268,8 @@ impl Session {
         &mut self,
         batch: &Batch,
         steps: &[Step],
-    ) -> Result<Vec<RefusedChange>, ConnectionError> {
-        let put = |out: &mut Vec<u8>, xid: u32, step: Step| wire::put_step(out, xid, batch, step);
+    ) -> Result<Vec<RefusedChange>, SessionError> {
+        let put = |out: &mut BytesMut, xid: u32, step: Step| wire::put_step(out, xid, batch, step);
         let errors = self.send_all("flow-mods", batch, steps, put).await?;
         Ok(errors.refused)
     }
@@ -278,15 +280,15 @@ impl Session {
         what: &'static str,
         batch: &'a Batch,
         steps: &'a [Step],
-        put: impl Fn(&mut Vec<u8>, u32, Step),
-    ) -> Result<Errors<'a>, ConnectionError> {
+        put: impl Fn(&mut BytesMut, u32, Step),
+    ) -> Result<Errors<'a>, SessionError> {
         let count = u32::try_from(steps.len()).unwrap_or(u32::MAX - 2);
         let first = self.connection.xids(count);
         let barrier = first + count;
         let mut errors = Errors { first, batch, steps, refused: Vec::new(), other: None };
         let mut left = (first..barrier).zip(steps);
         let mut barrier_sent = false;
-        let feed = |out: &mut Vec<u8>| {
+        let feed = |out: &mut BytesMut| {
             let start = out.len();
             while out.len() - start < CHUNK_BYTES {
                 match left.next() {
@@ -300,7 +302,7 @@ impl Session {
             }
         };
         self.connection
-            .converse(what, feed, |frame| {
+            .exchange(what, feed, |frame| {
                 if frame.header.xid == barrier && frame.header.kind == kind::BARRIER_REPLY {
                     return Ok(Some(()));
                 }
@@ -310,15 +312,6 @@ impl Session {
             .await?;
         Ok(errors)
     }
-}
-
-/// Queues a message of a fixed size and returns its id.
-fn send(connection: &mut Connection, body: Body) -> u32 {
-    let xid = connection.xids(0);
-    if let Err(error) = (Message { xid, body }).encode_into(connection.outgoing()) {
-        tracing::error!(%error, "a message that always fits does not");
-    }
-    xid
 }
 
 /// Errors about the messages of one batch, told apart by their ids.
@@ -371,20 +364,20 @@ fn unasked(frame: &Frame) {
     tracing::debug!(kind, xid, "ignored a message from the switch");
 }
 
-fn garbage(problem: String, frame: &Frame) -> ConnectionError {
-    ConnectionError::Garbage { problem, bytes: Shown::new(&frame.bytes) }
+fn malformed(problem: String, frame: &Frame) -> SessionError {
+    Malformed { problem, bytes: Excerpt::new(&frame.bytes) }.into()
 }
 
 /// Versions agree if both bitmaps have 1.5, or, from a peer without one, if its version is 1.5 (section 6.3.1).
-fn check_version(hello: &Frame) -> Result<(), ConnectionError> {
+fn check_version(hello: &Frame) -> Result<(), SessionError> {
     let versions = match Message::decode(&hello.bytes).map(|message| message.body) {
         Ok(Body::Hello(hello)) if hello.speaks(wire::VERSION) => return Ok(()),
         Ok(Body::Hello(hello)) => hello.versions(),
         Ok(_) => 0,
-        Err(error) => return Err(garbage(error.to_string(), hello)),
+        Err(error) => return Err(malformed(error.to_string(), hello)),
     };
     let versions = (0..32).filter(|version| versions & (1 << version) != 0).map(version_name);
-    Err(ConnectionError::Version { theirs: versions.collect::<Vec<_>>().join(", ") })
+    Err(SessionError::Version { theirs: versions.collect::<Vec<_>>().join(", ") })
 }
 
 fn version_name(version: u32) -> String {
@@ -394,10 +387,10 @@ fn version_name(version: u32) -> String {
     }
 }
 
-fn read_features(frame: &Frame) -> Result<Features, ConnectionError> {
+fn read_features(frame: &Frame) -> Result<Features, SessionError> {
     match Message::decode(&frame.bytes).map(|message| message.body) {
         Ok(Body::FeaturesReply(features)) => Ok(features),
-        Ok(_) => Err(garbage("no features".to_owned(), frame)),
-        Err(error) => Err(garbage(error.to_string(), frame)),
+        Ok(_) => Err(malformed("no features".to_owned(), frame)),
+        Err(error) => Err(malformed(error.to_string(), frame)),
     }
 }

@@ -3,6 +3,8 @@
 //! Layouts: OpenFlow Switch Specification 1.5.1, sections 7.1, 7.3.4.2 (flow-mod), 7.3.9 (bundles) and 7.3.5.2
 //! (flow descriptions); groups have a file of their own.
 
+use bytes::BytesMut;
+
 use super::steps::Step;
 use crate::flow::{self, Flow, FlowKey};
 use crate::forwarding::Batch;
@@ -76,12 +78,12 @@ impl Header {
     }
 
     /// Appends a message with this body.
-    pub(crate) fn put(self, out: &mut Vec<u8>, body: &[u8]) {
+    pub(crate) fn put(self, out: &mut BytesMut, body: &[u8]) {
         self.put_head(out, body.len());
         out.extend_from_slice(body);
     }
 
-    pub(super) fn put_head(self, out: &mut Vec<u8>, body: usize) {
+    pub(super) fn put_head(self, out: &mut BytesMut, body: usize) {
         // Only flows and groups have bodies of any size, and both keep below the limit.
         let length = (HEADER_LEN + body) as u16;
         out.extend_from_slice(&[self.version, self.kind]);
@@ -91,7 +93,7 @@ impl Header {
 }
 
 /// Appends a flow-mod.
-pub(crate) fn put_flow_mod(out: &mut Vec<u8>, xid: u32, change: &FlowChange) {
+pub(crate) fn put_flow_mod(out: &mut BytesMut, xid: u32, change: &FlowChange) {
     let FlowChange { key, value, .. } = change;
     let (command, cookie, instructions) = match value {
         Some(flow) => (ADD, flow.cookie(), flow.instructions()),
@@ -113,7 +115,7 @@ pub(crate) fn put_flow_mod(out: &mut Vec<u8>, xid: u32, change: &FlowChange) {
 }
 
 /// Appends the message of one step of a batch.
-pub(crate) fn put_step(out: &mut Vec<u8>, xid: u32, batch: &Batch, step: Step) {
+pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) {
     match step {
         Step::Flow(place) => {
             if let Some(change) = batch.flows.get(place) {
@@ -129,7 +131,7 @@ pub(crate) fn put_step(out: &mut Vec<u8>, xid: u32, batch: &Batch, step: Step) {
 }
 
 /// Appends the message of one step inside a bundle. Both messages have the same id, as the specification demands.
-pub(crate) fn put_bundle_add(out: &mut Vec<u8>, bundle_id: u32, xid: u32, batch: &Batch, step: Step) {
+pub(crate) fn put_bundle_add(out: &mut BytesMut, bundle_id: u32, xid: u32, batch: &Batch, step: Step) {
     let start = out.len();
     Header::new(kind::BUNDLE_ADD, xid).put_head(out, 0);
     out.extend_from_slice(&bundle_id.to_be_bytes());
@@ -141,7 +143,7 @@ pub(crate) fn put_bundle_add(out: &mut Vec<u8>, bundle_id: u32, xid: u32, batch:
 }
 
 /// Appends a bundle control message.
-pub(crate) fn put_bundle_control(out: &mut Vec<u8>, xid: u32, bundle_id: u32, control: u16) {
+pub(crate) fn put_bundle_control(out: &mut BytesMut, xid: u32, bundle_id: u32, control: u16) {
     let mut body = [0; 8];
     body[..4].copy_from_slice(&bundle_id.to_be_bytes());
     body[4..6].copy_from_slice(&control.to_be_bytes());
@@ -245,12 +247,12 @@ mod tests {
             [(true, FlowMod::add(entry(FLOW))), (false, FlowMod::delete_strict(entry(FLOW)))]
         {
             let change = change(FLOW, adds);
-            let mut alone = Vec::new();
+            let mut alone = BytesMut::new();
             put_flow_mod(&mut alone, 9, &change);
             let body = Body::FlowMod(flow_mod);
             assert_eq!(Message::decode(&alone), Ok(Message { xid: 9, body: body.clone() }));
 
-            let mut bundled = Vec::new();
+            let mut bundled = BytesMut::new();
             let batch = Batch { flows: Arc::new(vec![change]), ..Batch::default() };
             put_bundle_add(&mut bundled, 3, 9, &batch, Step::Flow(0));
             let add = BundleAdd { bundle_id: 3, flags: BundleFlags(3), body: Box::new(body) };
@@ -261,7 +263,7 @@ mod tests {
             (bundle::COMMIT_REQUEST, BundleOp::CommitRequest),
             (bundle::DISCARD_REQUEST, BundleOp::DiscardRequest),
         ] {
-            let mut bytes = Vec::new();
+            let mut bytes = BytesMut::new();
             put_bundle_control(&mut bytes, 9, 3, control);
             let body = Body::BundleControl(BundleControl { bundle_id: 3, op, flags: BundleFlags(3) });
             assert_eq!(Message::decode(&bytes), Ok(Message { xid: 9, body }));

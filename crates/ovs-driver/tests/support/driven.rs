@@ -1,8 +1,9 @@
 //! A driver and what it has told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use ovs_driver::{Config, Event, Handle, Timing};
+use ovs_driver::{Config, Dial, Event, Handle, Sockets, Timing};
 use tokio::sync::mpsc;
 
 /// Nothing here takes more than a few seconds; the rest is for a machine that is busy with other things.
@@ -20,8 +21,13 @@ impl Driven {
     }
 
     pub fn start_with(config: Config, timing: Timing) -> Driven {
+        Driven::start_on(Arc::new(Sockets), config, timing)
+    }
+
+    pub fn start_on(dialler: Arc<dyn Dial>, config: Config, timing: Timing) -> Driven {
         let (sender, events) = mpsc::channel(16);
-        Driven { handle: ovs_driver::spawn_with(config, timing, sender), events, seen: Vec::new() }
+        let handle = ovs_driver::spawn_with(config, timing, dialler, sender);
+        Driven { handle, events, seen: Vec::new() }
     }
 
     /// Waits for the next event in which `wanted` finds something.

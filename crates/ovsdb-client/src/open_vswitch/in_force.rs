@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Error, OpenVswitch};
-use crate::connection::after;
 use crate::row::Row;
 use crate::session::Client;
 use crate::transact::{Mutation, Mutator, Operation, Outcomes, TransactError};
+use peer_connection::after;
 
 /// The pause before asking again when there is no connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

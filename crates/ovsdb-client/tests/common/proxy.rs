@@ -4,11 +4,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use ovsdb_client::framing::Decoder;
+use bytes::BytesMut;
+use ovsdb_client::framing::JsonCodec;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
+use tokio_util::codec::Decoder;
 
 pub(crate) struct Proxy {
     pub(crate) path: PathBuf,
@@ -69,15 +71,13 @@ async fn relay(
     methods: Arc<Mutex<Vec<String>>>,
     before: Arc<Mutex<impl FnMut(&Value)>>,
 ) {
-    let (mut from_client, mut from_server) = (Decoder::default(), Decoder::default());
-    let (mut client_chunk, mut server_chunk) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    let (mut from_client, mut from_server) = (JsonCodec::default(), JsonCodec::default());
+    let (mut client_bytes, mut server_bytes) = (BytesMut::new(), BytesMut::new());
     loop {
         tokio::select! {
-            read = client.read(&mut client_chunk) => {
-                let length = read.unwrap_or(0);
-                if length == 0 { return }
-                from_client.feed(&client_chunk[..length]);
-                while let Some(message) = from_client.next_message().unwrap() {
+            read = client.read_buf(&mut client_bytes) => {
+                if read.unwrap_or(0) == 0 { return }
+                while let Some(message) = from_client.decode(&mut client_bytes).unwrap() {
                     (before.lock().unwrap())(&message);
                     let method = message["method"].as_str().unwrap_or_default();
                     methods.lock().unwrap().push(method.to_owned());
@@ -89,14 +89,14 @@ async fn relay(
                     }
                 }
             }
-            read = server.read(&mut server_chunk) => {
+            read = server.read_buf(&mut server_bytes) => {
                 let length = read.unwrap_or(0);
                 if length == 0 { return }
-                from_server.feed(&server_chunk[..length]);
-                while let Some(message) = from_server.next_message().unwrap() {
+                let received = server_bytes[server_bytes.len() - length..].to_vec();
+                while let Some(message) = from_server.decode(&mut server_bytes).unwrap() {
                     recorded.lock().unwrap().push(message);
                 }
-                client.write_all(&server_chunk[..length]).await.unwrap();
+                client.write_all(&received).await.unwrap();
             }
         }
     }

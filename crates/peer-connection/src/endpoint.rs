@@ -1,4 +1,4 @@
-//! Where a database server listens, in the notation of Open vSwitch (`ovsdb(7)`, "Connection Methods").
+//! Where a peer listens, in the notation of Open vSwitch (`ovsdb(7)`, "Connection Methods").
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,34 +9,34 @@ use std::str::FromStr;
 pub enum Endpoint {
     /// A unix domain stream socket.
     Unix(PathBuf),
-    /// A TCP port; the host is a name or an address, without brackets.
+    /// A TCP port. The host is a name or an address, without brackets.
     Tcp {
-        /// Name or address, resolved at each connection attempt.
+        /// A name or an address, resolved at each connection attempt.
         host: String,
-        /// Port, not 0.
+        /// From 1 to 65535.
         port: u16,
     },
 }
 
-/// Why a text is no [`Endpoint`].
+/// Why a text is not an [`Endpoint`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// `ssl:` is a valid method of Open vSwitch that this crate cannot do yet.
+    /// `ssl:` is a method of Open vSwitch that this crate does not support yet.
     #[error(
         "{0}: ssl: is not supported yet; use unix:/path, or tcp:host:port within a trusted network or tunnel"
     )]
     SslUnsupported(String),
-    /// None of the methods known.
+    /// Not a known method.
     #[error("{0}: unknown connection method; write unix:/path or tcp:host:port")]
     UnknownMethod(String),
-    /// The method is known, the rest is not of its form.
+    /// The method is known, but the rest does not have its form.
     #[error("{text}: {problem}; write {form}")]
     Malformed {
-        /// What was given.
+        /// The text.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
-        /// The form expected.
+        /// The expected form.
         form: &'static str,
     },
 }
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_parsed_prints_the_same() {
+    fn endpoints_print_as_they_parse() {
         for text in
             ["unix:/run/openvswitch/db.sock", "tcp:127.0.0.1:6640", "tcp:[::1]:6640", "tcp:hv1.example:1"]
         {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_to_write() {
+    fn errors_name_the_expected_form() {
         for (text, says) in [
             ("ssl:127.0.0.1:6640", "not supported yet; use unix:/path, or tcp:host:port"),
             ("/run/db.sock", "unknown connection method"),

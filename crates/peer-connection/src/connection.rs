@@ -1,0 +1,386 @@
+//! One connection: whole messages over a byte stream, reading and writing at the same time.
+//!
+//! Every wait ends. A silent peer is probed with an echo request and given up if it does not answer; so is a peer
+//! that takes no bytes, or that does not complete a message in time. Writing never blocks reading: a peer that
+//! answers a long request before it has read all of it would otherwise wait for this side to read, and this side for
+//! the peer.
+
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures_util::{Sink, StreamExt};
+use tokio::time::Instant;
+use tokio_util::codec::{Decoder, Encoder, Framed};
+
+use crate::after;
+use crate::dial::Dial;
+use crate::endpoint::Endpoint;
+use crate::timed_stream::TimedStream;
+
+/// The read buffer of a connection grows from this size to that of the largest message.
+const READ_BUFFER_BYTES: usize = 64 << 10;
+
+/// A protocol: its codec, and how it uses echo messages.
+///
+/// The decoder must consume bytes that are not part of a message, such as white space between two. Its `decode_eof`
+/// must leave a partial message in the buffer and return `None`, so that the connection can report it.
+pub trait Protocol:
+    Decoder<Error = ConnectionError<<Self as Protocol>::Malformed>>
+    + Encoder<<Self as Protocol>::Outgoing, Error = io::Error>
+{
+    /// A message to be sent.
+    type Outgoing;
+    /// Why bytes are not a message of the protocol.
+    type Malformed: std::error::Error + 'static;
+    /// What error messages call the peer, such as "the switch".
+    const PEER: &'static str;
+
+    /// The probe of an idle connection.
+    fn echo_request(&self) -> Self::Outgoing;
+
+    /// Separates messages that the connection handles from those for its owner.
+    fn classify(&self, message: Self::Item) -> Received<Self::Item, Self::Outgoing>;
+}
+
+/// A message by who handles it.
+#[derive(Debug)]
+pub enum Received<Message, Outgoing> {
+    /// The owner of the connection handles it.
+    Message(Message),
+    /// A request that the connection answers by itself, such as an echo request.
+    Request {
+        /// The answer.
+        answer: Outgoing,
+    },
+    /// The answer to a probe. Any byte received counts as one.
+    EchoReply,
+}
+
+/// How long a connection waits for its peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// The peer is probed after this much silence.
+    pub probe_interval: Duration,
+    /// How long the peer may take to answer a probe.
+    pub probe_timeout: Duration,
+    /// How long the peer may take none of the bytes sent to it.
+    pub write_timeout: Duration,
+    /// How long a message may take from its first byte to its last. `None`: as long as bytes arrive.
+    pub message_timeout: Option<Duration>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError<E: std::error::Error + 'static> {
+    /// Dialling failed.
+    #[error("cannot connect: {0}")]
+    Connect(#[source] io::Error),
+    /// Dialling took too long.
+    #[error("cannot connect within {seconds:.1} s")]
+    ConnectTimeout {
+        /// The limit.
+        seconds: f64,
+    },
+    /// The stream failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The peer closed the connection.
+    #[error("{peer} closed the connection{partial}")]
+    Closed {
+        /// What the protocol calls the peer.
+        peer: &'static str,
+        /// The message that was cut off.
+        partial: Partial,
+    },
+    /// The peer sent nothing, not even an answer to a probe.
+    #[error("{peer} sent nothing for {seconds:.1} s{partial} and did not answer an echo request")]
+    Silent {
+        /// What the protocol calls the peer.
+        peer: &'static str,
+        /// The time since its last byte.
+        seconds: f64,
+        /// The message that was not completed.
+        partial: Partial,
+    },
+    /// The peer did not complete a message in time.
+    #[error("{peer} stalled{partial} for {seconds:.1} s")]
+    Stalled {
+        /// What the protocol calls the peer.
+        peer: &'static str,
+        /// The time since the first byte of the message.
+        seconds: f64,
+        /// The message.
+        partial: Partial,
+    },
+    /// The peer takes no bytes.
+    #[error("{peer} took none of the {unsent} bytes sent to it for {seconds:.1} s")]
+    NotReading {
+        /// What the protocol calls the peer.
+        peer: &'static str,
+        /// The bytes that it has not taken.
+        unsent: usize,
+        /// The time since it took the last byte.
+        seconds: f64,
+    },
+    /// The peer sent bytes that are not a message of the protocol.
+    #[error(transparent)]
+    Malformed(E),
+}
+
+/// The result of an operation on a connection of protocol `P`.
+pub type ConnectionResult<T, P> = Result<T, ConnectionError<<P as Protocol>::Malformed>>;
+
+/// How many bytes of an incomplete message were received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partial {
+    /// 0 between messages.
+    pub received: usize,
+}
+
+impl fmt::Display for Partial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.received {
+            0 => Ok(()),
+            received => write!(f, " in the middle of a message ({received} bytes of it received)"),
+        }
+    }
+}
+
+/// A connection. Nothing is sent or received unless [`step`](Self::step) or [`receive`](Self::receive) is polled.
+pub struct Connection<P> {
+    framed: Framed<TimedStream, P>,
+    timeouts: Timeouts,
+    /// Bytes may wait in the write buffer or in the stream.
+    needs_flush: bool,
+    /// When the message that is incomplete in the read buffer began.
+    message_began: Option<Instant>,
+    /// When the last probe was sent.
+    probed: Option<Instant>,
+    tolerates_silence: bool,
+}
+
+impl<P> fmt::Debug for Connection<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("timeouts", &self.timeouts).finish_non_exhaustive()
+    }
+}
+
+impl<P: Protocol> Connection<P> {
+    /// Dials an endpoint.
+    pub async fn open(
+        dialler: &dyn Dial,
+        endpoint: &Endpoint,
+        deadline: Instant,
+        protocol: P,
+        timeouts: Timeouts,
+    ) -> ConnectionResult<Self, P> {
+        let limit = deadline - Instant::now();
+        match tokio::time::timeout_at(deadline, dialler.dial(endpoint)).await {
+            Ok(Ok(stream)) => Ok(Connection {
+                framed: Framed::with_capacity(TimedStream::new(stream), protocol, READ_BUFFER_BYTES),
+                timeouts,
+                needs_flush: false,
+                message_began: None,
+                probed: None,
+                tolerates_silence: false,
+            }),
+            Ok(Err(error)) => Err(ConnectionError::Connect(error)),
+            Err(_) => Err(ConnectionError::ConnectTimeout { seconds: limit.as_secs_f64() }),
+        }
+    }
+
+    /// The codec, whose state a handshake may change.
+    pub fn protocol_mut(&mut self) -> &mut P {
+        self.framed.codec_mut()
+    }
+
+    /// Queues a message. The queue has no limit; see [`unsent`](Self::unsent).
+    pub fn send(&mut self, message: P::Outgoing) -> ConnectionResult<(), P> {
+        self.about_to_write();
+        // The sink is always ready: its owner bounds the write buffer.
+        Ok(Pin::new(&mut self.framed).start_send(message)?)
+    }
+
+    /// The write buffer, for messages that are encoded in place by the thousand.
+    pub fn write_buffer(&mut self) -> &mut BytesMut {
+        self.about_to_write();
+        self.framed.write_buffer_mut()
+    }
+
+    /// The bytes that the peer has not taken yet.
+    pub fn unsent(&self) -> usize {
+        self.framed.write_buffer().len()
+    }
+
+    /// Whether a probe may go unanswered, because the peer is busy with a request that has a deadline of its own.
+    pub fn tolerate_silence(&mut self, tolerate: bool) {
+        self.tolerates_silence = tolerate;
+    }
+
+    /// The error to report when a deadline passes while a probe is unanswered.
+    pub fn silence(&self) -> Option<ConnectionError<P::Malformed>> {
+        self.unanswered_probe().map(|_| ConnectionError::Silent {
+            peer: P::PEER,
+            seconds: self.framed.get_ref().last_read.elapsed().as_secs_f64(),
+            partial: self.partial(),
+        })
+    }
+
+    /// The next message. Dropping the future loses nothing.
+    pub async fn receive(&mut self) -> ConnectionResult<P::Item, P> {
+        loop {
+            if let Some(message) = self.step().await? {
+                return Ok(message);
+            }
+        }
+    }
+
+    /// The next message, or `None` once the peer has taken bytes. Dropping the future loses nothing.
+    pub async fn step(&mut self) -> ConnectionResult<Option<P::Item>, P> {
+        loop {
+            let deadline = self.deadline();
+            let progress = tokio::select! {
+                // A message that has arrived counts even if its deadline has passed since.
+                biased;
+                progress = poll_fn(|cx| self.poll_progress(cx)) => progress?,
+                () = tokio::time::sleep_until(deadline) => {
+                    self.check_deadlines()?;
+                    continue;
+                }
+            };
+            let Some(message) = progress else { return Ok(None) };
+            match self.framed.codec().classify(message) {
+                Received::Message(message) => return Ok(Some(message)),
+                Received::Request { answer } => self.send(answer)?,
+                Received::EchoReply => {}
+            }
+        }
+    }
+
+    /// Reads and writes. Both happen on each call, so that neither direction starves the other.
+    fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionResult<Option<P::Item>, P>> {
+        let received = self.poll_receive(cx);
+        let sent = self.poll_send(cx);
+        match (received, sent) {
+            // A failure to send shows again on the next call, after what the peer had to say.
+            (Poll::Ready(received), _) => Poll::Ready(received.map(Some)),
+            (Poll::Pending, Err(error)) => Poll::Ready(Err(error)),
+            (Poll::Pending, Ok(true)) => Poll::Ready(Ok(None)),
+            (Poll::Pending, Ok(false)) => Poll::Pending,
+        }
+    }
+
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionResult<P::Item, P>> {
+        let polled = self.framed.poll_next_unpin(cx);
+        if self.framed.read_buffer().is_empty() {
+            self.message_began = None;
+        } else if polled.is_ready() {
+            self.message_began = Some(Instant::now());
+        } else {
+            self.message_began.get_or_insert_with(Instant::now);
+        }
+        polled.map(|message| match message {
+            Some(message) => message.map_err(|error| self.broken(error)),
+            None => Err(self.closed()),
+        })
+    }
+
+    /// Writes as much as the peer takes. True if that was anything.
+    fn poll_send(&mut self, cx: &mut Context<'_>) -> ConnectionResult<bool, P> {
+        if !self.needs_flush {
+            return Ok(false);
+        }
+        let before = self.unsent();
+        match Sink::<P::Outgoing>::poll_flush(Pin::new(&mut self.framed), cx) {
+            Poll::Ready(Ok(())) => self.needs_flush = false,
+            Poll::Ready(Err(error)) => return Err(self.broken(error.into())),
+            Poll::Pending => {}
+        }
+        Ok(self.unsent() < before)
+    }
+
+    fn about_to_write(&mut self) {
+        if self.unsent() == 0 {
+            self.framed.get_mut().last_write = Instant::now();
+        }
+        self.needs_flush = true;
+    }
+
+    fn closed(&self) -> ConnectionError<P::Malformed> {
+        ConnectionError::Closed { peer: P::PEER, partial: self.partial() }
+    }
+
+    /// A peer that closes the connection while bytes are on their way to it shows as one of these errors.
+    fn broken(&self, error: ConnectionError<P::Malformed>) -> ConnectionError<P::Malformed> {
+        match &error {
+            ConnectionError::Io(io)
+                if matches!(io.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
+            {
+                self.closed()
+            }
+            _ => error,
+        }
+    }
+
+    fn partial(&self) -> Partial {
+        Partial { received: self.framed.read_buffer().len() }
+    }
+
+    fn unanswered_probe(&self) -> Option<Instant> {
+        self.probed.filter(|probed| self.framed.get_ref().last_read < *probed)
+    }
+
+    fn silence_deadline(&self) -> Option<Instant> {
+        match self.unanswered_probe() {
+            Some(_) if self.tolerates_silence => None,
+            Some(probed) => Some(after(probed, self.timeouts.probe_timeout)),
+            None => Some(after(self.framed.get_ref().last_read, self.timeouts.probe_interval)),
+        }
+    }
+
+    fn write_deadline(&self) -> Option<Instant> {
+        (self.unsent() > 0).then(|| after(self.framed.get_ref().last_write, self.timeouts.write_timeout))
+    }
+
+    fn message_deadline(&self) -> Option<Instant> {
+        Some(after(self.message_began?, self.timeouts.message_timeout?))
+    }
+
+    /// When to call [`check_deadlines`](Self::check_deadlines) if nothing is received or sent until then.
+    fn deadline(&self) -> Instant {
+        let deadlines = [self.silence_deadline(), self.write_deadline(), self.message_deadline()];
+        let first = deadlines.into_iter().flatten().min();
+        first.unwrap_or_else(|| after(Instant::now(), Duration::MAX))
+    }
+
+    /// Gives up the peer, or probes it, if a deadline has passed.
+    fn check_deadlines(&mut self) -> ConnectionResult<(), P> {
+        let now = Instant::now();
+        let passed = |deadline: Option<Instant>| deadline.is_some_and(|deadline| now >= deadline);
+        let peer = P::PEER;
+        if let Some(began) = self.message_began
+            && passed(self.message_deadline())
+        {
+            let seconds = (now - began).as_secs_f64();
+            return Err(ConnectionError::Stalled { peer, seconds, partial: self.partial() });
+        }
+        if passed(self.write_deadline()) {
+            let seconds = (now - self.framed.get_ref().last_write).as_secs_f64();
+            return Err(ConnectionError::NotReading { peer, unsent: self.unsent(), seconds });
+        }
+        if passed(self.silence_deadline()) {
+            if let Some(error) = self.silence() {
+                return Err(error);
+            }
+            self.probed = Some(now);
+            let probe = self.framed.codec().echo_request();
+            self.send(probe)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! A network inside the process, for tests and simulations. It works under paused time.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::DuplexStream;
+use tokio::sync::mpsc;
+
+use crate::dial::{Dial, Dialling, Stream};
+use crate::endpoint::Endpoint;
+
+/// The bytes that one direction of a stream holds until they are read.
+const BUFFER_BYTES: usize = 64 << 10;
+
+type Accepting = mpsc::UnboundedSender<DuplexStream>;
+
+/// A network of endpoints in memory. Clones share it. Dialling an endpoint that nobody listens on is refused.
+#[derive(Clone, Default)]
+pub struct InMemoryNetwork {
+    listeners: Arc<Mutex<HashMap<Endpoint, Accepting>>>,
+}
+
+impl InMemoryNetwork {
+    /// Listens on an endpoint, in place of an earlier listener.
+    pub fn listen(&self, endpoint: Endpoint) -> InMemoryListener {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner).insert(endpoint, sender);
+        InMemoryListener { streams: receiver }
+    }
+}
+
+impl fmt::Debug for InMemoryNetwork {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InMemoryNetwork").finish_non_exhaustive()
+    }
+}
+
+impl Dial for InMemoryNetwork {
+    fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a> {
+        let (ours, theirs) = tokio::io::duplex(BUFFER_BYTES);
+        let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
+        let accepted = listeners.get(endpoint).is_some_and(|listener| listener.send(theirs).is_ok());
+        Box::pin(async move {
+            if accepted { Ok(Box::new(ours) as Stream) } else { Err(io::ErrorKind::ConnectionRefused.into()) }
+        })
+    }
+}
+
+/// Accepts the streams dialled to one endpoint. Dropping it closes the endpoint.
+#[derive(Debug)]
+pub struct InMemoryListener {
+    streams: mpsc::UnboundedReceiver<DuplexStream>,
+}
+
+impl InMemoryListener {
+    /// The server's end of the next stream. Fails once the network is gone or has another listener here.
+    pub async fn accept(&mut self) -> io::Result<DuplexStream> {
+        self.streams.recv().await.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
+    }
+}

@@ -1,0 +1,32 @@
+//! Client connections to network devices, shared by the OVSDB and OpenFlow clients.
+//!
+//! A protocol brings its codec and its echo messages ([`Protocol`]). This crate does the rest:
+//!
+//! - [`Dial`] opens a byte stream to an [`Endpoint`]. [`Sockets`] dials unix and TCP sockets; tests and simulations
+//!   supply an [`InMemoryNetwork`] instead. TLS will be another dialler.
+//! - [`Connection`] frames messages with a [`tokio_util::codec`], reads and writes at the same time, probes an idle
+//!   peer, and gives up a peer that has failed. Every wait has a deadline.
+//! - [`Reconnect`] decides when to dial again: exponential backoff with jitter.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod dial;
+mod endpoint;
+mod in_memory;
+mod reconnect;
+mod timed_stream;
+
+pub use connection::{Connection, ConnectionError, ConnectionResult, Partial, Protocol, Received, Timeouts};
+pub use dial::{ByteStream, Dial, Dialling, Sockets, Stream};
+pub use endpoint::{Endpoint, EndpointError};
+pub use in_memory::{InMemoryListener, InMemoryNetwork};
+pub use reconnect::{Reconnect, Retry};
+
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// `instant + duration`, capped at thirty years from `instant`: `Duration::MAX` means "never" and must not overflow.
+pub fn after(instant: Instant, duration: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_hours(30 * 365 * 24);
+    instant + duration.min(NEVER)
+}
