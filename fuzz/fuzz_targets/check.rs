@@ -1,4 +1,4 @@
-//! Any bytes as a program: an answer, whose diagnostics can be shown.
+//! Arbitrary bytes through the checker: every diagnostic can be rendered.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

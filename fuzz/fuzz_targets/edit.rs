@@ -1,4 +1,4 @@
-//! A real program with tokens dropped, doubled, swapped and replaced, as the bytes say: what a slip of the hand makes.
+//! A real program after random edits of its tokens, such as typing mistakes make.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

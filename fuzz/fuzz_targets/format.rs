@@ -1,4 +1,4 @@
-//! Any bytes through the formatter.
+//! Arbitrary bytes through the formatter.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Any bytes: the tree holds every character of the text, and errors lie inside it.
+//! Arbitrary bytes through the parser: the tree holds every character of the text, and errors lie inside it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

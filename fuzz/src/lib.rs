@@ -1,23 +1,23 @@
-//! What the fuzz targets share: `cargo fuzz run parse|check|format|edit` (ARCHITECTURE.md says how).
+//! Code that the fuzz targets share: `cargo fuzz run parse|check|format|edit`.
 
 use nlog::diagnostic::{self, Style};
 use nlog::syntax::{SyntaxKind, parse};
 use nlog::{Sources, compile};
 
-/// Checks a program and renders whatever is said of it, in every form.
+/// Checks a program and renders its diagnostics in every form.
 pub fn check(text: &str) {
     let sources = Sources::from_texts([("main.nlog", text)]);
     let compilation = compile(&sources);
     for diagnostic in &compilation.diagnostics {
         for style in [Style::Plain, Style::Colour] {
             let shown = diagnostic::to_text(diagnostic, &sources, style);
-            assert!(shown.contains(diagnostic.code.name()), "a diagnostic without its code");
+            assert!(shown.contains(diagnostic.code.name()), "a diagnostic lacks its code");
         }
         let json = diagnostic::to_json(diagnostic);
-        assert!(json.contains("\"line\""), "a diagnostic without its place");
+        assert!(json.contains("\"line\""), "a diagnostic lacks its place");
     }
     let errors = compilation.diagnostics.iter().any(|d| d.severity == nlog::Severity::Error);
-    assert_eq!(errors, compilation.program.is_none(), "a program in spite of errors, or none without");
+    assert_eq!(errors, compilation.program.is_none(), "a program despite errors, or no program without errors");
 }
 
 /// The programs that edits start from.
@@ -29,7 +29,7 @@ const SEEDS: &[&str] = &[
     include_str!("../../crates/nlog/tests/diagnostics/valid-everything/main.nlog"),
 ];
 
-/// Tokens to put in, beside those of the program.
+/// Tokens that edits insert, beside the program's own.
 const PIECES: &[&str] = &[
     "(",
     ")",
@@ -93,7 +93,7 @@ const PIECES: &[&str] = &[
     "\"\\u{1f600}\"",
 ];
 
-/// A seed program after the edits that the bytes stand for.
+/// A seed program after the edits that the bytes encode.
 pub fn edited(bytes: &[u8]) -> String {
     let Some((seed, edits)) = bytes.split_first() else { return String::new() };
     let text = SEEDS[usize::from(*seed) % SEEDS.len()];
@@ -123,7 +123,7 @@ pub fn edited(bytes: &[u8]) -> String {
     tokens.concat()
 }
 
-/// The tokens of a text without white space, and without the commas that may stand before a closing bracket.
+/// The tokens of a text, except white space and commas, which the formatter may add or remove.
 fn tokens(text: &str) -> Vec<String> {
     let root = parse(text).root();
     let tokens = root.descendants_with_tokens().filter_map(|element| element.into_token());
@@ -131,15 +131,15 @@ fn tokens(text: &str) -> Vec<String> {
         .filter(|token| token.kind() != SyntaxKind::Whitespace && token.kind() != SyntaxKind::Comma)
         .map(|token| token.text().trim_end().to_owned())
         .collect();
-    // A comment may move past what ends a line.
+    // The formatter may move a comment past the end of a line.
     tokens.sort();
     tokens
 }
 
-/// Formats a text; what comes out has the same tokens and comments, and stays as it is when formatted again.
+/// Formats a text. The result must have the same tokens and comments, and formatting it again must not change it.
 pub fn format(text: &str) {
     let Ok(formatted) = nlog::format(text) else { return };
-    assert_eq!(tokens(text), tokens(&formatted), "a token is lost or made");
-    let again = nlog::format(&formatted).expect("what the formatter wrote is nlog");
-    assert_eq!(formatted, again, "formatting again changes it");
+    assert_eq!(tokens(text), tokens(&formatted), "formatting lost or added a token");
+    let again = nlog::format(&formatted).expect("formatted text is nlog");
+    assert_eq!(formatted, again, "formatting twice gives another text");
 }
