@@ -1,4 +1,4 @@
-//! The table of figures: ours, the baseline, their ratio, the aim, and whether it is met.
+//! The table of figures: Weft, the baseline, their ratio, the target, and whether it is met.
 
 use crate::measure::Spread;
 
@@ -86,7 +86,7 @@ impl std::fmt::Display for Line {
 
 /// Prints lines as one table in Markdown.
 pub(crate) fn print(title: &str, lines: &[Line]) {
-    println!("\n## {title}\n\n| what | ours | baseline | ratio | aim | met |\n|---|---|---|---|---|---|");
+    println!("\n## {title}\n\n| figure | Weft | baseline | ratio | target | met |\n|---|---|---|---|---|---|");
     for line in lines {
         println!("{line}");
     }
