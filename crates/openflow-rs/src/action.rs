@@ -1,4 +1,4 @@
-//! Actions and instructions, one list as Open vSwitch prints it.
+//! Actions and instructions, in one list as Open vSwitch prints them.
 //!
 //! To add an action: write `action/NAME.rs` with a type that implements `Body` and its tests,
 //! and add one line to the `actions!` list below. Text, wire, enum, and what literals take
@@ -22,14 +22,14 @@ pub use subfield::Subfield;
 pub(crate) const NICIRA: u32 = 0x0000_2320;
 /// `OFPAT_EXPERIMENTER`.
 const EXPERIMENTER: u16 = 0xffff;
-/// Lists within lists within lists: nothing sensible goes deeper, and hostile bytes must not
+/// The maximum nesting of action lists. No sensible list nests deeper, and hostile bytes must not
 /// exhaust the stack.
 pub(crate) const DEPTH_MAX: u8 = 8;
 
-/// The last table that flows can be in; 255 means something else in every place where a table is named.
+/// The last table that can contain flows; 255 has a special meaning wherever a table is named.
 pub(crate) const TABLE_MAX: u64 = 254;
 
-/// How an action is told apart on the wire.
+/// The identification of an action on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// A standard action type of OpenFlow 1.5.
@@ -45,15 +45,15 @@ pub(crate) enum Wire {
 pub(crate) struct Call<'a> {
     pub(crate) name: &'a str,
     pub(crate) arg: &'a str,
-    /// What follows `->` after a closed parenthesis.
+    /// The part after `->` behind the closing parenthesis.
     pub(crate) target: Option<&'a str>,
     /// The whole text, for errors.
     pub(crate) text: &'a str,
 }
 
-/// What each action file provides.
+/// The items that each action file provides.
 pub(crate) trait Body: Sized {
-    /// Names it goes by in text.
+    /// The names of the action in text.
     const NAMES: &'static [&'static str];
     /// Its wire forms.
     const WIRE: &'static [Wire];
@@ -61,7 +61,7 @@ pub(crate) trait Body: Sized {
     const STAGE: u8 = 0;
     /// Whether `->` and a field follow the parentheses.
     const HAS_TARGET: bool = false;
-    /// What it is in literals, often one name; empty for actions that literals do not know.
+    /// Its entries for literals, usually one; empty for actions that literals do not support.
     const LITERALS: &'static [ActionInfo];
 
     /// Reads the bytes that follow the header, padding included.
@@ -99,11 +99,11 @@ macro_rules! actions {
         $(mod $module;)*
         $(pub use $module::$name;)*
 
-        /// An action, or an instruction in the place where Open vSwitch prints it.
+        /// An action or instruction, in the order in which Open vSwitch prints them.
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Action {
             $(#[doc = concat!("See [`", stringify!($name), "`].")] $name($name),)*
-            /// An action not known here, kept as it came.
+            /// An action that this crate does not support, kept as bytes.
             Unknown(UnknownAction),
         }
 
@@ -204,10 +204,10 @@ pub use ct::CtZone;
 pub use learn::LearnSpec;
 pub use nat::{NatChoice, NatRange, NatSide};
 
-/// An action that this crate does not know, with its header.
+/// An action that this crate does not support, with its header.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnknownAction {
-    /// Header and body as they came; a multiple of eight bytes.
+    /// Header and body as received; a multiple of eight bytes.
     bytes: Vec<u8>,
 }
 
@@ -217,7 +217,7 @@ impl UnknownAction {
         &self.bytes
     }
 
-    /// Not a spelling of Open vSwitch, which refuses actions it does not know.
+    /// Not Open vSwitch syntax, which has none for unknown actions.
     const NAME: &'static str = "unknown";
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,8 +1,8 @@
-//! What can be wrong with text, field values and bytes.
+//! Errors in text, field values and bytes.
 
 use crate::field::{Field, Prerequisite};
 
-/// A field cannot take a value, or two demands on a packet contradict each other.
+/// A field cannot have a value, or two parts of a match contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     /// The value or mask has bits the field does not have.
@@ -20,28 +20,28 @@ pub enum MatchError {
     Conflict {
         /// The field, in canonical storage (a conflict on `xreg0` names `reg0` or `reg1`).
         field: Field,
-        /// The value already demanded.
+        /// The value already required.
         first: u128,
-        /// The value that contradicts it.
+        /// The contradicting value.
         second: u128,
     },
-    /// The field must be matched or set as a whole.
-    #[error("{field} takes no mask, but {mask:#x} was given: match the whole field or leave it out")]
+    /// The field can only be matched or set as a whole.
+    #[error("{field} takes no mask, but {mask:#x} was given: match the whole field or not at all")]
     NotMaskable {
         /// The field.
         field: Field,
         /// The mask.
         mask: u128,
     },
-    /// The field means nothing without another one; the switch would refuse it.
+    /// The match lacks a prerequisite of the field; a switch would reject it.
     #[error("{field} needs {needs} in the same match")]
     Prerequisite {
         /// The field.
         field: Field,
-        /// What must be matched too.
+        /// The prerequisite.
         needs: Prerequisite,
     },
-    /// The field cannot be matched, only read or written by actions.
+    /// The field cannot be matched; only actions can read or write it.
     #[error("{field} cannot be matched on")]
     NotMatchable {
         /// The field.
@@ -53,9 +53,9 @@ pub enum MatchError {
         /// The field.
         field: Field,
     },
-    /// A set-field value has bits that its mask excludes, or its mask is zero.
+    /// A set-field value has bits outside its mask, or the mask is zero.
     #[error(
-        "{value:#x}/{mask:#x} does not set a part of {field}: the value must lie inside a mask that is not zero"
+        "{value:#x}/{mask:#x} does not set a part of {field}: the mask must not be zero and must cover the value"
     )]
     OutsideMask {
         /// The field.
@@ -73,7 +73,7 @@ pub enum MatchError {
         /// The mask.
         mask: u128,
     },
-    /// A bit range that is empty or leaves the field.
+    /// A bit range that is empty or not inside the field.
     #[error("bits {start}..{end} are not within {field}, which has {bits} bits")]
     BadBits {
         /// The field.
@@ -91,13 +91,13 @@ pub enum MatchError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// No such field.
-    #[error("`{name}` is not a match field known here; ovs-fields(7) lists the usual names")]
+    #[error("`{name}` is not a known match field; ovs-fields(7) lists the names")]
     UnknownField {
         /// The name.
         name: String,
     },
     /// No such action.
-    #[error("`{name}` is not an action known here; ovs-actions(7) lists the usual names")]
+    #[error("`{name}` is not a known action; ovs-actions(7) lists the names")]
     UnknownAction {
         /// The name.
         name: String,
@@ -110,37 +110,37 @@ pub enum ParseError {
         /// What was expected in its place.
         expected: &'static str,
     },
-    /// A name that wants a value stands alone.
+    /// A name without the value that it needs.
     #[error("`{name}` needs a value, as in `{name}=...`")]
     MissingValue {
         /// The name.
         name: String,
     },
-    /// `tp_dst`, `icmp_type` and the like say nothing without a protocol.
+    /// `tp_dst`, `icmp_type` and the like without a protocol.
     #[error("`{name}` needs a protocol in the same match: one of {needs}")]
     Ambiguous {
         /// The name.
         name: String,
-        /// Protocols that would give it meaning.
+        /// Protocols that define it.
         needs: &'static str,
     },
-    /// An instruction stands before an action, or a lone `drop` is not alone.
+    /// An instruction before an action, or `drop` together with other actions.
     #[error(
         "`{first}` must not come before `{second}`: write actions first, then clear_actions, write_actions, write_metadata, goto_table"
     )]
     Order {
-        /// What stands too early.
+        /// The part that comes too early.
         first: String,
-        /// What follows it.
+        /// The part after it.
         second: String,
     },
-    /// A parenthesis without its partner.
+    /// Unbalanced parentheses.
     #[error("unbalanced parentheses in `{text}`")]
     Parentheses {
         /// The offending text.
         text: String,
     },
-    /// The field refuses the value.
+    /// The field cannot have the value.
     #[error(transparent)]
     Field(#[from] MatchError),
 }
@@ -151,48 +151,48 @@ impl ParseError {
     }
 }
 
-/// Bytes that are not the OpenFlow they claim to be.
+/// Malformed OpenFlow bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed {what} at byte {offset}: {fault}")]
 pub struct DecodeError {
     /// The structure being read, such as "match" or "output action".
     pub what: &'static str,
-    /// Where, in bytes from the start of the decoded buffer.
+    /// The place, in bytes from the start of the decoded buffer.
     pub offset: usize,
-    /// What is wrong with it.
+    /// The fault.
     pub fault: Fault,
 }
 
 /// The kind of a [`DecodeError`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// The enclosing structure ends too early.
+    /// The enclosing structure is too short.
     #[error("{needed} bytes needed, {left} left")]
     Truncated {
-        /// How many bytes the structure needs.
+        /// The number of bytes that the structure needs.
         needed: usize,
-        /// How many there are.
+        /// The number of bytes left.
         left: usize,
     },
     /// A length field that is too small, too large or not a multiple of eight.
     #[error("impossible length {0}")]
     Length(usize),
-    /// Bytes that must be zero are not.
+    /// Nonzero bytes where zeros are required.
     #[error("padding is not zero")]
     Padding,
-    /// A number that names nothing known here.
+    /// A number that this crate does not know.
     #[error("unknown value {0:#x}")]
     Unknown(u64),
-    /// The same thing twice where once is allowed.
+    /// A part that may occur only once.
     #[error("given twice")]
     Duplicate,
-    /// A field that refuses its value.
+    /// A field that cannot have the value.
     #[error(transparent)]
     Field(#[from] MatchError),
-    /// A structure nested deeper than anything sensible.
-    #[error("nested too deep")]
+    /// A structure that is nested too deeply.
+    #[error("nested too deeply")]
     Depth,
-    /// A message in a bundle whose transaction id is not the outer message's.
+    /// A message in a bundle with another transaction id than the outer message.
     #[error("transaction id {inner:#x} inside a bundle message with {outer:#x}")]
     Xid {
         /// The inner message's.
@@ -205,16 +205,16 @@ pub enum Fault {
     Version(u8),
 }
 
-/// A message that OpenFlow has no bytes for.
+/// A message that OpenFlow cannot encode.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// Longer than a message may be.
+    /// The message is longer than OpenFlow allows.
     #[error("the message would have {len} bytes, more than the 65535 OpenFlow allows: split it")]
     TooLong {
         /// Its length in bytes.
         len: usize,
     },
     /// A bundle message inside a bundle.
-    #[error("a bundle message cannot stand inside a bundle")]
+    #[error("a bundle message cannot be used inside a bundle")]
     NestedBundle,
 }

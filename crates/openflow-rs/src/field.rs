@@ -1,4 +1,4 @@
-//! Packet fields: the table, and how a match stores them.
+//! Packet fields: their table, and their form in a match.
 
 mod table;
 pub(crate) mod text;
@@ -55,7 +55,7 @@ impl Field {
         FIELDS.iter().map(|info| info.field)
     }
 
-    /// The field in this place of the table.
+    /// The field at this index of the table.
     pub(crate) fn numbered(number: u8) -> Option<Field> {
         FIELDS.get(usize::from(number)).map(|info| info.field)
     }
@@ -84,7 +84,7 @@ impl Field {
         .max(if self == Field::TunFlags { 2 } else { 1 })
     }
 
-    /// The field that an address goes to which is meant for this one: fields of IPv4 addresses have one beside them
+    /// The field for an address of the other IP version: each field of IPv4 addresses has a counterpart
     /// for IPv6.
     pub fn for_address(self, ip: IpAddr) -> Field {
         match (self, ip) {
@@ -152,7 +152,7 @@ impl Field {
             .map(|info| info.field)
     }
 
-    /// The largest value; also the mask of an exact match.
+    /// The largest value, which is also the mask of an exact match.
     pub fn max_value(self) -> u128 {
         match self {
             Field::VlanVid => VLAN_PRESENT | 0xfff,

@@ -22,11 +22,11 @@ pub const NO_BUFFER: u32 = u32::MAX;
 pub struct FlowFlags(pub u16);
 
 impl FlowFlags {
-    /// Tell the controllers when the entry goes.
+    /// Notify the controllers when the entry is removed.
     pub const SEND_FLOW_REM: FlowFlags = FlowFlags(1);
-    /// Refuse the entry if it overlaps one of the same priority.
+    /// Reject the entry if it overlaps one of the same priority.
     pub const CHECK_OVERLAP: FlowFlags = FlowFlags(2);
-    /// Set the counters of an existing entry back.
+    /// Reset the counters of an existing entry.
     pub const RESET_COUNTS: FlowFlags = FlowFlags(4);
     /// Do not count packets.
     pub const NO_PACKET_COUNTS: FlowFlags = FlowFlags(8);
@@ -65,19 +65,19 @@ impl std::ops::BitOr for FlowFlags {
 pub struct FlowEntry {
     /// The table, 0 to 254.
     pub table: u8,
-    /// Higher is looked at first.
+    /// Entries with higher priority match first.
     pub priority: u16,
     /// The packets it applies to.
     pub matches: Match,
-    /// What happens to them.
+    /// The actions on them.
     pub actions: Actions,
     /// The controller's own number for the entry.
     pub cookie: u64,
-    /// Seconds without packets after which it goes; 0 for never.
+    /// Seconds without packets after which the entry is removed; 0 for never.
     pub idle_timeout: u16,
-    /// Seconds after which it goes; 0 for never.
+    /// Seconds after which the entry is removed; 0 for never.
     pub hard_timeout: u16,
-    /// Which entries to evict first; 0 for those.
+    /// Entries of lower importance are evicted first.
     pub importance: u16,
     /// Flags.
     pub flags: FlowFlags,
@@ -100,7 +100,7 @@ impl FlowEntry {
     }
 }
 
-/// What a flow-mod does with the entry it holds.
+/// The command of a flow-mod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FlowCommand {
     /// Add the entry, replacing one with the same table, priority and match.
@@ -144,7 +144,7 @@ impl FlowCommand {
 /// Prints and reads as a line of an `ovs-ofctl` flow file: a command, then the flow.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowMod {
-    /// What to do.
+    /// The command.
     pub command: FlowCommand,
     /// The entry added, or the table, match, priority and actions of those changed. Its cookie is
     /// the new entry's for [`FlowCommand::Add`], else the one to look for.
@@ -212,11 +212,11 @@ impl FlowMod {
 pub struct FlowStats {
     /// The entry.
     pub entry: FlowEntry,
-    /// How long it has been there.
+    /// The age of the entry.
     pub duration: std::time::Duration,
-    /// How many packets it applied to; none if not counted.
+    /// The number of packets that matched; `None` if not counted.
     pub packets: Option<u64>,
-    /// How many bytes were in them; none if not counted.
+    /// The number of bytes in them; `None` if not counted.
     pub bytes: Option<u64>,
     /// Seconds since the last packet, if the switch says so.
     pub idle_s: Option<u32>,

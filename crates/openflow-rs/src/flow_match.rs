@@ -1,4 +1,4 @@
-//! What a flow entry demands of a packet.
+//! Matches of flow entries.
 
 mod text;
 mod wire;
@@ -22,7 +22,7 @@ const PROTO_SCTP: u128 = 132;
 const ND_SOLICIT: u128 = 135;
 const ND_ADVERT: u128 = 136;
 
-/// One demand: the bits of `mask` in `field` equal those of `value`.
+/// One part of a match: the bits of `mask` in `field` equal those of `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Demand {
     /// The field, never one that overlaps another (no `xreg`, `vlan_vid`, `nw_tos`).
@@ -33,12 +33,12 @@ pub struct Demand {
     pub mask: u128,
 }
 
-/// The packets a flow entry applies to: all demands must hold.
+/// The match of a flow entry: a packet must satisfy all of its parts.
 ///
 /// A match is canonical: two matches that a switch stores alike are equal, whatever spelling made
 /// them. Extended registers are kept as registers, `vlan_vid` and `vlan_pcp` as `vlan_tci`.
-/// Demands may be added in any order; [`Match::validate`] checks at the end that every field's
-/// prerequisites are there, which a switch insists on.
+/// Parts may be added in any order; [`Match::validate`] checks at the end that every field's
+/// prerequisites are present, as a switch requires.
 ///
 /// ```
 /// use openflow_rs::{Field, Match};
@@ -54,7 +54,7 @@ pub struct Match {
 }
 
 impl Match {
-    /// The match that demands nothing.
+    /// The match of all packets.
     pub fn any() -> Match {
         Match::default()
     }
@@ -62,12 +62,12 @@ impl Match {
     /// This match and `field` = `value`.
     ///
     /// # Errors
-    /// The value does not fit the field, or contradicts a demand already there.
+    /// The value does not fit the field, or contradicts another part of the match.
     pub fn with(self, field: Field, value: u128) -> Result<Match, MatchError> {
         self.with_masked(field, value, field.max_value())
     }
 
-    /// This match and `field` & `mask` = `value` & `mask`. A zero mask demands nothing.
+    /// This match and `field` & `mask` = `value` & `mask`. A zero mask has no effect.
     ///
     /// # Errors
     /// As [`Match::with`]; also when the field takes no mask.
@@ -78,12 +78,12 @@ impl Match {
         Ok(self)
     }
 
-    /// Of demands that are a match's, in their order.
+    /// From the parts of a match, in their order.
     pub(crate) fn of(demands: Vec<Demand>) -> Match {
         Match { demands }
     }
 
-    /// A copy that takes this many demands more without a new allocation.
+    /// A copy with room for this many further parts.
     pub(crate) fn with_room(&self, more: usize) -> Match {
         let mut demands = Vec::with_capacity(self.demands.len() + more);
         demands.extend_from_slice(&self.demands);
@@ -102,12 +102,12 @@ impl Match {
         Ok(both)
     }
 
-    /// The demands, in the order Open vSwitch prints fields.
+    /// The parts, in the order in which Open vSwitch prints fields.
     pub fn iter(&self) -> impl Iterator<Item = Demand> + '_ {
         self.demands.iter().copied()
     }
 
-    /// The value and mask demanded of a canonical field.
+    /// The value and mask of a canonical field.
     pub fn get(&self, field: Field) -> Option<(u128, u128)> {
         let place = self.demands.binary_search_by_key(&field, |demand| demand.field).ok()?;
         let Demand { value, mask, .. } = self.demands[place];
@@ -117,7 +117,7 @@ impl Match {
     /// Checks that each field's prerequisites are matched too.
     ///
     /// # Errors
-    /// [`MatchError::Prerequisite`] for the first field that lacks some; the switch would answer
+    /// [`MatchError::Prerequisite`] for the first field without its prerequisites; a switch would answer
     /// `OFPBMC_BAD_PREREQ`.
     pub fn validate(&self) -> Result<(), MatchError> {
         for Demand { field, mask, .. } in self.iter() {
@@ -174,7 +174,7 @@ impl Match {
         }
     }
 
-    /// The field's value if it is demanded in full.
+    /// The field's value if all of its bits are matched.
     pub(crate) fn exactly(&self, field: Field) -> Option<u128> {
         self.get(field).filter(|(_, mask)| field.is_exact(*mask)).map(|(value, _)| value)
     }

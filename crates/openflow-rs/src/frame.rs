@@ -6,10 +6,10 @@ use crate::error::Fault;
 /// Bytes of the header that every message begins with.
 pub const HEADER_LEN: usize = 8;
 
-/// What the beginning of a byte stream holds.
+/// The beginning of a byte stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
-    /// No whole message yet: at least this many more bytes are needed.
+    /// The message is incomplete: at least this many more bytes are needed.
     Incomplete(usize),
     /// A message of this many bytes.
     Message(usize),
@@ -17,11 +17,11 @@ pub enum Frame {
 
 /// Looks for a message at the beginning of `stream`.
 ///
-/// A caller that reads what [`Frame::Incomplete`] asks for never holds more than 65,535 bytes of one
+/// A caller that reads as many bytes as [`Frame::Incomplete`] says never buffers more than 65,535 bytes of one
 /// message.
 ///
 /// # Errors
-/// The header gives a length below [`HEADER_LEN`]; the stream cannot be followed any further.
+/// The header gives a length below [`HEADER_LEN`], so the rest of the stream cannot be read.
 ///
 /// ```
 /// use openflow_rs::{Frame, frame};

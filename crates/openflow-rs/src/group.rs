@@ -1,4 +1,4 @@
-//! Groups: lists of buckets, each of which gets a copy of the packet, or one of which gets it.
+//! Groups: lists of buckets. Depending on the type, every bucket or one of them gets the packet.
 
 mod text;
 mod wire;
@@ -18,11 +18,11 @@ use crate::{Actions, PortNo};
 pub struct GroupEntry {
     /// Its number, at most [`GroupEntry::ID_MAX`].
     pub id: u32,
-    /// Which buckets get a packet.
+    /// The type: which buckets get a packet.
     pub kind: GroupKind,
     /// The buckets, in order.
     pub buckets: Vec<Bucket>,
-    /// Properties not known here, such as the selection method of Open vSwitch's select groups: as they came, and not
+    /// Properties that this crate does not support, such as the selection method of select groups: kept as bytes and not
     /// printed.
     pub properties: Vec<u8>,
 }
@@ -33,7 +33,7 @@ impl GroupEntry {
     /// `OFPG_ALL`, all groups in deletions and requests.
     pub const ALL: u32 = 0xffff_fffc;
 
-    /// A group whose packets go to all of these buckets.
+    /// A group that sends packets to all of these buckets.
     pub fn all(id: u32, buckets: Vec<Bucket>) -> GroupEntry {
         GroupEntry { id, kind: GroupKind::All, buckets, properties: Vec::new() }
     }
@@ -68,19 +68,19 @@ impl GroupKind {
 
 /// One list of actions of a group.
 ///
-/// Its actions are an action set: at most one output, `resubmit` or `group` takes effect, and what writes fields does
-/// so before, whatever the order.
+/// Its actions are an action set: at most one output, `resubmit` or `group` takes effect, and fields are written
+/// before it, whatever the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bucket {
     /// Its number within the group, at most [`Bucket::ID_MAX`].
     pub id: u32,
-    /// How often it is chosen, in select groups; 0 in others.
+    /// Its weight in select groups; 0 in others.
     pub weight: u16,
-    /// It is live as long as this port is.
+    /// The port whose liveness the bucket follows.
     pub watch_port: PortNo,
-    /// It is live as long as this group is.
+    /// The group whose liveness the bucket follows.
     pub watch_group: u32,
-    /// What it does.
+    /// Its actions.
     pub actions: Actions,
 }
 
@@ -91,27 +91,27 @@ impl Bucket {
     pub const FIRST: u32 = 0xffff_fffd;
     /// `OFPG_BUCKET_LAST`, the place after all buckets.
     pub const LAST: u32 = 0xffff_fffe;
-    /// `OFPG_BUCKET_ALL`, all buckets; also what stands where no bucket is meant.
+    /// `OFPG_BUCKET_ALL`: all buckets; also used where no bucket is meant.
     pub const ALL: u32 = 0xffff_ffff;
 
-    /// A bucket that is watched by nothing.
+    /// A bucket without a watched port or group.
     pub fn new(id: u32, actions: Actions) -> Bucket {
         Bucket { id, weight: 0, watch_port: PortNo::ANY, watch_group: ANY_GROUP, actions }
     }
 }
 
-/// What a [`GroupMod`] does.
+/// The command of a [`GroupMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupCommand {
-    /// Adds a group that is not there.
+    /// Adds a new group.
     Add,
-    /// Replaces kind and buckets of one that is.
+    /// Replaces type and buckets of an existing group.
     Modify,
-    /// Deletes one, or all; in Open vSwitch the flows that use it go with it.
+    /// Deletes a group, or all; Open vSwitch also deletes the flows that use it.
     Delete,
-    /// Adds buckets to one that is there.
+    /// Adds buckets to an existing group.
     InsertBucket,
-    /// Takes a bucket, or all, out of one.
+    /// Removes a bucket, or all, from a group.
     RemoveBucket,
 }
 
@@ -133,7 +133,7 @@ impl GroupCommand {
 /// A change to a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMod {
-    /// What to do.
+    /// The command.
     pub command: GroupCommand,
     /// The bucket to remove, or the one to insert after; [`Bucket::ALL`] where none is meant.
     pub bucket: u32,
@@ -164,7 +164,7 @@ impl GroupMod {
         GroupMod { command: GroupCommand::InsertBucket, bucket: Bucket::LAST, group }
     }
 
-    /// Takes a bucket, or [`Bucket::ALL`], out of a group.
+    /// Removes a bucket, or [`Bucket::ALL`], from a group.
     pub fn remove(id: u32, bucket: u32) -> GroupMod {
         GroupMod { command: GroupCommand::RemoveBucket, bucket, group: GroupEntry::all(id, Vec::new()) }
     }

@@ -1,9 +1,9 @@
 //! OpenFlow 1.5 and the Nicira extensions that Open vSwitch adds: bytes, types and `ovs-ofctl` text.
 //!
-//! The promise: a message that real `ovs-ofctl` prints as text prints here as the same text, and text
-//! that `ovs-ofctl` takes for a flow reads here as the same flow, in one canonical form, so that what
-//! was sent to a switch and what its dump brings back compare as equal values. Checked against the
-//! installed Open vSwitch 3.1 by the tests, with random flows and a live switch.
+//! The guarantee: this crate prints a message as real `ovs-ofctl` prints it, and reads text that
+//! `ovs-ofctl` accepts for a flow as the same flow. Flows have one canonical form, so that the flow
+//! sent to a switch and the flow in its dump compare as equal values. The tests check this against the
+//! installed Open vSwitch 3.1, with random flows and a live switch.
 //!
 //! ```
 //! use openflow_rs::{Body, FlowEntry, FlowMod, Message};
@@ -22,26 +22,27 @@
 //! ```
 //!
 //! In reading order:
-//! - [`field`]: the one table of packet fields, and how their values are written.
-//! - [`Match`]: what a flow demands of packets, canonical and comparable.
+//! - [`field`]: the table of packet fields, and the notation of their values.
+//! - [`Match`]: the match of a flow, canonical and comparable.
 //! - [`action`]: one file for each action and instruction; [`Actions`] is the list of a flow.
-//! - [`Packed`]: matches and actions in few bytes.
-//! - [`flow`]: entries, the changes to them, and what dumps and removals tell.
-//! - [`group`]: groups, their buckets, and the changes to them.
-//! - [`literal`]: matches and actions as a rule language writes them, checked against one table of actions and the
+//! - [`Packed`]: a compact form of matches and actions.
+//! - [`flow`]: flow entries, changes to them, dumps and removal notifications.
+//! - [`group`]: groups, their buckets, and changes to them.
+//! - [`literal`]: matches and actions as a rule language writes them, checked against the table of actions and the
 //!   table of fields, built once and filled with values many times.
-//! - [`message`]: everything that goes over a connection; [`frame`] finds messages in a stream.
+//! - [`message`]: the messages of a connection; [`frame()`] finds messages in a stream.
 //!
-//! No input makes decoding panic or allocate more than a small multiple of its size. A message of a
-//! kind not known here comes back as bytes, a known one that is malformed as a [`DecodeError`] with
-//! the place.
+//! No input makes decoding panic or allocate more than a small multiple of its size. A message of an
+//! unknown type is returned as bytes, and a malformed message as a [`DecodeError`] with
+//! the place of the fault.
 //!
-//! Left out on purpose: connections, time and I/O (the caller owns the socket); OpenFlow before 1.5,
-//! but for reading hello and errors; interpreting flows. Left out so far: meters, how select groups choose (kept as bytes), packet-in
-//! and packet-out (kept as bytes); actions that Open vSwitch has besides those of [`action`], such as
-//! `bundle`, `sample` and `multipath` (kept as [`action::UnknownAction`]); the fields of NSH, ERSPAN and
-//! GTP-U; Geneve options but for one of 4 bytes, [`Field::TunMetadata0`], which a switch takes only after
-//! its map was set (`add-tlv-map`).
+//! Out of scope: connections, time and I/O, which belong to the caller; OpenFlow before 1.5, except for reading hello
+//! and error messages; interpreting flows.
+//!
+//! Not supported yet: meters; the selection method of groups, packet-in and packet-out (kept as bytes); actions of
+//! Open vSwitch that [`action`] does not list, such as `bundle`, `sample` and `multipath` (kept as
+//! [`action::UnknownAction`]); the fields of NSH, ERSPAN and GTP-U; geneve options other than one of 4 bytes,
+//! [`Field::TunMetadata0`], which a switch accepts only after the option has been mapped (`add-tlv-map`).
 #![forbid(unsafe_code)]
 
 pub mod action;

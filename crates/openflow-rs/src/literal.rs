@@ -1,7 +1,7 @@
 //! Matches and actions as a rule language writes them: checked once, filled with values many times.
 //!
 //! A literal such as `match{metadata: dp, eth_dst: mac}` or `actions[set(reg15, label), resubmit(32)]` arrives
-//! here as terms: names, constants, and numbered holes for what is only known later. [`actions`] and [`matches()`]
+//! here as terms: names, constants, and numbered holes for values that are known later. [`actions`] and [`matches()`]
 //! check it against the tables of fields and actions, and give a template; [`ActionsTemplate::fill`] and
 //! [`MatchTemplate::fill`] put values into the holes, without reading text again.
 //!
@@ -30,11 +30,11 @@
 //! ```
 //!
 //! In reading order:
-//! - [`Term`], [`ActionTerm`], [`MatchItem`]: what is given.
-//! - [`ActionInfo`]: the table of actions ([`ActionInfo::all`]). Each action's file holds its entry; from it follow
-//!   what is checked, what is built, and the documentation.
-//! - [`Call`] and [`match_item`]: what each position of a literal takes, asked before values have types.
-//! - [`ActionsTemplate`], [`MatchTemplate`]: the results. [`TemplateError`], [`FillError`]: what can be wrong.
+//! - [`Term`], [`ActionTerm`], [`MatchItem`]: the input.
+//! - [`ActionInfo`]: the table of actions ([`ActionInfo::all`]). Each action's file contains its entry, which determines
+//!   the checks, the result and the documentation.
+//! - [`Call`] and [`match_item`]: the types that each position of a literal accepts, asked before values have types.
+//! - [`ActionsTemplate`], [`MatchTemplate`]: the results. [`TemplateError`], [`FillError`]: the errors.
 
 mod actions;
 mod arguments;
@@ -61,13 +61,13 @@ pub use table::{Accepts, ActionInfo, Context, Parameter};
 /// A value for a field or a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Value {
-    /// A whole number; negative ones fit nothing.
+    /// An integer; no field or parameter accepts negative ones.
     Int(i64),
     /// An Ethernet address.
     Mac(MacAddr),
     /// An IP address of either version.
     Ip(IpAddr),
-    /// The addresses that begin as this one does, in so many bits.
+    /// An address prefix with its length in bits.
     Net(IpAddr, u8),
 }
 
@@ -86,12 +86,12 @@ pub enum Kind {
     Text,
 }
 
-/// What stands at one position of a literal.
+/// The term at one position of a literal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// A value that comes later: its number among the values to fill in, and its type.
+    /// A value to fill in later: its index among these values, and its type.
     Hole(usize, Kind),
-    /// A value known now.
+    /// A constant.
     Constant(Value),
     /// Text in quotes.
     Text(String),
@@ -110,7 +110,7 @@ pub enum Term {
 pub struct ActionTerm {
     /// Its name in literals.
     pub name: String,
-    /// What stands in its parentheses.
+    /// Its arguments.
     pub arguments: Vec<Argument>,
 }
 
@@ -145,7 +145,7 @@ impl Term {
         Term::Masked(Box::new(value), Box::new(mask))
     }
 
-    /// How the term looks, for [`Call::argument`].
+    /// The shape of the term, for [`Call::argument`].
     pub fn shape(&self) -> Shape<'_> {
         match self {
             Term::Name(name) => Shape::Name(name),
@@ -218,7 +218,7 @@ impl fmt::Display for Kind {
             Kind::Mac => "mac",
             Kind::Ip => "ip",
             Kind::Net => "net",
-            Kind::Text => "text in quotes",
+            Kind::Text => "a string",
         })
     }
 }

@@ -57,12 +57,12 @@ pub struct Message {
     pub body: Body,
 }
 
-/// What a message says.
+/// The body of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// Opens a connection.
+    /// Hello: opens a connection.
     Hello(Hello),
-    /// Refuses a request.
+    /// Error: rejects a request.
     Error(ErrorMessage),
     /// Asks whether the peer is there; the reply has the same bytes.
     EchoRequest(Vec<u8>),
@@ -70,17 +70,17 @@ pub enum Body {
     EchoReply(Vec<u8>),
     /// Asks for the switch's features.
     FeaturesRequest,
-    /// Tells the switch's features.
+    /// Reports the switch's features.
     FeaturesReply(Features),
     /// Asks for the switch's configuration.
     GetConfigRequest,
-    /// Tells the switch's configuration.
+    /// Reports the switch's configuration.
     GetConfigReply(SwitchConfig),
     /// Changes the switch's configuration.
     SetConfig(SwitchConfig),
-    /// Tells that a flow entry went.
+    /// Notification that a flow entry was removed.
     FlowRemoved(FlowRemoved),
-    /// Tells that a port came, went or changed.
+    /// Notification that a port was added, removed or changed.
     PortStatus(PortStatus),
     /// Changes flow entries.
     FlowMod(FlowMod),
@@ -88,50 +88,50 @@ pub enum Body {
     GroupMod(GroupMod),
     /// Asks for groups.
     GroupDescRequest(GroupDescRequest),
-    /// A part of the groups asked for.
+    /// A part of the requested groups.
     GroupDescReply(GroupDescReply),
     /// Asks for flow entries.
     FlowDescRequest(FlowDescRequest),
-    /// A part of the flow entries asked for.
+    /// A part of the requested flow entries.
     FlowDescReply(FlowDescReply),
     /// Asks for ports: one, or [`crate::PortNo::ANY`].
     PortDescRequest(crate::PortNo),
-    /// A part of the ports asked for.
+    /// A part of the requested ports.
     PortDescReply(PortDescReply),
-    /// Asks for everything before it to be done first.
+    /// Requests that all earlier messages be processed first.
     BarrierRequest,
-    /// Everything before the request is done.
+    /// All messages before the request have been processed.
     BarrierReply,
-    /// Asks for a role, or which role one has.
+    /// Requests a role, or the current one.
     RoleRequest(RoleRequest),
-    /// Tells the role.
+    /// Reports the role.
     RoleReply(RoleRequest),
-    /// Tells that the switch changed the role.
+    /// Notification that the switch changed the role.
     RoleStatus(RoleStatus),
     /// Opens, closes, commits or discards a bundle, and the replies.
     BundleControl(BundleControl),
-    /// Puts a message into a bundle.
+    /// Adds a message to a bundle.
     BundleAdd(BundleAdd),
-    /// Changes which tunnel options are fields.
+    /// Changes the mapping of tunnel options to fields.
     TlvTableMod(TlvTableMod),
-    /// Asks which they are.
+    /// Requests the mapping of tunnel options.
     TlvTableRequest,
-    /// Tells which they are.
+    /// Reports the mapping of tunnel options.
     TlvTableReply(TlvTableReply),
-    /// An extension, not looked into.
+    /// An uninterpreted extension.
     Experimenter {
-        /// Whose extension.
+        /// The experimenter id.
         experimenter: u32,
-        /// Which message of theirs.
+        /// The message type within the extension.
         subtype: u32,
         /// The rest.
         data: Vec<u8>,
     },
-    /// A message of a type not known here, or a known multipart message of another kind.
+    /// A message of a type that this crate does not support, or a multipart message of such a kind.
     Unknown {
         /// The type byte.
         kind: u8,
-        /// What follows the header.
+        /// The bytes after the header.
         data: Vec<u8>,
     },
 }

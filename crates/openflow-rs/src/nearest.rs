@@ -1,11 +1,11 @@
 //! "Did you mean": the known name nearest to one that is not.
 
-/// Names longer than this are compared with no other: that takes time by the square of the length.
+/// Longer names are not compared, because the time grows with the square of the length.
 const LONGEST: usize = 100;
 
-/// The known name that a misspelt one is likely to mean; of equally near ones the least. A name that differs in case
-/// alone is nearest; else letters are inserted, deleted, replaced or swapped with their neighbours, one for every three
-/// letters of the name, at least one and at most three.
+/// The known name that a misspelt one most likely means; of equally near ones the least. A name that differs in case
+/// only is nearest; otherwise letters are inserted, deleted, replaced or swapped with their neighbours, one for every
+/// three letters of the name, at least one and at most three.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&'a str> = known.into_iter().filter(|candidate| *candidate != name).collect();
     if let Some(found) = known.iter().find(|candidate| candidate.eq_ignore_ascii_case(name)) {

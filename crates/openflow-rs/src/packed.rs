@@ -1,4 +1,4 @@
-//! Matches and actions in few bytes, for whoever holds millions of them.
+//! A compact form of matches and actions, for programs that keep millions of them.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,7 +8,7 @@ use crate::field::Field;
 use crate::wire::{Reader, put_uint};
 use crate::{Actions, Demand, Match};
 
-/// A [`Match`] or [`Actions`] as bytes, a fifth or so of what they take as they are. Equal values have equal bytes.
+/// A [`Match`] or [`Actions`] as bytes, about a fifth of the size. Equal values have equal bytes.
 ///
 /// ```
 /// use openflow_rs::{Match, Packed};
@@ -23,12 +23,12 @@ pub struct Packed<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// What can be packed.
+/// Values that can be packed.
 pub trait Pack: Sized {
     /// Appends the value.
     fn pack(&self, out: &mut Vec<u8>);
 
-    /// Reads what [`Pack::pack`] appended; `None` if it is something else.
+    /// Reads the result of [`Pack::pack`]; `None` for other bytes.
     fn unpack(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -45,7 +45,7 @@ impl<T: Pack> Packed<T> {
         T::unpack(&self.bytes).expect("what was packed is read back")
     }
 
-    /// How many bytes there are.
+    /// The number of bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -80,7 +80,7 @@ impl<T: Pack + fmt::Debug> fmt::Debug for Packed<T> {
 /// Beside a field's number: a mask follows its value.
 const MASKED: u8 = 0x80;
 
-/// Each demand: the field's number, its value, and its mask if it has one, in as many bytes as on the wire.
+/// Each part of the match: the field's number, its value, and its mask if it has one, in as many bytes as on the wire.
 impl Pack for Match {
     fn pack(&self, out: &mut Vec<u8>) {
         for Demand { field, value, mask } in self.iter() {

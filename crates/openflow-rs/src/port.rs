@@ -25,17 +25,17 @@ const RESERVED: [(u16, &str); 9] = [
 ];
 
 impl PortNo {
-    /// The number that ordinary ports stay below.
+    /// Ordinary ports are below this number.
     pub const MAX: u16 = 0xff00;
-    /// The port the packet came in on.
+    /// The ingress port.
     pub const IN_PORT: PortNo = PortNo(0xfff8);
-    /// Start over in the first table (packet-out only).
+    /// Submit to the first table (packet-out only).
     pub const TABLE: PortNo = PortNo(0xfff9);
-    /// The switch's own learning bridge.
+    /// Forwarding as an ordinary learning switch.
     pub const NORMAL: PortNo = PortNo(0xfffa);
-    /// All ports that flood, but not the ingress port.
+    /// All ports that have flooding enabled, except the ingress port.
     pub const FLOOD: PortNo = PortNo(0xfffb);
-    /// All ports but the ingress port.
+    /// All ports except the ingress port.
     pub const ALL: PortNo = PortNo(0xfffc);
     /// The controllers.
     pub const CONTROLLER: PortNo = PortNo(0xfffd);
@@ -49,7 +49,7 @@ impl PortNo {
         if self.0 < Self::MAX { u32::from(self.0) } else { 0xffff_0000 | u32::from(self.0) }
     }
 
-    /// The port with this 32-bit number; none for the numbers Open vSwitch has no port for.
+    /// The port with this 32-bit number; `None` for numbers that Open vSwitch does not use.
     pub fn from_wire(n: u32) -> Option<PortNo> {
         let low = n as u16;
         match n {

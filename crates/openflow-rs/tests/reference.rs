@@ -1,4 +1,4 @@
-//! The page of fields and actions in the book is what the tables say, and says all of it.
+//! The book's page of fields and actions is complete and matches the tables.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,12 +7,12 @@ use std::path::Path;
 use openflow_rs::Field;
 use openflow_rs::literal::{Accepts, ActionInfo, Context, FieldName, Kind, Parameter, field_names};
 
-/// What the page begins with.
+/// The beginning of the page.
 const HEAD: &str = r"# OpenFlow in nlog
 
-Generated from the tables of fields and actions of `openflow-rs`; its tests hold them against Open vSwitch, and every example here is compiled.
+This page is generated from the tables of fields and actions in `openflow-rs`. Tests check the tables against Open vSwitch and compile every example.
 
-The [language reference](language.md#openflow-literals) says what the literals mean. In short:
+The [language reference](language.md#openflow-literals) explains literals. In short:
 
 ```nlog file=openflow.nlog
 input table vm(port: int, label: int, mac: mac, ip: ip) key(port);
@@ -24,9 +24,9 @@ example(match{in_port: port, eth_dst: mac, reg5[0..15]: 0x10/0x10}, actions[set(
 example(match{tcp, ip_src: ip, tcp_dst: 80}, actions[dec_ttl, output(port)]) :- vm(port, _, _, ip);
 ```
 
-## Words of a match
+## Match keywords
 
-These stand without a value and say what kind of packet it is. Fields of a protocol need its word beside them:
+A keyword has no value and selects a kind of packet. Fields of a protocol need its keyword in the same match:
 
 ";
 
@@ -34,20 +34,24 @@ const FIELDS: &str = r"
 
 ## Fields
 
-What a field takes: `int`, `mac`, `ip`, `net` (addresses that begin so), and `text`, a string constant of flags as `ovs-ofctl` writes them (`+trk+est-rel`; for
-`ip_frag` its words). *Masked*: `value/mask` is taken, and bits of the field: `reg0[0..15]`. *Written*: `set` and the like can write it.
-`ip_src`, `ip_dst`, `tun_src`, `tun_dst`, `ct_nw_src` and `ct_nw_dst` take addresses of both versions and need no word: the address says which.
-`tp_src`, `tp_dst` and `nw_…` names mean the field of the protocol that stands beside them.
+- *Type*: `int`, `mac`, `ip`, `net` (an address prefix), or `text`, a string constant in the notation of `ovs-ofctl`: flags such as `+trk+est-rel`, or the fragment
+  types of `ip_frag`.
+- *Maskable*: a match may give `value/mask`, or select bits: `reg0[0..15]`.
+- *Writable*: actions such as `set` can write the field.
+- *Requires*: the keyword or field that the same match must contain.
 
-| names | bits | takes | masked | written | needs |
+`ip_src`, `ip_dst`, `tun_src`, `tun_dst`, `ct_nw_src` and `ct_nw_dst` accept addresses of both IP versions and need no keyword: the address implies the version.
+`tp_src`, `tp_dst` and the `nw_…` names stand for the field of the protocol in the same match.
+
+| names | bits | type | maskable | writable | requires |
 |---|---|---|---|---|---|
 ";
 
 const ACTIONS: &str = r"
 ## Actions
 
-Parameters stand in the order shown, or with their names: `ct(commit, zone: 5)`. Those in *name: …* form always have their name. `?` may be left out, `…` may be
-given several times. In the examples, what Open vSwitch prints for the action stands in the comment.
+Arguments are positional or named: `ct(commit, zone: 5)`. A parameter shown as *name: …* must be named. `?` marks optional parameters, and `…` parameters that
+may be repeated. The comment of an example shows the action as Open vSwitch prints it.
 
 ";
 
@@ -61,7 +65,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// A name's row without the name: what all fields of a run of registers share.
+/// The row of a name without the name, which all registers of a run share.
 fn row_of(name: &FieldName) -> Option<String> {
     let (field, wanted) = (name.field?, name.wanted.as_ref()?);
     let info = field.info();
@@ -107,7 +111,7 @@ fn fields(page: &mut String) {
             rows.entry(row_of(name).unwrap_or_default()).or_default().push(name.name);
         }
         for (row, names) in rows {
-            // Registers in a row are one line.
+            // Consecutive registers are one line.
             if let ([name], Some((last, last_row))) = (&names[..], shown.last_mut())
                 && *last_row == row
                 && let (Some((stem, number)), first) =
@@ -141,16 +145,16 @@ fn place(context: Context) -> &'static str {
 fn takes(parameter: &Parameter) -> String {
     match parameter.accepts {
         Accepts::Number { max, masked, .. } => {
-            format!("a number up to {max}{}", if masked { ", perhaps `/mask`" } else { "" })
+            format!("a number up to {max}{}", if masked { ", optionally with `/mask`" } else { "" })
         }
-        Accepts::Port => "a port's number".into(),
+        Accepts::Port => "a port number".into(),
         Accepts::Address => "an address".into(),
         Accepts::ValueOf { field, masked } => {
-            format!("a value for `{field}`{}", if masked { ", perhaps `/mask`" } else { "" })
+            format!("a value for `{field}`{}", if masked { ", optionally with `/mask`" } else { "" })
         }
-        Accepts::Field { written: true } => "a field to write, or bits of one".into(),
-        Accepts::Field { written: false } => "a field to read, or bits of one".into(),
-        Accepts::Flag => "the word alone".into(),
+        Accepts::Field { written: true } => "a field to write, or bits of it".into(),
+        Accepts::Field { written: false } => "a field to read, or bits of it".into(),
+        Accepts::Flag => "a flag".into(),
         Accepts::Actions(_) => "actions".into(),
         Accepts::Text { what } => format!("text: {what}"),
     }
@@ -178,13 +182,14 @@ fn signature(action: &ActionInfo) -> String {
 fn actions(page: &mut String) {
     let mut last = "";
     for action in ActionInfo::all() {
-        // One name may have an entry for each place that it stands in.
+        // A name may have an entry for each context.
         if action.name != last {
             let _ = writeln!(page, "### {}\n", action.name);
         }
         last = action.name;
         let places: Vec<&str> = action.contexts.iter().map(|&context| place(context)).collect();
-        let _ = writeln!(page, "`{}`, in {}\n\n{}\n", signature(action), places.join(", "), action.doc);
+        let _ =
+            writeln!(page, "`{}`, allowed in {}\n\n{}\n", signature(action), places.join(", "), action.doc);
         for parameter in action.parameters {
             let _ = writeln!(page, "- `{}`: {}. {}", parameter.name, takes(parameter), parameter.doc);
         }
@@ -202,7 +207,7 @@ fn actions(page: &mut String) {
     }
 }
 
-/// Set `UPDATE_EXPECT=1` to write the page anew.
+/// `UPDATE_EXPECT=1` rewrites the page.
 #[test]
 fn the_page_of_fields_and_actions_is_up_to_date() {
     let mut page = HEAD.to_owned();
@@ -219,10 +224,10 @@ fn the_page_of_fields_and_actions_is_up_to_date() {
     assert!(
         found == page,
         "docs/reference/openflow.md differs from the tables of fields and actions{}; \
-         UPDATE_EXPECT=1 cargo test -p openflow-rs --test reference writes it anew",
+         UPDATE_EXPECT=1 cargo test -p openflow-rs --test reference rewrites it",
         differs.map_or(String::new(), |line| format!(" in line {}", line + 1)),
     );
-    // What the tables have and no line shows would be a hole in this test.
+    // Every name of the tables must be on the page.
     for name in field_names().filter(|name| numbered(name.name).is_none()) {
         assert!(page.contains(&format!("`{}`", name.name)), "{} is not on the page", name.name);
     }

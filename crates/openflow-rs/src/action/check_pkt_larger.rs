@@ -1,10 +1,10 @@
-//! `check_pkt_larger(N)->FIELD[BIT]`: is the packet too long?
+//! `check_pkt_larger(N)->FIELD[BIT]`: tests the length of the packet.
 
 use super::*;
 use crate::field::text::int;
 use crate::{MatchError, oxm};
 
-/// Writes to one bit whether the packet, Ethernet header included, is longer than a limit.
+/// Sets one bit to say whether the packet, including its Ethernet header, is longer than a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CheckPktLarger {
     limit_bytes: u16,
@@ -44,7 +44,7 @@ impl Body for CheckPktLarger {
     const HAS_TARGET: bool = true;
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "check_pkt_larger",
-        "Writes to one bit whether the packet, Ethernet header included, is longer than a limit.",
+        "Sets one bit to say whether the packet, including its Ethernet header, is longer than a limit.",
         &[
             Parameter::number("bytes", u16::MAX as u64, "The limit, in bytes."),
             Parameter::written("result", "One bit of a field."),
@@ -53,7 +53,7 @@ impl Body for CheckPktLarger {
         |given| {
             let result = given.field("result")?;
             if result.bits() != 1 {
-                let message = format!("the result is one bit, not {}", result.bits());
+                let message = format!("the result must be one bit, not {}", result.bits());
                 return Err(Refusal::arguments(message, "name a bit, as in reg0[0]"));
             }
             Ok(CheckPktLarger::new(given.number("bytes")?, result)?.into())

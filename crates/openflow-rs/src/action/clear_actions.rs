@@ -34,7 +34,7 @@ impl Body for ClearActions {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(ClearActions.into())
     }

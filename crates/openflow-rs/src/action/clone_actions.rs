@@ -1,8 +1,8 @@
-//! `clone(...)`: do something to a copy of the packet.
+//! `clone(...)`: runs actions on a copy of the packet.
 
 use super::*;
 
-/// Runs actions on a copy of the packet; what follows sees the packet as it was.
+/// Runs actions on a copy of the packet. The actions after `clone` see the original packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CloneActions {
     /// The actions; no instructions among them.
@@ -14,8 +14,8 @@ impl Body for CloneActions {
     const WIRE: &'static [Wire] = &[Wire::Nx(42)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "clone",
-        "Runs actions on a copy of the packet; what follows sees the packet as it was.",
-        &[Parameter::actions("actions", Context::Clone, "What happens to the copy.")],
+        "Runs actions on a copy of the packet. The actions after `clone` see the original packet.",
+        &[Parameter::actions("actions", Context::Clone, "The actions on the copy.")],
         &[("clone(set(reg0, 5), output(1))", "clone(set_field:0x5->reg0,output:1)")],
         |given| Ok(CloneActions { actions: given.actions("actions") }.into()),
     )];

@@ -1,10 +1,10 @@
-//! `conjunction(ID, K/N)`: this flow is one clause of a match by several flows.
+//! `conjunction(ID, K/N)`: makes the flow one clause of a conjunctive match.
 
 use super::*;
 use crate::field::text::int;
 
-/// Says that packets of this flow satisfy one clause of a conjunction; where all clauses are satisfied, the flow that
-/// matches `conj_id` applies. Stands alone, or with others of its kind and notes (ovs-actions(7)).
+/// Makes the flow one clause of a conjunctive match: for packets that match flows of all clauses, the flow that
+/// matches `conj_id` applies. Only other conjunctions and notes may accompany it (ovs-actions(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Conjunction {
     id: u32,
@@ -12,7 +12,7 @@ pub struct Conjunction {
     clauses: u8,
 }
 
-/// How many clauses a conjunction can have.
+/// The maximum number of clauses of a conjunction.
 const CLAUSES_MAX: u8 = 64;
 
 impl Conjunction {
@@ -29,7 +29,7 @@ impl Conjunction {
         self.id
     }
 
-    /// The clause, from 1.
+    /// The clause number, from 1.
     pub fn clause(self) -> u8 {
         self.clause
     }
@@ -45,11 +45,11 @@ impl Body for Conjunction {
     const WIRE: &'static [Wire] = &[Wire::Nx(34)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "conjunction",
-        "Says that packets of this flow satisfy one clause of a conjunction; alone in its list, but for `note`.",
+        "Makes the flow one clause of a conjunctive match. Only other conjunctions and `note` may accompany it.",
         &[
-            Parameter::number("id", u32::MAX as u64, "What `conj_id` is matched with."),
-            Parameter::number("clause", CLAUSES_MAX as u64, "The clause, from 1."),
-            Parameter::number("clauses", CLAUSES_MAX as u64, "How many there are, 2 to 64."),
+            Parameter::number("id", u32::MAX as u64, "The value that `conj_id` matches."),
+            Parameter::number("clause", CLAUSES_MAX as u64, "The clause number, from 1."),
+            Parameter::number("clauses", CLAUSES_MAX as u64, "The number of clauses, 2 to 64."),
         ],
         &[("conjunction(7, 1, 2)", "conjunction(7,1/2)")],
         |given| {
@@ -57,7 +57,7 @@ impl Body for Conjunction {
             match Conjunction::new(given.number("id")?, clause, clauses) {
                 Some(conjunction) => Ok(conjunction.into()),
                 None => Err(Refusal::values(
-                    format!("there is no clause {clause} of {clauses}"),
+                    format!("clause {clause} of {clauses} does not exist"),
                     "number 2 to 64 clauses from 1",
                 )),
             }

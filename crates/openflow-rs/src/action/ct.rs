@@ -1,32 +1,32 @@
-//! `ct(...)`: send the packet through connection tracking.
+//! `ct(...)`: sends the packet to connection tracking.
 
 use super::*;
 use crate::field::text::int;
 use crate::{MatchError, oxm};
 
-/// Tracks the packet's connection, perhaps stores it, and perhaps goes on in a table where its state is known.
+/// Tracks the packet's connection. Optionally commits it and continues in a table with the connection state.
 ///
 /// The flow must match IPv4 or IPv6, or the switch refuses it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ct {
     /// Stores the connection.
     pub commit: bool,
-    /// Stores it anew if it is known in the other direction; only with `commit`.
+    /// Replaces a connection that is tracked in the opposite direction; only with `commit`.
     pub force: bool,
     /// The connection's zone.
     pub zone: CtZone,
-    /// The table where a copy of the packet goes on, with its state.
+    /// The table that continues with a copy of the packet and its connection state.
     pub table: Option<u8>,
-    /// Port whose protocol opens further connections: 21 for FTP, 69 for TFTP; 0 for none.
+    /// The port of a protocol with related connections: 21 for FTP, 69 for TFTP; 0 for none.
     pub alg: u16,
-    /// [`Nat`] first if any, then writing the connection's mark and label.
+    /// [`Nat`] first if present, then actions that write the connection's mark and label.
     pub actions: Actions,
 }
 
-/// Where the number of a zone comes from.
+/// The source of a zone number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CtZone {
-    /// A number; 0 for the zone where none is given.
+    /// A number; 0 is the default zone.
     Number(u16),
     /// Sixteen bits of a field.
     Field(Subfield),
@@ -40,7 +40,7 @@ impl Default for CtZone {
 
 /// Bits of a zone.
 const ZONE_BITS: u16 = 16;
-/// No table to go on in.
+/// No table to continue in.
 const NO_TABLE: u8 = 255;
 const COMMIT: u16 = 1;
 const FORCE: u16 = 2;
@@ -67,16 +67,16 @@ impl Body for Ct {
     const LITERALS: &'static [ActionInfo] = &[
         ActionInfo::new(
             "ct",
-            "Sends the packet through connection tracking; the flow must match `ip` or `ipv6`.",
+            "Sends the packet to connection tracking. The flow must match `ip` or `ipv6`.",
             &[
-                Parameter::flag("commit", "Stores the connection."),
-                Parameter::flag("force", "Stores it anew if it is known in the other direction; only with `commit`."),
-                Parameter::number("table", TABLE_MAX, "Where a copy of the packet goes on, with its state.").named(),
+                Parameter::flag("commit", "Adds the connection to the table of tracked connections."),
+                Parameter::flag("force", "Replaces a connection tracked in the opposite direction; only with `commit`."),
+                Parameter::number("table", TABLE_MAX, "The table that continues with a tracked copy of the packet.").named(),
                 Parameter::number("zone", u16::MAX as u64, "The connection's zone.").named(),
-                Parameter::read("zone_field", "Sixteen bits that hold the zone.").named(),
-                Parameter::text("alg", "protocol: \"ftp\" or \"tftp\"", "The protocol that opens further connections.")
+                Parameter::read("zone_field", "The 16 bits that contain the zone.").named(),
+                Parameter::text("alg", "protocol: \"ftp\" or \"tftp\"", "The protocol of related connections.")
                     .named(),
-                Parameter::actions("actions", Context::Ct, "`nat`, and `exec`; both but a bare `nat` need `commit`."),
+                Parameter::actions("actions", Context::Ct, "`nat` and `exec`. Both need `commit`, except a bare `nat`."),
             ],
             &[
                 ("ct(table: 4)", "ct(table=4)"),
@@ -202,7 +202,7 @@ impl Body for Ct {
                     ct.actions.0.extend(actions.0);
                 }
                 _ => {
-                    let expected = "part of ct: commit, force, table, zone, nat, exec or alg";
+                    let expected = "ct argument: commit, force, table, zone, nat, exec or alg";
                     return Err(ParseError::value(part.text, expected));
                 }
             }
@@ -217,7 +217,7 @@ impl Body for Ct {
     }
 }
 
-/// What can stand within: translation, and writing the connection's fields.
+/// The actions allowed inside: translation, and writing the connection's fields.
 fn is_nested(action: &Action) -> bool {
     use crate::Field::{CtLabel, CtMark};
     match action {
@@ -232,7 +232,7 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
     use crate::literal::Part;
     let zone = match (given.optional("zone"), given.optional_field("zone_field")) {
         (Some(_), Some(_)) => {
-            return Err(Refusal::arguments("zone and zone_field are both given", "give one of them"));
+            return Err(Refusal::arguments("zone and zone_field are both given", "give only one of them"));
         }
         (zone, None) => CtZone::Number(zone.unwrap_or(0)),
         (None, Some(field)) => CtZone::field(field).map_err(|_| {
@@ -245,13 +245,13 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
         Some("ftp") => FTP,
         Some("tftp") => TFTP,
         Some(other) => {
-            let message = format!("`{other}` is no protocol that is followed");
+            let message = format!("`{other}` is not a supported protocol");
             return Err(Refusal::arguments(message, "give \"ftp\" or \"tftp\""));
         }
     };
     let mut actions = given.actions("actions");
     if actions.0.len() > 1 {
-        return Err(Refusal::arguments("`nat` is given twice", "leave one of them out"));
+        return Err(Refusal::arguments("`nat` is given twice", "remove one of them"));
     }
     let lists = given.parts("actions").filter_map(|part| match part {
         Part::Actions(actions) => Some(&actions.0),
@@ -261,7 +261,7 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
     let (commit, force) = (given.flag("commit"), given.flag("force"));
     let needs_commit = actions.0.iter().any(|action| *action != Nat::EXISTING.into());
     if !commit && (force || needs_commit) {
-        let what = if force { "force" } else { "what it does to new connections" };
+        let what = if force { "force" } else { "an action on new connections" };
         return Err(Refusal::arguments(format!("{what} needs commit"), "add `commit`"));
     }
     let table = given.optional("table");

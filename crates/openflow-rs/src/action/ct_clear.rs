@@ -1,4 +1,4 @@
-//! `ct_clear`: forget the connection tracking state.
+//! `ct_clear`: clears the connection tracking state.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Body for CtClear {
     const WIRE: &'static [Wire] = &[Wire::Nx(43)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "ct_clear",
-        "Forgets the packet's connection tracking state.",
+        "Clears the packet's connection tracking state.",
         &[],
         &[("ct_clear", "ct_clear")],
         |_| Ok(CtClear.into()),
@@ -33,7 +33,7 @@ impl Body for CtClear {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(CtClear.into())
     }

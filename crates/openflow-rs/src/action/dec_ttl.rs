@@ -1,8 +1,8 @@
-//! `dec_ttl`: decrement the IP time to live.
+//! `dec_ttl`: decrements the IP time to live.
 
 use super::*;
 
-/// Decrements the IP time to live; a packet whose time is up stops here.
+/// Decrements the IP time to live; processing of a packet with 1 or 0 ends here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DecTtl;
 
@@ -11,7 +11,7 @@ impl Body for DecTtl {
     const WIRE: &'static [Wire] = &[Wire::Of(24)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "dec_ttl",
-        "Takes one off the IP time to live; a packet at 1 or 0 ends here.",
+        "Decrements the IP time to live. Processing of a packet with 1 or 0 ends here.",
         &[],
         &[("dec_ttl", "dec_ttl")],
         |_| Ok(DecTtl.into()),
@@ -33,7 +33,7 @@ impl Body for DecTtl {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(DecTtl.into())
     }

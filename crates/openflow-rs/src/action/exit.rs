@@ -1,4 +1,4 @@
-//! `exit`: stop, also in tables that resubmitted here.
+//! `exit`: ends the processing of the packet.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Body for Exit {
     const WIRE: &'static [Wire] = &[Wire::Nx(17)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "exit",
-        "Ends the processing of the packet, also in the tables that resubmitted it here.",
+        "Ends the processing of the packet in this table and in all tables that resubmitted it here.",
         &[],
         &[("exit", "exit")],
         |_| Ok(Exit.into()),
@@ -32,7 +32,7 @@ impl Body for Exit {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(Exit.into())
     }

@@ -1,4 +1,4 @@
-//! `goto_table:N`: go on in a later table.
+//! `goto_table:N`: continues in a later table.
 
 use super::*;
 use crate::field::text::int;
@@ -16,8 +16,8 @@ impl Body for GotoTable {
     const STAGE: u8 = 4;
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "goto_table",
-        "Goes on in a later table, once all actions are done.",
-        &[Parameter::number("table", TABLE_MAX, "The table, later than the flow's own.")],
+        "Continues in a later table after all actions.",
+        &[Parameter::number("table", TABLE_MAX, "The table, which must come after the flow's own.")],
         &[("goto_table(5)", "goto_table:5")],
         |given| Ok(GotoTable { table: given.number("table")? }.into()),
     )

@@ -1,9 +1,9 @@
-//! `group:N`: process the packet by a group.
+//! `group:N`: processes the packet with a group.
 
 use super::*;
 use crate::field::text::int;
 
-/// Hands the packet to a group.
+/// Processes the packet with a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Group {
     /// The group's id.
@@ -18,7 +18,7 @@ impl Body for Group {
     const WIRE: &'static [Wire] = &[Wire::Of(22)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "group",
-        "Sends the packet through a group.",
+        "Processes the packet with a group.",
         &[Parameter::number("id", GROUP_MAX, "The group's id.")],
         &[("group(7)", "group:7"), ("group(0xffffff00)", "group:4294967040")],
         |given| Ok(Group { id: given.number("id")? }.into()),
@@ -43,7 +43,7 @@ impl Body for Group {
 }
 
 impl Action {
-    /// Hands the packet to a group.
+    /// Processes the packet with a group.
     pub fn group(id: u32) -> Action {
         Group { id }.into()
     }

@@ -1,4 +1,4 @@
-//! `learn(...)`: the switch adds a flow by itself, made from the packet.
+//! `learn(...)`: the switch itself adds a flow built from the packet.
 
 mod spec;
 
@@ -11,14 +11,14 @@ use crate::{Field, MatchError, oxm};
 
 pub use spec::LearnSpec;
 
-/// Adds or changes a flow, whose match and actions follow from the packet by the specs.
+/// Adds or changes a flow, whose match and actions the specs build from the packet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Learn {
     /// The table of the learned flow, at most 254.
     pub table: u8,
-    /// Seconds without packets until the learned flow goes; 0 for never.
+    /// Seconds without packets until the learned flow is removed; 0 for never.
     pub idle_timeout: u16,
-    /// Seconds until it goes; 0 for never.
+    /// Seconds until the learned flow is removed; 0 for never.
     pub hard_timeout: u16,
     /// The idle timeout once a TCP connection ends; 0 for no change.
     pub fin_idle_timeout: u16,
@@ -28,21 +28,21 @@ pub struct Learn {
     pub priority: u16,
     /// Its cookie.
     pub cookie: u64,
-    /// Whether controllers hear when it goes.
+    /// Whether controllers are notified when it is removed.
     pub send_flow_rem: bool,
-    /// Whether learned flows go together with this one.
+    /// Whether learned flows are removed together with this one.
     pub delete_learned: bool,
-    /// The most flows to learn; 0 for no limit.
+    /// The maximum number of learned flows; 0 for no limit.
     pub limit: u32,
-    /// One writable bit that says whether there is a learned flow, old or new ([`Learn::with_result`]).
+    /// One writable bit, set to say whether the learned flow exists ([`Learn::with_result`]).
     result: Option<Subfield>,
-    /// What it matches and does, in order.
+    /// The match and actions of the learned flow, in order.
     pub specs: Vec<LearnSpec>,
 }
 
-/// The priority of flows for which none is given.
+/// The default priority.
 const DEFAULT_PRIORITY: u16 = 32768;
-/// The table of `ovs-ofctl` where none is given.
+/// The default table of `ovs-ofctl`.
 const DEFAULT_TABLE: u8 = 1;
 // `NX_LEARN_F_*`.
 const SEND_FLOW_REM: u16 = 1;
@@ -68,7 +68,7 @@ impl Learn {
         }
     }
 
-    /// The same, writing to `result`, one bit, whether there is a learned flow.
+    /// The same; sets the bit `result` to say whether the learned flow exists.
     ///
     /// # Errors
     /// The result is read-only, or more than one bit.
@@ -88,11 +88,11 @@ impl Learn {
         self.result
     }
 
-    /// Checks, as a switch does, that each field of the learned flow has what it needs in the specs before it, given
-    /// there as a value.
+    /// Checks, as a switch does, that the specs before each field of the learned flow provide its prerequisites
+    /// as values.
     ///
     /// # Errors
-    /// [`MatchError::Prerequisite`] for the first that lacks some.
+    /// [`MatchError::Prerequisite`] for the first field without its prerequisites.
     pub fn validate(&self) -> Result<(), MatchError> {
         let mut known: BTreeMap<Field, (u128, u128)> = BTreeMap::new();
         for spec in &self.specs {
@@ -123,20 +123,20 @@ impl Body for Learn {
     const LITERALS: &'static [ActionInfo] = &[
         ActionInfo::new(
             "learn",
-            "Adds a flow made from the packet, or refreshes it.",
+            "Adds a flow built from the packet, or refreshes it if it exists.",
             &[
                 Parameter::number("table", TABLE_MAX, "The learned flow's table.").named().required(),
-                Parameter::number("priority", u16::MAX as u64, "Its priority, else 32768.").named(),
-                Parameter::number("idle_timeout", u16::MAX as u64, "Seconds without packets until it goes.").named(),
-                Parameter::number("hard_timeout", u16::MAX as u64, "Seconds until it goes.").named(),
+                Parameter::number("priority", u16::MAX as u64, "The priority; 32768 by default.").named(),
+                Parameter::number("idle_timeout", u16::MAX as u64, "Seconds without packets until removal.").named(),
+                Parameter::number("hard_timeout", u16::MAX as u64, "Seconds until removal.").named(),
                 Parameter::number("fin_idle_timeout", u16::MAX as u64, "Idle timeout after TCP FIN or RST.").named(),
                 Parameter::number("fin_hard_timeout", u16::MAX as u64, "Hard timeout after TCP FIN or RST.").named(),
-                Parameter::number("cookie", u64::MAX, "Its cookie.").named(),
-                Parameter::number("limit", u32::MAX as u64, "The most flows to learn.").named(),
-                Parameter::written("result", "One bit that says whether there is a learned flow.").named(),
-                Parameter::flag("send_flow_rem", "Controllers hear when it goes."),
-                Parameter::flag("delete_learned", "Learned flows go together with this one."),
-                Parameter::actions("actions", Context::Learn, "What it matches (`match`, `copy`) and does."),
+                Parameter::number("cookie", u64::MAX, "The learned flow's cookie.").named(),
+                Parameter::number("limit", u32::MAX as u64, "The maximum number of learned flows.").named(),
+                Parameter::written("result", "One bit, set to say whether the learned flow exists.").named(),
+                Parameter::flag("send_flow_rem", "Controllers are notified when the learned flow is removed."),
+                Parameter::flag("delete_learned", "Learned flows are removed together with this flow."),
+                Parameter::actions("actions", Context::Learn, "The match (`match`, `copy`) and actions of the learned flow."),
             ],
             &[
                 (
@@ -325,7 +325,7 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
     match given.optional_field("result") {
         None => Ok(learn.into()),
         Some(result) if result.bits() != 1 => {
-            let message = format!("the result is one bit, not {}", result.bits());
+            let message = format!("the result must be one bit, not {}", result.bits());
             Err(Refusal::arguments(message, "name a bit, as in reg0[0]"))
         }
         Some(result) => Ok(learn.with_result(result)?.into()),

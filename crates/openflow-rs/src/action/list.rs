@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::*;
 
-/// What a flow entry does to a packet; empty is `drop`.
+/// The actions of a flow entry; an empty list is `drop`.
 ///
 /// The list holds instructions too, as Open vSwitch prints them: `clear_actions`, `write_actions`,
 /// `write_metadata` and `goto_table` follow all actions. [`Actions::canonical`] puts a list made by
@@ -22,7 +22,7 @@ use super::*;
 pub struct Actions(pub Vec<Action>);
 
 impl Actions {
-    /// Nothing: the packet ends here.
+    /// The empty list: the packet is dropped.
     pub fn drop() -> Actions {
         Actions::default()
     }
@@ -147,7 +147,7 @@ impl FromStr for Actions {
     /// list. Instructions before actions are refused, as `ovs-ofctl` does.
     fn from_str(text: &str) -> Result<Actions, ParseError> {
         if nesting(text) > DEPTH_MAX.into() {
-            return Err(ParseError::value(text, "list of actions: they are nested too deep"));
+            return Err(ParseError::value(text, "list of actions: they are nested too deeply"));
         }
         let mut actions: Vec<Action> = Vec::new();
         let mut dropped = false;

@@ -1,9 +1,9 @@
-//! `meter:N`: rate-limit the packet.
+//! `meter:N`: applies a meter to the packet.
 
 use super::*;
 use crate::field::text::int;
 
-/// Subjects the packet to a meter. Open vSwitch wants it first in the list.
+/// Applies a meter to the packet. Open vSwitch requires it to be first in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Meter {
     /// The meter's id.
@@ -18,11 +18,11 @@ impl Body for Meter {
     const WIRE: &'static [Wire] = &[Wire::Of(29)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "meter",
-        "Limits the rate of packets by a meter; Open vSwitch wants it first in the list.",
+        "Applies a meter to the packet. It must be the first action in the list.",
         &[Parameter::number("id", METER_MAX, "The meter's id, from 1.")],
         &[("meter(3)", "meter:3")],
         |given| match given.number("id")? {
-            0 => Err(Refusal::values("0 is no meter's id", "ids of meters begin with 1")),
+            0 => Err(Refusal::values("0 is not a valid meter id", "meter ids begin with 1")),
             id => Ok(Meter { id }.into()),
         },
     )

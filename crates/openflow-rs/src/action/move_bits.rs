@@ -1,4 +1,4 @@
-//! `move:SOURCE->DESTINATION`: copy bits between fields (OpenFlow 1.5 copy-field).
+//! `move:SOURCE->DESTINATION`: copies bits between fields (OpenFlow 1.5 copy-field).
 
 use super::*;
 use crate::literal::written;
@@ -12,7 +12,7 @@ pub struct MoveBits {
 }
 
 impl MoveBits {
-    /// Copies `source` to `destination`, which must be as wide.
+    /// Copies `source` to `destination`, which must have the same width.
     ///
     /// # Errors
     /// The widths differ, or the destination is read-only.
@@ -29,12 +29,12 @@ impl MoveBits {
         Ok(MoveBits { source, destination })
     }
 
-    /// Where the bits come from.
+    /// The source bits.
     pub fn source(self) -> Subfield {
         self.source
     }
 
-    /// Where they go.
+    /// The destination bits.
     pub fn destination(self) -> Subfield {
         self.destination
     }
@@ -47,7 +47,7 @@ pub(super) fn same_width(from: Subfield, to: Subfield) -> Result<(), Refusal> {
     }
     let message =
         format!("{} has {} bits and {} has {}", written(from), from.bits(), written(to), to.bits());
-    Err(Refusal::arguments(message, "name as many bits of both, as in xreg3[0..47]"))
+    Err(Refusal::arguments(message, "select the same number of bits in both, as in xreg3[0..47]"))
 }
 
 impl Body for MoveBits {
@@ -55,8 +55,8 @@ impl Body for MoveBits {
     const WIRE: &'static [Wire] = &[Wire::Of(28)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "move",
-        "Copies a field, or bits of one, to another as wide.",
-        &[Parameter::read("from", "What is copied."), Parameter::written("to", "Where to.")],
+        "Copies a field, or bits of one, to another of the same width.",
+        &[Parameter::read("from", "The source."), Parameter::written("to", "The destination.")],
         &[
             ("move(reg4, arp_spa)", "move:NXM_NX_REG4[]->NXM_OF_ARP_SPA[]"),
             ("move(xreg3[0..47], eth_src)", "move:OXM_OF_PKT_REG3[0..47]->NXM_OF_ETH_SRC[]"),
@@ -102,7 +102,7 @@ impl Body for MoveBits {
 }
 
 impl Action {
-    /// Copies `source` to `destination`, which must be as wide.
+    /// Copies `source` to `destination`, which must have the same width.
     ///
     /// # Errors
     /// As [`MoveBits::new`].

@@ -1,17 +1,17 @@
-//! `nat(...)`: address translation of a connection, within `ct`.
+//! `nat(...)`: translates addresses of a connection, inside `ct`.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::*;
 use crate::field::text::{Ipv6Text, int};
 
-/// Translates addresses of a connection; stands within [`Ct`].
+/// Translates addresses of a connection; used inside [`Ct`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nat {
     change: Option<(NatSide, Option<NatRange>)>,
 }
 
-/// Which address is translated.
+/// The address to translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NatSide {
     /// The source.
@@ -20,7 +20,7 @@ pub enum NatSide {
     Destination,
 }
 
-/// What the new address and port are taken from.
+/// The range of new addresses and ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NatRange {
     first: IpAddr,
@@ -28,16 +28,16 @@ pub struct NatRange {
     last: Option<IpAddr>,
     /// Never 0; the last never the first.
     ports: Option<(u16, Option<u16>)>,
-    /// How to choose.
+    /// How to select from the range.
     pub choice: NatChoice,
-    /// Whether the choice outlives restarts of the switch.
+    /// Whether the mapping stays the same across restarts of the switch.
     pub persistent: bool,
 }
 
-/// How an address or port is chosen from the range.
+/// How an address or port is selected from the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NatChoice {
-    /// As the switch likes.
+    /// The switch decides.
     #[default]
     Default,
     /// By a hash of the connection.
@@ -62,7 +62,7 @@ impl NatRange {
         })
     }
 
-    /// The same, chosen from in another way.
+    /// The same range with another kind of selection.
     pub fn chosen(self, choice: NatChoice, persistent: bool) -> NatRange {
         NatRange { choice, persistent, ..self }
     }
@@ -79,15 +79,15 @@ impl NatRange {
 }
 
 impl Nat {
-    /// Translates as the connection's earlier packets were.
+    /// Applies the translation of the connection's earlier packets.
     pub const EXISTING: Nat = Nat { change: None };
 
-    /// Translates new connections: to one of `range`, or, without one, only so far as avoids a clash of ports.
+    /// Translates new connections to an address of `range`; without a range, it only resolves port conflicts.
     pub fn new(side: NatSide, range: Option<NatRange>) -> Nat {
         Nat { change: Some((side, range)) }
     }
 
-    /// What new connections get.
+    /// The range for new connections.
     pub fn change(self) -> Option<(NatSide, Option<NatRange>)> {
         self.change
     }
@@ -112,16 +112,16 @@ impl Body for Nat {
     const WIRE: &'static [Wire] = &[Wire::Nx(36)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "nat",
-        "Translates addresses: of new connections as given, of others, with no arguments, as before.",
+        "Sets up address translation for a new connection; without arguments, applies an existing translation.",
         &[
             Parameter::address("src", "The new source.").named(),
             Parameter::address("dst", "The new destination.").named(),
-            Parameter::address("to", "The last address of the range that begins with the new one.").named(),
+            Parameter::address("to", "The last address of a range that starts at `src` or `dst`.").named(),
             Parameter::number("port", u16::MAX as u64, "The new port.").named(),
-            Parameter::number("port_to", u16::MAX as u64, "The last port of the range that begins with `port`.").named(),
-            Parameter::flag("persistent", "The choice outlives restarts of the switch."),
-            Parameter::flag("hash", "Chooses by a hash of the connection."),
-            Parameter::flag("random", "Chooses at random."),
+            Parameter::number("port_to", u16::MAX as u64, "The last port of a range that starts at `port`.").named(),
+            Parameter::flag("persistent", "The mapping stays the same across restarts of the switch."),
+            Parameter::flag("hash", "Selects from the range by a hash of the connection."),
+            Parameter::flag("random", "Selects from the range at random."),
         ],
         &[
             ("ct(table: 4, nat)", "ct(table=4,nat)"),
@@ -265,7 +265,7 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
         _ => return Err(Refusal::arguments("src and dst are both given", "give one of them in one flow")),
     };
     let choice = match (given.flag("hash"), given.flag("random")) {
-        (true, true) => return Err(Refusal::arguments("hash and random are both given", "give one of them")),
+        (true, true) => return Err(Refusal::arguments("hash and random are both given", "give only one of them")),
         (true, false) => NatChoice::Hash,
         (false, true) => NatChoice::Random,
         (false, false) => NatChoice::Default,
@@ -285,7 +285,7 @@ fn from_literal(given: &crate::literal::Arguments<'_>) -> Result<crate::literal:
     };
     let range = NatRange::new(ip, to.unwrap_or(ip), ports).ok_or_else(|| {
         let remedy = "give addresses of one version and ports from 1, the first not above the last";
-        Refusal::values("the addresses or ports are no range", remedy)
+        Refusal::values("the addresses or ports do not form a range", remedy)
     })?;
     Ok(Nat::new(side, Some(range.chosen(choice, persistent))).into())
 }

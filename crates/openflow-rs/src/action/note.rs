@@ -1,4 +1,4 @@
-//! `note:01.02.03`: bytes that do nothing, for whoever reads the flow.
+//! `note:01.02.03`: bytes that annotate the flow and have no effect.
 
 use super::*;
 
@@ -9,7 +9,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// A note of these bytes, padded with zeros as the switch does: they come back like that.
+    /// A note of these bytes, padded with zeros as the switch returns them.
     /// More than 65,000 bytes are cut off.
     pub fn new(bytes: &[u8]) -> Note {
         let mut bytes = bytes[..bytes.len().min(65_000)].to_vec();
@@ -28,8 +28,8 @@ impl Body for Note {
     const WIRE: &'static [Wire] = &[Wire::Nx(8)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "note",
-        "Carries bytes that do nothing, for whoever reads the flow.",
-        &[Parameter::text("bytes", "note: pairs of hexadecimal digits, dots between", "The bytes; zeros are added.")],
+        "Does nothing; its bytes annotate the flow for readers.",
+        &[Parameter::text("bytes", "note: hexadecimal byte pairs separated by dots", "The bytes, zero-padded.")],
         &[(r#"note("01.02.03")"#, "note:01.02.03.00.00.00")],
         |given| {
             let note = Note::read(given.text("bytes")?);
@@ -60,7 +60,7 @@ impl Body for Note {
 impl Note {
     /// Reads pairs of hexadecimal digits, dots between.
     fn read(text: &str) -> Result<Note, ParseError> {
-        let bad = || ParseError::value(text, "note: pairs of hexadecimal digits, dots between");
+        let bad = || ParseError::value(text, "note: hexadecimal byte pairs separated by dots");
         let digits: String = text.chars().filter(|c| *c != '.').collect();
         if !digits.len().is_multiple_of(2) || !digits.bytes().all(|c| c.is_ascii_hexdigit()) || digits.len() > 130_000 {
             return Err(bad());

@@ -1,13 +1,13 @@
-//! `output:PORT`: send the packet out.
+//! `output:PORT`: outputs the packet to a port.
 
 use super::*;
 use crate::PortNo;
 use crate::field::text::int;
 
-/// Sends the packet to a port.
+/// Outputs the packet to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Output {
-    /// Where to.
+    /// The destination.
     pub port: PortNo,
     /// Bytes of the packet for the controller, 65535 for all; 0 for other ports.
     pub max_len: u16,
@@ -40,8 +40,8 @@ impl Body for Output {
     const LITERALS: &'static [ActionInfo] = &[
         ActionInfo::new(
             "output",
-            "Sends the packet to a port by its number.",
-            &[Parameter::port("port", "The port: 0 to 65279, or a reserved one such as 65534 (LOCAL).")],
+            "Outputs the packet to a port.",
+            &[Parameter::port("port", "0 to 65279, or a reserved port such as 65534 (LOCAL).")],
             &[("output(3)", "output:3"), ("output(65534)", "LOCAL")],
             |given| match given.port("port") {
                 Some(port) => Ok(Action::output(port).into()),
@@ -49,13 +49,13 @@ impl Body for Output {
             },
         )
         .within(ANYWHERE),
-        ActionInfo::new("local", "Sends the packet to the bridge's own port.", &[], &[("local", "LOCAL")], |_| {
+        ActionInfo::new("local", "Outputs the packet to the bridge's local port.", &[], &[("local", "LOCAL")], |_| {
             Ok(Action::output(PortNo::LOCAL).into())
         })
         .within(ANYWHERE),
         ActionInfo::new(
             "in_port",
-            "Sends the packet back to the port that it came from.",
+            "Outputs the packet to its ingress port.",
             &[],
             &[("in_port", "IN_PORT")],
             |_| Ok(Action::output(PortNo::IN_PORT).into()),
@@ -63,7 +63,7 @@ impl Body for Output {
         .within(ANYWHERE),
         ActionInfo::new(
             "normal",
-            "Hands the packet to the switch's own learning bridge.",
+            "Forwards the packet as an ordinary learning switch does.",
             &[],
             &[("normal", "NORMAL")],
             |_| Ok(Action::output(PortNo::NORMAL).into()),
@@ -71,7 +71,7 @@ impl Body for Output {
         .within(ANYWHERE),
         ActionInfo::new(
             "flood",
-            "Sends the packet to all ports that flood, but the one it came from.",
+            "Outputs the packet to all ports that have flooding enabled, except the ingress port.",
             &[],
             &[("flood", "FLOOD")],
             |_| Ok(Action::output(PortNo::FLOOD).into()),
@@ -79,7 +79,7 @@ impl Body for Output {
         .within(ANYWHERE),
         ActionInfo::new(
             "all",
-            "Sends the packet to all ports but the one it came from.",
+            "Outputs the packet to all ports except the ingress port.",
             &[],
             &[("all", "ALL")],
             |_| Ok(Action::output(PortNo::ALL).into()),
@@ -124,7 +124,7 @@ impl Body for Output {
 }
 
 impl Action {
-    /// Sends the packet to a port.
+    /// Outputs the packet to a port.
     pub fn output(port: PortNo) -> Action {
         Output::to(port).into()
     }

@@ -1,16 +1,16 @@
-//! `output:REG[A..B]`: send the packet to the port whose number is in a field.
+//! `output:REG[A..B]`: outputs the packet to the port whose number is in a field.
 
 use super::*;
 use crate::{MatchError, oxm};
 
-/// Sends the packet to the port whose number some bits of a field hold.
+/// Outputs the packet to the port whose number is in bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutputReg {
     source: Subfield,
     max_len: u16,
 }
 
-/// Bits that the action's encoding has room for.
+/// The maximum number of bits in the action's encoding.
 const BITS_MAX: u16 = 64;
 
 impl OutputReg {
@@ -27,7 +27,7 @@ impl OutputReg {
         Ok(OutputReg { source, max_len: u16::MAX })
     }
 
-    /// Where the port number is.
+    /// The bits that contain the port number.
     pub fn source(self) -> Subfield {
         self.source
     }
@@ -53,7 +53,7 @@ impl Body for OutputReg {
     const WIRE: &'static [Wire] = &[Wire::Nx(15), Wire::Nx(32)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "output_field",
-        "Sends the packet to the port whose number a field, or bits of one, holds.",
+        "Outputs the packet to the port whose number is in a field or in bits of a field.",
         &[Parameter::read("field", "At most 64 bits.")],
         &[
             ("output_field(reg12)", "output:NXM_NX_REG12[]"),

@@ -1,16 +1,16 @@
-//! `pop:FIELD[A..B]`: take bits off the stack.
+//! `pop:FIELD[A..B]`: pops bits off the stack.
 
 use super::*;
 use crate::{Field, MatchError, oxm};
 
-/// Takes the top of the stack into bits of a field.
+/// Pops the top of the stack into bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pop {
     field: Subfield,
 }
 
 impl Pop {
-    /// Takes the top of the stack into `field`.
+    /// Pops the top of the stack into `field`.
     ///
     /// # Errors
     /// The field is read-only.
@@ -33,7 +33,7 @@ impl Body for Pop {
     const WIRE: &'static [Wire] = &[Wire::Nx(28)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "pop",
-        "Takes the top of the stack into a field.",
+        "Pops the top of the stack into a field.",
         &[Parameter::written("field", "A field, or bits of one.")],
         &[("pop(reg0)", "pop:NXM_NX_REG0[]"), ("pop(reg0[3..5])", "pop:NXM_NX_REG0[3..5]")],
         |given| Ok(Pop::new(given.field("field")?)?.into()),

@@ -1,8 +1,8 @@
-//! `pop_queue`: back to the queue from before `set_queue`.
+//! `pop_queue`: restores the queue that was set before `set_queue`.
 
 use super::*;
 
-/// Restores the queue that packets had before any [`SetQueue`].
+/// Restores the queue that was set before any [`SetQueue`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PopQueue;
 
@@ -11,7 +11,7 @@ impl Body for PopQueue {
     const WIRE: &'static [Wire] = &[Wire::Nx(5)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "pop_queue",
-        "Restores the queue from before `set_queue`.",
+        "Restores the queue that was set before `set_queue`.",
         &[],
         &[("pop_queue", "pop_queue")],
         |_| Ok(PopQueue.into()),
@@ -32,7 +32,7 @@ impl Body for PopQueue {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(PopQueue.into())
     }

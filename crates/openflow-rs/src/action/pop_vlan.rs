@@ -1,4 +1,4 @@
-//! `pop_vlan`: remove the outermost VLAN tag.
+//! `pop_vlan`: removes the outermost VLAN tag.
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Body for PopVlan {
     const WIRE: &'static [Wire] = &[Wire::Of(18)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "pop_vlan",
-        "Takes the outermost VLAN tag off.",
+        "Removes the outermost VLAN tag.",
         &[],
         &[("pop_vlan", "pop_vlan")],
         |_| Ok(PopVlan.into()),
@@ -33,7 +33,7 @@ impl Body for PopVlan {
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
         if call.text != call.name {
-            return Err(ParseError::value(call.text, "action without an argument"));
+            return Err(ParseError::value(call.text, "action without arguments"));
         }
         Ok(PopVlan.into())
     }

@@ -1,16 +1,16 @@
-//! `push:FIELD[A..B]`: put bits on the stack.
+//! `push:FIELD[A..B]`: pushes bits onto the stack.
 
 use super::*;
 use crate::oxm;
 
-/// Puts bits of a field on the stack, where a later [`Pop`] finds them.
+/// Pushes bits of a field onto the stack, for a later [`Pop`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Push {
     field: Subfield,
 }
 
 impl Push {
-    /// Puts `field` on the stack.
+    /// Pushes `field` onto the stack.
     pub fn new(field: Subfield) -> Push {
         Push { field }
     }
@@ -26,7 +26,7 @@ impl Body for Push {
     const WIRE: &'static [Wire] = &[Wire::Nx(27)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "push",
-        "Puts a field on the stack, where a later `pop` finds it.",
+        "Pushes a field onto the stack.",
         &[Parameter::read("field", "A field, or bits of one.")],
         &[("push(eth_src)", "push:NXM_OF_ETH_SRC[]"), ("push(reg0[3..5])", "push:NXM_NX_REG0[3..5]")],
         |given| Ok(Push::new(given.field("field")?).into()),

@@ -1,9 +1,9 @@
-//! `push_vlan:0x8100`: add a VLAN tag.
+//! `push_vlan:0x8100`: pushes a VLAN tag.
 
 use super::*;
 use crate::field::text::int;
 
-/// Adds a VLAN tag with id 0; `set_field` on `vlan_vid` gives it its id.
+/// Pushes a VLAN tag with id 0; `set_field` on `vlan_vid` sets the id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PushVlan {
     /// The tag's Ethernet type, 0x8100 or 0x88a8.
@@ -17,13 +17,13 @@ impl Body for PushVlan {
     const WIRE: &'static [Wire] = &[Wire::Of(17)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "push_vlan",
-        "Puts a VLAN tag with id 0 on; `set(vlan_vid, 4096 + id)` gives it its id.",
+        "Pushes a VLAN tag with id 0; `set(vlan_vid, 4096 + id)` sets the id.",
         &[Parameter::number("type", u16::MAX as u64, "The tag's Ethernet type: 0x8100 or 0x88a8.")],
         &[("push_vlan(0x8100)", "push_vlan:0x8100"), ("push_vlan(0x88a8)", "push_vlan:0x88a8")],
         |given| match given.number("type")? {
             eth_type if TAGS.contains(&eth_type) => Ok(PushVlan { eth_type }.into()),
             other => Err(Refusal::values(
-                format!("{other:#06x} is no VLAN Ethernet type"),
+                format!("{other:#06x} is not the Ethernet type of a VLAN tag"),
                 "give 0x8100, or 0x88a8 for the outer of two tags",
             )),
         },

@@ -1,4 +1,4 @@
-//! `resubmit(PORT,TABLE)`: look the packet up again, then go on here.
+//! `resubmit(PORT,TABLE)`: looks the packet up in a table, then continues here.
 
 use super::*;
 use crate::PortNo;
@@ -7,11 +7,11 @@ use crate::field::text::int;
 /// Looks the packet up in a table, then continues with the next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Resubmit {
-    /// The ingress port the second lookup sees; [`PortNo::IN_PORT`] for the packet's own.
+    /// The ingress port for the lookup; [`PortNo::IN_PORT`] for the packet's own.
     pub in_port: PortNo,
-    /// The table; 255 for the one this action is in.
+    /// The table; 255 for the current one.
     pub table: u8,
-    /// Whether the lookup sees the connection's original direction in place of the packet's fields.
+    /// Whether the lookup uses the addresses and ports of the connection's original direction.
     pub ct: bool,
 }
 
@@ -23,11 +23,11 @@ impl Body for Resubmit {
     const WIRE: &'static [Wire] = &[Wire::Nx(1), Wire::Nx(14), Wire::Nx(44)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "resubmit",
-        "Looks the packet up in another table, then goes on with the next action.",
+        "Looks the packet up in another table, then continues with the next action.",
         &[
             Parameter::number("table", TABLE_MAX, "The table."),
-            Parameter::port("port", "The ingress port that the second lookup sees.").named(),
-            Parameter::flag("ct", "The lookup sees the connection's original direction in place of the packet's fields."),
+            Parameter::port("port", "The ingress port for the lookup.").named(),
+            Parameter::flag("ct", "The lookup uses the addresses and ports of the original direction."),
         ],
         &[
             ("resubmit(32)", "resubmit(,32)"),
@@ -80,7 +80,7 @@ impl Body for Resubmit {
     }
 
     fn parse(call: Call<'_>) -> Result<Action, ParseError> {
-        let form = || ParseError::value(call.text, "resubmission: resubmit(PORT,TABLE), one of them optional");
+        let form = || ParseError::value(call.text, "resubmit action: resubmit(PORT,TABLE), either may be empty");
         let mut parts = call.arg.split(',').map(str::trim);
         let in_port = match parts.next() {
             None | Some("") => PortNo::IN_PORT,

@@ -1,4 +1,4 @@
-//! `set_field:VALUE[/MASK]->FIELD`: write bits of a field. OpenFlow 1.5 has no `load`; that and the
+//! `set_field:VALUE[/MASK]->FIELD`: writes bits of a field. OpenFlow 1.5 has no `load`; that and the
 //! older `mod_*` spellings become this.
 
 use super::*;
@@ -68,10 +68,10 @@ impl Body for SetField {
     const WIRE: &'static [Wire] = &[Wire::Of(25)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "set",
-        "Writes a field, or bits of one.",
+        "Writes a field or some of its bits.",
         &[
-            Parameter::written("field", "What is written."),
-            Parameter::value_of("value", "field", "The value; with a mask it must lie within the mask."),
+            Parameter::written("field", "The destination."),
+            Parameter::value_of("value", "field", "The value; a mask must cover it."),
         ],
         &[
             ("set(reg15, 5)", "set_field:0x5->reg15"),

@@ -1,9 +1,9 @@
-//! `set_queue:N`: which queue of the port takes the packet.
+//! `set_queue:N`: selects the queue of the port.
 
 use super::*;
 use crate::field::text::int;
 
-/// Chooses the queue for outputs that follow.
+/// Selects the queue for later outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetQueue {
     /// The queue's id.
@@ -15,7 +15,7 @@ impl Body for SetQueue {
     const WIRE: &'static [Wire] = &[Wire::Of(21)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "set_queue",
-        "Chooses the queue for outputs that follow.",
+        "Selects the queue for later outputs.",
         &[Parameter::number("id", u32::MAX as u64, "The queue's id.")],
         &[("set_queue(2)", "set_queue:2")],
         |given| Ok(SetQueue { id: given.number("id")? }.into()),

@@ -1,9 +1,9 @@
-//! `mod_nw_ttl:N`: set the IP time to live.
+//! `mod_nw_ttl:N`: sets the IP time to live.
 
 use super::*;
 use crate::field::text::int;
 
-/// Sets the IP time to live. `set_field:N->nw_ttl` does the same; the switch keeps them apart.
+/// Sets the IP time to live. `set_field:N->nw_ttl` has the same effect but is another action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SetTtl {
     /// The new time to live.
@@ -15,7 +15,7 @@ impl Body for SetTtl {
     const WIRE: &'static [Wire] = &[Wire::Of(23)];
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "mod_nw_ttl",
-        "Sets the IP time to live; `set(nw_ttl, …)` does the same, but the switch keeps them apart.",
+        "Sets the IP time to live. `set(nw_ttl, …)` has the same effect but is another action.",
         &[Parameter::number("ttl", u8::MAX as u64, "The time to live.")],
         &[("mod_nw_ttl(64)", "mod_nw_ttl:64")],
         |given| Ok(SetTtl { ttl: given.number("ttl")? }.into()),

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::field::text::int;
 use crate::{Field, MatchError, ParseError};
 
-/// Consecutive bits of a field, never empty, never beyond it.
+/// Consecutive bits of a field; never empty and never outside the field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subfield {
     field: Field,
@@ -18,7 +18,7 @@ impl Subfield {
     /// `bits` bits of `field`, from bit `start` counted from the lowest.
     ///
     /// # Errors
-    /// [`MatchError::BadBits`] if there are none, or they leave the field.
+    /// [`MatchError::BadBits`] if there are none, or some are outside the field.
     pub fn new(field: Field, start: u16, bits: u16) -> Result<Subfield, MatchError> {
         let end = u32::from(start) + u32::from(bits);
         if bits == 0 || end > u32::from(field.bits()) {

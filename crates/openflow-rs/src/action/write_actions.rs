@@ -1,4 +1,4 @@
-//! `write_actions(...)`: add to the action set, which runs when the pipeline ends.
+//! `write_actions(...)`: adds to the action set, which is executed at the end of the pipeline.
 
 use super::*;
 
@@ -15,14 +15,14 @@ impl Body for WriteActions {
     const STAGE: u8 = 2;
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "write_actions",
-        "Adds actions to the action set, which runs when the pipeline ends.",
-        &[Parameter::actions("actions", Context::ActionSet, "One of each kind, in the end.")],
+        "Adds actions to the action set, which is executed at the end of the pipeline.",
+        &[Parameter::actions("actions", Context::ActionSet, "At most one of each kind remains in the set.")],
         &[("write_actions(output(1), set(reg0, 5))", "write_actions(output:1,set_field:0x5->reg0)")],
         |given| {
             let actions = given.actions("actions");
             if actions.0.is_empty() {
                 // A switch does not keep it.
-                return Err(Refusal::arguments("there is nothing to add", "name an action, or leave this one out"));
+                return Err(Refusal::arguments("it contains no action", "add an action or remove this one"));
             }
             Ok(WriteActions { actions }.into())
         },

@@ -1,4 +1,4 @@
-//! `write_metadata:VALUE/MASK`: write metadata on the way to the next table.
+//! `write_metadata:VALUE/MASK`: writes metadata before the next table.
 
 use super::*;
 use crate::field::Field;
@@ -19,8 +19,8 @@ impl Body for WriteMetadata {
     const STAGE: u8 = 3;
     const LITERALS: &'static [ActionInfo] = &[ActionInfo::new(
         "write_metadata",
-        "Writes bits of the metadata on the way to the next table.",
-        &[Parameter::masked("metadata", u64::MAX, "The value; with a mask it must lie within the mask.")],
+        "Writes bits of the metadata before the next table.",
+        &[Parameter::masked("metadata", u64::MAX, "The value; a mask must cover it.")],
         &[("write_metadata(5)", "write_metadata:0x5"), ("write_metadata(5/0xff)", "write_metadata:0x5/0xff")],
         |given| {
             let (value, mask) = given.masked("metadata")?;
@@ -59,7 +59,7 @@ impl Body for WriteMetadata {
 }
 
 impl Action {
-    /// Writes bits of the metadata on the way to the next table.
+    /// Writes bits of the metadata before the next table.
     pub fn write_metadata(value: u64, mask: u64) -> Action {
         WriteMetadata { value, mask }.into()
     }

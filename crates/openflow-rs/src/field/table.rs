@@ -21,7 +21,7 @@ pub struct Header {
     pub number: u8,
 }
 
-/// What must be matched for a field to mean anything.
+/// The prerequisite of a field: another part of the match without which a switch rejects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prerequisite {
     /// Nothing.
@@ -81,7 +81,7 @@ impl fmt::Display for Prerequisite {
     }
 }
 
-/// How values of a field are written.
+/// The notation of a field's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `0x1a`, zero as `0`.
@@ -133,9 +133,9 @@ pub struct FieldInfo {
     pub maskable: bool,
     /// Whether actions may change it.
     pub writable: bool,
-    /// What else must be matched.
+    /// The prerequisite.
     pub prerequisite: Prerequisite,
-    /// How values are written.
+    /// The notation of values.
     pub format: Format,
     /// Wire headers: all are understood, the first names the field in `move`, the last is sent.
     pub headers: &'static [Header],
@@ -226,7 +226,7 @@ fields! {
     CtTpSrc("ct_tp_src", "ct_tp_src", [], 16, masked, ro, Ct, Decimal, [NXM_NX_CT_TP_SRC nxm1 124]);
     /// Destination port of the connection's original direction.
     CtTpDst("ct_tp_dst", "ct_tp_dst", [], 16, masked, ro, Ct, Decimal, [NXM_NX_CT_TP_DST nxm1 125]);
-    /// What the packet begins with; 0 is Ethernet and is never kept.
+    /// The type of the packet's first header; 0 is Ethernet and is never stored.
     PacketType("packet_type", "packet_type", [], 32, whole, ro, None, PacketType, [OXM_OF_PACKET_TYPE oxm 44]);
     /// Ethernet type.
     EthType("eth_type", "dl_type", [], 16, whole, ro, None, EtherType, [NXM_OF_ETH_TYPE nxm0 3, OXM_OF_ETH_TYPE oxm 5]);

@@ -1,4 +1,4 @@
-//! Flow entries that went, as the switch tells of them.
+//! Notifications of removed flow entries.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::DecodeError;
 use crate::error::Fault;
 use crate::wire::Reader;
 
-/// Why a flow entry went.
+/// The reason why a flow entry was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemovedReason {
-    /// No packets for its idle timeout.
+    /// Its idle timeout expired.
     IdleTimeout,
-    /// Its hard timeout passed.
+    /// Its hard timeout expired.
     HardTimeout,
     /// A controller deleted it.
     Delete,
@@ -23,7 +23,7 @@ pub enum RemovedReason {
     GroupDelete,
     /// Its meter was deleted.
     MeterDelete,
-    /// It made room for others.
+    /// It was evicted.
     Eviction,
 }
 
@@ -42,18 +42,18 @@ impl RemovedReason {
     }
 }
 
-/// Tells that a flow entry with [`FlowFlags::SEND_FLOW_REM`] went.
+/// Notification that a flow entry with [`FlowFlags::SEND_FLOW_REM`] was removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowRemoved {
-    /// The entry; its actions, importance and flags are not told.
+    /// The entry, without actions, importance and flags.
     pub entry: FlowEntry,
-    /// Why it went.
+    /// The reason.
     pub reason: RemovedReason,
-    /// How long it was there.
+    /// The age that it reached.
     pub duration: Duration,
-    /// How many packets it applied to; none if not counted.
+    /// The number of packets that matched; `None` if not counted.
     pub packets: Option<u64>,
-    /// How many bytes were in them; none if not counted.
+    /// The number of bytes in them; `None` if not counted.
     pub bytes: Option<u64>,
 }
 

@@ -46,7 +46,7 @@ enum Slot {
     Piece(Piece),
 }
 
-/// A value, or what will be one.
+/// A value, or a hole for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operand {
     Constant(Value),
@@ -62,7 +62,7 @@ struct ValueSlot {
     mask: Option<Operand>,
 }
 
-/// What a value must fit.
+/// The constraint on a value.
 #[derive(Clone, Copy, Debug)]
 enum Takes {
     Number { what: &'static str, action: &'static str, max: u64 },
@@ -74,7 +74,7 @@ enum Takes {
 /// Checks an action list and builds what is constant in it.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the terms.
+/// All errors in it, in the order of the terms.
 pub fn actions(terms: &[ActionTerm]) -> Result<ActionsTemplate, Vec<TemplateError>> {
     let mut builder = Builder { errors: Vec::new() };
     let mut pieces: Vec<(u8, Piece)> = Vec::new();
@@ -85,8 +85,10 @@ pub fn actions(terms: &[ActionTerm]) -> Result<ActionsTemplate, Vec<TemplateErro
             _ => 0,
         };
         if stage > 0 && pieces.iter().any(|(other, _)| *other == stage) {
-            builder
-                .refuse_place(place, format!("`{}` is given twice, but a flow can have it once", term.name));
+            builder.refuse_place(
+                place,
+                format!("`{}` is given twice, but a flow can contain it only once", term.name),
+            );
         }
         pieces.push((stage, piece));
     }
@@ -103,7 +105,7 @@ impl ActionsTemplate {
     /// The list with `values` in its holes.
     ///
     /// # Errors
-    /// A value does not fit. The rest of the error concerns callers: a hole without a value, or with one of another
+    /// A value does not fit. The other errors are mistakes of the caller: a hole without a value, or with one of another
     /// type than the hole was made with.
     pub fn fill(&self, values: &[Value]) -> Result<Actions, FillError> {
         let mut actions = Vec::with_capacity(self.pieces.len());
@@ -143,7 +145,7 @@ impl Piece {
         }
     }
 
-    /// What the piece becomes with some values; none if the values chosen do not suit it.
+    /// The action for some values; `None` if the values do not fit it.
     fn sample(&self) -> Option<Part> {
         match self {
             Piece::Built(part) => Some(part.clone()),
@@ -157,7 +159,7 @@ impl Open {
         (self.build)(&Arguments { parameters: self.parameters, given })
     }
 
-    /// Builds with zeros in the holes, to find what is wrong whatever the values.
+    /// Builds with zeros in the holes, to find errors that do not depend on the values.
     fn sample(&self) -> Result<Part, Refusal> {
         let given = self.slots.iter().filter_map(|(index, slot)| {
             let bound = match slot {
@@ -173,7 +175,7 @@ impl Open {
 }
 
 impl Operand {
-    /// The operand a term is; none for terms that are no values.
+    /// The operand of a term; `None` for terms that are not values.
     pub(super) fn of(term: &Term) -> Option<Operand> {
         match term {
             Term::Constant(value) => Some(Operand::Constant(*value)),
@@ -254,7 +256,7 @@ impl Takes {
             Takes::Port => match value {
                 Value::Int(n) if is_output(n) => Ok(Bound::Number(n as u64, None)),
                 _ => Err(format!(
-                    "{value} is no port: ports are 0 to {}, or a reserved one such as 65534 (LOCAL)",
+                    "{value} is not a port number: ports are 0 to {}, or a reserved port such as 65534 (LOCAL)",
                     PortNo::MAX - 1
                 )),
             },
@@ -287,7 +289,7 @@ fn is_output(n: i64) -> bool {
     })
 }
 
-/// What a builder's refusal says, and what to do.
+/// The message and remedy of a builder's error.
 fn explain(action: &str, refusal: &Refusal) -> (String, String) {
     match refusal {
         Refusal::Field(MatchError::Prerequisite { field, needs }) => {
@@ -317,7 +319,7 @@ impl Builder {
     }
 
     fn refuse_place(&mut self, place: usize, message: String) {
-        let error = TemplateError::new(Problem::Argument, message, "leave it out, or move it to its place");
+        let error = TemplateError::new(Problem::Argument, message, "remove it or move it");
         self.errors.push(error.name().at(place));
     }
 
@@ -327,12 +329,15 @@ impl Builder {
         for (place, term) in terms.iter().enumerate() {
             let alone = terms.iter().all(|other| matches!(other.name.as_str(), "conjunction" | "note"));
             if term.name == "meter" && place > 0 {
-                self.refuse_place(place, "`meter` comes first in the list, and once".to_owned());
+                self.refuse_place(
+                    place,
+                    "`meter` must be the first action in the list and may occur only once".to_owned(),
+                );
             }
             if term.name == "conjunction" && !alone {
                 self.refuse_place(
                     place,
-                    "`conjunction` stands with others of its kind and `note` alone".to_owned(),
+                    "`conjunction` can be combined only with other conjunctions and `note`".to_owned(),
                 );
             }
         }
@@ -341,7 +346,7 @@ impl Builder {
     fn piece(&mut self, context: Context, term: &ActionTerm, path: &[usize]) -> Option<Piece> {
         if path.len() > DEPTH_MAX.into() {
             let error =
-                TemplateError::new(Problem::Argument, "actions are nested too deep", "nest them less");
+                TemplateError::new(Problem::Argument, "actions are nested too deeply", "reduce the nesting");
             self.refuse(path, error);
             return None;
         }
@@ -473,7 +478,7 @@ pub(super) fn operands(
         operand.filter(|operand| kinds_allowed.contains(&operand.kind())).ok_or_else(|| {
             let given = match (operand, term) {
                 (Some(operand), _) => operand.kind().to_string(),
-                (None, Term::Text(_)) => "text in quotes".to_owned(),
+                (None, Term::Text(_)) => "a string".to_owned(),
                 (None, Term::Name(name)) => format!("the name `{name}`"),
                 (None, _) => "something else".to_owned(),
             };
@@ -493,7 +498,7 @@ pub(super) fn operands(
     if value.kind() != mask.kind() {
         let message =
             format!("{what} has a value of type {} and a mask of type {}", value.kind(), mask.kind());
-        return Err(TemplateError::new(Problem::Type, message, "give both of one type").at(1));
+        return Err(TemplateError::new(Problem::Type, message, "use the same type for both").at(1));
     }
     Ok((value, Some(mask)))
 }

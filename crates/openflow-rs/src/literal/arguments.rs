@@ -1,4 +1,4 @@
-//! What an action's builder is given: arguments that have been checked one by one.
+//! The arguments of an action's builder, each already checked by itself.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use super::Parameter;
 use crate::action::LearnSpec;
 use crate::{Action, Actions, Field, MatchError, PortNo, Subfield};
 
-/// An argument as the builder sees it.
+/// A checked argument.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound {
     /// A flag that was given.
@@ -21,11 +21,11 @@ pub(crate) enum Bound {
     Field(Subfield),
     /// Text.
     Text(String),
-    /// What a nested action became.
+    /// The result of a nested action.
     Part(Part),
 }
 
-/// What an action of a literal becomes.
+/// The result of an action in a literal.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
     /// An action.
@@ -42,14 +42,14 @@ impl<A: Into<Action>> From<A> for Part {
     }
 }
 
-/// Why a builder refuses its arguments.
+/// Why a builder rejects its arguments.
 #[derive(Clone, Debug)]
 pub(crate) enum Refusal {
-    /// A field refuses a value.
+    /// A field cannot have a value.
     Field(MatchError),
-    /// Values that do not go together, or not here: what is wrong, and what to do.
+    /// An invalid combination of values: the fault and the remedy.
     Values(String, String),
-    /// Arguments that do not go together, whatever their values: what is wrong, and what to do.
+    /// An invalid combination of arguments, whatever their values: the fault and the remedy.
     Arguments(String, String),
 }
 
@@ -163,7 +163,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// What the nested actions became.
+    /// The results of the nested actions.
     pub(crate) fn parts(&self, name: &'static str) -> impl Iterator<Item = &'a Part> {
         self.every(name).filter_map(|bound| match bound {
             Bound::Part(part) => Some(part),

@@ -1,11 +1,11 @@
-//! What each argument of an action is to be, asked one by one.
+//! The kind of each argument of an action, asked one by one.
 
 use super::error::remedy;
 use super::field::{self, Wanted};
 use super::{Accepts, ActionInfo, Context, Kind, Parameter, Problem, TemplateError};
 use crate::{Field, Subfield};
 
-/// How an argument looks before anybody knows what it means.
+/// The shape of an argument before its meaning is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape<'a> {
     /// A bare name: a field, a flag, an action without arguments, or a variable.
@@ -20,7 +20,7 @@ pub enum Shape<'a> {
     Value,
 }
 
-/// What an argument is to be.
+/// The kind of an argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wants {
     /// A value of one of these types.
@@ -36,7 +36,7 @@ pub enum Wants {
     Text,
 }
 
-/// What a value can be of which nobody knows what it is for.
+/// Accepts a value of any type, where its use is unknown.
 const ANY: &[Kind] = &[Kind::Int, Kind::Mac, Kind::Ip, Kind::Net, Kind::Text];
 const INT: &[Kind] = &[Kind::Int];
 const IP: &[Kind] = &[Kind::Ip];
@@ -66,7 +66,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call of the action of this name in this place.
+    /// A call of the action with this name in this context.
     ///
     /// # Errors
     /// [`Problem::UnknownAction`].
@@ -80,10 +80,10 @@ impl Call {
         self.info
     }
 
-    /// What the next argument is to be. `name` is the parameter's, as in `zone: 5`.
+    /// The kind of the next argument. `name` is the parameter's, as in `zone: 5`.
     ///
     /// # Errors
-    /// No parameter takes it. The path is the place of the argument. After an error the call can go on with the next
+    /// No parameter accepts it. The path is the place of the argument. After an error the call can continue with the next
     /// argument.
     pub fn argument(&mut self, name: Option<&str>, shape: Shape<'_>) -> Result<Wants, TemplateError> {
         let place = self.arguments;
@@ -105,30 +105,30 @@ impl Call {
         let parameter = &self.info.parameters[index];
         if self.given[index] > 0 && !parameter.repeated {
             let message = format!("`{}` is given twice", parameter.name);
-            let remedy = format!("leave one of them out: {}", self.usage());
+            let remedy = format!("remove one of them: {}", self.usage());
             return Err(TemplateError::new(Problem::Argument, message, remedy));
         }
         self.given[index] += 1;
         self.wants(parameter, shape).map(|wants| (index, wants))
     }
 
-    /// Whether every argument that must be there is.
+    /// Checks that no required argument is missing.
     ///
     /// # Errors
-    /// [`Problem::Argument`] that names the first missing one.
+    /// [`Problem::Argument`] names the first missing argument.
     pub fn finish(&self) -> Result<(), TemplateError> {
         let mut missing =
             self.info.parameters.iter().zip(&self.given).filter(|(p, n)| p.required && **n == 0);
         match missing.next() {
             None => Ok(()),
             Some((parameter, _)) => {
-                let message = format!("`{}` lacks its argument `{}`", self.info.name, parameter.name);
+                let message = format!("`{}` is missing its argument `{}`", self.info.name, parameter.name);
                 Err(TemplateError::new(Problem::Argument, message, format!("write {}", self.usage())).name())
             }
         }
     }
 
-    /// How the action is written.
+    /// The syntax of the action.
     fn usage(&self) -> String {
         self.info.usage()
     }
@@ -183,7 +183,7 @@ impl Call {
         }
         let what = match shape {
             Shape::Name(name) => format!("`{}` has no flag `{name}`", self.info.name),
-            _ => format!("`{}` takes no further argument without a name", self.info.name),
+            _ => format!("`{}` takes no further positional argument", self.info.name),
         };
         let flags = parameters.iter().filter(|p| p.accepts == Accepts::Flag).map(|p| p.name);
         let write = format!("write {}", self.usage());
@@ -241,8 +241,8 @@ impl Call {
                     Shape::Name(name) => (name, None),
                     Shape::Bits(name, first, last) => (name, Some((first, last))),
                     _ => {
-                        let message = format!("`{}` of `{}` is a field", parameter.name, self.info.name);
-                        let remedy = "name a field, or bits of one, as in reg5[0..15]";
+                        let message = format!("`{}` of `{}` must be a field", parameter.name, self.info.name);
+                        let remedy = "name a field or bits of one, as in reg5[0..15]";
                         return Err(TemplateError::new(Problem::Argument, message, remedy));
                     }
                 };
@@ -257,8 +257,8 @@ impl Call {
             Accepts::Actions(context) => Ok(Wants::Action(context)),
             Accepts::Text { .. } if shape == Shape::Text => Ok(Wants::Text),
             Accepts::Text { what } => {
-                let message = format!("`{}` of `{}` is a {what}", parameter.name, self.info.name);
-                Err(TemplateError::new(Problem::Argument, message, "write it in quotes"))
+                let message = format!("`{}` of `{}` must be a {what}", parameter.name, self.info.name);
+                Err(TemplateError::new(Problem::Argument, message, "write a string"))
             }
         }
     }
@@ -282,8 +282,8 @@ impl Call {
         }
         if inside && !of_connection {
             return refuse(
-                format!("{field} is no field of the connection"),
-                "exec writes ct_mark and ct_label",
+                format!("{field} is not a field of the connection"),
+                "exec can write only ct_mark and ct_label",
             );
         }
         Ok(())
@@ -296,7 +296,7 @@ impl Call {
 }
 
 impl ActionInfo {
-    /// How the action is written: `resubmit(table, port: …, ct)`; what may be left out stands in brackets.
+    /// The syntax of the action: `resubmit(table, [port: …], [ct])`, with optional arguments in brackets.
     pub fn usage(&self) -> String {
         let parts = self.parameters.iter().map(|p| {
             let form = match p.accepts {

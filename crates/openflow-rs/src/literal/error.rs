@@ -1,8 +1,8 @@
-//! What can be wrong with a literal, and with a value for one.
+//! Errors in a literal and in a value for one.
 
 use std::fmt;
 
-/// Which part of the term at [`TemplateError::path`] is meant.
+/// The part of the term at [`TemplateError::path`] that an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// The name: of the action, the field, or the argument.
@@ -14,40 +14,40 @@ pub enum Where {
 /// The kinds of errors in a literal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Problem {
-    /// No such action, or not in this place.
+    /// No such action, or not allowed in this context.
     UnknownAction,
-    /// No such field, or not one that can be matched.
+    /// No such field, or one that cannot be matched.
     UnknownField,
-    /// An argument is missing, one too many, given twice, or does not go with the others.
+    /// An argument is missing, superfluous, given twice, or conflicts with others.
     Argument,
-    /// A value of a type that the position does not take.
+    /// A value of a type that the position does not accept.
     Type,
-    /// The field cannot be written, here or anywhere.
+    /// The field cannot be written, either here or at all.
     ReadOnly,
-    /// A constant that does not fit, or bits that the field does not have.
+    /// A constant that does not fit, or bits outside the field.
     Range,
-    /// A field that means nothing without a protocol that the literal does not say.
+    /// A field without a prerequisite, usually a protocol.
     Prerequisite,
-    /// No packet can match.
+    /// No packet can match the literal.
     Contradiction,
-    /// A field, or bits of it, twice.
+    /// A field, or bits of it, given twice.
     DuplicateField,
 }
 
-/// A literal that cannot be.
+/// An invalid literal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {remedy}")]
 pub struct TemplateError {
     /// The term: its place in the list, then in the arguments of that term, and so on. A match item's value is
     /// its place 0; the value of `value/mask` is place 0 of the pair, the mask place 1.
     pub path: Vec<usize>,
-    /// What of the term.
+    /// The part of the term.
     pub at: Where,
     /// The kind of error.
     pub problem: Problem,
-    /// What is wrong.
+    /// The fault.
     pub message: String,
-    /// What to do.
+    /// The command.
     pub remedy: String,
 }
 
@@ -61,7 +61,7 @@ impl TemplateError {
         TemplateError { path: Vec::new(), at: Where::Whole, problem, message, remedy }
     }
 
-    /// The same about the name.
+    /// The same error, about the name.
     pub(crate) fn name(self) -> TemplateError {
         TemplateError { at: Where::Name, ..self }
     }
@@ -73,13 +73,13 @@ impl TemplateError {
     }
 }
 
-/// A value that does not fit where a template has a hole.
+/// A value that does not fit a hole of a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct FillError {
     /// The term, as in [`TemplateError::path`].
     pub path: Vec<usize>,
-    /// What is wrong: "4294967296 does not fit reg0, which has 32 bits".
+    /// The fault: "4294967296 does not fit reg0, which has 32 bits".
     pub message: String,
 }
 

@@ -8,38 +8,38 @@ use crate::field::{Format, VLAN_PRESENT};
 use crate::flow_match::{KEYWORDS, SHARED_NAMES};
 use crate::{Field, Match, MatchError, Subfield};
 
-/// What a position takes that wants a value.
+/// The values that a position accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The types it takes, the most natural first.
+    /// The accepted types, the most natural first.
     pub kinds: &'static [Kind],
-    /// Whether it takes `value/mask`, both of one of these types; a net and text have none.
+    /// Whether it accepts `value/mask`, both of one of these types; nets and text have no mask.
     pub masked: bool,
 }
 
-/// A name that a match can use, for documentation.
+/// A name in matches, for documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FieldName {
     /// The name.
     pub name: &'static str,
     /// The field; none for words such as `tcp`.
     pub field: Option<Field>,
-    /// What it takes; nothing for words.
+    /// The accepted values; `None` for words.
     pub wanted: Option<Wanted>,
 }
 
-/// What a name in a match means.
+/// The meaning of a name in a match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Name {
-    /// A word that says something by itself.
+    /// A word without a value.
     Word,
-    /// A field; what its value is joined with.
+    /// A field; the bits that are combined with its value.
     Field(Field, u128),
     /// A name that stands for several fields, by protocol; one of them.
     Shared(Field),
 }
 
-/// Words that are no protocols: name, value and mask of `vlan_tci`.
+/// Words that are not protocols: name, value and mask of `vlan_tci`.
 const VLAN_WORDS: [(&str, u128, u128); 2] =
     [("untagged", 0, VLAN_PRESENT), ("tagged", VLAN_PRESENT, VLAN_PRESENT)];
 
@@ -59,7 +59,7 @@ pub(super) fn with_word(found: Match, word: &str) -> Result<Match, MatchError> {
     }
 }
 
-/// What a name in a match means.
+/// The meaning of a name in a match.
 pub(super) fn match_name(name: &str) -> Result<Name, TemplateError> {
     if is_word(name) {
         return Ok(Name::Word);
@@ -89,22 +89,21 @@ pub(super) fn action_field(name: &str) -> Result<Field, TemplateError> {
         ("dl_vlan_pcp", _) => only_in_matches(name, "write vlan_pcp"),
         ("tp_src", _) => only_in_matches(name, "write tcp_src, udp_src or sctp_src"),
         ("tp_dst", _) => only_in_matches(name, "write tcp_dst, udp_dst or sctp_dst"),
-        (_, Ok(_)) => only_in_matches(name, "ovs-fields(7) lists the names of fields"),
+        (_, Ok(_)) => only_in_matches(name, "ovs-fields(7) lists the field names"),
         (_, Err(_)) => unknown(name, field_names().filter(own)),
     })
 }
 
 fn only_in_matches(name: &str, remedy: &str) -> TemplateError {
-    TemplateError::new(Problem::UnknownField, format!("`{name}` means something in a match alone"), remedy)
-        .name()
+    TemplateError::new(Problem::UnknownField, format!("`{name}` can only be used in a match"), remedy).name()
 }
 
 fn unknown(name: &str, known: impl Iterator<Item = FieldName>) -> TemplateError {
-    let remedy = remedy(name, known.map(|known| known.name), "ovs-fields(7) lists the names of fields");
-    TemplateError::new(Problem::UnknownField, format!("`{name}` is no field"), remedy).name()
+    let remedy = remedy(name, known.map(|known| known.name), "ovs-fields(7) lists the field names");
+    TemplateError::new(Problem::UnknownField, format!("`{name}` is not a field"), remedy).name()
 }
 
-/// Every name that a match takes, the words included.
+/// All names in matches, including words.
 pub fn field_names() -> impl Iterator<Item = FieldName> {
     let words = KEYWORDS.iter().map(|(word, ..)| *word).chain(VLAN_WORDS.iter().map(|(word, ..)| *word));
     let words = words.map(|name| FieldName { name, field: None, wanted: None });
@@ -164,14 +163,14 @@ fn wanted(of: Subfield) -> Wanted {
     Wanted { kinds: kinds(of), masked: of.field().info().maskable }
 }
 
-/// What a match takes after this name: nothing for a word such as `tcp`.
+/// The values that a match accepts after this name: `None` for a word such as `tcp`.
 ///
 /// # Errors
-/// The name is unknown, or the bits are not the field's.
+/// The name is unknown, or the bits are outside the field.
 pub fn match_item(name: &str, bits: Option<(u16, u16)>) -> Result<Option<Wanted>, TemplateError> {
     let (field, joined) = match match_name(name)? {
         Name::Word if bits.is_some() => {
-            let message = format!("`{name}` is no field and has no bits");
+            let message = format!("`{name}` is not a field and has no bits");
             return Err(TemplateError::new(Problem::Argument, message, format!("write `{name}` alone")));
         }
         Name::Word => return Ok(None),
@@ -180,7 +179,7 @@ pub fn match_item(name: &str, bits: Option<(u16, u16)>) -> Result<Option<Wanted>
     };
     let of = subfield(field, bits)?;
     if bits.is_some() && of != Subfield::whole(field) && !field.info().maskable {
-        let message = format!("{name} is matched as a whole, not by bits");
+        let message = format!("{name} can only be matched as a whole, not by bits");
         return Err(TemplateError::new(Problem::Argument, message, format!("write `{name}: value`")));
     }
     let wanted = wanted(of);
@@ -223,7 +222,7 @@ pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
     let bits = if width == 1 { "bit" } else { "bits" };
     match value {
         Value::Int(n) if n >= 0 && (n as u128) < 1 << width.min(64) && to == Subfield::whole(field) => {
-            format!("{value} does not fit {name}, whose bits are those of {:#x}", field.max_value())
+            format!("{value} does not fit {name}, whose valid bits are {:#x}", field.max_value())
         }
         Value::Ip(IpAddr::V4(_)) | Value::Net(IpAddr::V4(_), _) if width == 128 => {
             format!("{value} is an IPv4 address, and {name} takes IPv6")

@@ -30,11 +30,11 @@ struct Item {
     mask: Option<Operand>,
 }
 
-/// Why a value cannot be added to a match.
+/// The reason why a value cannot be added to a match.
 enum Trouble {
-    /// No packet can match.
+    /// No packet can match the literal.
     Never(MatchError),
-    /// The field refuses the value.
+    /// The field cannot have the value.
     Refused(MatchError),
     /// The value does not fit.
     Misfit(String),
@@ -43,7 +43,7 @@ enum Trouble {
 /// Checks a match and builds what is constant in it.
 ///
 /// # Errors
-/// Everything that is wrong with it. That no packet can match is one only if values cannot change it.
+/// All errors in it. A match of no packet is an error only if values cannot change that.
 pub fn matches(items: &[MatchItem]) -> Result<MatchTemplate, Vec<TemplateError>> {
     let mut builder = Builder { base: Match::any(), holes: Vec::new(), used: Vec::new(), errors: Vec::new() };
     builder.words(items);
@@ -130,7 +130,7 @@ impl Item {
         if whole && present && bits != 0 && (bits | self.joined) & VLAN_PRESENT == 0 {
             // No packet without a tag has an id.
             return Err(Trouble::Misfit(format!(
-                "{value} is no vlan_vid, which is 4096 + id; dl_vlan is the id"
+                "{value} is not a valid vlan_vid (4096 + VLAN id); use dl_vlan for the VLAN id"
             )));
         }
         let found = match version(self.to, value) {
@@ -189,7 +189,7 @@ impl Builder {
     }
 
     fn contradiction(&mut self, place: usize, error: &MatchError) {
-        let remedy = "leave one of the two out";
+        let remedy = "remove one of the two";
         self.refuse(place, TemplateError::new(Problem::Contradiction, error.to_string(), remedy));
     }
 
@@ -207,7 +207,7 @@ impl Builder {
                 let error = TemplateError::new(
                     Problem::DuplicateField,
                     format!("`{name}` is given twice"),
-                    "leave one out",
+                    "remove one",
                 );
                 self.refuse(place, error.name());
                 continue;
@@ -310,7 +310,7 @@ impl Builder {
         let bits = covered(to, mask);
         if self.used.iter().any(|used| used.field == to.field() && used.bits & bits != 0) {
             let message = format!("{} is given twice", to.field());
-            let remedy = "leave one out, or give a value and a mask for both";
+            let remedy = "remove one, or give both a value and a mask";
             return Err(TemplateError::new(Problem::DuplicateField, message, remedy).name());
         }
         Ok(())
@@ -354,7 +354,7 @@ impl Builder {
             } else {
                 continue;
             };
-            let message = format!("`{}` means nothing without {needs}", items[place].name);
+            let message = format!("`{}` requires {needs}", items[place].name);
             self.refuse(place, TemplateError::new(Problem::Prerequisite, message, remedy).name());
         }
     }
@@ -384,7 +384,7 @@ fn covered(to: Subfield, mask: Option<Operand>) -> u128 {
 fn explain(trouble: Trouble) -> TemplateError {
     match trouble {
         Trouble::Never(error) => {
-            TemplateError::new(Problem::Contradiction, error.to_string(), "leave one of the two out")
+            TemplateError::new(Problem::Contradiction, error.to_string(), "remove one of the two")
         }
         Trouble::Refused(error) if certain(&error) => {
             TemplateError::new(Problem::Argument, error.to_string(), "see ovs-fields(7)").at(0)

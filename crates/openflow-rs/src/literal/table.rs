@@ -1,30 +1,30 @@
-//! How the table of actions describes one: its name, its parameters, what it becomes.
+//! Rows of the table of actions: name, parameters and result of an action.
 
 use super::error::remedy;
 use super::{Arguments, Part, Problem, Refusal, TemplateError};
 use crate::action;
 
-/// Where an action stands; each place allows its own.
+/// The context of an action; each context allows different actions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Context {
     /// The action list of a flow.
     Flow,
     /// Within `clone`: actions, no instructions.
     Clone,
-    /// Within `write_actions`: actions that can wait until the pipeline ends.
+    /// Inside `write_actions`: actions that can be deferred to the end of the pipeline.
     ActionSet,
-    /// Within `ct`: what it does besides tracking.
+    /// Inside `ct`: translation and writing the connection's fields.
     Ct,
     /// Within `exec` of `ct`: writing the connection's mark and label.
     Exec,
-    /// Within `learn`: what the learned flow matches and does.
+    /// Inside `learn`: match and actions of the learned flow.
     Learn,
 }
 
 impl Context {
     fn place(self) -> &'static str {
         match self {
-            Context::Flow => "in the list of a flow",
+            Context::Flow => "in the action list of a flow",
             Context::Clone => "within `clone`",
             Context::ActionSet => "within `write_actions`",
             Context::Ct => "within `ct`",
@@ -34,7 +34,7 @@ impl Context {
     }
 }
 
-/// What a parameter takes.
+/// The values that a parameter accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepts {
     /// A whole number from 0 to `max`; `what` names it in errors.
@@ -78,7 +78,7 @@ pub enum Accepts {
 pub struct Parameter {
     /// Its name; arguments can be given by it, as in `zone: 5`.
     pub name: &'static str,
-    /// What it takes.
+    /// The accepted values.
     pub accepts: Accepts,
     /// Whether an argument without a name can be for it. Flags and nested actions have no other form.
     pub positional: bool,
@@ -178,7 +178,7 @@ pub struct ActionInfo {
     pub name: &'static str,
     /// One sentence.
     pub doc: &'static str,
-    /// Where it can stand.
+    /// The contexts that allow it.
     pub contexts: &'static [Context],
     /// Its parameters; those given by place in that order.
     pub parameters: &'static [Parameter],
@@ -205,7 +205,7 @@ impl ActionInfo {
         ActionInfo { contexts, ..self }
     }
 
-    /// Every action that literals know, those of nested places included, in the order of the actions' list.
+    /// All actions of literals, including those of nested contexts, in the order of the list of actions.
     pub fn all() -> impl Iterator<Item = &'static ActionInfo> {
         action::LITERALS.iter().flat_map(|infos| infos.iter())
     }
@@ -216,7 +216,7 @@ impl ActionInfo {
         ActionInfo::all().any(|info| info.name == name && info.parameters.iter().any(takes_actions))
     }
 
-    /// The action of this name in this place.
+    /// The action with this name in this context.
     ///
     /// # Errors
     /// [`Problem::UnknownAction`].
@@ -228,14 +228,14 @@ impl ActionInfo {
         let elsewhere = ActionInfo::all().find(|info| info.name == name);
         if let Some(info) = elsewhere {
             let places: Vec<&str> = info.contexts.iter().map(|context| context.place()).collect();
-            let message = format!("`{name}` cannot stand {}", context.place());
-            let remedy = format!("its place is {}", places.join(" or "));
+            let message = format!("`{name}` cannot be used {}", context.place());
+            let remedy = format!("it can be used {}", places.join(" or "));
             return Err(TemplateError::new(Problem::UnknownAction, message, remedy).name());
         }
         let names: Vec<&str> = here().map(|info| info.name).collect();
         let known = format!("the actions here are {}", names.join(", "));
         let remedy = remedy(name, names.into_iter(), &known);
-        Err(TemplateError::new(Problem::UnknownAction, format!("`{name}` is no action"), remedy).name())
+        Err(TemplateError::new(Problem::UnknownAction, format!("`{name}` is not an action"), remedy).name())
     }
 
     /// Its parameter of this name.

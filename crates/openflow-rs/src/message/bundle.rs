@@ -11,8 +11,8 @@ use crate::{DecodeError, EncodeError};
 pub struct BundleFlags(pub u16);
 
 impl BundleFlags {
-    /// All messages or none. An error found when a message is added is reported, that message left
-    /// out, and a later commit succeeds with the rest: discard the bundle if any error came.
+    /// All messages or none. An error found when a message is added is reported, the message is left
+    /// out, and a later commit succeeds with the rest: discard the bundle after any error.
     pub const ATOMIC: BundleFlags = BundleFlags(1);
     /// In the order they were added.
     pub const ORDERED: BundleFlags = BundleFlags(2);
@@ -30,24 +30,24 @@ impl std::ops::BitOr for BundleFlags {
     }
 }
 
-/// What to do with a bundle, or what has been done.
+/// A request about a bundle, or the reply to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleOp {
-    /// Begin one.
+    /// Open a bundle.
     OpenRequest,
-    /// It is begun.
+    /// The bundle is open.
     OpenReply,
-    /// Take no more messages.
+    /// Close the bundle.
     CloseRequest,
-    /// It takes no more.
+    /// The bundle is closed.
     CloseReply,
-    /// Apply the messages.
+    /// Commit the messages.
     CommitRequest,
-    /// They are applied.
+    /// The messages are committed.
     CommitReply,
-    /// Forget the messages.
+    /// Discard the messages.
     DiscardRequest,
-    /// They are forgotten.
+    /// The messages are discarded.
     DiscardReply,
 }
 
@@ -109,7 +109,7 @@ impl BundleControl {
     }
 }
 
-/// Puts a message into a bundle. OpenFlow wants the inner message to have the outer one's
+/// Adds a message to a bundle. OpenFlow requires the inner message to have the outer one's
 /// transaction id, so only the body is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BundleAdd {

@@ -1,4 +1,4 @@
-//! Errors: why a request was refused.
+//! Error messages: why a request was rejected.
 
 use std::fmt;
 
@@ -21,9 +21,9 @@ pub enum ErrorCode {
     },
     /// An error of an extension.
     Experimenter {
-        /// Whose extension.
+        /// The experimenter id.
         experimenter: u32,
-        /// Their number for it.
+        /// The error number within the extension.
         kind: u16,
     },
 }
@@ -33,7 +33,7 @@ impl ErrorCode {
     pub const BAD_PREREQ: ErrorCode = ErrorCode::Standard { kind: 4, code: 9 };
     /// `OFPBFC_MSG_FAILED`: a commit failed; another error names the message.
     pub const BUNDLE_MSG_FAILED: ErrorCode = ErrorCode::Standard { kind: 17, code: 13 };
-    /// `OFPBFC_TIMEOUT`: the switch dropped a bundle that stood open too long.
+    /// `OFPBFC_TIMEOUT`: the switch dropped a bundle that was open too long.
     pub const BUNDLE_TIMEOUT: ErrorCode = ErrorCode::Standard { kind: 17, code: 14 };
     /// `OFPHFC_INCOMPATIBLE`: no version in common; the data is text.
     pub const INCOMPATIBLE: ErrorCode = ErrorCode::Standard { kind: 0, code: 0 };
@@ -67,12 +67,12 @@ impl fmt::Display for ErrorCode {
     }
 }
 
-/// A refusal. Its transaction id is the refused request's.
+/// An error. Its transaction id is that of the rejected request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMessage {
-    /// Why.
+    /// The reason.
     pub code: ErrorCode,
-    /// The beginning of the refused message, or text if no version was agreed on.
+    /// The beginning of the rejected message, or text if no version was negotiated.
     pub data: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Asking for flow entries. OpenFlow 1.5 renamed this to flow descriptions; Open vSwitch prints it
+//! Requests for flow entries. OpenFlow 1.5 calls them flow descriptions; Open vSwitch prints them
 //! under the old name and does not implement the new flow statistics (type 17).
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use crate::flow::{ALL_TABLES, ANY_GROUP};
 use crate::wire::Reader;
 use crate::{DecodeError, EncodeError, FlowStats, Match, PortNo};
 
-/// Which flow entries are asked for.
+/// A request for flow entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowDescRequest {
     /// The table, [`ALL_TABLES`] for all.
@@ -87,14 +87,14 @@ pub struct UnreadableFlow {
     pub error: DecodeError,
 }
 
-/// A part of the flow entries asked for.
+/// A part of the requested flow entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowDescReply {
     /// Whether another part follows.
     pub more: bool,
     /// The entries.
     pub flows: Vec<FlowStats>,
-    /// Entries that are there but could not be read. One foreign flow must not hide the others.
+    /// Entries that exist but could not be read, so that one unsupported flow does not hide the others.
     /// They are not encoded.
     pub unreadable: Vec<UnreadableFlow>,
 }

@@ -1,4 +1,4 @@
-//! Asking for groups.
+//! Requests for groups.
 
 use super::print::trim_end;
 use crate::group::GroupEntry;
@@ -44,14 +44,14 @@ pub struct UnreadableGroup {
     pub error: DecodeError,
 }
 
-/// A part of the groups asked for.
+/// A part of the requested groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupDescReply {
     /// Whether another part follows.
     pub more: bool,
     /// The groups.
     pub groups: Vec<GroupEntry>,
-    /// Groups that are there but could not be read; they are not encoded.
+    /// Groups that exist but could not be read; they are not encoded.
     pub unreadable: Vec<UnreadableGroup>,
 }
 

@@ -1,4 +1,4 @@
-//! Hello: which versions a peer speaks.
+//! Hello: the versions that a peer supports.
 
 use crate::wire::Reader;
 
@@ -12,7 +12,7 @@ pub struct Hello {
 }
 
 impl Hello {
-    /// A hello from a peer that speaks OpenFlow 1.5 alone.
+    /// A hello from a peer that supports only OpenFlow 1.5.
     pub fn new() -> Hello {
         Hello { versions: 1 << super::VERSION }
     }
@@ -27,7 +27,7 @@ impl Hello {
         self.versions
     }
 
-    /// Whether the peer speaks the version with this byte, such as 6 for OpenFlow 1.5.
+    /// Whether the peer supports the version with this byte, such as 6 for OpenFlow 1.5.
     pub fn speaks(self, version: u8) -> bool {
         version < 32 && self.versions >> version & 1 == 1
     }
@@ -47,7 +47,7 @@ impl Hello {
         out.extend_from_slice(&self.versions.to_be_bytes());
     }
 
-    /// Reads the body. Every hello is valid: what is not understood is ignored (OpenFlow 1.5,
+    /// Reads the body. Every hello is valid: unknown elements are ignored (OpenFlow 1.5,
     /// section 7.5.1); without a list the peer speaks all versions up to the header's.
     pub(super) fn decode(reader: &mut Reader<'_>, version: u8) -> Hello {
         let up_to = if version < 31 { (2_u32 << version) - 1 } else { u32::MAX };

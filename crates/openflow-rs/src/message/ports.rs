@@ -14,7 +14,7 @@ const ETHERNET: u16 = 0;
 const ETHERNET_LEN: usize = 32;
 const NAME_LEN: usize = 16;
 
-/// How a port is configured, as bits on the wire (`OFPPC_*`).
+/// The configuration of a port, as bits on the wire (`OFPPC_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortConfig(pub u32);
 
@@ -27,7 +27,7 @@ pub struct PortState(pub u32);
 impl PortState {
     /// No carrier.
     pub const LINK_DOWN: PortState = PortState(1);
-    /// Fit for fast-failover groups; cleared when BFD or the carrier fails.
+    /// Live for fast-failover groups; cleared when BFD or the carrier fails.
     pub const LIVE: PortState = PortState(4);
 
     /// Whether all bits of `state` are set.
@@ -66,7 +66,7 @@ pub struct Port {
     pub mac: MacAddr,
     /// The interface's name; invalid UTF-8 is replaced.
     pub name: String,
-    /// How it is configured.
+    /// Its configuration.
     pub config: PortConfig,
     /// Its state.
     pub state: PortState,
@@ -169,23 +169,23 @@ impl Port {
     }
 }
 
-/// What happened to a port.
+/// The kind of change to a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortReason {
-    /// It came.
+    /// It was added.
     Add,
-    /// It went.
+    /// It was removed.
     Delete,
     /// It changed.
     Modify,
 }
 
-/// Tells that a port came, went or changed.
+/// Notification that a port was added, removed or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus {
-    /// What happened.
+    /// The change.
     pub reason: PortReason,
-    /// The port as it is, or was.
+    /// The port, in its last state if it was removed.
     pub port: Port,
 }
 
@@ -213,7 +213,7 @@ impl PortStatus {
     }
 }
 
-/// A part of the ports asked for.
+/// A part of the requested ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortDescReply {
     /// Whether another part follows.

@@ -7,7 +7,7 @@ use crate::DecodeError;
 use crate::error::Fault;
 use crate::wire::Reader;
 
-/// What a switch can do, as bits on the wire (`OFPC_*`).
+/// The capabilities of a switch, as bits on the wire (`OFPC_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities(pub u32);
 
@@ -23,18 +23,18 @@ const CAPABILITIES: [(u32, &str); 9] = [
     (10, "FLOW_MONITORING"),
 ];
 
-/// What a switch is.
+/// The features of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// The switch's (in Open vSwitch, the bridge's) own number.
+    /// The datapath id of the switch (in Open vSwitch, of the bridge).
     pub datapath_id: u64,
-    /// How many packets it can keep for the controller.
+    /// The number of packets that it can buffer for the controller.
     pub n_buffers: u32,
-    /// How many flow tables it has.
+    /// The number of flow tables.
     pub n_tables: u8,
-    /// Which of several connections of one controller this is; 0 is the main one.
+    /// The id of an auxiliary connection; 0 for the main connection.
     pub auxiliary_id: u8,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
@@ -69,7 +69,7 @@ impl Features {
     }
 }
 
-/// What a switch does with IP fragments.
+/// The treatment of IP fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FragmentHandling {
     /// Matches them with ports zero.
@@ -119,13 +119,13 @@ impl SwitchConfig {
 /// A controller's role at a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Only asks which role it has.
+    /// Only requests the current role.
     NoChange,
-    /// Full access beside others.
+    /// Full access, shared with other controllers.
     Equal,
-    /// Full access; a second primary makes the first secondary.
+    /// Full access; a new primary makes the previous one secondary.
     Primary,
-    /// May only read.
+    /// Read-only access.
     Secondary,
 }
 
@@ -143,14 +143,14 @@ impl Role {
     }
 }
 
-/// Asks for a role, or answers.
+/// A request for a role, or the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleRequest {
     /// The role.
     pub role: Role,
     /// The controller's number (bits 0 to 15 of the short id), 0xffffffff for none.
     pub short_id: u32,
-    /// Grows with each change of the primary, so that the switch can refuse a stale one. All ones
+    /// Increases with each change of the primary, so that the switch can reject a stale one. All ones
     /// in a reply if there has been none.
     pub generation_id: u64,
 }
@@ -178,7 +178,7 @@ fn generation(id: u64) -> String {
     if id == u64::MAX { String::new() } else { format!(" generation_id={id}") }
 }
 
-/// Why a role changed.
+/// The reason for a change of role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleReason {
     /// Another controller became primary.
@@ -189,12 +189,12 @@ pub enum RoleReason {
     Experimenter,
 }
 
-/// Tells a controller that its role changed.
+/// Notification that the controller's role changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleStatus {
     /// The new role.
     pub role: Role,
-    /// Why.
+    /// The reason.
     pub reason: RoleReason,
     /// The switch's generation, all ones for none.
     pub generation_id: u64,

@@ -1,4 +1,4 @@
-//! Which tunnel options are which fields: Open vSwitch's own messages (`NXT_TLV_TABLE_*`).
+//! The mapping of tunnel options to fields: messages of Open vSwitch (`NXT_TLV_TABLE_*`).
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ const MAPPING_LEN: usize = 8;
 /// Bytes of a reply before its mappings that mean nothing.
 const RESERVED: usize = 10;
 
-/// One geneve option that is a field.
+/// The mapping of one geneve option to a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TlvMapping {
     /// The option's class.
@@ -20,7 +20,7 @@ pub struct TlvMapping {
     pub kind: u8,
     /// Bytes of its content, a multiple of 4.
     pub len: u8,
-    /// Which field: N for `tun_metadataN`.
+    /// The field: N for `tun_metadataN`.
     pub field: u16,
 }
 
@@ -58,14 +58,14 @@ fn table(mappings: &[TlvMapping]) -> String {
     text
 }
 
-/// What a [`TlvTableMod`] does.
+/// The command of a [`TlvTableMod`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlvCommand {
-    /// Adds mappings that are not there.
+    /// Adds mappings.
     Add,
-    /// Takes some away.
+    /// Removes some mappings.
     Delete,
-    /// Takes all away.
+    /// Removes all mappings.
     Clear,
 }
 
@@ -73,12 +73,12 @@ impl TlvCommand {
     const ALL: [TlvCommand; 3] = [TlvCommand::Add, TlvCommand::Delete, TlvCommand::Clear];
 }
 
-/// Changes which options are fields. Open vSwitch takes none away that a flow uses.
+/// Changes the mapping. Open vSwitch does not remove a mapping that a flow uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlvTableMod {
-    /// What to do.
+    /// The command.
     pub command: TlvCommand,
-    /// With which.
+    /// The mappings.
     pub mappings: Vec<TlvMapping>,
 }
 
@@ -108,14 +108,14 @@ impl TlvTableMod {
     }
 }
 
-/// Which options are fields.
+/// The current mappings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlvTableReply {
     /// Bytes for all options together.
     pub max_space: u32,
-    /// How many fields there can be.
+    /// The maximum number of fields.
     pub max_fields: u16,
-    /// Those that are.
+    /// The mappings.
     pub mappings: Vec<TlvMapping>,
 }
 

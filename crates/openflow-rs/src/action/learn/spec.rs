@@ -1,4 +1,4 @@
-//! The specs of `learn`: what the learned flow matches and does.
+//! The specs of `learn`: match and actions of the learned flow.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use crate::literal::{Arguments, Part};
 use crate::wire::{Reader, put_uint};
 use crate::{DecodeError, Field, MatchError, ParseError, oxm};
 
-/// One demand or action of the learned flow.
+/// One match field or action of the learned flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LearnSpec {
-    /// It matches packets whose `to` is what `from` is in this packet.
+    /// It matches `to` with the value of `from` in this packet.
     Copy {
         /// In this packet.
         from: Subfield,
-        /// In later ones, as wide.
+        /// In later packets; of the same width.
         to: Subfield,
     },
-    /// It matches packets whose `to` is `value`.
+    /// It matches `to` with `value`.
     Match {
         /// The bits matched.
         to: Subfield,
         /// Their value, counted from the lowest of them.
         value: u128,
     },
-    /// It writes to `to` what `from` is in this packet.
+    /// It writes to `to` the value of `from` in this packet.
     Move {
         /// In this packet.
         from: Subfield,
-        /// In later ones, as wide and writable.
+        /// In later packets; of the same width and writable.
         to: Subfield,
     },
     /// It writes `value` to `to`.
@@ -41,7 +41,7 @@ pub enum LearnSpec {
         /// Their value, counted from the lowest of them.
         value: u128,
     },
-    /// It sends packets to the port whose number `from` is in this packet.
+    /// It outputs packets to the port whose number is in `from` of this packet.
     Output {
         /// In this packet.
         from: Subfield,
@@ -120,7 +120,7 @@ impl LearnSpec {
         }
     }
 
-    /// Reads one part of the text that is no property of the action.
+    /// Reads one part of the text that is not a property of the action.
     pub(super) fn parse(part: Call<'_>) -> Result<LearnSpec, ParseError> {
         let arrow = || ParseError::value(part.text, "load: VALUE->FIELD or FIELD->FIELD");
         let spec = match part.name {
@@ -148,14 +148,14 @@ impl LearnSpec {
     }
 }
 
-/// A value to match: whole fields have their own way of writing.
+/// A value to match: whole fields have a notation of their own.
 fn matched_value(to: Subfield, text: &str) -> Result<u128, ParseError> {
     if to != Subfield::whole(to.field()) {
         return number(text);
     }
     match to.field().read(text)? {
         (value, mask) if mask == to.field().max_value() => Ok(value),
-        _ => Err(ParseError::value(text, "value without a mask: learn takes bits of fields in place of masks")),
+        _ => Err(ParseError::value(text, "value without a mask: in learn, select bits of the field instead")),
     }
 }
 
@@ -235,10 +235,10 @@ fn part(spec: LearnSpec) -> Result<Part, Refusal> {
 
 pub(super) const MATCH: ActionInfo = within_learn(
     "match",
-    "The learned flow matches packets whose field has this value.",
+    "The learned flow matches a field with a value.",
     &[
-        Parameter::read("field", "The field, or bits of it."),
-        Parameter::whole_value_of("value", "field", "Its value; name bits of the field in place of a mask."),
+        Parameter::read("field", "The field or bits of it."),
+        Parameter::whole_value_of("value", "field", "The value. Instead of a mask, select bits of the field."),
     ],
     &[
         (
@@ -255,7 +255,7 @@ pub(super) const MATCH: ActionInfo = within_learn(
 
 pub(super) const COPY: ActionInfo = within_learn(
     "copy",
-    "The learned flow matches packets whose field `to` is what `from` is in this packet; alone, the same field.",
+    "The learned flow matches `to`, by default `from`, with the value of `from` in this packet.",
     &[
         Parameter::read("from", "In this packet."),
         Parameter::read("to", "In later ones, as wide.").optional(),
@@ -276,8 +276,8 @@ pub(super) const SET: ActionInfo = within_learn(
     "set",
     "The learned flow writes a value to a field.",
     &[
-        Parameter::written("field", "The field, or bits of it."),
-        Parameter::whole_value_of("value", "field", "The value; name bits of the field in place of a mask."),
+        Parameter::written("field", "The field or bits of it."),
+        Parameter::whole_value_of("value", "field", "The value. Instead of a mask, select bits of the field."),
     ],
     &[("learn(table: 2, set(reg1[8..15], 7))", "learn(table=2,load:0x7->NXM_NX_REG1[8..15])")],
     |given| {
@@ -288,7 +288,7 @@ pub(super) const SET: ActionInfo = within_learn(
 
 pub(super) const MOVE: ActionInfo = within_learn(
     "move",
-    "The learned flow writes to `to` what `from` is in this packet.",
+    "The learned flow writes to `to` the value that `from` has in this packet.",
     &[Parameter::read("from", "In this packet."), Parameter::written("to", "In later ones, as wide.")],
     &[("learn(table: 2, move(in_port, reg1[0..15]))", "learn(table=2,load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15])")],
     |given| {
@@ -300,7 +300,7 @@ pub(super) const MOVE: ActionInfo = within_learn(
 
 pub(super) const OUTPUT_FIELD: ActionInfo = within_learn(
     "output_field",
-    "The learned flow sends packets to the port whose number the field is in this packet.",
+    "The learned flow outputs packets to the port whose number is in the field of this packet.",
     &[Parameter::read("from", "In this packet.")],
     &[("learn(table: 2, output_field(in_port))", "learn(table=2,output:NXM_OF_IN_PORT[])")],
     |given| part(LearnSpec::Output { from: given.field("from")? }),

@@ -30,47 +30,52 @@ fn unknown_names() {
     actions(
         "frobnicate(1), resubmitt(3)",
         &[
-            "UnknownAction [0] name: `frobnicate` is no action; the actions here are output, local, in_port, \
+            "UnknownAction [0] name: `frobnicate` is not an action; the actions here are output, local, in_port, \
              normal, flood, all, output_field, set, move, resubmit, group, dec_ttl, mod_nw_ttl, push_vlan, \
              pop_vlan, ct_clear, check_pkt_larger, note, exit, push, pop, set_queue, pop_queue, clone, \
              conjunction, ct, learn, meter, clear_actions, write_actions, write_metadata, goto_table",
-            "UnknownAction [1] name: `resubmitt` is no action; did you mean `resubmit`?",
+            "UnknownAction [1] name: `resubmitt` is not an action; did you mean `resubmit`?",
         ],
     );
     actions(
         "nat",
-        &["UnknownAction [0] name: `nat` cannot stand in the list of a flow; its place is within `ct`"],
+        &[
+            "UnknownAction [0] name: `nat` cannot be used in the action list of a flow; it can be used within `ct`",
+        ],
     );
-    actions("set(regg0, 5)", &["UnknownField [0, 0] name: `regg0` is no field; did you mean `reg0`?"]);
+    actions("set(regg0, 5)", &["UnknownField [0, 0] name: `regg0` is not a field; did you mean `reg0`?"]);
     actions("ct(comit)", &["Argument [0, 0]: `ct` has no flag `comit`; did you mean `commit`?"]);
     actions("ct(zon: 5)", &["Argument [0, 0] name: `ct` has no argument `zon`; did you mean `zone`?"]);
     actions(
         "ct(commit, exec(resubmit(3)))",
         &[
-            "UnknownAction [0, 1, 0] name: `resubmit` cannot stand within `exec`; its place is in the list of a flow or within `clone` or within `write_actions`",
+            "UnknownAction [0, 1, 0] name: `resubmit` cannot be used within `exec`; it can be used in the action list of a flow or within `clone` or within `write_actions`",
         ],
     );
-    matches("eth_dts: 5", &["UnknownField [0] name: `eth_dts` is no field; did you mean `eth_dst`?"]);
-    matches("tcpp", &["UnknownField [0] name: `tcpp` is no field; did you mean `tcp`?"]);
+    matches("eth_dts: 5", &["UnknownField [0] name: `eth_dts` is not a field; did you mean `eth_dst`?"]);
+    matches("tcpp", &["UnknownField [0] name: `tcpp` is not a field; did you mean `tcp`?"]);
 }
 
 #[test]
 fn wrong_arguments() {
-    actions("set(reg0)", &["Argument [0] name: `set` lacks its argument `value`; write set(field, value)"]);
+    actions(
+        "set(reg0)",
+        &["Argument [0] name: `set` is missing its argument `value`; write set(field, value)"],
+    );
     actions(
         "dec_ttl(1)",
-        &["Argument [0, 0]: `dec_ttl` takes no further argument without a name; write dec_ttl"],
+        &["Argument [0, 0]: `dec_ttl` takes no further positional argument; write dec_ttl"],
     );
     actions(
         "resubmit(1, 2)",
         &[
-            "Argument [0, 1]: `resubmit` takes no further argument without a name; write resubmit(table, [port: …], [ct])",
+            "Argument [0, 1]: `resubmit` takes no further positional argument; write resubmit(table, [port: …], [ct])",
         ],
     );
     actions(
         "ct(zone: 5, zone: 6)",
         &[
-            "Argument [0, 1]: `zone` is given twice; leave one of them out: ct([commit], [force], [table: …], [zone: …], [zone_field: …], [alg: …], [actions…])",
+            "Argument [0, 1]: `zone` is given twice; remove one of them: ct([commit], [force], [table: …], [zone: …], [zone_field: …], [alg: …], [actions…])",
         ],
     );
     actions(
@@ -82,44 +87,44 @@ fn wrong_arguments() {
     actions(
         "move(reg0, metadata)",
         &[
-            "Argument [0]: `move`: reg0 has 32 bits and metadata has 64; name as many bits of both, as in xreg3[0..47]",
+            "Argument [0]: `move`: reg0 has 32 bits and metadata has 64; select the same number of bits in both, as in xreg3[0..47]",
         ],
     );
     actions(
         "output_field(5)",
         &[
-            "Argument [0, 0]: `field` of `output_field` is a field; name a field, or bits of one, as in reg5[0..15]",
+            "Argument [0, 0]: `field` of `output_field` must be a field; name a field or bits of one, as in reg5[0..15]",
         ],
     );
     actions(
         "check_pkt_larger(5, reg0)",
-        &["Argument [0]: `check_pkt_larger`: the result is one bit, not 32; name a bit, as in reg0[0]"],
+        &["Argument [0]: `check_pkt_larger`: the result must be one bit, not 32; name a bit, as in reg0[0]"],
     );
     actions(
         "goto_table(4), goto_table(5)",
         &[
-            "Argument [1] name: `goto_table` is given twice, but a flow can have it once; leave it out, or move it to its place",
+            "Argument [1] name: `goto_table` is given twice, but a flow can contain it only once; remove it or move it",
         ],
     );
     actions(
         "set(reg0, 1), meter(4)",
         &[
-            "Argument [1] name: `meter` comes first in the list, and once; leave it out, or move it to its place",
+            "Argument [1] name: `meter` must be the first action in the list and may occur only once; remove it or move it",
         ],
     );
     actions(
         "conjunction(1, 1, 2), drop_it, output(3)",
         &[
-            "UnknownAction [1] name: `drop_it` is no action; the actions here are output, local, in_port, \
+            "UnknownAction [1] name: `drop_it` is not an action; the actions here are output, local, in_port, \
              normal, flood, all, output_field, set, move, resubmit, group, dec_ttl, mod_nw_ttl, push_vlan, \
              pop_vlan, ct_clear, check_pkt_larger, note, exit, push, pop, set_queue, pop_queue, clone, \
              conjunction, ct, learn, meter, clear_actions, write_actions, write_metadata, goto_table",
-            "Argument [0] name: `conjunction` stands with others of its kind and `note` alone; leave it out, or move it to its place",
+            "Argument [0] name: `conjunction` can be combined only with other conjunctions and `note`; remove it or move it",
         ],
     );
     actions(
         "ct(exec(set(ct_mark, 1)))",
-        &["Argument [0]: `ct`: what it does to new connections needs commit; add `commit`"],
+        &["Argument [0]: `ct`: an action on new connections needs commit; add `commit`"],
     );
     actions(
         "ct(commit, nat(hash))",
@@ -127,9 +132,11 @@ fn wrong_arguments() {
     );
     actions(
         "learn(idle_timeout: 5)",
-        &["Argument [0] name: `learn` lacks its argument `table`; write learn(table: …, [priority: …], \
+        &[
+            "Argument [0] name: `learn` is missing its argument `table`; write learn(table: …, [priority: …], \
              [idle_timeout: …], [hard_timeout: …], [fin_idle_timeout: …], [fin_hard_timeout: …], [cookie: \
-             …], [limit: …], [result: …], [send_flow_rem], [delete_learned], [actions…])"],
+             …], [limit: …], [result: …], [send_flow_rem], [delete_learned], [actions…])",
+        ],
     );
     actions(
         "learn(table: 5, match(reg0, 1/1))",
@@ -138,19 +145,19 @@ fn wrong_arguments() {
     actions(
         "set(vlan_pcp[0..1], 1)",
         &[
-            "Argument [0]: `set`: vlan_pcp takes no mask, but 0x3 was given: match the whole field or leave it out; see ovs-actions(7)",
+            "Argument [0]: `set`: vlan_pcp takes no mask, but 0x3 was given: match the whole field or not at all; see ovs-actions(7)",
         ],
     );
     actions(
         "write_actions()",
-        &["Argument [0]: `write_actions`: there is nothing to add; name an action, or leave this one out"],
+        &["Argument [0]: `write_actions`: it contains no action; add an action or remove this one"],
     );
     matches("reg0", &["Argument [0] name: `reg0` needs a value; write `reg0: value`"]);
     matches("tcp: 5", &["Argument [0]: `tcp` takes no value; write `tcp` alone"]);
     matches("eth_type: 5/5", &["Argument [0, 0]: `eth_type` takes no mask; give the value alone"]);
     matches(
         "eth_type[0..3]: 5",
-        &["Argument [0]: eth_type is matched as a whole, not by bits; write `eth_type: value`"],
+        &["Argument [0]: eth_type can only be matched as a whole, not by bits; write `eth_type: value`"],
     );
 }
 
@@ -162,7 +169,7 @@ fn what_is_nested_too_deep() {
     let errors = literal::actions(&read::actions(&nested(9))).unwrap_err();
     assert_eq!(
         show(&errors),
-        ["Argument [0, 0, 0, 0, 0, 0, 0, 0, 0]: actions are nested too deep; nest them less"]
+        ["Argument [0, 0, 0, 0, 0, 0, 0, 0, 0]: actions are nested too deeply; reduce the nesting"]
     );
 }
 
@@ -170,7 +177,7 @@ fn what_is_nested_too_deep() {
 fn wrong_types() {
     actions(
         "output(\"p1\")",
-        &["Type [0, 0]: `port` of `output` is of type int, not text in quotes; give a value of type int"],
+        &["Type [0, 0]: `port` of `output` is of type int, not a string; give a value of type int"],
     );
     actions(
         "set(eth_src, 5)",
@@ -179,7 +186,7 @@ fn wrong_types() {
     actions(
         "set(reg0, 5/ip\"1.2.3.4\")",
         &[
-            "Type [0, 1, 1]: `value` of `set` has a value of type int and a mask of type ip; give both of one type",
+            "Type [0, 1, 1]: `value` of `set` has a value of type int and a mask of type ip; use the same type for both",
         ],
     );
     matches(
@@ -188,7 +195,7 @@ fn wrong_types() {
     );
     matches(
         "in_port: \"p1\"",
-        &["Type [0, 0]: `in_port` is of type int, not text in quotes; give a value of type int"],
+        &["Type [0, 0]: `in_port` is of type int, not a string; give a value of type int"],
     );
     matches(
         "reg0: 5/mac\"00:00:00:00:00:01\"",
@@ -214,7 +221,9 @@ fn fields_that_cannot_be_written() {
     );
     actions(
         "ct(commit, exec(set(reg0, 5)))",
-        &["ReadOnly [0, 1, 0, 0] name: reg0 is no field of the connection; exec writes ct_mark and ct_label"],
+        &[
+            "ReadOnly [0, 1, 0, 0] name: reg0 is not a field of the connection; exec can write only ct_mark and ct_label",
+        ],
     );
 }
 
@@ -226,7 +235,7 @@ fn constants_that_do_not_fit() {
             "Range [0, 1]: 4294967296 does not fit reg0, which has 32 bits; give a value that fits",
             "Range [1, 1]: 256 does not fit nw_ttl, which has 8 bits; give a value that fits",
             "Range [2, 1]: 16 does not fit reg0[0..3], which has 4 bits; give a value that fits",
-            "Range [3]: `set`: 0x11/0x10 does not set a part of reg0: the value must lie inside a mask that is not zero; give a value that fits",
+            "Range [3]: `set`: 0x11/0x10 does not set a part of reg0: the mask must not be zero and must cover the value; give a value that fits",
         ],
     );
     actions(
@@ -234,8 +243,8 @@ fn constants_that_do_not_fit() {
         &[
             "Range [0, 0]: 255 does not fit `table` of `resubmit`: it is 0 to 254; give a value that fits",
             "Range [1, 0]: 4294967041 does not fit `id` of `group`: it is 0 to 4294967040; give a value that fits",
-            "Range [2, 0]: 65280 is no port: ports are 0 to 65279, or a reserved one such as 65534 (LOCAL); give a value that fits",
-            "Range [3]: `push_vlan`: 0x0800 is no VLAN Ethernet type; give 0x8100, or 0x88a8 for the outer of two tags",
+            "Range [2, 0]: 65280 is not a port number: ports are 0 to 65279, or a reserved port such as 65534 (LOCAL); give a value that fits",
+            "Range [3]: `push_vlan`: 0x0800 is not the Ethernet type of a VLAN tag; give 0x8100, or 0x88a8 for the outer of two tags",
         ],
     );
     actions(
@@ -259,7 +268,9 @@ fn constants_that_do_not_fit() {
     );
     matches(
         "vlan_vid: 5",
-        &["Range [0, 0]: 5 is no vlan_vid, which is 4096 + id; dl_vlan is the id; give a value that fits"],
+        &[
+            "Range [0, 0]: 5 is not a valid vlan_vid (4096 + VLAN id); use dl_vlan for the VLAN id; give a value that fits",
+        ],
     );
     matches(
         "arp, arp_spa: ip\"fe80::1\"",
@@ -272,7 +283,7 @@ fn what_a_field_needs_must_be_said() {
     matches(
         "tcp_dst: 80",
         &[
-            "Prerequisite [0] name: `tcp_dst` means nothing without tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
+            "Prerequisite [0] name: `tcp_dst` requires tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
         ],
     );
     matches(
@@ -280,20 +291,17 @@ fn what_a_field_needs_must_be_said() {
         &["Prerequisite [0] name: `tp_dst` needs a protocol in the same match: one of tcp, udp, sctp (or \
              with 6); add `tcp`, `udp` or `sctp` (IPv4), or `tcp6`, `udp6` or `sctp6`"],
     );
-    matches(
-        "ipv6_src: ip\"fe80::1\"",
-        &["Prerequisite [0] name: `ipv6_src` means nothing without ipv6; add `ipv6`"],
-    );
+    matches("ipv6_src: ip\"fe80::1\"", &["Prerequisite [0] name: `ipv6_src` requires ipv6; add `ipv6`"]);
     matches(
         "ip_src: ip\"10.0.0.1\", tcp_dst: 80",
         &[
-            "Prerequisite [1] name: `tcp_dst` means nothing without tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
+            "Prerequisite [1] name: `tcp_dst` requires tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
         ],
     );
     matches(
         "tcp, ip_frag: \"later\", tcp_dst: 80",
         &[
-            "Prerequisite [2] name: `tcp_dst` means nothing without tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
+            "Prerequisite [2] name: `tcp_dst` requires tcp or tcp6; add `tcp` (IPv4) or `tcp6`; later fragments have no ports",
         ],
     );
     actions(
@@ -309,35 +317,31 @@ fn contradictions_and_repetitions() {
     matches(
         "tcp, udp",
         &[
-            "Contradiction [1]: nw_proto cannot be both 0x6 and 0x11: no packet would match; leave one of the two out",
+            "Contradiction [1]: nw_proto cannot be both 0x6 and 0x11: no packet would match; remove one of the two",
         ],
     );
     matches(
         "tcp, ip_dst: ip\"fe80::1\"",
         &[
-            "Contradiction [1]: eth_type cannot be both 0x800 and 0x86dd: no packet would match; leave one of the two out",
+            "Contradiction [1]: eth_type cannot be both 0x800 and 0x86dd: no packet would match; remove one of the two",
         ],
     );
     matches(
         "reg0: 5, xreg0: 5",
-        &[
-            "Contradiction [1]: reg0 cannot be both 0x5 and 0x0: no packet would match; leave one of the two out",
-        ],
+        &["Contradiction [1]: reg0 cannot be both 0x5 and 0x0: no packet would match; remove one of the two"],
     );
     matches(
         "reg0: 5, reg0: 5",
-        &["DuplicateField [1] name: reg0 is given twice; leave one out, or give a value and a mask for both"],
+        &["DuplicateField [1] name: reg0 is given twice; remove one, or give both a value and a mask"],
     );
-    matches("tcp, tcp", &["DuplicateField [1] name: `tcp` is given twice; leave one out"]);
+    matches("tcp, tcp", &["DuplicateField [1] name: `tcp` is given twice; remove one"]);
     matches(
         "ip, nw_src: ip\"10.0.0.1\", ip_src: ip\"10.0.0.2\"",
-        &[
-            "DuplicateField [1] name: ip_src is given twice; leave one out, or give a value and a mask for both",
-        ],
+        &["DuplicateField [1] name: ip_src is given twice; remove one, or give both a value and a mask"],
     );
     matches(
         "reg0[0..15]: 5, reg0[15..31]: 6",
-        &["DuplicateField [1] name: reg0 is given twice; leave one out, or give a value and a mask for both"],
+        &["DuplicateField [1] name: reg0 is given twice; remove one, or give both a value and a mask"],
     );
     assert!(literal::matches(&read::matches("reg0[0..15]: 5, reg0[16..31]: 6")).is_ok());
     assert!(literal::matches(&read::matches("reg0: 0x10/0x10, reg0: 0x20/0x20")).is_ok());
@@ -413,18 +417,18 @@ fn values_that_do_not_fit_are_told_with_their_place() {
         ("set(reg0[0..3], 16)", "[0, 1] 16 does not fit reg0[0..3], which has 4 bits"),
         (
             "set(reg0, 0x11/0x10)",
-            "[0] `set`: 0x11/0x10 does not set a part of reg0: the value must lie inside a mask that is not zero",
+            "[0] `set`: 0x11/0x10 does not set a part of reg0: the mask must not be zero and must cover the value",
         ),
         ("set(arp_spa, ip\"fe80::1\")", "[0, 1] fe80::1 is an IPv6 address, and arp_spa takes IPv4"),
         (
             "output(1), output(65280)",
-            "[1, 0] 65280 is no port: ports are 0 to 65279, or a reserved one such as 65534 (LOCAL)",
+            "[1, 0] 65280 is not a port number: ports are 0 to 65279, or a reserved port such as 65534 (LOCAL)",
         ),
         ("resubmit(255)", "[0, 0] 255 does not fit `table` of `resubmit`: it is 0 to 254"),
         ("ct(commit, zone: 65536)", "[0, 1] 65536 does not fit `zone` of `ct`, which has 16 bits"),
         (
             "ct(commit, nat(src: ip\"10.0.0.9\", to: ip\"10.0.0.1\"))",
-            "[0, 1] `nat`: the addresses or ports are no range",
+            "[0, 1] `nat`: the addresses or ports do not form a range",
         ),
         (
             "learn(table: 3, set(reg0, 4294967296))",
@@ -434,7 +438,7 @@ fn values_that_do_not_fit_are_told_with_their_place() {
             "set(vlan_vid, 5)",
             "[0] `set`: set vlan_vid to 4096 + id: bit 0x1000 must be set in value and mask, not 0x5/0x1fff",
         ),
-        ("conjunction(1, 3, 2)", "[0] `conjunction`: there is no clause 3 of 2"),
+        ("conjunction(1, 3, 2)", "[0] `conjunction`: clause 3 of 2 does not exist"),
     ] {
         assert_eq!(set(text), expected, "{text}");
     }
