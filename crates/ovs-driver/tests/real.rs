@@ -304,7 +304,7 @@ async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
 #[tokio::test]
 async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
     let Some(ovs) = Ovs::start() else { return };
-    let brief = std::time::Duration::from_millis(300);
+    let brief = std::time::Duration::from_secs(1);
     let timing = Timing { probe_after: brief, stall_max: brief, handshake_max: brief, ..Timing::default() };
     let mut driven = Driven::start_with(ovs.config(), timing);
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));

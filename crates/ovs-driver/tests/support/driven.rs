@@ -7,7 +7,7 @@ use ovs_driver::{Config, Dial, Event, Handle, Sockets, Timing};
 use tokio::sync::mpsc;
 
 /// Nothing here takes more than a few seconds; the rest is for a machine that is busy with other things.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 pub struct Driven {
     pub handle: Handle,
