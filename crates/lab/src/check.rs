@@ -1,12 +1,12 @@
-//! Static checks of a running lab: what silently breaks traffic although every command succeeded.
+//! Static checks of a running lab for faults that break traffic although every command succeeded.
 
 use crate::command::{run, tool_in};
 use crate::state::{Link, State, Vm};
 use crate::{Error, Host, Lab};
 
 impl Lab {
-    /// Looks for daemons that do not run, ports without a number, ARP flux, checksum offload left on, and
-    /// machines whose packets would not fit a tunnel. An empty list is good.
+    /// Finds daemons that do not run, ports without a number, ARP flux, checksum offload left on, and machines whose packets
+    /// do not fit a tunnel. An empty list means that there are no faults.
     pub fn check(&self) -> Result<Vec<String>, Error> {
         let state = self.state()?;
         let mut faults = Vec::new();

@@ -1,9 +1,8 @@
-//! Taking a lab away, also one of which only the leftovers are known.
+//! Removing a lab, also one of which only remains are known.
 //!
-//! Nothing here trusts the state file to be complete: a crash may come between any two steps. What counts
-//! is what the kernel says: every namespace that carries the lab's prefix is the lab's, and so is every
-//! process in such a namespace. TAP devices, veth pairs and bridges end with their namespace, so daemons
-//! may simply be killed.
+//! The state file may be incomplete, because a crash can happen between any two steps. Therefore the kernel decides: every
+//! namespace with the lab's prefix belongs to the lab, and so does every process in such a namespace. TAP devices, veth
+//! pairs and bridges end with their namespace, so daemons may simply be killed.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
@@ -16,18 +15,18 @@ use crate::registry::{self, Claim, lab_of};
 use crate::state::State;
 use crate::{Error, Lab, Vswitch, guest, physical};
 
-/// How long killed processes may take to go.
-const DEADLINE: Duration = Duration::from_secs(10);
+/// How long killed processes may take to end.
+const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Removes every lab whose owner died, and namespaces of labs of which nothing else is left. Labs of live
-/// processes and labs kept on purpose stay. Gives the names of those removed.
+/// Removes every lab whose owner died, and namespaces of labs of which nothing else is left. Labs of live processes and labs
+/// kept on purpose stay. Returns the names of the labs removed.
 pub fn sweep() -> Result<Vec<String>, Error> {
-    // In this order: a lab's folder is there before its first namespace and after its last.
+    // In this order: a lab's folder is made before its first namespace and removed after its last.
     let namespaces = registry::namespaces()?;
     let mut removed = Vec::new();
     for name in registry::names()? {
         let kept = || State::load(&name).is_ok_and(|state| state.kept);
-        // A stray file in the registry is not a lab's.
+        // A stray file in the registry belongs to no lab.
         if registry::check_name("lab name", &name).is_err() || kept() {
             continue;
         }
@@ -36,7 +35,7 @@ pub fn sweep() -> Result<Vec<String>, Error> {
             Ok(None) | Err(Error::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
-        // Its owner may have let go of it on purpose meanwhile.
+        // Its owner may have kept it on purpose meanwhile.
         if !kept() {
             remove_all(&name, claim)?;
             removed.push(name);
@@ -50,7 +49,7 @@ pub fn sweep() -> Result<Vec<String>, Error> {
         let orphan = registry::namespace_file(&namespace).exists() && !registry::folder(name).exists();
         match orphan.then(|| Lab::destroy(name)).transpose() {
             Ok(Some(true)) => removed.push(name.to_owned()),
-            // Another sweep is at it.
+            // Another sweep is removing it.
             Ok(_) | Err(Error::InUse { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -63,12 +62,12 @@ pub(crate) fn remove_all(name: &str, claim: Claim) -> Result<(), Error> {
     remove_parts(name)?;
     let folder = registry::folder(name);
     std::fs::remove_dir_all(&folder).map_err(Error::io("remove", folder))?;
-    // Held until here, so that nobody builds where this one still removes.
+    // Held until here, so that nobody builds a lab while this one is being removed.
     drop(claim);
     Ok(())
 }
 
-/// Removes processes, namespaces and folders of a lab, all that is left of it; the claim's folder stays.
+/// Removes all processes, namespaces and folders of a lab, except for the claim's folder.
 pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
     let state = State::load(name).ok();
     let vswitches = state.as_ref().map(vswitches).unwrap_or_default();
@@ -78,7 +77,7 @@ pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
     delete_namespaces(name, &namespaces)?;
     for vswitch in &vswitches {
         remove_folder(&vswitch.run_dir)?;
-        // A folder of the caller's choice goes only once nothing is in it.
+        // A folder that the caller chose is removed only if it is empty.
         if let Some(run_dir) = vswitch.run_dir.parent().filter(|run_dir| *run_dir != registry::folder(name)) {
             let _ = std::fs::remove_dir(run_dir);
         }
@@ -86,12 +85,12 @@ pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
     remove_folder_entries(&registry::folder(name))
 }
 
-/// Every Open vSwitch that a lab has, or was about to have.
-fn vswitches(state: &State) -> Vec<Vswitch> {
+/// Every Open vSwitch that a lab has, or that was planned for it.
+pub(crate) fn vswitches(state: &State) -> Vec<Vswitch> {
     let hosts = state.hosts.iter().map(|host| Ok(host.vswitch.clone()));
     let guests = state.vms.values().filter(|vm| vm.trunk).map(|vm| guest::vswitch(vm, state));
     let physical = (!state.physical.is_empty()).then(|| physical::vswitch(state));
-    // Where the folder's name is too long, nothing was made.
+    // If the folder's name is too long, nothing was made.
     hosts.chain(guests).chain(physical).filter_map(Result::ok).collect()
 }
 
@@ -126,7 +125,7 @@ fn delete_namespaces(name: &str, namespaces: &[String]) -> Result<(), Error> {
     command.args(["-force", "-batch", "-"]);
     let lines: Vec<String> = namespaces.iter().map(|namespace| format!("netns del {namespace}")).collect();
     let result = run_with_input(&format!("lab {name}"), command, Some(&(lines.join("\n") + "\n")));
-    // One that somebody else deleted meanwhile is no failure; one that is still there is.
+    // A namespace that another process deleted meanwhile is no failure; one that still exists is.
     if namespaces.iter().any(|namespace| registry::namespace_file(namespace).exists()) {
         result.map(drop)
     } else {
@@ -141,7 +140,7 @@ pub(crate) fn remove_folder(folder: &Path) -> Result<(), Error> {
     }
 }
 
-/// Empties the lab's folder but for the file that the claim's lock is on.
+/// Empties the lab's folder except for the file with the claim's lock.
 fn remove_folder_entries(folder: &Path) -> Result<(), Error> {
     let entries = std::fs::read_dir(folder).map_err(Error::io("read", folder))?;
     for path in entries.flatten().map(|entry| entry.path()) {

@@ -1,4 +1,4 @@
-//! Running tools: one way in, so that every failure names its place, command line and standard error.
+//! Running tools. Every failure names its place, command line and standard error.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// Where tools live even if the caller's PATH leaves the system folders out, as that of plain users does.
+/// The folders of tools, for callers whose PATH lacks the system folders, as that of ordinary users does.
 pub(crate) const TOOL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a finished command left.
+/// The result of a finished command.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// Exit status or signal.
     pub status: ExitStatus,
-    /// Standard output; bytes that are not UTF-8 are replaced.
+    /// Standard output. Bytes that are not UTF-8 are replaced.
     pub stdout: String,
     /// Standard error, likewise.
     pub stderr: String,
@@ -39,21 +39,21 @@ pub(crate) fn tool(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A command that runs inside the network namespace `namespace`.
+/// A command to run in the network namespace `namespace`.
 pub(crate) fn tool_in(namespace: &str, program: impl AsRef<OsStr>) -> Command {
     let mut command = tool("ip");
     command.args(["netns", "exec", namespace]).arg(program);
     command
 }
 
-/// Runs to the end; failure to start is an error, a failing exit status is not.
+/// Runs a command to its end. Failure to start it is an error; a failing exit status is not.
 pub(crate) fn output(place: &str, mut command: Command, input: Option<&str>) -> Result<Output, Error> {
     let line = line(&command);
     let spawn = |source| Error::Spawn { place: place.to_owned(), command: line.clone(), source };
     command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(spawn)?;
     if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
-        // A tool that stops reading has an exit status that says more than the broken pipe.
+        // If a tool stops reading, its exit status says more than the broken pipe.
         let _ = stdin.write_all(input.as_bytes());
     }
     let done = child.wait_with_output().map_err(spawn)?;
@@ -64,7 +64,7 @@ pub(crate) fn output(place: &str, mut command: Command, input: Option<&str>) -> 
     })
 }
 
-/// Runs to the end and requires success; gives standard output.
+/// Runs a command to its end, requires success, and returns standard output.
 pub(crate) fn run(place: &str, command: Command) -> Result<String, Error> {
     run_with_input(place, command, None)
 }
@@ -84,14 +84,14 @@ pub(crate) fn run_with_input(place: &str, command: Command, input: Option<&str>)
     Err(Error::Command { place: place.to_owned(), command: line, status: output.status, stderr })
 }
 
-/// Runs `ip -batch` with one command a line, in `namespace`; one process for many steps.
+/// Runs `ip -batch` in `namespace` with one command per line, so that many steps take one process.
 pub(crate) fn ip_batch(place: &str, namespace: &str, lines: &[String]) -> Result<(), Error> {
     let mut command = tool("ip");
     command.args(["-n", namespace, "-batch", "-"]);
     run_with_input(place, command, Some(&(lines.join("\n") + "\n"))).map(drop)
 }
 
-/// The command as one could type it.
+/// The command as it would be typed.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| quote(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
@@ -106,7 +106,7 @@ fn quote(word: &str) -> String {
     }
 }
 
-/// Asks again and again until the answer is `Some`, or `within` has passed.
+/// Asks repeatedly until the answer is `Some` or `within` has passed.
 pub(crate) fn wait_for<T>(
     place: &str,
     what: &str,
@@ -125,7 +125,7 @@ pub(crate) fn wait_for<T>(
     }
 }
 
-/// Does `work` for each item on a few threads, in no particular order; the results stand in the items' order.
+/// Does `work` for each item on a few threads, in any order. Results are in the order of the items.
 pub(crate) fn in_parallel<I: Sync, T: Send>(
     items: &[I],
     threads: usize,

@@ -1,14 +1,14 @@
-//! What can go wrong: where, why, and what to do about it.
+//! Errors: the place, the cause and the remedy.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Missing;
 
-/// Every failure of this crate. Display names the place and, where there is one, the remedy.
+/// Every failure of this crate. The message names the place and, where there is one, the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A tool ran and reported failure.
+    /// A tool failed.
     #[error("{place}: `{command}` failed ({status}): {stderr}")]
     Command {
         /// The host, virtual machine or lab that it ran for.
@@ -21,7 +21,9 @@ pub enum Error {
         stderr: String,
     },
     /// A tool could not be started.
-    #[error("{place}: `{command}` could not be started: {source}; `weft lab check` says what is missing")]
+    #[error(
+        "{place}: `{command}` could not be started: {source}; `weft lab check` lists missing requirements"
+    )]
     Spawn {
         /// The host, virtual machine or lab that it should have run for.
         place: String,
@@ -30,7 +32,7 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// A file of the lab could not be read or written.
+    /// A file of the lab cannot be read or written.
     #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// "read", "create", "lock" and the like.
@@ -40,38 +42,38 @@ pub enum Error {
         /// The system's reason.
         source: std::io::Error,
     },
-    /// The state file is not what this version writes.
-    #[error("{} does not hold a lab's state: {source}; `weft lab down` removes the lab", path.display())]
+    /// The state file was damaged, or written by another version.
+    #[error("{} is not a lab's state: {source}; `weft lab down` removes the lab", path.display())]
     State {
         /// The state file.
         path: PathBuf,
-        /// Where it departs from the expected form.
+        /// The first fault in it.
         source: serde_json::Error,
     },
-    /// The machine lacks something.
+    /// The machine does not meet a requirement.
     #[error(transparent)]
     Missing(#[from] Missing),
-    /// The text a tool printed is not in the form this crate knows.
+    /// A tool printed text in a form that this crate does not know.
     #[error("{place}: cannot read the output of `{command}`: {detail}")]
     Unexpected {
         /// The host or virtual machine.
         place: String,
         /// The command line.
         command: String,
-        /// What was found.
+        /// The text, or the fault in it.
         detail: String,
     },
-    /// A name, address or size that cannot be used.
+    /// A name, address or size is invalid.
     #[error("{what} {value:?} cannot be used: {reason}")]
     Invalid {
         /// "lab name", "mac address" and the like.
         what: &'static str,
         /// The value given.
         value: String,
-        /// What is wrong with it.
+        /// The fault, or the values that are allowed.
         reason: String,
     },
-    /// The name is taken within its lab.
+    /// The name is taken in its lab.
     #[error("lab {lab}: there is already a {kind} {name:?}")]
     Exists {
         /// The lab.
@@ -90,7 +92,7 @@ pub enum Error {
         kind: &'static str,
         /// The name.
         name: String,
-        /// The names there are, for the reader.
+        /// The names that exist.
         known: String,
     },
     /// No lab has this name.
@@ -104,35 +106,35 @@ pub enum Error {
         /// Its owner; 0 if the owner has not yet written its number.
         pid: u32,
     },
-    /// The lab was left running deliberately.
+    /// The lab was left running on purpose.
     #[error("lab {0} is running and was left so on purpose; `weft lab down {0}` removes it")]
     Kept(String),
     /// The lab's owner died without removing it.
     #[error("lab {0} was left behind by a process that died; `weft lab down {0}` removes it")]
     Abandoned(String),
-    /// Open vSwitch did not take an interface.
-    #[error("{host}: open vswitch did not take interface {interface}: {reason}")]
+    /// Open vSwitch has no port number for an interface.
+    #[error("{host}: Open vSwitch has no port number for interface {interface}: {reason}")]
     Port {
         /// The host.
         host: String,
         /// The interface.
         interface: String,
-        /// The Interface row's error column, or what was seen instead.
+        /// The error column of the Interface row, or another cause.
         reason: String,
     },
-    /// Something did not come about in time.
+    /// A condition was not met in time.
     #[error("{place}: {what} did not happen within {within:?}")]
     Timeout {
         /// The host, virtual machine or lab.
         place: String,
-        /// What was waited for.
+        /// The condition.
         what: String,
-        /// How long.
+        /// The deadline.
         within: Duration,
     },
-    /// The process that was observed is not the one that runs now.
+    /// `ovs-vswitchd` was restarted while its messages were counted.
     #[error(
-        "{host}: ovs-vswitchd was restarted since the mark (process {then}, now {now:?}); counts before it are lost"
+        "{host}: ovs-vswitchd was restarted since the mark (process {then}, now {now:?}); its earlier counts are lost"
     )]
     Restarted {
         /// The host.

@@ -1,10 +1,10 @@
-//! Frames to send through a tap: only what tests send, with right checksums, as bytes.
+//! Frames to send through a tap, as bytes with correct checksums.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::Error;
 
-/// The address of every machine.
+/// The broadcast MAC address.
 pub const BROADCAST: [u8; 6] = [0xff; 6];
 
 /// Reads `02:00:00:00:00:01`.
@@ -15,12 +15,12 @@ pub fn mac(text: &str) -> Result<[u8; 6], Error> {
         .ok_or_else(|| Error::invalid("mac address", text, "write it as 02:00:00:00:00:01"))
 }
 
-/// Destination, source and type before a payload.
+/// An Ethernet frame: destination, source and type before a payload.
 pub fn ethernet(to: [u8; 6], from: [u8; 6], ethertype: u16, payload: &[u8]) -> Vec<u8> {
     [&to[..], &from, &ethertype.to_be_bytes(), payload].concat()
 }
 
-/// The same frame with a VLAN tag after the addresses.
+/// Inserts a VLAN tag after the addresses of a frame.
 pub fn tagged(frame: &[u8], tag: u16) -> Vec<u8> {
     let (addresses, rest) = frame.split_at(12.min(frame.len()));
     [addresses, &0x8100_u16.to_be_bytes(), &tag.to_be_bytes(), rest].concat()

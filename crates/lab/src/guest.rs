@@ -1,12 +1,12 @@
-//! A machine that others stand behind, each with a VLAN tag: a VM with containers, or with a VLAN interface for each of
-//! several networks.
+//! A virtual machine with others behind it, each with a VLAN tag: a VM with containers, or with a VLAN interface for each
+//! of several networks.
 //!
-//! Between such a machine's eth0 and its host stands a small switch of its own, in a namespace of its own, which gives
-//! each machine behind it an access port. Kernels may come without VLAN devices and without VLAN filtering in bridges
-//! (that of a small virtual machine often does); Open vSwitch is here anyway. Its flows name each way through it, so
-//! that nothing is flooded or learned there and a copy counted behind it is a copy that the host sent.
+//! A small switch in a namespace of its own connects such a machine's eth0 to its host and gives each machine behind it an
+//! access port. The switch is an Open vSwitch, because kernels of small virtual machines often lack VLAN devices and VLAN
+//! filtering in bridges. Its flows name each way through it, so it neither floods nor learns, and a copy counted behind it
+//! is a copy that the host sent.
 //!
-//! The switch moves with the machine: only the device at the host is another's.
+//! The switch migrates with the machine; only the device at the host changes hands.
 
 use crate::command::{ip_batch, run, tool, tool_in};
 use crate::registry::{Kind, namespace};
@@ -17,14 +17,14 @@ use crate::{Error, Stop, Vswitch};
 /// Its bridge.
 const BRIDGE: &str = "br-guest";
 
-/// The name and place of the switch of a machine.
+/// The switch of a machine.
 pub(crate) fn vswitch(vm: &Vm, state: &State) -> Result<Vswitch, Error> {
     // No host's folder has a dot in its name.
     let folder = format!("{}.vm", vm.name);
     Vswitch::plan(&vm.name, namespace(&state.name, Kind::Guest, &vm.name), &state.run_dir, &folder)
 }
 
-/// Checks that a machine can stand behind `parent` with this tag, and says at which host.
+/// Checks that a machine can be placed behind `parent` with this tag, and returns the host.
 pub(crate) fn place(state: &State, parent: &str, tag: u16) -> Result<String, Error> {
     let vm = state.vm(parent)?;
     if !vm.trunk {
@@ -43,7 +43,7 @@ pub(crate) fn place(state: &State, parent: &str, tag: u16) -> Result<String, Err
     }
 }
 
-/// Builds the switch and what it joins: eth0 of the machine, and the device at the host.
+/// Builds the switch and the two devices that it joins: eth0 of the machine, and the device at the host.
 pub(crate) fn build(vm: &Vm, host: &Vswitch, state: &State) -> Result<(), Error> {
     let guest = vswitch(vm, state)?;
     let mut add = tool("ip");
@@ -62,7 +62,7 @@ pub(crate) fn build(vm: &Vm, host: &Vswitch, state: &State) -> Result<(), Error>
     guest.add_bridge(BRIDGE, &["fail_mode=secure", "protocols=OpenFlow15"])?;
     guest.vsctl(&["add-port", BRIDGE, "uplink", "--", "add-port", BRIDGE, "eth0"])?;
     let (uplink, eth0) = (guest.ofport("uplink")?, guest.ofport("eth0")?);
-    // What the machine tags itself leaves as it is; to itself comes what has no tag.
+    // Frames of the machine leave unchanged, tagged or not; untagged frames go to it.
     guest.add_flows(
         BRIDGE,
         &format!(

@@ -32,14 +32,14 @@ impl HostSpec {
 /// A virtual host of a running lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its Open vSwitch, by which it has a name, a namespace and a folder.
+    /// Its Open vSwitch, which also gives it a name, a namespace and a folder.
     #[serde(flatten)]
     pub vswitch: Vswitch,
     /// Its tunnel address, on `br-phy`.
     pub ip: Ipv4Addr,
     /// Prefix length of the underlay's subnet.
     pub prefix: u8,
-    /// MAC of `br-phy`. Fixed, because peers keep a neighbour for 900 s and do not notice a changed one.
+    /// MAC address of `br-phy`. It is fixed, because peers cache a neighbour for 900 s and do not notice a change.
     pub mac: String,
     /// Underlay MTU, bytes.
     pub mtu: u16,
@@ -72,7 +72,7 @@ impl Host {
         })
     }
 
-    /// Starts `ovs-vswitchd` and makes `br-phy` usable again; flows are gone, the database is as it was.
+    /// Starts `ovs-vswitchd` and makes `br-phy` usable again. Flows are lost; the database is kept.
     pub fn start_vswitchd(&self) -> Result<(), Error> {
         self.run_vswitchd()?;
         if self.vsctl(&["--no-wait", "list-br"])?.lines().any(|bridge| bridge == "br-phy") {
@@ -81,12 +81,13 @@ impl Host {
         Ok(())
     }
 
-    /// Tells this host the MAC behind `peer`'s tunnel address, so that no first packet is lost to ARP.
+    /// Enters `peer`'s tunnel address and MAC address in this host's neighbour table, so that the first packet is not lost
+    /// to ARP.
     pub fn learn_neighbour(&self, peer: &Host) -> Result<(), Error> {
         self.appctl(&["tnl/arp/set", "br-phy", &peer.ip.to_string(), &peer.mac]).map(drop)
     }
 
-    /// Builds the host: namespace, uplink, daemons, `br-phy`. `number` names the underlay's end of the uplink.
+    /// Builds the host: namespace, uplink, daemons, `br-phy`. The underlay's end of the uplink is named by `number`.
     pub(crate) fn build(&self, underlay: &str, number: usize) -> Result<(), Error> {
         self.build_namespace(underlay, number)?;
         self.start()?;
@@ -105,8 +106,8 @@ impl Host {
         add.args(["netns", "add", &self.namespace]);
         run(&self.name, add)?;
         let (mtu, there) = (self.mtu, format!("host{number}"));
-        // Before any device is up, so that none of them ever speaks IPv6 or answers ARP for br-phy:
-        // the kernel sees the uplink's frames as well as open vswitch does.
+        // Before any device is up, so that none ever speaks IPv6 or answers ARP for br-phy: the kernel sees the
+        // uplink's frames as Open vSwitch does.
         let mut settings = tool_in(&self.namespace, "sysctl");
         settings.args([
             "-e",

@@ -1,7 +1,7 @@
-//! Work of this process in a machine's network namespace, such as opening sockets there.
+//! Work of this process in a virtual machine's network namespace, such as opening sockets there.
 //!
-//! A namespace is a thread's: each piece of work has a thread of its own, which never comes back. A socket stays in the
-//! namespace in which it was opened, whoever uses it.
+//! A thread enters a namespace for good, so each piece of work gets a thread of its own. A socket stays in the namespace in
+//! which it was opened, whichever thread uses it.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use crate::registry::namespace_file;
 use crate::{Error, Lab};
 
 impl Lab {
-    /// Does `work` in a machine's network namespace, on a thread of its own, and waits for it.
+    /// Does `work` in a virtual machine's network namespace, on a thread of its own, and waits for it.
     pub fn inside<T: Send>(&self, vm: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         inside(&self.vm(vm)?.namespace, work)
     }

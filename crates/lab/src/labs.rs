@@ -8,7 +8,7 @@ use crate::registry::{self, Claim, Kind, Ownership, check_name, namespace};
 use crate::state::{State, Vm};
 use crate::{Error, Host, HostSpec, cleanup, physical, preflight};
 
-/// Hosts are made by this many threads; most of the time goes to waiting for daemons.
+/// Threads that make hosts. Most of their time is spent waiting for daemons.
 const BUILDERS: usize = 4;
 
 /// A lab to make.
@@ -16,22 +16,22 @@ const BUILDERS: usize = 4;
 pub struct Options {
     /// Its name, unique on this machine: 1 to 24 of a-z, 0-9, `_` and `-`.
     pub name: String,
-    /// Where the hosts' folders go; `None` is `/run/weft-lab/NAME`. Keep it short: sockets are made in it.
+    /// The folder for the hosts' folders; `None` is `/run/weft-lab/NAME`. Keep it short, because it holds sockets.
     pub run_dir: Option<PathBuf>,
     /// The hosts.
     pub hosts: Vec<HostSpec>,
-    /// MTU of the underlay, bytes. Machines get 100 less by default.
+    /// MTU of the underlay, bytes. The default MTU of machines is 100 less.
     pub underlay_mtu: u16,
-    /// Prefix length of the subnet in which the hosts' addresses lie.
+    /// Prefix length of the subnet of the hosts' tunnel addresses.
     pub underlay_prefix: u8,
-    /// Make `br-int` on each host; else that is left to a controller.
+    /// Whether to make `br-int` on each host. Otherwise that is left to a controller.
     pub integration_bridge: bool,
-    /// Physical networks that each host has a bridge on.
+    /// Physical networks. Each host has a bridge on each.
     pub physical: Vec<String>,
 }
 
 impl Options {
-    /// A lab without hosts, with an underlay of 1500 bytes and a /24.
+    /// A lab without hosts, with an underlay MTU of 1500 bytes and a /24 subnet.
     pub fn new(name: impl Into<String>) -> Self {
         Options {
             name: name.into(),
@@ -50,7 +50,7 @@ impl Options {
         self
     }
 
-    /// Adds `count` hosts `hv1`, `hv2` ... at 172.31.0.1 and up; up to 250.
+    /// Adds `count` hosts `hv1`, `hv2`, ... with addresses from 172.31.0.1 on; at most 250.
     pub fn hosts(mut self, count: u8) -> Self {
         self.hosts.extend((1..=count).map(|n| HostSpec::new(format!("hv{n}"), [172, 31, 0, n])));
         self
@@ -69,8 +69,8 @@ impl Options {
     }
 }
 
-/// A running lab. The one that [`Lab::create`] returns owns it and takes it down when dropped, unless
-/// [`Lab::keep`] was called; one from [`Lab::open`] is a visitor.
+/// A running lab. The value that [`Lab::create`] returns owns the lab and removes it when dropped, unless [`Lab::keep`] was
+/// called. A value from [`Lab::open`] is a visitor.
 ///
 /// All methods may be called from several threads.
 #[derive(Debug)]
@@ -80,8 +80,8 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes a lab. What a dead owner left under this name is removed first; a live owner, or a lab left
-    /// running on purpose, is an error that says what to do. If a step fails, everything made is removed.
+    /// Makes a lab. Remains of a dead owner under this name are removed first. A live owner, or a lab left running on
+    /// purpose, is an error with a remedy. If a step fails, everything made so far is removed.
     pub fn create(options: Options) -> Result<Lab, Error> {
         preflight::tools()?;
         check_name("lab name", &options.name)?;
@@ -107,7 +107,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A lab that runs: left so by [`Lab::keep`], or owned by a live process.
+    /// Opens a running lab: one kept by [`Lab::keep`], or one that a live process owns.
     pub fn open(name: &str) -> Result<Lab, Error> {
         let state = State::load(name)?;
         if registry::ownership(name, Some(&state))? == Ownership::Abandoned {
@@ -116,8 +116,8 @@ impl Lab {
         Ok(Lab { name: name.to_owned(), claim: None })
     }
 
-    /// Takes down a lab by name, kept or abandoned; [`Error::InUse`] if a live process owns it. Says
-    /// whether there was anything to take down.
+    /// Removes a kept or abandoned lab by name; [`Error::InUse`] if a live process owns it. Returns whether there was
+    /// anything to remove.
     pub fn destroy(name: &str) -> Result<bool, Error> {
         check_name("lab name", name)?;
         let of_lab = |namespace: &String| registry::lab_of(namespace) == Some(name);
@@ -134,12 +134,12 @@ impl Lab {
         &self.name
     }
 
-    /// What is on disk about it now.
+    /// Its state on disk now.
     pub fn state(&self) -> Result<State, Error> {
         State::load(&self.name)
     }
 
-    /// Gives up ownership: the lab goes on when this process ends, until [`Lab::destroy`].
+    /// Gives up ownership: the lab keeps running when this process ends, until [`Lab::destroy`].
     pub fn keep(mut self) -> Result<Lab, Error> {
         State::update(&self.name, |state| {
             state.kept = true;
@@ -149,8 +149,8 @@ impl Lab {
         Ok(self)
     }
 
-    /// Takes the lab down now and says whether that worked; dropping does the same in silence. A visitor
-    /// cannot: [`Error::InUse`], or use [`Lab::destroy`].
+    /// Removes the lab now and returns whether that worked; dropping it does the same without an answer. A visitor can
+    /// remove a kept lab only; otherwise the error is [`Error::InUse`].
     pub fn remove(mut self) -> Result<(), Error> {
         match self.claim.take() {
             Some(claim) => cleanup::remove_all(&self.name, claim),
@@ -185,9 +185,8 @@ impl Lab {
         self.host(&spec.name)
     }
 
-    /// Tells every host the MAC behind every other's tunnel address. Otherwise the first packet to a host
-    /// is lost while its address is resolved; after this a test may demand that none is. A restart of
-    /// `ovs-vswitchd` forgets it.
+    /// Enters every host's tunnel address and MAC address in the neighbour tables of all others. Otherwise the first packet
+    /// to a host is lost while its address is resolved. A restart of `ovs-vswitchd` clears the table.
     pub fn warm_underlay(&self) -> Result<(), Error> {
         let hosts = self.hosts()?;
         let warmed = in_parallel(&hosts, BUILDERS, |host| {
@@ -195,6 +194,12 @@ impl Lab {
             peers.try_for_each(|peer| host.learn_neighbour(peer))
         });
         warmed.into_iter().collect()
+    }
+
+    /// Empties every host's datapath cache; see [`crate::Vswitch::flush_datapath`].
+    pub fn flush_datapaths(&self) -> Result<(), Error> {
+        let flushed = in_parallel(&self.hosts()?, BUILDERS, |host| host.flush_datapath());
+        flushed.into_iter().collect()
     }
 
     fn register_host(&self, spec: &HostSpec) -> Result<(), Error> {
@@ -229,7 +234,7 @@ impl Drop for Lab {
         if let Some(claim) = self.claim.take()
             && let Err(error) = cleanup::remove_all(&self.name, claim)
         {
-            // There is nobody to return it to; what is left is swept by the next lab of this name.
+            // A drop cannot return an error. The next lab of this name removes what is left.
             eprintln!("lab {}: {error}", self.name);
         }
     }
@@ -262,7 +267,7 @@ fn plan(options: &Options) -> Result<State, Error> {
         next_number: 0,
     };
     physical::check(&state)?;
-    // Faults of the hosts' specification are better found before anything is made.
+    // Faults in the hosts' specification are found before anything is made.
     for host in &options.hosts {
         Host::plan(&state.name, host, &state.run_dir, state.underlay_prefix, mtu)?;
     }

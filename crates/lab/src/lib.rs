@@ -1,9 +1,9 @@
 //! Virtual hosts on one machine: each is a network namespace with its own `ovsdb-server` and
 //! `ovs-vswitchd`, joined by an underlay, carrying virtual machines that are namespaces too.
 //!
-//! What it promises: packets that cross the lab cross real Open vSwitch, over real tunnels; and whatever
-//! happens to the process that made it (return, panic, `kill -9`), everything it made can be taken away
-//! again, by [`Drop`], by the next [`Lab::create`] of that name, or by [`sweep`].
+//! Packets that cross the lab cross real Open vSwitch, over real tunnels. However the process that made a lab ends (return,
+//! panic, `kill -9`), everything it made can be removed: by [`Drop`], by the next [`Lab::create`] of that name, or by
+//! [`sweep`].
 //!
 //! ```no_run
 //! use lab::{HostSpec, Lab, Options, PingOptions, VmSpec};
@@ -22,22 +22,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Reading order: [`preflight`] (what the machine must offer), [`Lab`] (the whole), [`Vswitch`] and [`Host`] (one
-//! transport node: daemons and `ovs-*` tools), [`VmSpec`] and [`Migration`] (what plugs in, behind a tag or on a physical
-//! network too), [`ping`], [`Transfer`], [`Datagrams`] and [`Reach`] (traffic as a measure), [`Taps`] and [`frame`] (frames
-//! as bytes, counted where they come out), [`openflow`] (what a switch was told), [`state`] (what is on disk), cleanup.
+//! Reading order: [`preflight`] (requirements), [`Lab`] (the whole), [`Vswitch`] and [`Host`] (one transport node: daemons
+//! and `ovs-*` tools), [`VmSpec`] and [`Migration`] (virtual machines, also behind VLAN tags and on physical networks),
+//! [`ping`], [`Transfer`], [`Datagrams`] and [`Reach`] (measurements by traffic), [`Taps`] and [`frame`] (frames as bytes,
+//! counted where they arrive), [`Lab::drain`] (when no frame is in flight any more), [`openflow`] (messages that a switch
+//! received), [`state`] (the state on disk), cleanup.
 //!
-//! Why it runs `ip`, `ethtool` and the `ovs-*` tools instead of speaking netlink and OVSDB itself: the lab
-//! must not share code with what it tests, and a failed step is a command that one can run again by hand. Only sockets in
-//! machines' namespaces are this process's own, opened by a thread that enters the namespace ([`Lab::inside`]).
+//! The lab runs `ip`, `ethtool` and the `ovs-*` tools instead of speaking netlink and OVSDB, because it must not share code
+//! with the code under test, and because a failed step is then a command that can be repeated by hand. Only the sockets in
+//! virtual machines belong to this process; a thread that enters the namespace opens them ([`Lab::inside`]).
 //!
-//! Left out on purpose: the kernel datapath (needs a module, and one switch per machine), IPv6 underlays,
-//! more than one uplink per host. The time to make a host is dominated by the two daemons (0.1 to 0.2 s).
+//! Left out on purpose: the kernel datapath (it needs a module and allows one switch per machine), IPv6 underlays, and more
+//! than one uplink per host. A host takes 0.1 to 0.2 s to make, most of it for the two daemons.
 #![forbid(unsafe_code)]
 
 mod check;
 mod cleanup;
 mod command;
+mod drain;
 mod error;
 pub mod frame;
 mod guest;

@@ -1,15 +1,14 @@
-//! What a switch was told, counted at the switch.
+//! OpenFlow messages that a switch received, counted at the switch.
 //!
-//! Open vSwitch 3.1 offers three counts of flow-mods. Its log line `N flow_mods in the last M s` counts
-//! only those that succeeded and comes up to a minute late while the connection lasts. A flow monitor
-//! reports changes of tables, not requests. Coverage counters (`ofproto_recv_openflow`, `vconn_received`)
-//! do not tell kinds apart and lag by seconds. Exact, and the one used here, is debug logging of the
-//! `vconn` module without rate limit: one record for every message received, inside bundles too, whether it
-//! changes something, changes nothing or is refused.
+//! Open vSwitch 3.1 offers three other counts of flow-mods, none of them exact. Its log line `N flow_mods in the last M s`
+//! counts only those that succeeded, and appears up to a minute late while the connection lasts. A flow monitor reports
+//! changes of tables, not requests. Coverage counters (`ofproto_recv_openflow`, `vconn_received`) do not distinguish kinds
+//! and lag by seconds. Debug logging of the `vconn` module without a rate limit is exact: one record for every message
+//! received, also in bundles, whether it changes something, changes nothing or is refused.
 //!
-//! Logging costs the daemon about 16 us and 230 bytes a flow-mod (50,000 in one bundle: 1.4 s instead of
-//! 0.6 s, and 11 MB of log; two shared cores), so it is on only between
-//! [`Host::mark_openflow`] and [`Host::unmark_openflow`]; not for use while measuring speed.
+//! Logging costs the daemon about 16 us and 230 bytes per flow-mod (50,000 in one bundle take 1.4 s instead of 0.6 s, and
+//! 11 MB of log, on two shared cores). It is therefore on only between [`Host::mark_openflow`] and
+//! [`Host::unmark_openflow`]; do not use it while measuring speed.
 
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -30,25 +29,25 @@ pub struct OpenflowMark {
 /// Messages that a switch received, on all bridges and from all controllers and tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OpenflowCount {
-    /// `FLOW_MOD`, alone or in a bundle, of any outcome.
+    /// `FLOW_MOD`, alone or in a bundle, with any outcome.
     pub flow_mods: u64,
     /// `GROUP_MOD`, likewise.
     pub group_mods: u64,
     /// `METER_MOD`.
     pub meter_mods: u64,
-    /// Everything else but the wrapping of bundles: hello, echo, barriers, requests for statistics.
+    /// Everything else except bundle control: hello, echo, barriers, requests for statistics.
     pub others: u64,
 }
 
 impl OpenflowCount {
-    /// Messages that could change tables.
+    /// Messages that can change tables.
     pub fn modifications(&self) -> u64 {
         self.flow_mods + self.group_mods + self.meter_mods
     }
 }
 
 impl Host {
-    /// Starts counting at this moment.
+    /// Starts counting now.
     pub fn mark_openflow(&self) -> Result<OpenflowMark, Error> {
         let pid = self.vswitchd_pid().unwrap_or(0);
         self.appctl(&["vlog/set", "vconn:file:dbg", "unixctl:file:dbg"])?;
@@ -56,8 +55,8 @@ impl Host {
         Ok(OpenflowMark { log: self.vswitchd_log(), offset: self.fence_log()?, pid })
     }
 
-    /// Counts messages that the daemon has taken in since the mark. A sender that wants its own counted
-    /// awaits a barrier reply first. A restart of the daemon in between is an error.
+    /// Counts messages that the daemon has received since the mark. A sender whose messages should be counted waits for a
+    /// barrier reply first. A restart of the daemon in between is an error.
     pub fn openflow_since(&self, mark: &OpenflowMark) -> Result<OpenflowCount, Error> {
         let now = self.vswitchd_pid();
         if now != Some(mark.pid) {
@@ -83,16 +82,15 @@ impl Host {
         self.appctl(&["vlog/enable-rate-limit", "vconn", "unixctl"]).map(drop)
     }
 
-    /// Gives the place in the log that stands for this moment. The daemon writes its log in the background,
-    /// in order (`vlog/reopen` does not wait for it), so a request that the log will show is sent, and awaited
-    /// there.
+    /// The position in the log that corresponds to now. The daemon writes its log in order but in the background, and
+    /// `vlog/reopen` does not wait for it. So this sends a request that the log will show, and waits for it there.
     fn fence_log(&self) -> Result<u64, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let token = format!("fence-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let log = self.vswitchd_log();
         let from = std::fs::metadata(&log).map_err(Error::io("read", &log))?.len();
         match self.appctl(&["coverage/read-counter", &token]) {
-            // There is no such counter; that the daemon says so is all that is wanted.
+            // There is no such counter; only the daemon's answer matters.
             Ok(_) | Err(Error::Command { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -104,14 +102,14 @@ impl Host {
             let at = bytes.windows(token.len()).position(|window| window == token.as_bytes());
             Ok(at.map(|at| from + (at + token.len()) as u64))
         };
-        wait_for(&self.name, "a record in the log of ovs-vswitchd", Duration::from_secs(10), || {
+        wait_for(&self.name, "a record in the log of ovs-vswitchd", Duration::from_mins(1), || {
             written().map_err(Error::io("read", &log))
         })
     }
 }
 
-/// Counts the records of a log. A message in a bundle is printed on a line of its own, below the record of
-/// the `BUNDLE_ADD_MESSAGE` that carries it.
+/// Counts the records of a log. A message in a bundle is on a line of its own, below the record of the
+/// `BUNDLE_ADD_MESSAGE` that contains it.
 fn count(log: impl BufRead) -> std::io::Result<OpenflowCount> {
     let mut counted = OpenflowCount::default();
     let mut in_bundle = false;

@@ -1,8 +1,8 @@
-//! Physical networks: what is outside of the virtual ones, in VLANs.
+//! Physical networks with VLANs, outside the virtual ones.
 //!
-//! One Open vSwitch in a namespace of its own stands for the switches in the racks, a learning bridge for each network.
-//! Each host has a bridge `br-NETWORK` with a cable to it; a controller that maps the network to that bridge patches
-//! `br-int` to it. Machines on the network hang at access ports of a VLAN.
+//! One Open vSwitch in a namespace of its own stands for the switches in the racks, with a learning bridge for each network.
+//! Each host has a bridge `br-NETWORK` with a cable to it. A controller that maps the network to that bridge connects
+//! `br-int` to it by patch ports. Machines on the network are at access ports of a VLAN.
 
 use crate::command::{ip_batch, run, tool, tool_in};
 use crate::registry::{Kind, check_name, namespace};
@@ -30,13 +30,13 @@ pub(crate) fn check(state: &State) -> Result<(), Error> {
             return Err(Error::invalid("physical network", network, reason));
         }
         if state.physical[..at].contains(network) {
-            return Err(Error::invalid("physical network", network, "it is there twice"));
+            return Err(Error::invalid("physical network", network, "it is given twice; remove one"));
         }
     }
     if state.physical.is_empty() { Ok(()) } else { vswitch(state).map(drop) }
 }
 
-/// Checks that a machine can stand in this VLAN; no host has it.
+/// Checks that a machine can be placed in this VLAN. It is at no host.
 pub(crate) fn place(state: &State, network: &str, tag: u16) -> Result<String, Error> {
     if !state.physical.iter().any(|known| known == network) {
         let known = if state.physical.is_empty() { "none".to_owned() } else { state.physical.join(", ") };
@@ -97,7 +97,7 @@ pub(crate) fn bridge(network: &str) -> String {
 }
 
 impl Lab {
-    /// The physical networks with the bridge that each host has on them.
+    /// The physical networks, with the name of the hosts' bridge on each.
     pub fn bridge_mappings(&self) -> Result<Vec<(String, String)>, Error> {
         Ok(self.state()?.physical.into_iter().map(|network| (network.clone(), bridge(&network))).collect())
     }

@@ -1,4 +1,4 @@
-//! What a machine needs to carry a lab, checked before the first namespace is made.
+//! Requirements of a lab, checked before the first namespace is made.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::Error;
 use crate::command::{TOOL_PATH, run, tool};
 
-/// Each tool with the Debian package that brings it.
+/// Each tool, with the Debian package that contains it.
 const TOOLS: &[(&str, &str)] = &[
     ("ip", "iproute2"),
     ("ethtool", "ethtool"),
@@ -21,17 +21,17 @@ const TOOLS: &[(&str, &str)] = &[
     ("ovs-appctl", "openvswitch-switch"),
 ];
 
-/// Where the packages put the database schema; `OVS_PKGDATADIR` goes first.
+/// Where packages install the database schema. `OVS_PKGDATADIR` takes precedence.
 const SCHEMA_FOLDERS: &[&str] = &["/usr/share/openvswitch", "/usr/local/share/openvswitch"];
 
-/// Everything that the machine lacks, and what to do about each.
+/// The requirements that the machine does not meet, with remedies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What is lacking, a line each.
+    /// The missing requirements, one per entry.
     pub what: Vec<String>,
     /// Commands to run, or steps to take, in order.
     pub remedies: Vec<String>,
-    /// Debian packages that bring what is lacking.
+    /// Debian packages to install.
     pub packages: Vec<&'static str>,
 }
 
@@ -48,8 +48,8 @@ impl fmt::Display for Missing {
 
 impl std::error::Error for Missing {}
 
-/// Checks everything a lab needs: rights, tools, the schema, and that the kernel grants namespaces, veth
-/// pairs and bridges (tried in a namespace that is removed at once).
+/// Checks all requirements of a lab: privileges, tools, the schema, and that the kernel grants namespaces, veth pairs and
+/// bridges, which it tries in a namespace that is removed at once.
 pub fn preflight() -> Result<(), Missing> {
     let mut missing = inventory(rustix::process::geteuid().is_root(), has_tool, schema().is_some());
     if missing.what.is_empty()
@@ -64,7 +64,7 @@ pub fn preflight() -> Result<(), Missing> {
     done(missing)
 }
 
-/// The part of [`preflight`] that costs nothing; done by every creation.
+/// The part of [`preflight`] that costs nothing. Every creation of a lab does it.
 pub(crate) fn tools() -> Result<(), Missing> {
     done(inventory(rustix::process::geteuid().is_root(), has_tool, schema().is_some()))
 }
@@ -104,7 +104,7 @@ fn has_tool(name: &str) -> bool {
         .any(|folder| std::path::Path::new(folder).join(name).is_file())
 }
 
-/// The schema that the installed Open vSwitch brings, so that database and daemon agree.
+/// The schema of the installed Open vSwitch, so that database and daemon agree.
 pub(crate) fn schema() -> Option<PathBuf> {
     let named = std::env::var("OVS_PKGDATADIR").ok().map(PathBuf::from);
     let folders = named.into_iter().chain(SCHEMA_FOLDERS.iter().map(PathBuf::from));
@@ -112,7 +112,7 @@ pub(crate) fn schema() -> Option<PathBuf> {
 }
 
 fn try_kernel() -> Result<(), Error> {
-    // Threads of one process may look at the same time.
+    // Several threads of one process may check at the same time.
     static TRIES: AtomicU32 = AtomicU32::new(0);
     let namespace =
         format!("weft-preflight-{}-{}", std::process::id(), TRIES.fetch_add(1, Ordering::Relaxed));
@@ -132,15 +132,6 @@ fn try_kernel() -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_can_look_at_a_time() {
-        if preflight().is_err() {
-            return;
-        }
-        let looks: Vec<_> = (0..8).map(|_| std::thread::spawn(preflight)).collect();
-        assert!(looks.into_iter().all(|look| look.join().is_ok_and(|result| result.is_ok())));
-    }
 
     #[test]
     fn says_exactly_what_is_missing_and_the_command_to_run() {

@@ -6,15 +6,15 @@ use rustix::process::Signal;
 
 use crate::Error;
 
-/// Whether process `pid` is a daemon of the folder `run_dir`: its command line names a file in it. Process
-/// numbers are used again, so nothing is signalled on the word of a pid file. A zombie has no command line.
+/// Whether process `pid` is a daemon of the folder `run_dir`: its command line names a file in it. Process numbers are
+/// reused, so a pid file alone is no reason to send a signal. A zombie has no command line.
 pub(crate) fn runs_in(pid: u32, run_dir: &Path) -> bool {
     let Ok(command_line) = std::fs::read(format!("/proc/{pid}/cmdline")) else { return false };
     let folder = format!("{}/", run_dir.display());
     command_line.windows(folder.len()).any(|window| window == folder.as_bytes())
 }
 
-/// SIGKILL; a process that is gone already is fine.
+/// Sends SIGKILL. A process that has ended already is fine.
 pub(crate) fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
@@ -32,8 +32,8 @@ pub(crate) fn processes() -> Result<Vec<u32>, Error> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
 }
 
-/// Whether a process still holds its files: neither gone nor a zombie that waits for a parent to take note.
-/// After SIGKILL the first thread may be a zombie while others, on their way out, keep the files open.
+/// Whether a process still holds its files: it neither is gone nor is a zombie that its parent has yet to reap. After
+/// SIGKILL the first thread may be a zombie while others, still ending, keep files open.
 pub(crate) fn alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
     // The program's name stands in parentheses and may itself hold any character.

@@ -19,7 +19,11 @@ const PORT: u16 = 4791;
 /// Time between two tries of a pair.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// What one machine's datagrams came to.
+/// How often the network is crossed for one datagram: by the question for its neighbour, the answer, the datagram, and its
+/// return.
+const CROSSINGS: usize = 4;
+
+/// Where one machine's datagrams went.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The machines at which they arrived.
@@ -37,14 +41,14 @@ struct Machine {
 }
 
 impl Lab {
-    /// Sends, from each machine to every address that any other of `vms` has, again and again, until `enough` has arrived
-    /// and for `quiet` longer, so that what should not arrive is seen too; for `deadline` if it never is enough.
+    /// Sends, from each machine to every address that any other of `vms` has, again and again until `enough` has arrived,
+    /// or until nothing new has for the time of `patience`. Then once more, until no frame is in flight, so that what
+    /// should not arrive is seen too.
     pub fn who_reaches_whom(
         &self,
         vms: &[&str],
         enough: impl Fn(&BTreeMap<String, Reach>) -> bool,
-        quiet: Duration,
-        deadline: Duration,
+        patience: Duration,
     ) -> Result<BTreeMap<String, Reach>, Error> {
         let machines = vms.iter().map(|vm| machine(&self.vm(vm)?)).collect::<Result<Vec<_>, Error>>()?;
         let own = machines.iter().flat_map(|machine| machine.own.iter().copied());
@@ -52,26 +56,32 @@ impl Lab {
         let mut reach: BTreeMap<String, Reach> =
             vms.iter().map(|vm| ((*vm).to_owned(), Reach::default())).collect();
         let question = question();
-        let mut sent: Option<Instant> = None;
-        let (start, mut since) = (Instant::now(), None);
-        while start.elapsed() < deadline && since.is_none_or(|since: Instant| since.elapsed() < quiet) {
+        let receive_all = |reach: &mut BTreeMap<String, Reach>| {
+            (0..machines.len()).try_for_each(|at| receive(&machines, at, &addresses, question, reach))
+        };
+        let (mut sent, mut last_new): (Option<Instant>, _) = (None, Instant::now());
+        while !enough(&reach) && last_new.elapsed() < patience {
             if sent.is_none_or(|sent| sent.elapsed() >= AGAIN) {
                 sent = Some(Instant::now());
                 send_all(&machines, &addresses, question);
             }
-            for at in 0..machines.len() {
-                receive(&machines, at, &addresses, question, &mut reach)?;
-            }
-            if since.is_none() && enough(&reach) {
-                since = Some(Instant::now());
+            let before = reach.clone();
+            receive_all(&mut reach)?;
+            if reach != before {
+                last_new = Instant::now();
             }
             std::thread::sleep(Duration::from_millis(1));
+        }
+        send_all(&machines, &addresses, question);
+        for _ in 0..CROSSINGS {
+            self.drain()?;
+            receive_all(&mut reach)?;
         }
         Ok(reach)
     }
 }
 
-/// A number that tells this question's datagrams from those of earlier ones, which may still be under way.
+/// A number that tells this question's datagrams from those of an earlier one that are still in flight.
 fn question() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40

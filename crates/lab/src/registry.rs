@@ -1,9 +1,9 @@
 //! The labs of this machine: their names, the folder that stands for each, and who owns it.
 //!
-//! A lab's namespaces belong to the whole machine, so its name is a claim on the whole machine:
-//! `/run/weft-lab/NAME` exists before the first namespace does and goes after the last. The owner holds a
-//! file lock in it for as long as it lives; the kernel drops the lock however the process ends, which is
-//! how a crash is told from a busy lab without trusting process numbers.
+//! Namespaces are visible on the whole machine, so a lab's name is a claim on the whole machine: `/run/weft-lab/NAME` is
+//! made before the first namespace and removed after the last. The owner holds a lock on a file in it for as long as it
+//! lives. The kernel releases the lock however the process ends, so a crash is told from a busy lab without trusting
+//! process numbers.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use crate::Error;
 use crate::state::State;
 
-/// Every lab has a folder here. On a tmpfs, so that a reboot, which ends all labs, also forgets them.
+/// Every lab has a folder here. It is on a tmpfs, so a reboot, which ends all labs, also removes their folders.
 pub(crate) const REGISTRY: &str = "/run/weft-lab";
 
-/// First part of every namespace name.
+/// The first part of every namespace name.
 const PREFIX: &str = "weft";
 
 /// Longest name of a lab or host; a unix socket's path has room for 107 bytes in all.
@@ -26,17 +26,17 @@ const LONGEST_NAME: usize = 24;
 /// Where `ip netns` keeps the names.
 const NAMESPACES: &str = "/run/netns";
 
-/// How long a lock may look taken because somebody else only looks at it.
-const GLANCE: Duration = Duration::from_millis(200);
+/// How long a lock may appear taken because another process is inspecting it.
+const GLANCE: Duration = Duration::from_secs(1);
 
-/// Who is responsible for taking a lab down.
+/// Who is responsible for removing a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
     /// The process with this number, which is alive.
     Process(u32),
-    /// Nobody: it was left running on purpose ([`crate::Lab::keep`]).
+    /// Nobody: the lab was left running on purpose ([`crate::Lab::keep`]).
     Kept,
-    /// Its owner died; [`crate::sweep`] takes it away.
+    /// Its owner died; [`crate::sweep`] removes the lab.
     Abandoned,
 }
 
@@ -53,7 +53,7 @@ pub struct Summary {
     pub vms: Vec<String>,
 }
 
-/// The labs of this machine, by name. One that is being made or removed may show without hosts.
+/// The labs of this machine, by name. A lab that is being made or removed may appear without hosts.
 pub fn list() -> Result<Vec<Summary>, Error> {
     let mut labs = Vec::new();
     for name in names()? {
@@ -78,7 +78,7 @@ pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ownership::Abandoned),
         Err(error) => return Err(Error::io("read", path)(error)),
     };
-    // Shared, so that two who only look do not take each other for the owner.
+    // Shared, so that two processes that inspect it do not take each other for the owner.
     match file.try_lock_shared() {
         Ok(()) => Ok(Ownership::Abandoned),
         Err(TryLockError::WouldBlock) => Ok(Ownership::Process(written_pid(&path))),
@@ -114,7 +114,7 @@ pub(crate) fn namespace_file(namespace: &str) -> PathBuf {
     Path::new(NAMESPACES).join(namespace)
 }
 
-/// The namespace of a part of lab `lab`. Names have no dots, so no lab's prefix is the prefix of another's.
+/// The namespace of a part of lab `lab`. Names contain no dots, so no lab's prefix is a prefix of another's.
 pub(crate) fn namespace(lab: &str, kind: Kind, name: &str) -> String {
     match kind {
         Kind::Underlay => format!("{PREFIX}.{lab}.underlay"),
@@ -160,25 +160,25 @@ pub(crate) fn lock_path(name: &str) -> PathBuf {
     folder(name).join("owner.lock")
 }
 
-/// The right to build or remove one lab; held until dropped.
+/// The right to build or remove one lab, held until dropped.
 #[derive(Debug)]
 pub(crate) struct Claim {
     _lock: File,
 }
 
 impl Claim {
-    /// Claims `name`, making its folder if there is none. Says who has it otherwise.
+    /// Claims `name`, and makes its folder if there is none. A lab that is claimed already is an error that names its owner.
     pub(crate) fn take(name: &str) -> Result<Claim, Error> {
         loop {
             std::fs::create_dir_all(folder(name)).map_err(Error::io("create", folder(name)))?;
-            // The folder may go again in between, with one who takes the lab down.
+            // Another process that removes the lab may remove the folder in between.
             if let Some(claim) = Claim::take_existing(name)? {
                 return Ok(claim);
             }
         }
     }
 
-    /// Claims `name` if it has a folder: whoever only tidies up must not make one.
+    /// Claims `name` if it has a folder. Cleanup must not make one.
     pub(crate) fn take_existing(name: &str) -> Result<Option<Claim>, Error> {
         let path = lock_path(name);
         let start = Instant::now();
@@ -205,7 +205,7 @@ impl Claim {
     }
 }
 
-/// Writes who has the lock, for messages; the lock itself is what counts.
+/// Writes the owner's process number for error messages. Only the lock itself decides.
 fn sign(file: &mut File) -> std::io::Result<()> {
     file.rewind()?;
     file.set_len(0)?;

@@ -1,8 +1,8 @@
-//! What is on disk about a running lab: `/run/weft-lab/NAME/state.json`.
+//! The state of a running lab on disk: `/run/weft-lab/NAME/state.json`.
 //!
-//! The file is the only record, read anew by each call, so that several processes (a demo that owns a lab,
-//! `weft lab ...` in another terminal) work on one lab. It is replaced as a whole, under a lock of its own
-//! that is held for the change and not for the work that the change describes.
+//! The file is the only record. Each call reads it again, so several processes (a demo that owns a lab, `weft lab ...` in
+//! another terminal) can work on one lab. It is replaced as a whole, under a lock that is held while the file changes, and
+//! not during the work that the change describes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -19,24 +19,24 @@ use crate::{Error, Host, registry};
 pub struct State {
     /// The lab's name.
     pub name: String,
-    /// Where the hosts' folders are.
+    /// The folder of the hosts' folders.
     pub run_dir: PathBuf,
-    /// Left running on purpose; not swept.
+    /// Whether the lab was left running on purpose. Such a lab is not swept.
     pub kept: bool,
     /// MTU of the underlay, bytes.
     pub underlay_mtu: u16,
     /// Prefix length of the underlay's subnet.
     pub underlay_prefix: u8,
-    /// Whether hosts come up with `br-int`.
+    /// Whether the lab makes `br-int` on each host.
     pub integration_bridge: bool,
-    /// In order of creation.
+    /// Its hosts, in order of creation.
     pub hosts: Vec<Host>,
-    /// By name.
+    /// Its virtual machines, by name.
     pub vms: BTreeMap<String, Vm>,
-    /// Physical networks, by name; each host has a bridge on each.
+    /// Its physical networks, by name. Each host has a bridge on each.
     #[serde(default)]
     pub physical: Vec<String>,
-    /// Next number for an interface whose natural name is too long or taken.
+    /// The next number for an interface whose natural name is too long.
     pub next_number: u32,
 }
 
@@ -47,38 +47,39 @@ pub struct Vm {
     pub name: String,
     /// Its network namespace.
     pub namespace: String,
-    /// The host that has the other end of its eth0; of one behind another, that one's. Empty on a physical network.
+    /// The host with the other end of its eth0, or, behind another machine, that machine's host. Empty on a physical
+    /// network.
     pub host: String,
-    /// Whether that end is a port of a bridge: of `br-int`, if it is at a host.
+    /// Whether that end is a port of a bridge, which at a host is `br-int`.
     pub attached: bool,
-    /// Name of that end, and of the port.
+    /// The name of that end and of the port.
     pub port: String,
     /// `external_ids:iface-id`.
     pub iface_id: String,
-    /// MAC of eth0 and `external_ids:attached-mac`, lower case with colons.
+    /// The MAC address of eth0 and `external_ids:attached-mac`, in lower case with colons.
     pub mac: String,
-    /// Addresses of eth0, with prefix length.
+    /// The IP addresses of eth0, with prefix length.
     pub addresses: Vec<IpNet>,
     /// Default routes, at most one of a family.
     pub gateways: Vec<IpAddr>,
-    /// MTU of eth0, bytes.
+    /// The MTU of eth0, bytes.
     pub mtu: u16,
-    /// What its eth0 is connected to.
+    /// The other end of its eth0.
     #[serde(default)]
     pub link: Link,
-    /// Whether other machines can stand behind it.
+    /// Whether other machines can be behind it.
     #[serde(default)]
     pub trunk: bool,
 }
 
-/// What a machine's eth0 is connected to.
+/// The other end of a virtual machine's eth0.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Link {
     /// `br-int` of its host.
     #[default]
     Host,
-    /// Another machine, which sends its frames on with a VLAN tag, as a VM does with those of its containers.
+    /// Another machine, which forwards its frames with a VLAN tag, as a VM does for its containers.
     Tag {
         /// The other machine.
         parent: String,
@@ -100,7 +101,7 @@ impl Vm {
         self.addresses.iter().map(IpNet::addr).collect()
     }
 
-    /// The machine that it stands behind, if it does.
+    /// The machine that it is behind, if any.
     pub fn parent(&self) -> Option<&str> {
         match &self.link {
             Link::Tag { parent, .. } => Some(parent),
@@ -108,7 +109,7 @@ impl Vm {
         }
     }
 
-    /// The address to reach it at: its first of IPv4, else its first.
+    /// Its first IPv4 address, or else its first address.
     pub fn ip(&self) -> Option<IpAddr> {
         let v4 = self.addresses.iter().find(|net| net.addr().is_ipv4());
         v4.or(self.addresses.first()).map(IpNet::addr)
@@ -158,7 +159,7 @@ impl State {
         std::fs::rename(&new, &path).map_err(Error::io("write", &path))
     }
 
-    /// Changes the state on disk, alone; nothing is written if `change` fails.
+    /// Changes the state on disk under its lock. Nothing is written if `change` fails.
     pub(crate) fn update<T>(
         name: &str,
         change: impl FnOnce(&mut State) -> Result<T, Error>,

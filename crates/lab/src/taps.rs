@@ -14,8 +14,10 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
+use crate::cleanup::vswitches;
+use crate::drain::drain;
 use crate::inside::inside;
-use crate::{Error, Lab};
+use crate::{Error, Lab, Vswitch};
 
 /// `PACKET_OUTGOING` of packet(7): a frame that the machine itself sends.
 const OUTGOING: u8 = 4;
@@ -26,10 +28,15 @@ const BUFFER: usize = 8 << 20;
 /// The machines that frames came to, with the frames in order of arrival. Machines without any are left out.
 pub type Arrived = BTreeMap<String, Vec<Vec<u8>>>;
 
+/// How long copies that should arrive are waited for.
+const DEADLINE: Duration = Duration::from_secs(5);
+
 /// Raw sockets at machines' eth0.
 #[derive(Debug)]
 pub struct Taps {
     sockets: BTreeMap<String, OwnedFd>,
+    /// All switches of the lab, to know when no frame is in flight any more.
+    switches: Vec<Vswitch>,
 }
 
 impl Lab {
@@ -41,7 +48,7 @@ impl Lab {
             let socket = opened.map_err(|error| Error::io("open a raw socket at", *vm)(error.into()))?;
             sockets.insert((*vm).to_owned(), socket);
         }
-        Ok(Taps { sockets })
+        Ok(Taps { sockets, switches: vswitches(&self.state()?) })
     }
 
     /// Taps at all machines.
@@ -77,35 +84,41 @@ impl Taps {
         self.read(|_| false, &mut Arrived::new())
     }
 
-    /// What arrives that is `wanted`, at every tap. Looks until there are at least `copies` and then for `quiet` longer,
-    /// so that one too many is seen; for `deadline` if there are fewer.
+    /// The frames that are `wanted`, at every tap, once `copies` of them have arrived; fewer if that takes longer than
+    /// `deadline`.
+    pub fn first(
+        &self,
+        wanted: impl Fn(&[u8]) -> bool,
+        copies: usize,
+        deadline: Duration,
+    ) -> Result<Arrived, Error> {
+        let mut arrived = Arrived::new();
+        let start = Instant::now();
+        loop {
+            self.read(&wanted, &mut arrived)?;
+            if arrived.values().map(Vec::len).sum::<usize>() >= copies || start.elapsed() > deadline {
+                return Ok(arrived);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// All frames that are `wanted`, at every tap: waits until `copies` of them have arrived or `deadline` has passed, and
+    /// then until no frame is in flight any more, so that one too many is seen.
     pub fn collect(
         &self,
         wanted: impl Fn(&[u8]) -> bool,
         copies: usize,
-        quiet: Duration,
         deadline: Duration,
     ) -> Result<Arrived, Error> {
-        let mut arrived = Arrived::new();
-        let mut last = Instant::now();
-        let mut end = last + deadline;
-        let mut count = 0;
-        while Instant::now() < end {
-            self.read(&wanted, &mut arrived)?;
-            let now: usize = arrived.values().map(Vec::len).sum();
-            if now != count {
-                (count, last) = (now, Instant::now());
-            }
-            if count >= copies {
-                end = last + quiet;
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let mut arrived = self.first(&wanted, copies, deadline)?;
+        drain(&self.switches)?;
+        self.read(&wanted, &mut arrived)?;
         Ok(arrived)
     }
 
-    /// Sends a frame from a machine and counts the copies of it, by what makes it recognisable: `mark`, a passage of it.
-    /// Looks until there are as many as `expected` and a moment longer; a longer one if none are.
+    /// Sends a frame from a machine and counts all copies of it, recognised by `mark`, a passage of it. Fewer than
+    /// `expected` are waited for some seconds.
     pub fn copies(
         &self,
         from: &str,
@@ -116,8 +129,7 @@ impl Taps {
         self.clear()?;
         self.send(from, frame)?;
         let marked = |frame: &[u8]| frame.windows(mark.len()).any(|window| window == mark);
-        let quiet = Duration::from_millis(if expected == 0 { 400 } else { 150 });
-        let arrived = self.collect(marked, expected, quiet, Duration::from_secs(2))?;
+        let arrived = self.collect(marked, expected, DEADLINE)?;
         Ok(arrived.into_iter().map(|(vm, frames)| (vm, frames.len())).collect())
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -12,8 +12,14 @@ use std::time::{Duration, Instant};
 use crate::inside::inside;
 use crate::{Error, Lab};
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection may take to be established, and how long one that works may be silent.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long nothing arrives before datagrams are looked for in the switches.
+const LATE: Duration = Duration::from_secs(2);
+
+/// Datagrams in flight at most: more would overflow a socket's buffer when a receiver gets no processor time.
+const WINDOW: u32 = 4;
 
 /// A byte stream that does not repeat within any packet, so that what is missing or doubled shows.
 fn byte(at: u64) -> u8 {
@@ -35,7 +41,7 @@ impl Lab {
         let listener = inside(&self.vm(to)?.namespace, || TcpListener::bind((ip, 0)))?
             .map_err(Error::io("listen at", to))?;
         let address = listener.local_addr().map_err(Error::io("listen at", to))?;
-        let stream = inside(&self.vm(from)?.namespace, || TcpStream::connect_timeout(&address, CONNECT))?
+        let stream = inside(&self.vm(from)?.namespace, || TcpStream::connect_timeout(&address, PATIENCE))?
             .map_err(Error::io("connect from", from))?;
         let (accepted, _) = listener.accept().map_err(Error::io("accept at", to))?;
         let (stop, received) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
@@ -54,21 +60,20 @@ impl Lab {
     pub fn transfer(&self, from: &str, to: &str, ip: IpAddr, bytes: u64) -> Result<Duration, Error> {
         let start = Instant::now();
         let transfer = self.spawn_transfer(from, to, ip)?;
-        transfer.wait_received(bytes, Duration::from_secs(30))?;
+        transfer.wait_received(bytes, PATIENCE)?;
         let took = start.elapsed();
         transfer.stop()?;
         Ok(took)
     }
 
-    /// Sends `count` datagrams of `size` bytes of data to address `ip` of `to`, one each `interval`, and waits for what
-    /// arrives until all have, or for `patience` after the last.
+    /// Sends `count` datagrams of `size` bytes of data to address `ip` of `to`, a few at a time, and counts those that
+    /// arrive. One is lost when it has not arrived although no frame is in flight any more.
     pub fn datagrams(
         &self,
         from: &str,
         (to, ip): (&str, IpAddr),
         count: u32,
         size: usize,
-        interval: Duration,
     ) -> Result<Datagrams, Error> {
         let bind = |vm: &str, ip: IpAddr| -> Result<UdpSocket, Error> {
             let socket = inside(&self.vm(vm)?.namespace, || UdpSocket::bind((ip, 0)))?;
@@ -81,8 +86,23 @@ impl Lab {
             own.ok_or_else(|| Error::invalid("virtual machine", from, "it has no address of this family"))?;
         let (sender, receiver) = (bind(from, own)?, bind(to, ip)?);
         let address = receiver.local_addr().map_err(Error::io("receive at", to))?;
-        exchange(&sender, &receiver, address, count, size.max(4), interval)
-            .map_err(Error::io("receive at", to))
+        let mut exchange = Exchange { size: size.max(4), ..Exchange::default() };
+        while exchange.sent < count || exchange.in_flight() > 0 {
+            while exchange.sent < count && exchange.in_flight() < WINDOW {
+                let datagram = exchange.content(exchange.sent);
+                sender.send_to(&datagram, address).map_err(Error::io("send from", from))?;
+                exchange.sent += 1;
+            }
+            if !exchange.receive(&receiver, LATE).map_err(Error::io("receive at", to))? {
+                self.drain()?;
+                exchange.receive(&receiver, Duration::ZERO).map_err(Error::io("receive at", to))?;
+                exchange.lost += exchange.in_flight();
+            }
+        }
+        // A second copy of the last ones may still be in flight.
+        self.drain()?;
+        exchange.receive(&receiver, Duration::ZERO).map_err(Error::io("receive at", to))?;
+        Ok(exchange.result())
     }
 }
 
@@ -126,7 +146,7 @@ fn ended<T: Default>(thread: Option<JoinHandle<std::io::Result<T>>>) -> std::io:
 }
 
 fn send(mut stream: TcpStream, stop: &AtomicBool) -> std::io::Result<u64> {
-    stream.set_write_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
         let piece: Vec<u8> = (sent..sent + 16_384).map(byte).collect();
@@ -137,7 +157,7 @@ fn send(mut stream: TcpStream, stop: &AtomicBool) -> std::io::Result<u64> {
 }
 
 fn receive(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<(u64, Duration)> {
-    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    stream.set_read_timeout(Some(PATIENCE))?;
     let mut buffer = vec![0; 65_536];
     let (mut at, mut last, mut gap) = (0_u64, Instant::now(), Duration::ZERO);
     loop {
@@ -155,59 +175,74 @@ fn receive(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<(u64,
     }
 }
 
-/// What datagrams came to.
+/// What a receiver counted of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagrams {
     /// How many were sent.
     pub sent: u32,
     /// How many of them arrived.
     pub received: u32,
-    /// How many came again.
+    /// Copies beyond the first.
     pub duplicates: u32,
-    /// How many came that were cut or changed.
+    /// How many arrived truncated or changed.
     pub damaged: u32,
 }
 
-fn exchange(
-    sender: &UdpSocket,
-    receiver: &UdpSocket,
-    to: SocketAddr,
-    count: u32,
+/// Datagrams on their way from one socket to another.
+#[derive(Default)]
+struct Exchange {
     size: usize,
-    interval: Duration,
-) -> std::io::Result<Datagrams> {
-    let mut seen: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut damaged = 0;
-    let mut buffer = vec![0; 1 << 16];
-    let content = |number: u32| -> Vec<u8> {
-        let rest = (4..size as u64).map(|at| byte(at + u64::from(number)));
+    sent: u32,
+    /// Given up.
+    lost: u32,
+    /// Copies, by number.
+    seen: BTreeMap<u32, u32>,
+    damaged: u32,
+}
+
+impl Exchange {
+    fn content(&self, number: u32) -> Vec<u8> {
+        let rest = (4..self.size as u64).map(|at| byte(at + u64::from(number)));
         number.to_be_bytes().into_iter().chain(rest).collect()
-    };
-    let (start, mut sent) = (Instant::now(), 0);
-    let patience = Duration::from_secs(2);
-    loop {
-        if sent < count && start.elapsed() >= interval * sent {
-            sender.send_to(&content(sent), to)?;
-            sent += 1;
-        }
-        match receiver.recv(&mut buffer) {
-            Ok(length) => {
-                let number = buffer.first_chunk::<4>().map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes));
-                if number < sent && buffer[..length] == content(number)[..] {
-                    *seen.entry(number).or_default() += 1;
-                } else {
-                    damaged += 1;
+    }
+
+    fn in_flight(&self) -> u32 {
+        self.sent.saturating_sub(self.lost + self.seen.len() as u32)
+    }
+
+    /// Reads what has arrived; waits for the first if there is none. Says whether anything came before `deadline`.
+    fn receive(&mut self, receiver: &UdpSocket, deadline: Duration) -> std::io::Result<bool> {
+        let (start, mut any) = (Instant::now(), false);
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            match receiver.recv(&mut buffer) {
+                Ok(length) => {
+                    any = true;
+                    self.note(&buffer[..length]);
                 }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if any || start.elapsed() >= deadline {
+                        return Ok(any);
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(error) => return Err(error),
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            Err(error) => return Err(error),
         }
-        let complete = sent == count && seen.len() as u32 == count;
-        if complete || start.elapsed() > interval * count + patience {
-            let duplicates = seen.values().map(|times| times - 1).sum();
-            return Ok(Datagrams { sent, received: seen.len() as u32, duplicates, damaged });
+    }
+
+    fn note(&mut self, datagram: &[u8]) {
+        let number = datagram.first_chunk::<4>().map_or(u32::MAX, |bytes| u32::from_be_bytes(*bytes));
+        if number < self.sent && datagram == self.content(number) {
+            *self.seen.entry(number).or_default() += 1;
+        } else {
+            self.damaged += 1;
         }
+    }
+
+    fn result(&self) -> Datagrams {
+        let duplicates = self.seen.values().map(|copies| copies - 1).sum();
+        let (sent, received) = (self.sent, self.seen.len() as u32);
+        Datagrams { sent, received, duplicates, damaged: self.damaged }
     }
 }

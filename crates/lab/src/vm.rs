@@ -481,7 +481,7 @@ fn wait_for_port(host: &Host, port: &str) -> Result<(), Error> {
         return Ok(());
     }
     let mut error = None;
-    let found = wait_for(&host.name, "an openflow port", Duration::from_secs(10), || {
+    let found = wait_for(&host.name, "an OpenFlow port number", Duration::from_mins(1), || {
         match host.ofport(port) {
             Ok(_) => return Ok(Some(())),
             Err(other) => error = Some(other),

@@ -1,6 +1,6 @@
 //! One Open vSwitch: two daemons in a network namespace, and the folder with their database, sockets and logs.
 //!
-//! Every host has one; so has the physical network, and a virtual machine with interfaces behind tags.
+//! Every host has one, and so do the physical networks and each virtual machine with interfaces behind VLAN tags.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,15 +12,15 @@ use crate::command::{output, run, tool, tool_in, wait_for};
 use crate::process::{alive, kill, runs_in, signal};
 use crate::{Error, Output, preflight};
 
-/// How long a daemon may take to appear or vanish; normal is a tenth of a second.
-const DAEMON_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a daemon may take to start or end. On an idle machine it takes a tenth of a second.
+const DAEMON_DEADLINE: Duration = Duration::from_mins(1);
 
-/// How `ovs-vswitchd` is ended; they differ in what stays behind.
+/// How `ovs-vswitchd` is ended. The ways differ in what they leave behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
-    /// `ovs-appctl exit`: TAP devices and their addresses stay, as for an upgrade of the daemon.
+    /// `ovs-appctl exit`: TAP devices and their addresses stay, as when the daemon is upgraded.
     Exit,
-    /// `ovs-appctl exit --cleanup`: TAP devices go too.
+    /// `ovs-appctl exit --cleanup`: TAP devices are removed too.
     Cleanup,
     /// SIGKILL: a crash.
     Kill,
@@ -29,11 +29,11 @@ pub enum Stop {
 /// An Open vSwitch of a running lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vswitch {
-    /// Its name: the host's, or that of what else it serves.
+    /// Its name: that of the host, virtual machine or physical network that it serves.
     pub name: String,
     /// Its network namespace.
     pub namespace: String,
-    /// Holds the database, sockets, logs and pid files.
+    /// The folder with the database, sockets, logs and pid files.
     pub run_dir: PathBuf,
 }
 
@@ -55,32 +55,32 @@ impl Vswitch {
         Ok(Vswitch { name: name.to_owned(), namespace, run_dir })
     }
 
-    /// OVSDB of this host, `unix:...`.
+    /// The OVSDB endpoint, `unix:...`.
     pub fn ovsdb_endpoint(&self) -> String {
         format!("unix:{}", self.run_dir.join("db.sock").display())
     }
 
-    /// `OpenFlow` of `br-int`, `unix:...`; the socket is there once the bridge is.
+    /// The `OpenFlow` endpoint of `br-int`, `unix:...`. The socket exists once the bridge does.
     pub fn openflow_endpoint(&self) -> String {
         self.bridge_endpoint("br-int")
     }
 
-    /// `OpenFlow` of any bridge of this host.
+    /// The `OpenFlow` endpoint of a bridge.
     pub fn bridge_endpoint(&self, bridge: &str) -> String {
         format!("unix:{}", self.run_dir.join(format!("{bridge}.mgmt")).display())
     }
 
-    /// The log of `ovs-vswitchd`: several faults show there and nowhere else.
+    /// The log of `ovs-vswitchd`. Several faults appear only there.
     pub fn vswitchd_log(&self) -> PathBuf {
         self.run_dir.join("vs.log")
     }
 
-    /// A command that runs in this host's namespace; not yet started.
+    /// A command to run in this switch's namespace, not yet started.
     pub fn command(&self, program: &str) -> Command {
         self.with_folders(tool_in(&self.namespace, program))
     }
 
-    /// Runs a command in this host's namespace to its end; a failing exit status is not an error.
+    /// Runs a command in this switch's namespace to its end. A failing exit status is not an error.
     pub fn exec(&self, argv: &[&str]) -> Result<Output, Error> {
         let (program, arguments) = split(&self.name, argv)?;
         let mut command = self.command(program);
@@ -88,41 +88,53 @@ impl Vswitch {
         output(&self.name, command, None)
     }
 
-    /// `ovs-vsctl` on this host's database; waits until the daemon has followed, at most 10 s.
+    /// `ovs-vsctl` on this host's database. Waits up to 60 s for the daemon to apply the change.
     pub fn vsctl(&self, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.with_folders(tool("ovs-vsctl"));
-        command.arg(format!("--db={}", self.ovsdb_endpoint())).arg("--timeout=10").args(arguments);
+        command.arg(format!("--db={}", self.ovsdb_endpoint())).arg("--timeout=60").args(arguments);
         run(&self.name, command)
     }
 
-    /// `ovs-ofctl -O OpenFlow15`; name bridges as usual: `ofctl(&["add-flow", "br-int", "..."])`.
+    /// `ovs-ofctl -O OpenFlow15`; name bridges as usual: `ofctl(&["add-flow", "br-int", "..."])`. After a change, call
+    /// [`Vswitch::flush_datapath`] before sending traffic; [`Vswitch::add_flows`] does so itself.
     pub fn ofctl(&self, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.with_folders(tool("ovs-ofctl"));
-        command.args(["-O", "OpenFlow15", "--timeout=30"]).args(arguments);
+        command.args(["-O", "OpenFlow15", "--timeout=60"]).args(arguments);
         run(&self.name, command)
     }
 
-    /// `ovs-ofctl --bundle add-flows`: one atomic bundle, in order; `delete` lines are allowed.
+    /// `ovs-ofctl --bundle add-flows`: one atomic bundle, in order; `delete` lines are allowed. The new flows apply to
+    /// every packet that arrives after this returns.
     pub fn add_flows(&self, bridge: &str, flows: &str) -> Result<(), Error> {
         let mut command = self.with_folders(tool("ovs-ofctl"));
         command.args(["-O", "OpenFlow15", "--timeout=60", "--bundle", "add-flows", bridge, "-"]);
-        crate::command::run_with_input(&self.name, command, Some(flows)).map(drop)
+        crate::command::run_with_input(&self.name, command, Some(flows))?;
+        self.flush_datapath()
+    }
+
+    /// Empties the datapath's cache, so that the flow tables in force decide every later packet. On its own the cache
+    /// follows a change of the tables within half a second, and until then packets take their former way.
+    pub fn flush_datapath(&self) -> Result<(), Error> {
+        // Megaflows are enabled already; the command also flushes, with the revalidators stopped. `revalidator/purge`
+        // skips flows that a revalidator is looking at, and `revalidator/wait` may end with a round that began before
+        // the change.
+        self.appctl(&["upcall/enable-megaflows"]).map(drop)
     }
 
     /// `ovs-appctl` to `ovs-vswitchd`.
     pub fn appctl(&self, arguments: &[&str]) -> Result<String, Error> {
         let mut command = self.with_folders(tool("ovs-appctl"));
-        command.arg("-t").arg(self.run_dir.join("vs.ctl")).arg("--timeout=10").args(arguments);
+        command.arg("-t").arg(self.run_dir.join("vs.ctl")).arg("--timeout=60").args(arguments);
         run(&self.name, command)
     }
 
-    /// The flows of a bridge without counters and durations, one a line.
+    /// The flows of a bridge without counters and durations, one per entry.
     pub fn dump_flows(&self, bridge: &str) -> Result<Vec<String>, Error> {
         let text = self.ofctl(&["--no-stats", "dump-flows", bridge])?;
         Ok(text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty()).collect())
     }
 
-    /// One of the daemon's coverage counters (total since its start); 0 if it was never hit.
+    /// One of the daemon's coverage counters since its start; 0 if it was never hit.
     pub fn coverage(&self, counter: &str) -> Result<u64, Error> {
         let text = self.appctl(&["coverage/read-counter", counter])?;
         text.trim().parse().map_err(|_| Error::Unexpected {
@@ -132,7 +144,7 @@ impl Vswitch {
         })
     }
 
-    /// The `OpenFlow` port number of an interface, once open vswitch has one for it.
+    /// The `OpenFlow` port number of an interface. An interface that Open vSwitch has not taken up is an error.
     pub fn ofport(&self, interface: &str) -> Result<u16, Error> {
         let text = self.vsctl(&["--if-exists", "get", "Interface", interface, "ofport", "error"])?;
         let mut lines = text.lines();
@@ -141,22 +153,22 @@ impl Vswitch {
             _ => Err(Error::Port {
                 host: self.name.clone(),
                 interface: interface.to_owned(),
-                reason: lines.next().unwrap_or("no such row").to_owned(),
+                reason: lines.next().unwrap_or("the database has no such interface").to_owned(),
             }),
         }
     }
 
-    /// Process number of `ovs-vswitchd`, if it runs.
+    /// The process number of `ovs-vswitchd`, if it runs.
     pub fn vswitchd_pid(&self) -> Option<u32> {
         self.daemon("vs.pid")
     }
 
-    /// Process number of `ovsdb-server`, if it runs.
+    /// The process number of `ovsdb-server`, if it runs.
     pub fn ovsdb_pid(&self) -> Option<u32> {
         self.daemon("db.pid")
     }
 
-    /// Ends `ovs-vswitchd` and waits until it is gone. No-op if it does not run.
+    /// Ends `ovs-vswitchd` and waits until it is gone. Does nothing if it does not run.
     pub fn stop_vswitchd(&self, how: Stop) -> Result<(), Error> {
         let Some(pid) = self.vswitchd_pid() else { return Ok(()) };
         match how {
@@ -167,12 +179,12 @@ impl Vswitch {
         self.wait_gone("ovs-vswitchd", pid)
     }
 
-    /// SIGKILL, as [`Stop::Kill`].
+    /// Kills `ovs-vswitchd`; see [`Stop::Kill`].
     pub fn kill_vswitchd(&self) -> Result<(), Error> {
         self.stop_vswitchd(Stop::Kill)
     }
 
-    /// Starts `ovs-vswitchd` on the database that is there; flows are gone.
+    /// Starts `ovs-vswitchd` on the existing database. Flows are lost.
     pub(crate) fn run_vswitchd(&self) -> Result<(), Error> {
         if self.vswitchd_pid().is_none() {
             let mut command = self.command("ovs-vswitchd");
@@ -182,14 +194,14 @@ impl Vswitch {
         Ok(())
     }
 
-    /// SIGTERM to `ovsdb-server`. With the userspace datapath the host then forwards nothing.
+    /// Ends `ovsdb-server` by SIGTERM. With the userspace datapath the host then forwards nothing.
     pub fn stop_ovsdb(&self) -> Result<(), Error> {
         let Some(pid) = self.ovsdb_pid() else { return Ok(()) };
         signal(pid, rustix::process::Signal::TERM);
         self.wait_gone("ovsdb-server", pid)
     }
 
-    /// Starts `ovsdb-server` on the database that is there.
+    /// Starts `ovsdb-server` on the existing database.
     pub fn start_ovsdb(&self) -> Result<(), Error> {
         if self.ovsdb_pid().is_some() {
             return Ok(());
@@ -200,23 +212,24 @@ impl Vswitch {
         run(&self.name, self.daemonised(command, "db")).map(drop)
     }
 
-    /// Makes `br-int` as a controller would: userspace, secure (no flows until somebody adds some), `OpenFlow` 1.5.
+    /// Makes `br-int` as a controller would: userspace datapath, `OpenFlow` 1.5, and `fail_mode=secure`, so that it has no
+    /// flows until some are added.
     pub fn make_integration_bridge(&self) -> Result<(), Error> {
         self.add_bridge("br-int", &["fail_mode=secure", "protocols=OpenFlow15"])
     }
 
-    /// Waits until a bridge is there and takes `OpenFlow`, when somebody else, a controller, makes it.
+    /// Waits for a bridge that another process, such as a controller, makes, until it accepts `OpenFlow` connections.
     pub fn wait_for_bridge(&self, bridge: &str, deadline: Duration) -> Result<(), Error> {
         wait_for(&self.name, &format!("bridge {bridge}"), deadline, || {
             Ok(self.run_dir.join(format!("{bridge}.mgmt")).exists().then_some(()))
         })
     }
 
-    /// Makes the folder and the database in it and starts both daemons; the namespace is there.
+    /// Makes the folder and the database and starts both daemons. The namespace must exist.
     pub(crate) fn start(&self) -> Result<(), Error> {
         std::fs::create_dir(&self.run_dir).map_err(Error::io("create", &self.run_dir))?;
         let schema = preflight::schema().ok_or_else(|| {
-            Error::invalid("open vswitch installation", "vswitch.ovsschema", "the file is gone")
+            Error::invalid("Open vSwitch installation", "vswitch.ovsschema", "the file is missing")
         })?;
         let mut create = tool("ovsdb-tool");
         create.arg("create").arg(self.run_dir.join("conf.db")).arg(schema);
@@ -226,7 +239,8 @@ impl Vswitch {
         self.run_vswitchd()
     }
 
-    /// Makes a userspace bridge: `datapath_type` in the same transaction as `add-br`, else the system datapath is asked for.
+    /// Makes a userspace bridge. `datapath_type` is set in the transaction that adds the bridge; otherwise Open vSwitch
+    /// would ask for the system datapath.
     pub(crate) fn add_bridge(&self, bridge: &str, settings: &[&str]) -> Result<(), Error> {
         let mut arguments = vec!["--may-exist", "add-br", bridge, "--", "set", "Bridge", bridge];
         arguments.push("datapath_type=netdev");
@@ -271,7 +285,7 @@ impl Vswitch {
     }
 }
 
-/// Program and arguments of a command line given as words.
+/// Splits the words of a command line into program and arguments.
 pub(crate) fn split<'a>(place: &str, argv: &'a [&'a str]) -> Result<(&'a str, &'a [&'a str]), Error> {
     match argv {
         [program, arguments @ ..] => Ok((program, arguments)),

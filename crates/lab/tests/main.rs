@@ -1,6 +1,3 @@
-//! Virtual hosts with real Open vSwitch. Each test makes a lab of its own.
+//! Virtual hosts with real Open vSwitch.
 
-mod common;
-mod lifetime;
-mod outside;
-mod traffic;
+mod open_vswitch;

@@ -1,17 +1,18 @@
-//! A lab with a controller: hosts with real Open vSwitch, a `weft controller` process that manages them, virtual machines
-//! plugged in as logical ports. What the demo and the end-to-end tests share.
+//! A lab with a controller: hosts with real Open vSwitch, a `weft controller` process that manages them, and virtual
+//! machines plugged in as logical ports. The demo and the end-to-end tests share it.
 //!
-//! In reading order: [`Testbed`] (from start to removal), [`Machine`] (what plugs in), [`reach`] (who reaches whom,
-//! told apart also where tenants share addresses), [`tenants`] (the network that demo and tests use), [`scenario`] (a
-//! network with its machines and who should reach whom, as a file).
+//! Reading order: [`Testbed`] (from start to removal), [`Machine`] (a virtual machine to plug in), [`reach`] (who reaches
+//! whom, also where tenants share addresses), [`tenants`] (the network of the demo and the tests), [`scenario`] (a network
+//! with its machines and who should reach whom, as a file).
 //!
-//! Left out on purpose: what is shown or asserted; that is the demo's and the tests' own.
+//! Left out on purpose: output and assertions, which belong to the demo and to the tests.
 #![forbid(unsafe_code)]
 
 pub mod reach;
 pub mod scenario;
 pub mod tenants;
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,23 +23,23 @@ use anyhow::{Context, Result, bail, ensure};
 use controller::Client;
 use controller::client::Flows;
 use controller::pb::{Receipt, StatusResponse};
-use lab::{Lab, Options, VmSpec};
+use lab::{Lab, Link, Options, VmSpec};
 use tokio::runtime::Runtime;
 
-/// How long anything here may take; a healthy machine needs a tenth of it.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+/// How long anything here may take. An idle machine needs a few seconds; the rest is for one that is busy.
+pub const DEADLINE: Duration = Duration::from_mins(2);
 
-/// How often a condition is looked at.
+/// Time between two looks at a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What a testbed is made of.
+/// A testbed to make.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The lab's name.
     pub name: String,
     /// Hosts hv1, hv2, ….
     pub hosts: u8,
-    /// Physical networks that every host has a bridge on.
+    /// Physical networks; every host has a bridge on each.
     pub physical: Vec<String>,
     /// MTU of the network between the hosts, bytes.
     pub underlay_mtu: u16,
@@ -46,14 +47,14 @@ pub struct Settings {
     pub encaps: Vec<String>,
     /// The `weft` program.
     pub weft: PathBuf,
-    /// Rules in place of those built in.
+    /// A folder of rules in place of the built-in ones.
     pub rules: Option<PathBuf>,
-    /// The controller may outlive this process, for [`Testbed::keep`].
+    /// Whether the controller may outlive this process, for [`Testbed::keep`].
     pub may_be_kept: bool,
 }
 
 impl Settings {
-    /// Two hosts that speak geneve, with the rules that `weft` has.
+    /// Two hosts with geneve tunnels, and the rules built into `weft`.
     pub fn new(name: impl Into<String>, weft: impl Into<PathBuf>) -> Settings {
         Settings {
             name: name.into(),
@@ -68,16 +69,16 @@ impl Settings {
     }
 }
 
-/// A virtual machine and the logical port that it attaches to, which has its name.
+/// A virtual machine, and the logical port of the same name that it attaches to.
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// Its name, and the logical port's.
+    /// The name of the machine and of the logical port.
     pub name: String,
     /// The host to plug it in at.
     pub host: String,
-    /// Its MAC.
+    /// Its MAC address.
     pub mac: String,
-    /// Its address, with prefix length.
+    /// Its IP address, with prefix length.
     pub address: String,
 }
 
@@ -119,7 +120,7 @@ impl Testbed {
         self.lab.as_ref().context("the lab is gone")
     }
 
-    /// Where the controller's configuration, socket, log and state are.
+    /// The folder with the controller's configuration, socket, log and state.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -147,7 +148,7 @@ impl Testbed {
         fs::write(self.configuration(), text).context("cannot write the controller's configuration")
     }
 
-    /// Starts the controller, which finds what it knew in its state folder. Returns once it answers.
+    /// Starts the controller, which restores its state from its folder. Returns once it answers.
     pub fn start_controller(&mut self) -> Result<()> {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.log())?;
         let child = self
@@ -175,7 +176,7 @@ impl Testbed {
         }
     }
 
-    /// The program, which the kernel kills if this thread ends without doing so.
+    /// The program. The kernel kills it if this thread ends first.
     fn weft(&self) -> Command {
         if self.settings.may_be_kept {
             return Command::new(&self.settings.weft);
@@ -194,7 +195,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// The lab's hosts as objects.
+    /// The lab's hosts as `transport_node` objects.
     pub fn transport_nodes(&self) -> Result<String> {
         let mut text = String::new();
         let mappings = self.lab()?.bridge_mappings()?;
@@ -228,19 +229,19 @@ impl Testbed {
         })
     }
 
-    /// What the controller says of itself and of its switches.
+    /// The status of the controller and its switches.
     pub fn status(&self) -> Result<StatusResponse> {
         self.runtime
             .block_on(async { Ok(Client::connect(&self.controller_address()).await?.status().await?) })
     }
 
-    /// What a host's switch should have, with the rules that it came from.
+    /// The flows that a host's switch should have, with the rules that derive them.
     pub fn flows(&self, host: &str) -> Result<Flows> {
         self.runtime
             .block_on(async { Ok(Client::connect(&self.controller_address()).await?.flows(host).await?) })
     }
 
-    /// The receipt of a transaction, once every switch that it changes has answered.
+    /// The receipt of a transaction, after every switch that it changes has answered.
     pub fn settled(&self, txn: u64) -> Result<Receipt> {
         let receipt = self.runtime.block_on(async {
             let mut client = Client::connect(&self.controller_address()).await?;
@@ -252,26 +253,33 @@ impl Testbed {
         receipt.context("the controller ended")
     }
 
-    /// Waits until every switch is connected, has all that it should, and all together report this many vNICs.
-    pub fn wait_in_order(&self, vifs: u64) -> Result<StatusResponse> {
+    /// Waits until every switch is connected and in sync and reports the virtual machines that are plugged in at its host.
+    /// Every packet sent afterwards is forwarded by the flows then in force.
+    pub fn wait_in_sync(&self) -> Result<StatusResponse> {
+        let lab = self.lab()?;
+        let mut plugged: BTreeMap<String, u64> =
+            lab.hosts()?.into_iter().map(|host| (host.name.clone(), 0)).collect();
+        for vm in lab.vms()?.into_iter().filter(|vm| vm.attached && vm.link == Link::Host) {
+            *plugged.entry(vm.host).or_default() += 1;
+        }
         let start = Instant::now();
         loop {
             let status = self.status()?;
-            let in_order = status.switches.len() == usize::from(self.settings.hosts)
-                && status
-                    .switches
-                    .iter()
-                    .all(|switch| switch.connected && switch.synced && switch.pending == 0)
-                && status.switches.iter().map(|switch| switch.vifs).sum::<u64>() == vifs;
-            if in_order {
+            let reported: BTreeMap<String, u64> = status
+                .switches
+                .iter()
+                .filter(|switch| switch.connected && switch.synced && switch.pending == 0)
+                .map(|switch| (switch.transport_node.clone(), switch.vifs))
+                .collect();
+            if reported == plugged {
+                lab.flush_datapaths()?;
                 return Ok(status);
             }
-            if start.elapsed() > DEADLINE {
-                bail!(
-                    "not in order after {DEADLINE:?}: {status:#?}\nthe controller's log:\n{}",
-                    self.end_of_log()
-                );
-            }
+            ensure!(
+                start.elapsed() < DEADLINE,
+                "the switches are not in sync with {plugged:?} after {DEADLINE:?}: {status:#?}\nthe controller's log:\n{}",
+                self.end_of_log()
+            );
             std::thread::sleep(LOOK);
         }
     }
@@ -289,7 +297,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Leaves the lab and the controller running; says what the controller's process is.
+    /// Leaves the lab and the controller running, and returns the controller's process number.
     pub fn keep(mut self) -> Result<Option<u32>> {
         if let Some(lab) = self.lab.take() {
             lab.keep()?;

@@ -1,4 +1,4 @@
-//! Who reaches whom, where tenants may have the same addresses.
+//! Who reaches whom, also where tenants have the same addresses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,12 +7,17 @@ use anyhow::{Context, Result};
 use lab::Lab;
 pub use lab::Reach;
 
-/// How long every pair is tried. A machine asks for an address again after a second.
-const TIME: Duration = Duration::from_millis(1500);
+/// How long nothing new arrives before the rest is taken to be unreachable.
+const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Sends from each machine to every address that any other machine has, and sees where that arrives.
-pub fn who_reaches_whom(lab: &Lab, machines: &[&str]) -> Result<BTreeMap<String, Reach>> {
-    Ok(lab.who_reaches_whom(machines, |_| true, TIME, TIME)?)
+/// Sends from each machine to every address that any other machine has until `enough` arrives, and observes where all of
+/// it arrives.
+pub fn who_reaches_whom(
+    lab: &Lab,
+    machines: &[&str],
+    enough: impl Fn(&BTreeMap<String, Reach>) -> bool,
+) -> Result<BTreeMap<String, Reach>> {
+    Ok(lab.who_reaches_whom(machines, enough, PATIENCE)?)
 }
 
 /// Echo requests that a machine has received since it was made (RFC 1213, `icmpInEchos`).

@@ -10,12 +10,12 @@ use anyhow::{Context, Result, bail, ensure};
 use lab::{Lab, Reach, VmSpec};
 use serde::Deserialize;
 
-use crate::{DEADLINE, Settings, Testbed};
+use crate::{Settings, Testbed};
 
-/// How long what should not arrive is waited for, once all that should has.
-const QUIET: Duration = Duration::from_millis(500);
+/// How long nothing new arrives before the rest is taken to be unreachable.
+const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the file says.
+/// The contents of such a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
@@ -29,9 +29,9 @@ pub struct Scenario {
     /// Physical networks that every host has a bridge on.
     #[serde(default)]
     pub physical: Vec<String>,
-    /// What plugs in.
+    /// The machines.
     pub machines: Vec<Plug>,
-    /// The machines that each one reaches; none for those left out.
+    /// For each machine, those that it reaches. A machine that is left out reaches none.
     pub reaches: BTreeMap<String, Vec<String>>,
 }
 
@@ -43,43 +43,43 @@ fn geneve() -> Vec<String> {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plug {
-    /// Its name, and the logical port's, if it is at a host.
+    /// The name of the machine, and of its logical port if it is at a host.
     pub name: String,
-    /// Its MAC.
+    /// Its MAC address.
     pub mac: String,
-    /// Its addresses, with prefix length.
+    /// Its IP addresses, with prefix length.
     pub ips: Vec<String>,
     /// The host to plug it in at.
     #[serde(default)]
     pub host: Option<String>,
-    /// The machine that it is behind.
+    /// The machine that it is behind, if any.
     #[serde(default)]
     pub behind: Option<String>,
-    /// The physical network that it is on.
+    /// The physical network that it is on, if any.
     #[serde(default)]
     pub physical: Option<String>,
-    /// Its VLAN there; 0 for untagged.
+    /// Its VLAN id there; 0 for untagged.
     #[serde(default)]
     pub tag: u16,
 }
 
-/// One machine tried to reach another.
+/// The result for one ordered pair of machines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pair {
-    /// Who.
+    /// The sender.
     pub from: String,
-    /// Whom.
+    /// The receiver.
     pub to: String,
-    /// Whether it should.
+    /// Whether the sender should reach the receiver.
     pub wanted: bool,
-    /// The addresses at which it should or should not, and does.
+    /// Addresses of the receiver that the sender reaches.
     pub reached: BTreeSet<IpAddr>,
-    /// Those at which it does not.
+    /// Addresses of the receiver that the sender does not reach.
     pub missed: BTreeSet<IpAddr>,
 }
 
 impl Pair {
-    /// Whether it is as it should be, at every address.
+    /// Whether the result is as wanted, at every address.
     pub fn is_right(&self) -> bool {
         if self.wanted { self.missed.is_empty() && !self.reached.is_empty() } else { self.reached.is_empty() }
     }
@@ -102,7 +102,7 @@ impl Scenario {
     fn check(&self) -> Result<()> {
         let mut names = BTreeSet::new();
         for plug in &self.machines {
-            ensure!(names.insert(plug.name.as_str()), "machine {} is there twice", plug.name);
+            ensure!(names.insert(plug.name.as_str()), "machine {} appears twice; rename one", plug.name);
             let places = [&plug.host, &plug.behind, &plug.physical];
             let one = places.into_iter().flatten().count() == 1;
             ensure!(one, "machine {}: give one of host, behind and physical", plug.name);
@@ -116,7 +116,8 @@ impl Scenario {
         Ok(())
     }
 
-    /// A lab with a controller, the network applied and the machines plugged in, everything in order.
+    /// Starts a lab with a controller, applies the network, plugs the machines in, and waits until all switches are in
+    /// sync.
     pub fn start(&self, name: String, weft: PathBuf) -> Result<Testbed> {
         let testbed = Testbed::start(Settings {
             hosts: self.hosts,
@@ -124,16 +125,16 @@ impl Scenario {
             encaps: self.encaps.clone(),
             ..Settings::new(name, weft)
         })?;
-        testbed.wait_in_order(0)?;
+        testbed.wait_in_sync()?;
         let file = self.network.display().to_string();
         let text = std::fs::read_to_string(&self.network).with_context(|| format!("cannot read {file}"))?;
         testbed.apply(&file, &text)?;
         self.plug_in(testbed.lab()?)?;
-        testbed.wait_in_order(self.machines.iter().filter(|plug| plug.host.is_some()).count() as u64)?;
+        testbed.wait_in_sync()?;
         Ok(testbed)
     }
 
-    /// Makes the machines that a lab does not have yet, and gives their names.
+    /// Makes the machines that a lab does not have yet, and returns their names.
     pub fn plug_in(&self, lab: &Lab) -> Result<Vec<String>> {
         let there: BTreeSet<String> = lab.vms()?.into_iter().map(|vm| vm.name).collect();
         let missing = self.machines.iter().filter(|plug| !there.contains(&plug.name));
@@ -153,7 +154,7 @@ impl Scenario {
         spec
     }
 
-    /// Tries all pairs, until those that should reach each other do.
+    /// Tries all pairs until the results are as wanted, or do not change any more.
     pub fn who_reaches_whom(&self, lab: &Lab) -> Result<Vec<Pair>> {
         let names: Vec<&str> = self.machines.iter().map(|plug| plug.name.as_str()).collect();
         let addresses = self.addresses(lab)?;
@@ -164,7 +165,7 @@ impl Scenario {
                 .collect()
         };
         let enough = |reach: &BTreeMap<String, Reach>| pairs(reach).iter().all(Pair::is_right);
-        let reach = lab.who_reaches_whom(&names, enough, QUIET, DEADLINE / 2)?;
+        let reach = lab.who_reaches_whom(&names, enough, PATIENCE)?;
         Ok(pairs(&reach))
     }
 
@@ -172,8 +173,8 @@ impl Scenario {
         self.machines.iter().map(|plug| Ok((plug.name.as_str(), lab.vm(&plug.name)?.ips()))).collect()
     }
 
-    /// What became of a pair, at the addresses of families that both have. At an address of its own a machine reaches nobody
-    /// else.
+    /// The result for a pair, at the addresses of families that both have. A machine reaches nobody else at an address
+    /// that is also its own.
     fn pair(
         &self,
         from: &str,
@@ -207,7 +208,7 @@ mod tests {
         - {name: b, behind: a, tag: 5, mac: '02:00:00:00:00:02', ips: [10.0.0.2/24]}\n";
 
     #[test]
-    fn what_others_are_behind_is_made_with_room_for_them() {
+    fn a_machine_with_others_behind_it_is_made_as_a_trunk() {
         let scenario = scenario(&format!("{TWO}reaches: {{a: [b]}}\n")).unwrap();
         assert!(scenario.network.ends_with("n.yaml") && scenario.network.is_absolute());
         assert!(scenario.spec(&scenario.machines[0]).trunk);

@@ -1,15 +1,14 @@
-//! The network that demo and tests put on a testbed: two tenants with three machines each and the same addresses, on two
-//! hosts.
+//! The network of the demo and the tests: two tenants on two hosts, with three machines each and the same addresses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Machine;
 use crate::reach::Reach;
 
-/// Its objects, but for the hosts.
+/// Its objects, except for the hosts.
 pub const NETWORK: &str = include_str!("../../../examples/two-tenants.yaml");
 
-/// Its machines: name, which is the logical port's too, host, and the number in their addresses.
+/// Its machines: name (also of the logical port), host, and the number in their addresses.
 pub const MACHINES: [(&str, &str, u8); 6] = [
     ("acme-1", "hv1", 1),
     ("acme-2", "hv1", 2),
@@ -33,32 +32,32 @@ pub fn machines() -> Vec<Machine> {
     MACHINES.map(machine).to_vec()
 }
 
-/// The MAC of the machines with this number, one in each tenant.
+/// The MAC address of the machines with this number, one in each tenant.
 pub fn mac(number: u8) -> String {
     format!("02:00:00:00:00:{number:02x}")
 }
 
-/// Their IP address.
+/// The IP address of the machines with this number.
 pub fn ip(number: u8) -> String {
     format!("10.0.0.{number}")
 }
 
-/// A machine's tenant: what stands before the dash.
+/// A machine's tenant: the part of its name before the dash.
 pub fn tenant(machine: &str) -> &str {
     machine.split('-').next().unwrap_or(machine)
 }
 
-/// What departs from "every machine reaches those of its tenant, none of the other", as `FROM to TO`.
+/// Exceptions to "every machine reaches those of its tenant and none of the other", as `FROM to TO`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Departures {
     /// Pairs of one tenant that do not reach each other.
     pub missing: BTreeSet<String>,
-    /// Pairs of two tenants that do.
+    /// Pairs of different tenants that reach each other.
     pub leaks: BTreeSet<String>,
 }
 
 impl Departures {
-    /// Of what [`crate::reach::who_reaches_whom`] found.
+    /// The exceptions in a result of [`crate::reach::who_reaches_whom`].
     pub fn of(reach: &BTreeMap<String, Reach>) -> Self {
         let mut departures = Departures::default();
         for (from, reach) in reach {

@@ -3,7 +3,6 @@
 mod book;
 mod check;
 mod command_line;
-mod end_to_end;
 mod eval;
 mod eval_hooks;
 mod eval_processes;
@@ -16,7 +15,7 @@ mod fmt;
 mod full_disk;
 mod language;
 mod literals;
-mod network;
+mod open_vswitch;
 mod plan;
 mod profile;
 mod readme;

@@ -6,10 +6,10 @@ use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::common::{leftovers, two_hosts, unique_name, web};
+use super::common::{DEADLINE, leftovers, two_hosts, unique_name, web};
 use lab::{Error, HostSpec, Lab, Options, Ownership};
 
-/// Set for a copy of this test program that plays the process that is killed.
+/// Set only for the helper process.
 const CHILD: &str = "LAB_TEST_CHILD_NAME";
 
 /// Held by tests that sweep, and by those with something to be swept: a sweep does not ask whose it is.
@@ -38,10 +38,11 @@ fn a_panic_takes_the_lab_down() {
     assert_eq!(leftovers(&name), nothing());
 }
 
-/// Not a test of its own: the body of the child that the next tests kill.
+/// Holds a lab until it is killed.
 #[test]
-fn child_that_holds_a_lab() {
-    let Ok(name) = std::env::var(CHILD) else { return };
+#[ignore = "a helper process, started by `crash`"]
+fn holds_a_lab() {
+    let name = std::env::var(CHILD).expect("started by a test, which sets the lab's name");
     let lab = Lab::create(Options::new(name).hosts(2).with_integration_bridge()).unwrap();
     lab.add_vm(&web()).unwrap();
     let _ping = lab.spawn_ping("web", [10, 0, 0, 9].into(), Duration::from_millis(100)).unwrap();
@@ -51,10 +52,13 @@ fn child_that_holds_a_lab() {
     }
 }
 
-/// Runs the child until its lab is complete, then kills it without warning.
+/// Starts the helper process, waits until its lab is complete, and kills it.
 fn crash(name: &str) {
+    let path = concat!(module_path!(), "::holds_a_lab");
+    // The first part is the binary's own name, which the test harness leaves out.
+    let (_, path) = path.split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child_that_holds_a_lab"])
+        .args(["--exact", path, "--ignored"])
         .env(CHILD, name)
         .stdout(std::process::Stdio::null())
         .spawn()
@@ -62,9 +66,9 @@ fn crash(name: &str) {
     let ready = format!("/run/weft-lab/{name}/ready");
     let start = Instant::now();
     while !std::path::Path::new(&ready).exists() {
-        assert!(start.elapsed() < Duration::from_secs(20), "the child's lab did not come up");
-        assert!(child.try_wait().unwrap().is_none(), "the child ended early");
-        std::thread::yield_now();
+        assert!(start.elapsed() < DEADLINE, "the helper's lab did not come up");
+        assert!(child.try_wait().unwrap().is_none(), "the helper ended early");
+        std::thread::sleep(Duration::from_millis(10));
     }
     // While it lives, nobody else may have the name.
     match Lab::create(Options::new(name).hosts(1)) {
@@ -193,7 +197,7 @@ fn faults_are_refused_before_or_undone_after() {
     let host = lab.host("hv1").unwrap();
     assert!(matches!(host.wait_for_bridge("br-int", Duration::ZERO), Err(Error::Timeout { .. })));
     host.make_integration_bridge().unwrap();
-    host.wait_for_bridge("br-int", Duration::from_secs(5)).unwrap();
+    host.wait_for_bridge("br-int", DEADLINE).unwrap();
     lab.add_vm(&web()).unwrap();
     assert!(matches!(lab.add_vm(&web()), Err(Error::Exists { .. })));
     let error = lab.vm("nobody").unwrap_err().to_string();
@@ -215,6 +219,9 @@ fn the_run_folder_can_be_elsewhere_and_is_left_as_it_was() {
 }
 
 #[test]
-fn this_machine_can_carry_a_lab() {
-    lab::preflight().unwrap();
+fn many_can_check_at_a_time_that_this_machine_can_carry_a_lab() {
+    let checks: Vec<_> = (0..8).map(|_| std::thread::spawn(lab::preflight)).collect();
+    for check in checks {
+        check.join().unwrap().unwrap();
+    }
 }

@@ -2,14 +2,16 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::net::IpAddr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::common::{add_tunnel, cross_connect, leftovers, two_hosts, unique_name, web};
+use super::common::{DEADLINE, add_tunnel, cross_connect, leftovers, two_hosts, unique_name, web};
 use lab::{Error, Lab, Migration, Options, Order, PingOptions, Stop, VmSpec};
 
 const WEB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const DB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
-const SOON: Duration = Duration::from_secs(5);
+
+/// Time between the two ends of a migration: enough for some pings to be sent and lost.
+const GAP: Duration = Duration::from_millis(500);
 
 /// Tunnels on both hosts and flows between `web` and `db`; no packet lost to cold neighbours.
 fn connect(lab: &Lab, kind: &str) {
@@ -25,7 +27,7 @@ fn connect(lab: &Lab, kind: &str) {
 fn machines_reach_each_other_through_each_tunnel_type_without_a_loss() {
     let lab = two_hosts();
     // Without flows a secure bridge forwards nothing: the success below is the tunnel's.
-    let none = PingOptions { count: 2, deadline: Duration::from_millis(100), ..PingOptions::default() };
+    let none = PingOptions { count: 2, deadline: Duration::from_millis(500), ..PingOptions::default() };
     assert_eq!(lab.ping("web", DB, &none).unwrap().received, 0);
     for kind in ["geneve", "vxlan", "gre"] {
         connect(&lab, kind);
@@ -38,6 +40,7 @@ fn machines_reach_each_other_through_each_tunnel_type_without_a_loss() {
         assert_eq!(through.trim(), kind);
         for host in lab.hosts().unwrap() {
             host.vsctl(&["del-port", "br-int", "tun"]).unwrap();
+            host.flush_datapath().unwrap();
         }
         assert_eq!(lab.ping("web", DB, &none).unwrap().received, 0, "without the {kind} port");
     }
@@ -72,7 +75,7 @@ fn a_warm_underlay_knows_every_peer_before_the_first_packet() {
 fn ipv6_and_tcp_pass_and_the_arp_cache_shows_who_answered() {
     let lab = two_hosts();
     connect(&lab, "geneve");
-    assert!(lab.ping("web", "fd00::2".parse().unwrap(), &PingOptions::default()).unwrap().received > 0);
+    lab.wait_ping("web", "fd00::2".parse().unwrap(), DEADLINE).unwrap();
     assert_eq!(lab.ping("web", DB, &PingOptions::default()).unwrap().lost(), 0);
     let cache = lab.arp_cache("web").unwrap();
     let entry = cache.iter().find(|entry| entry.ip == DB).unwrap();
@@ -87,7 +90,7 @@ fn ipv6_and_tcp_pass_and_the_arp_cache_shows_who_answered() {
     std::io::BufRead::read_line(&mut lines, &mut ready).unwrap();
     assert_eq!(ready.trim(), "listening");
     let client = lab
-        .exec("web", &["timeout", "5", "bash", "-c", "exec 3<>/dev/tcp/10.0.0.2/7000; cat <&3 | wc -c"])
+        .exec("web", &["timeout", "60", "bash", "-c", "exec 3<>/dev/tcp/10.0.0.2/7000; cat <&3 | wc -c"])
         .unwrap();
     assert_eq!(client.stdout.trim(), "300000", "{client:?}");
     server.wait().unwrap();
@@ -110,9 +113,10 @@ fn a_machine_migrates_under_a_running_ping() {
     let (one, two) = (lab.host("hv1").unwrap(), lab.host("hv2").unwrap());
     for (to, order) in [("hv2", Order::UnplugFirst), ("hv1", Order::PlugFirst)] {
         let before = lab.exec("web", &["ip", "-o", "addr", "show", "dev", "eth0"]).unwrap();
+        let begun = Instant::now();
         let ping = lab.spawn_ping("db", WEB, Duration::from_millis(10)).unwrap();
-        ping.wait_received(10, SOON).unwrap();
-        lab.migrate_vm("web", to, Migration { order, gap: Duration::from_millis(50) }).unwrap();
+        ping.wait_received(10, DEADLINE).unwrap();
+        lab.migrate_vm("web", to, Migration { order, gap: GAP }).unwrap();
         if to == "hv2" {
             let (web, db) = (two.ofport("vif-web").unwrap(), two.ofport("vif-db").unwrap());
             let flows = format!(
@@ -123,11 +127,11 @@ fn a_machine_migrates_under_a_running_ping() {
             cross_connect(&one, "vif-web", &two, 0x102, 0x101);
             cross_connect(&two, "vif-db", &one, 0x101, 0x102);
         }
-        ping.wait_received(10, SOON).unwrap();
+        ping.wait_received(10, DEADLINE).unwrap();
+        let took = begun.elapsed();
         let result = ping.stop().unwrap();
         assert!(result.lost() > 0, "the gap must show: {result:?}");
-        assert!(result.longest_gap >= Duration::from_millis(50), "{result:?}");
-        assert!(result.longest_gap < Duration::from_secs(3), "{result:?}");
+        assert!((GAP..took).contains(&result.longest_gap), "within {took:?}: {result:?}");
 
         let (there, left) = if to == "hv2" { (&two, &one) } else { (&one, &two) };
         let ids = there.vsctl(&["get", "Interface", "vif-web", "external_ids"]).unwrap();
@@ -156,9 +160,9 @@ fn a_ping_through_a_detached_port_shows_the_outage() {
     let lab = two_hosts();
     connect(&lab, "vxlan");
     let ping = lab.spawn_ping("web", DB, Duration::from_millis(10)).unwrap();
-    ping.wait_received(20, SOON).unwrap();
+    ping.wait_received(20, DEADLINE).unwrap();
     let quiet = lab.spawn_ping("web", DB, Duration::from_millis(10)).unwrap();
-    quiet.wait_received(50, SOON).unwrap();
+    quiet.wait_received(50, DEADLINE).unwrap();
     let undisturbed = quiet.stop().unwrap();
     assert_eq!(undisturbed.lost(), 0, "{undisturbed:?}");
     assert!(undisturbed.sent >= 50);
@@ -168,7 +172,7 @@ fn a_ping_through_a_detached_port_shows_the_outage() {
     // A port plugged in again has a new number.
     let (one, two) = (lab.host("hv1").unwrap(), lab.host("hv2").unwrap());
     cross_connect(&two, "vif-db", &one, 0x101, 0x102);
-    ping.wait_received(5, SOON).unwrap();
+    ping.wait_received(5, DEADLINE).unwrap();
     let result = ping.stop().unwrap();
     assert!(result.lost() > 0 && result.received > 25, "{result:?}");
 }
@@ -188,12 +192,12 @@ fn the_daemon_restarts_each_way_and_the_host_carries_traffic_again() {
         assert_ne!(one.vswitchd_pid(), Some(pid));
         assert_eq!(one.dump_flows("br-int").unwrap(), Vec::<String>::new(), "flows live in the process");
         cross_connect(&one, "vif-web", &two, 0x102, 0x101);
-        lab.wait_ping("web", DB, SOON).unwrap_or_else(|error| panic!("after {how:?}: {error}"));
+        lab.wait_ping("web", DB, DEADLINE).unwrap_or_else(|error| panic!("after {how:?}: {error}"));
     }
     one.stop_ovsdb().unwrap();
     assert_eq!(one.ovsdb_pid(), None);
     one.start_ovsdb().unwrap();
-    lab.wait_ping("web", DB, 2 * SOON).unwrap();
+    lab.wait_ping("web", DB, DEADLINE).unwrap();
     // Ports can be changed while the daemon is away; it finds out when it starts.
     one.kill_vswitchd().unwrap();
     lab.detach("web").unwrap();
@@ -242,7 +246,7 @@ fn reachability_shows_exactly_the_pairs_that_are_connected() {
     )
     .unwrap();
     let names = ["web", "db", "a-name-longer-than-15"];
-    let matrix = lab.reachability(&names, Duration::from_millis(300)).unwrap();
+    let matrix = lab.reachability(&names, Duration::from_secs(5)).unwrap();
     assert_eq!(matrix.pairs.len(), 6);
     assert_eq!((matrix.get("web", "db"), matrix.get("db", "web")), (Some(true), Some(true)));
     assert_eq!(matrix.unreached().count(), 4);

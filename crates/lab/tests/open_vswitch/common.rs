@@ -1,9 +1,13 @@
 //! What the lab's tests share: names, flows written by hand, and a census of the machine.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use std::time::Duration;
+
 use lab::{Host, Lab, Options, VmSpec};
+
+/// How long anything here may take. An idle machine needs a second; the rest is for one that is busy.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(2);
 
 /// A name that no other test, in this process or another, uses.
 pub(crate) fn unique_name() -> String {

@@ -3,7 +3,7 @@
 use lab::{VmSpec, frame};
 use testbed::{Settings, Testbed};
 
-use super::support::{Copies, Frames, bring_up, has_lab, mtu_of, one_at, passes_whole, settings, wait_for};
+use super::support::{Copies, Frames, bring_up, mtu_of, one_at, passes_whole, settings, wait_for};
 
 /// A switch with a port on each of three hosts that takes and sends anything, and one on hv1 with an address of its own.
 const NETWORK: &str = "
@@ -31,14 +31,11 @@ fn machines() -> Vec<VmSpec> {
     vec![vm("any-1", "hv1", 1), vm("any-2", "hv2", 2), vm("any-3", "hv3", 3), vm("known", "hv1", 9)]
 }
 
-fn testbed(encap: &str) -> Option<Testbed> {
-    if !has_lab(encap) {
-        return None;
-    }
+fn testbed(encap: &str) -> Testbed {
     let testbed =
         Testbed::start(Settings { hosts: 3, encaps: vec![encap.to_owned()], ..settings("learn") }).unwrap();
     bring_up(&testbed, NETWORK, &machines());
-    Some(testbed)
+    testbed
 }
 
 /// An address that nobody has said to anybody.
@@ -48,7 +45,7 @@ const BEHIND: [u8; 6] = [2, 0, 0, 0, 0x77, 2];
 
 #[test]
 fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
-    let Some(testbed) = testbed("geneve") else { return };
+    let testbed = testbed("geneve");
     let frames = Frames::new(testbed.lab().unwrap());
     let from = |sender: [u8; 6], to: [u8; 6]| move |mark: &[u8]| frame::ethernet(to, sender, 0x88b5, mark);
     frames.come_out("an unknown address", "any-1", NOBODY, &one_at(&["any-2", "any-3"]));
@@ -85,7 +82,7 @@ fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
     // any-3 itself moves to hv1: what was learned says that the address is behind it, wherever that is.
     let lab = testbed.lab().unwrap();
     lab.migrate_vm("any-3", "hv1", lab::Migration::default()).unwrap();
-    testbed.wait_in_order(4).unwrap();
+    testbed.wait_in_sync().unwrap();
     let frames = Frames::new(lab);
     frames.come_out("behind a port that migrated", "any-2", BEHIND, &one_at(&["any-3"]));
     // What was learned behind a port goes with the port.
@@ -107,7 +104,7 @@ fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
 
 #[test]
 fn without_the_senders_label_nothing_is_learned_from_a_tunnel() {
-    let Some(testbed) = testbed("vxlan") else { return };
+    let testbed = testbed("vxlan");
     let frames = Frames::new(testbed.lab().unwrap());
     let announce = |mark: &[u8]| frame::ethernet(frame::BROADCAST, BEHIND, 0x88b5, mark);
     frames.come_out_as(

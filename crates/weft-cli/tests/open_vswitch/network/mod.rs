@@ -1,0 +1,11 @@
+//! The logical network with real stacks on real Open vSwitch: the promises of objects, measured in frames that arrive at
+//! machines.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
+
+mod examples;
+mod first_hit;
+mod learning;
+mod migration;
+mod stacks;
+mod support;
