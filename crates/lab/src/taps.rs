@@ -128,8 +128,12 @@ impl Taps {
     ) -> Result<BTreeMap<String, usize>, Error> {
         self.clear()?;
         self.send(from, frame)?;
-        let marked = |frame: &[u8]| frame.windows(mark.len()).any(|window| window == mark);
-        let arrived = self.collect(marked, expected, DEADLINE)?;
+        // An ICMP error of a receiver quotes the frame, but has another sender.
+        let sender = frame.get(6..12);
+        let copy = |found: &[u8]| {
+            found.get(6..12) == sender && found.windows(mark.len()).any(|window| window == mark)
+        };
+        let arrived = self.collect(copy, expected, DEADLINE)?;
         Ok(arrived.into_iter().map(|(vm, frames)| (vm, frames.len())).collect())
     }
 
