@@ -1,7 +1,7 @@
-//! The one layout of a program.
+//! The formatter: the canonical layout of a program.
 //!
-//! [`format`] takes a text apart into its tree and writes it anew: line breaks and spaces are the formatter's, tokens and
-//! comments the author's. What it writes says the same and is its own layout: formatting it again changes nothing.
+//! [`format`] parses a text and prints its tree: the formatter chooses line breaks and spaces and keeps tokens and
+//! comments. The result has the same meaning, and formatting it again changes nothing.
 //!
 //! ```
 //! let text = "out(x):-a( x,y ) , # why\n  b(y)\n;";
@@ -10,19 +10,20 @@
 //! ```
 //!
 //! # The layout
-//! - Lines of at most 120 columns where that can be, indented by four spaces a level.
-//! - A rule with one item in its body stands on one line if it fits; else `:-` ends the head's line, and each item has a
-//!   line of its own. A head that does not fit goes on eight columns in.
-//! - Lists of arguments are filled: an argument that does not fit begins a line. Lists of columns, fields, members and
-//!   actions that do not fit, or hold a comment, have a line for each element, with a comma after the last.
+//! - Lines have at most 120 columns where possible, and are indented by four spaces per level.
+//! - A rule with one item in its body stands on one line if it fits; else `:-` ends the head's line, and each item
+//!   has a line of its own. A head that does not fit goes on eight columns in.
+//! - Lists of arguments are filled: an argument that does not fit begins a line. Lists of columns, fields, members
+//!   and actions that do not fit, or hold a comment, have a line for each element, with a comma after the last.
 //! - A chain of operators that does not fit has a line for each operand, the operator at its start.
-//! - Up to one blank line is kept between declarations, items of a body, and steps and rows of tests; none after `##`.
-//! - A comment stays at the end of its line, or on a line of its own. It moves only past a `,`, `;`, `:-` or `{` that follows
-//!   it, and before an operator that precedes it.
+//! - Up to one blank line is kept between declarations, items of a body, and steps and rows of tests; none after
+//!   `##`.
+//! - A comment stays at the end of its line, or on a line of its own. It moves only past a `,`, `;`, `:-` or `{` that
+//!   follows it, and before an operator that precedes it.
 //!
 //! In reading order: `format/token.rs` (tokens and comments, and what can be known of the width of any stretch),
-//! `format/printer.rs` (how tokens and comments get on lines), `format/declaration.rs`, `format/expression.rs` (where lines
-//! break).
+//! `format/printer.rs` (how tokens and comments get on lines), `format/declaration.rs`, `format/expression.rs` (where
+//! lines break).
 
 mod declaration;
 mod expression;
@@ -36,7 +37,7 @@ use token::Tokens;
 /// How long lines may be, in Unicode scalar values.
 pub const WIDTH: usize = 120;
 
-/// Lays a text out, or says why it is no nlog. Takes time in proportion to its length; the text has less than 4 GiB.
+/// Formats a text, in time proportional to its length. The text must be shorter than 4 GiB.
 ///
 /// # Errors
 /// The syntax errors, in the order of the text.

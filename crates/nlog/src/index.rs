@@ -1,27 +1,25 @@
-//! What stands where: names by position, their types, where they are declared, and where else they stand.
+//! Names by position: their types, declarations and references.
 //!
-//! For editors and shells. An index is made on demand, by [`compile_indexed`](crate::compile_indexed); checking alone
-//! makes none. Of a program with errors it knows what could be found out.
+//! For editors and shells. [`compile_indexed`](crate::compile_indexed) builds an index on demand; checking alone does
+//! not. For a program with errors, the index contains everything that could be resolved.
 //!
 //! ```
 //! use nlog::{Sources, compile_indexed, index::SymbolKind};
 //!
-//! let text = "type port = record {name: string}; input table up(p: port); output table o(n: string); o(p.name) :- up(p);";
-//! let sources = Sources::from_texts([("ports.nlog", text)]);
-//! let (_, index) = compile_indexed(&sources);
-//! let variable = index.at(0, text.rfind('p').unwrap() as u32).unwrap();
-//! assert_eq!((variable.kind, variable.name.as_str()), (SymbolKind::Variable, "p"));
-//! assert_eq!(variable.ty.as_ref().unwrap().to_string(), "port");
-//! assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
+//! let text = "type port = record {name: string}; input table up(p: port); output table o(n: string); o(p.name) :-
+//! up(p);"; let sources = Sources::from_texts([("ports.nlog", text)]); let (_, index) = compile_indexed(&sources);
+//! let variable = index.at(0, text.rfind('p').unwrap() as u32).unwrap(); assert_eq!((variable.kind,
+//! variable.name.as_str()), (SymbolKind::Variable, "p")); assert_eq!(variable.ty.as_ref().unwrap().to_string(),
+//! "port"); assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
 //! ```
 //!
-//! Left out on purpose: keywords, operators and literals, which mean the same everywhere.
+//! The index does not contain keywords, operators and literals, which mean the same everywhere.
 
 use nlog_data::Type;
 
 use crate::syntax::ast::Span;
 
-/// What a name is.
+/// The kind of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SymbolKind {
     /// A table.
@@ -53,14 +51,14 @@ pub enum SymbolKind {
 }
 
 impl SymbolKind {
-    /// Whether it belongs to an outline of a file: what is declared, and its parts, but no rule's variables.
+    /// Whether it belongs in the outline of a file: declarations and their parts, but not variables of rules.
     pub fn is_declared(self) -> bool {
         use SymbolKind::{Column, Constant, Field, Function, Member, Table, Test, Type};
         matches!(self, Table | Column | Constant | Function | Type | Member | Field | Test)
     }
 }
 
-/// A name where it stands.
+/// An occurrence of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
     /// What it is.
@@ -69,12 +67,12 @@ pub struct Symbol {
     pub name: String,
     /// Where it stands.
     pub span: Span,
-    /// The name where it is declared; of a variable where it stands first. `None` of what is built in.
+    /// The declaration of the name, or the first occurrence of a variable. `None` for built-in names.
     pub definition: Option<Span>,
-    /// The type of the value that it stands for; of a type the type itself, of a function that of its result. `None`
-    /// if that is not known, or differs from call to call.
+    /// The type of its value; the type itself for a type, the result type for a function. `None` if unknown, or if it
+    /// differs from call to call.
     pub ty: Option<Type>,
-    /// What is written or known about it; empty if that is nothing.
+    /// Its documentation; empty if there is none.
     pub doc: String,
 }
 
@@ -93,7 +91,7 @@ impl Index {
         Index { symbols }
     }
 
-    /// The name at a byte of a file, or right before it, as where a cursor stands after a word.
+    /// The name at a byte offset of a file, or directly before it, as for a cursor after a word.
     pub fn at(&self, file: u32, offset: u32) -> Option<&Symbol> {
         let after =
             self.symbols.partition_point(|symbol| (symbol.span.file, symbol.span.start) <= (file, offset));
@@ -101,13 +99,13 @@ impl Index {
         (symbol.span.file == file && offset <= symbol.span.end).then_some(symbol)
     }
 
-    /// Every place of what is declared here, its declaration included, by place.
+    /// All occurrences of the name declared here, including the declaration, sorted by place.
     pub fn references(&self, definition: Span) -> Vec<Span> {
         let here = self.symbols.iter().filter(|symbol| symbol.definition == Some(definition));
         here.map(|symbol| symbol.span).collect()
     }
 
-    /// What a file declares, by place: its outline.
+    /// The outline of a file: its declarations, sorted by place.
     pub fn definitions(&self, file: u32) -> Vec<&Symbol> {
         let of_file = self.symbols.iter().filter(|symbol| symbol.span.file == file);
         of_file.filter(|symbol| symbol.kind.is_declared() && symbol.definition == Some(symbol.span)).collect()

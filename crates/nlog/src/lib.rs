@@ -1,8 +1,8 @@
-//! nlog: source text to typed program, with diagnostics.
+//! The nlog compiler front end: from source text to a typed program, with diagnostics.
 //!
-//! A program is tables and rules without recursion or negation. This crate reads its files, finds every mistake in
-//! them in one run, each with its place and a remedy, and hands what is left over as a [`Program`] in which names are
-//! resolved, types known and constants computed. The order of files, rules and items shows in nothing.
+//! A program consists of tables and rules without recursion or negation. This crate reads its files, reports all
+//! mistakes in one run, each with its place and a remedy, and produces a [`Program`] with resolved names, known types
+//! and computed constants. The result does not depend on the order of files, rules and items.
 //!
 //! ```
 //! use nlog::{Sources, compile};
@@ -21,32 +21,32 @@
 //! assert_eq!(mistake.help, "did you mean `log_port_presence`?");
 //! ```
 //!
-//! In reading order: [`source`] (files, and those that they import), [`syntax`] (text to a lossless tree, and that to
-//! plain structures), `check` (names, types, normal form, lints), [`program`] (the result, and what a rule means),
-//! [`diagnostic`] (mistakes, as text and JSON), [`mod@format`] (the one layout), [`workspace`] (a program that is edited),
-//! [`index`] (names by position, for editors and shells).
+//! In reading order: [`source`] (files and their imports), [`syntax`] (text to a lossless tree, and the tree to an
+//! AST), `check` (names, types, normal form, lints), [`program`] (the result and the meaning of a rule),
+//! [`diagnostic`] (diagnostics as text and JSON), [`mod@format`] (the formatter), [`workspace`] (incremental
+//! checking), [`index`] (names by position, for editors and shells).
 //!
 //! # The language's finer points
-//! - Operators, loosest first: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and `>>`, `+` and `-`, `*` and
-//!   `/` and `%`, the sign `-`. `if` reaches as far right as it can.
-//! - An item of a body that is a call and nothing else is an atom, of a table if one has that name, else of a function.
-//!   A table may have the name of a function: it counts in atoms and heads, the function in expressions.
+//! - Operators, in order of increasing precedence: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and
+//!   `>>`, `+` and `-`, `*` and `/` and `%`, unary `-`. `if` extends as far to the right as possible.
+//! - A body item that consists of a single call is an atom: of a table if one has that name, otherwise of a function.
+//!   A table may have the name of a function: atoms and heads mean the table, expressions the function.
 //! - `[a, b]` is a list, `{a, b}` a set; `match"…"` and `actions"…"` are literals as Open vSwitch prints them.
-//! - A constant defined by a string alone stands for the literal, so it can be read as an address too.
-//! - A function with several results in an expression stands for each of them; not in a branch of `if`, nor in an
+//! - A constant defined as a string literal stands for the literal, so it can also be read as an address.
+//! - A function with several results in an expression stands for each of them, but not in a branch of `if` or in an
 //!   aggregate.
-//! - `..` skips columns after positional terms as well. A head names every column.
-//! - A declared type is an alias, which is the type that it names, or an enumeration or record, which is no other. Where
-//!   an enumeration is wanted, a string literal is read as its member; a string that is no literal never is.
-//! - Where `e.field` stands, something must tell the type of `e`; it can be anything in the rule, before or after.
-//! - In a function's body a parameter counts before a constant of the same name. The program's functions have names that
-//!   no built-in function, aggregate or table has.
-//! - Tests stand in files named `*.test.nlog`, which a folder's program leaves out. Their rows are values: no variables.
-//!   Facts hold before a test's first transaction.
-//! - Expressions nest [`MAX_NESTING`](syntax::MAX_NESTING) deep, operators of one chain included.
+//! - `..` also skips columns after positional terms. A head has a term for every column.
+//! - A declared type is an alias, which is the same type as the one it names, or an enumeration or record, which is a
+//!   distinct type. Where an enumeration is expected, a string literal is read as a member; other strings are not.
+//! - In `e.field`, the type of `e` must be known from anywhere else in the rule, before or after.
+//! - In the body of a function, a parameter shadows a constant of the same name. A function of the program cannot
+//!   have the name of a built-in function, an aggregate or a table.
+//! - Tests are in files named `*.test.nlog`, which a folder program excludes. Their rows contain no variables. Facts
+//!   hold before the first transaction of a test.
+//! - Expressions nest at most [`MAX_NESTING`](syntax::MAX_NESTING) levels deep, including the operators of one chain.
 //!
-//! # Left out on purpose
-//! Evaluation (crate `nlog-reference`), plans (`nlog-plan`), and any I/O but reading source files.
+//! # Out of scope
+//! Evaluation (crate `nlog-reference`), query plans (`nlog-plan`), and any I/O except reading source files.
 #![forbid(unsafe_code)]
 
 mod check;

@@ -1,7 +1,8 @@
-//! The typed program: what the front end hands to planners and evaluators.
+//! The typed program, the input of planners and evaluators.
 //!
-//! Names are resolved, types known, sugar gone: named constants are values, operators are functions, an expression
-//! among an atom's terms has become a variable and a condition. What a rule means is written at [`Rule`].
+//! Names are resolved, types are known and syntactic sugar is removed: named constants are values, operators are
+//! functions, and an expression in a term of an atom is a variable and a condition. [`Rule`] documents the meaning of
+//! a rule.
 
 mod test;
 
@@ -18,9 +19,9 @@ pub use test::{ExpectedRow, Pattern, Test, TestStep, TestStepKind};
 pub struct Program {
     /// Its tables.
     pub schema: Arc<Schema>,
-    /// Its rules, in the order of their fingerprints, so that no order of files or rules shows in anything.
+    /// Its rules, sorted by fingerprint, so that nothing depends on the order of files or rules.
     pub rules: Vec<Rule>,
-    /// The tables in an order in which every rule's body tables come before its head.
+    /// The tables in topological order: the body tables of a rule precede its head.
     pub order: Vec<TableId>,
     /// Its unit tests, in order of file and place.
     pub tests: Vec<Test>,
@@ -70,21 +71,22 @@ impl fmt::Display for Place {
 /// *Failures.* An expression can fail (overflow, range). Whatever depends on a failed value is neither true nor
 /// false: it is undetermined. If some determined item of the body rejects the binding, it derives nothing and its
 /// failures do not count. Otherwise, if anything failed in body or head, the transaction is refused, and the
-/// failure with the least code and message is reported. So no order of evaluation shows.
+/// failure with the least code and message is reported. The result does not depend on the order of evaluation.
 ///
 /// *Defaults.* A row of a `default` rule is there if no ordinary rule of the table derives a row with its key. First
 /// come the rule's candidates: the bindings of its body, with values for the key columns and for all variables of the
 /// head; what fails in the body or in a key column is a failure as in any rule, whether or not a row is overridden.
-/// Then the other columns are computed, for those candidates alone whose key no ordinary rule has: what would fail for
-/// the others does not count. That an ordinary rule has a key is so whatever sum of its aggregates fails. A table that
-/// only defaults fill is like one that only ordinary rules fill. The program holds no defaults any more: the checker
-/// makes rules over hidden tables of them ([`Role::Hidden`](nlog_data::Role::Hidden)), where this is all said by
-/// ordinary bodies.
+/// Then the other columns are computed, for those candidates alone whose key no ordinary rule has: what would fail
+/// for the others does not count. That an ordinary rule has a key is so whatever sum of its aggregates fails. A table
+/// that only defaults fill is like one that only ordinary rules fill. The program holds no defaults any more: the
+/// checker makes rules over hidden tables of them ([`Role::Hidden`](nlog_data::Role::Hidden)), where this is all said
+/// by ordinary bodies.
 ///
-/// *Functions of the program* are [`Function`]s like the built-in ones, whose `evaluate` runs the compiled body: of `if`
-/// only the branch taken; if an argument of a call in it has no value, the call has none, whatever else failed; otherwise
-/// the call fails with the least of its arguments' failures. That is what the body would come to if it stood in place of
-/// the call. Those that make records and read their fields, and `to_string` of enumerations, are `Function`s too.
+/// *Functions of the program* are [`Function`]s like the built-in ones, whose `evaluate` runs the compiled body: of
+/// `if` only the branch taken; if an argument of a call in it has no value, the call has none, whatever else failed;
+/// otherwise the call fails with the least of its arguments' failures. That is what the body would come to if it
+/// stood in place of the call. Those that make records and read their fields, and `to_string` of enumerations, are
+/// `Function`s too.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The table it fills.

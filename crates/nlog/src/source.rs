@@ -13,10 +13,10 @@ use crate::program::Place;
 use crate::syntax::ast::{self, Span};
 use crate::syntax::{SyntaxError, lower, parse};
 
-/// Why a program could not be read. What is wrong *in* a program is a diagnostic instead.
+/// Why a program could not be read. Mistakes *in* a program are diagnostics instead.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// A file or folder that was named cannot be read.
+    /// A given file or folder cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Io {
         /// Which.
@@ -25,8 +25,8 @@ pub enum LoadError {
         #[source]
         error: io::Error,
     },
-    /// A file is there that an import names, but cannot be read.
-    #[error("{place}: cannot read the imported {}: {error}", path.display())]
+    /// An imported file exists but cannot be read.
+    #[error("{place}: cannot read the imported file {}: {error}", path.display())]
     Import {
         /// The import.
         place: Place,
@@ -36,8 +36,8 @@ pub enum LoadError {
         #[source]
         error: io::Error,
     },
-    /// A folder was named that holds no program.
-    #[error("{}: no file named *.nlog in this folder or below it", path.display())]
+    /// A given folder contains no program.
+    #[error("{}: this folder and its subfolders contain no *.nlog file", path.display())]
     Empty {
         /// The folder.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub struct Sources {
 pub struct SourceFile {
     /// As the user named it.
     pub name: Arc<str>,
-    /// What it holds; bytes that are no UTF-8 became U+FFFD.
+    /// Its text; invalid UTF-8 is replaced by U+FFFD.
     pub text: String,
     /// What it says.
     pub(crate) ast: ast::File,
@@ -85,15 +85,15 @@ impl SourceFile {
             // What else seems wrong may come from the same cause.
             errors = vec![SyntaxError {
                 range: at..at + '\u{fffd}'.len_utf8(),
-                message: format!("the file is not UTF-8: byte {byte:#04x} here"),
-                help: "save the file as UTF-8".into(),
+                message: format!("the file is not valid UTF-8: unexpected byte {byte:#04x}"),
+                help: "save the file with UTF-8 encoding".into(),
             }];
         }
         if too_long {
             errors = vec![SyntaxError {
                 range: 0..0,
                 message: "the file is longer than 4 GiB".into(),
-                help: "split it into several files of one folder".into(),
+                help: "split it into several files in one folder".into(),
             }];
         }
         let lines = LineIndex::new(&text);
@@ -119,13 +119,13 @@ impl SourceFile {
 }
 
 impl Sources {
-    /// Reads the files, those of folders (all named `*.nlog` but not `*.test.nlog`, at any depth), and whatever they
-    /// import. Each file is read once, by whatever names it is reached.
+    /// Reads the given files, the files of the given folders (`*.nlog` but not `*.test.nlog`, at any depth), and all
+    /// their imports. Each file is read once, even if it is reached under several names.
     pub fn load<P: AsRef<Path>>(paths: &[P]) -> Result<Sources, LoadError> {
         Loader::default().load(paths).map(|loaded| loaded.sources)
     }
 
-    /// Sources that are in memory, by name. Imports name others of them, relative to the importing one.
+    /// Sources in memory, by name. Imports refer to other sources, relative to the importing one.
     pub fn from_texts<N: AsRef<str>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Sources {
         let mut sources = Sources::default();
         for (name, text) in texts {
@@ -153,7 +153,7 @@ impl Sources {
     /// The file of this number.
     ///
     /// # Panics
-    /// If the number is of other sources.
+    /// If the number does not belong to these sources.
     pub fn file(&self, number: u32) -> &SourceFile {
         &self.files[number as usize]
     }
@@ -168,7 +168,7 @@ impl Sources {
         &self.imports[number]
     }
 
-    /// The files that imports name and that are not there.
+    /// The imported files that do not exist.
     pub fn missing_imports(&self) -> impl Iterator<Item = PathBuf> {
         self.files.iter().zip(&self.imports).flat_map(|(file, found)| {
             let folder = Path::new(&*file.name).parent().unwrap_or(Path::new(""));
@@ -308,8 +308,8 @@ impl<'e> Loader<'e> {
     }
 }
 
-/// The `.nlog` files of a folder and of those in it, files of tests among them, in the order of their names. What is
-/// hidden is left out; a folder that links lead to twice is looked at once.
+/// The `.nlog` files of a folder and its subfolders, including test files, sorted by name. Hidden files are excluded;
+/// a folder reached through several links is visited once.
 ///
 /// # Errors
 /// [`LoadError::Io`] with what cannot be read.
@@ -348,7 +348,7 @@ pub fn is_nlog(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "nlog")
 }
 
-/// Whether the file's name is one of files with tests: `NAME.test.nlog`. A folder's program leaves them out.
+/// Whether the file is a test file: `NAME.test.nlog`. A folder program excludes test files.
 pub fn is_test_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".test.nlog"))
 }

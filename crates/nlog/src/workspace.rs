@@ -1,4 +1,4 @@
-//! A program that is edited: checked again and again, each time for the price of what changed.
+//! A program that is edited: each check costs only as much as the change.
 //!
 //! ```
 //! use nlog::Workspace;
@@ -10,15 +10,15 @@
 //! assert!(workspace.compilation().program.is_some());
 //! workspace.set_text("rules.nlog", "b(y) :- a(x);")?;
 //! let mistake = &workspace.compilation().diagnostics[0];
-//! assert_eq!(mistake.to_string(), "rules.nlog:1:3: error[unbound-variable]: nothing gives the variable `y` a value");
+//! assert_eq!(mistake.to_string(), "rules.nlog:1:3: error[unbound-variable]: variable `y` is not bound");
 //! workspace.set_text("rules.nlog", "b(x) :- a(x);")?;
 //! assert!(workspace.compilation().program.is_some());
 //! # Ok::<(), nlog::LoadError>(())
 //! ```
 //!
-//! An edit parses its file again and no other. Rules whose text is the same and whose names mean the same are not
-//! checked again; what needs the whole program (circles, tables that nobody reads) is. The result is the one that
-//! [`compile`](crate::compile) gives for the same texts.
+//! An edit only parses its own file again. Rules with unchanged text and unchanged meaning of their names are not
+//! checked again; checks of the whole program (cycles, unused tables) are. The result is the same as that of
+//! [`compile`](crate::compile) for the same texts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -221,9 +221,9 @@ fn bits_have_numbers() {
     assert_eq!(
         said,
         [
-            "`70000` is no bit's number; bits count from 0, the least significant: reg0[0..15]",
+            "`70000` is not a bit number; bits are numbered from 0, the least significant bit: reg0[0..15]",
             "the last bit, 2, comes before the first, 5; write the lower one first: [2..5]",
-            "`1x` is no bit's number; bits count from 0, the least significant: reg0[0..15]",
+            "`1x` is not a bit number; bits are numbered from 0, the least significant bit: reg0[0..15]",
         ]
     );
 }

@@ -33,13 +33,13 @@ pub(super) fn wrong_count(aggregate: Aggregate, given: usize) -> Option<&'static
 /// How the aggregate is used.
 pub(super) fn example(aggregate: Aggregate) -> &'static str {
     match aggregate {
-        Aggregate::Count => "count(x) for how many different x there are",
-        Aggregate::Min => "min(x) for the least x",
-        Aggregate::Max => "max(x) for the greatest x",
-        Aggregate::Sum => "sum(x, id) adds up x over the different pairs of x and id",
-        Aggregate::Set => "set(x) for all x as a set",
-        Aggregate::List => "list(x) for all x, ascending",
-        Aggregate::ArgMin => "arg_min(rank, x) for the x of the least rank",
-        Aggregate::ArgMax => "arg_max(rank, x) for the x of the greatest rank",
+        Aggregate::Count => "count(x) for the number of distinct x",
+        Aggregate::Min => "min(x) for the smallest x",
+        Aggregate::Max => "max(x) for the largest x",
+        Aggregate::Sum => "sum(x, id) for the sum of x over the distinct pairs of x and id",
+        Aggregate::Set => "set(x) for the set of all x",
+        Aggregate::List => "list(x) for the sorted list of all x",
+        Aggregate::ArgMin => "arg_min(rank, x) for the x with the lowest rank",
+        Aggregate::ArgMax => "arg_max(rank, x) for the x with the highest rank",
     }
 }

@@ -1,4 +1,4 @@
-//! Warnings that comments allow: `# weft: allow(code): reason`.
+//! Comments that suppress warnings: `# weft: allow(code): reason`.
 
 use std::collections::HashMap;
 
@@ -52,14 +52,14 @@ fn within(places: &[(Span, usize)], scope: Span) -> (usize, usize) {
 
 fn not_allowed(name: &ast::Ident, why: &str) -> Report {
     let message = format!("`{}` {why}", name.name);
-    let help = "remove it from the comment, and mend what is reported";
+    let help = "remove it from the comment, and fix the reported problem";
     Report::new(Code::UselessAllow, name.span, message, help)
 }
 
 fn allows_nothing(name: &ast::Ident) -> Report {
-    let message = format!("there is no warning `{}` here to allow", name.name);
-    let help = "remove it; a comment right before a declaration is for that declaration, one at the top of a file \
-                with an empty line after it for the file";
+    let message = format!("no `{}` warning is reported here", name.name);
+    let help = "remove it; a comment directly before a declaration applies to that declaration, a comment \
+    at the top of a file followed by an empty line applies to the file";
     Report::new(Code::UselessAllow, name.span, message, help)
 }
 
@@ -70,5 +70,5 @@ fn unknown(name: &ast::Ident) -> Report {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("write # weft: allow(code): reason; the codes are {}", names.join(", ")),
     };
-    Report::new(Code::UselessAllow, name.span, format!("`{}` is no code of a warning", name.name), help)
+    Report::new(Code::UselessAllow, name.span, format!("`{}` is not a warning code", name.name), help)
 }

@@ -1,4 +1,4 @@
-//! A row that is asked for beside a program.
+//! An atom given separately from a program, as for `weft explain`.
 
 use super::{Compilation, compile};
 use crate::program::{Pattern, TestStepKind};
@@ -9,8 +9,8 @@ pub const ATOM: &str = "ATOM";
 
 /// Checks the sources together with a row as it may follow `expect` in a test: `location("p1", _)`.
 ///
-/// Mistakes in the row stand in a file of the name [`ATOM`]. There is a pattern if there is a program, and if the text is
-/// a row and nothing else.
+/// Mistakes in the row stand in a file of the name [`ATOM`]. There is a pattern if there is a program, and if the
+/// text is a row and nothing else.
 pub fn compile_with_atom(sources: &Sources, atom: &str) -> (Sources, Compilation, Option<Pattern>) {
     let mut sources = sources.clone();
     let number = sources.files().len() as u32;

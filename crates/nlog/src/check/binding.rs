@@ -1,4 +1,4 @@
-//! Which variables of a rule get a value.
+//! Whether every variable of a rule is bound.
 
 use std::collections::HashMap;
 
@@ -60,10 +60,15 @@ impl Resolver<'_, '_> {
         if let (true, Some(first)) = (roots.is_empty(), first) {
             let names = quoted(unbound.iter().map(|&variable| self.variables[variable].name.as_str()));
             let (message, help) = match unbound.len() {
-                1 => (format!("{names} is defined by itself"), "define it by what the body binds"),
-                _ => {
-                    (format!("{names} are defined by each other"), "let an atom of a table bind one of them")
-                }
+                1 => (
+                    format!("{names} is defined in terms of itself"),
+                    "define it in terms of variables \
+                that the body binds",
+                ),
+                _ => (
+                    format!("{names} are defined in terms of each other"),
+                    "bind one of them in a table atom",
+                ),
             };
             self.report(Code::UnboundVariable, self.variables[first].first, message, help);
         }
@@ -81,13 +86,14 @@ impl Resolver<'_, '_> {
         let compared = items.iter().find_map(|item| self.compared_with(index, item));
         let help = match (self.scope.nearest(&name, others.chain(constants)), compared) {
             (Some(near), _) => format!("did you mean `{near}`?"),
-            (None, Some(other)) => format!("`==` only compares; `{name} = {other}` gives `{name}` a value"),
+            (None, Some(other)) => format!("`==` only compares; write `{name} = {other}` to bind `{name}`"),
             _ if openflow_rs::Field::from_name(&name).is_some() => format!(
-                "`{name}` is an OpenFlow field, and a value is wanted here; move(…) and output_field(…) take fields"
+                "`{name}` is an OpenFlow field, but a value is expected here; only move(…) and \
+                output_field(…) take fields"
             ),
-            _ => format!("name it as a column of a table's atom in the body, or define it: `{name} = …`"),
+            _ => format!("use it as a column in a table atom of the body, or define it: `{name} = …`"),
         };
-        let message = format!("nothing gives the variable `{name}` a value");
+        let message = format!("variable `{name}` is not bound");
         self.report(Code::UnboundVariable, span, message, help);
     }
 
@@ -114,10 +120,10 @@ impl Resolver<'_, '_> {
         let Some(span) = unknown.clone().map(|variable| variable.first).min() else { return };
         let names: Vec<&str> = unknown.map(|variable| variable.name.as_str()).collect();
         let message = match names.as_slice() {
-            [name] => format!("nothing gives the variable `{name}` a value: a fact holds constants"),
-            _ => format!("nothing gives the variables {} a value: a fact holds constants", quoted(names)),
+            [name] => format!("variable `{name}` is not bound: a fact contains only constants"),
+            _ => format!("variables {} are not bound: a fact contains only constants", quoted(names)),
         };
-        let help = "text stands in double quotes; a rule with variables has a body after `:-`";
+        let help = "write text in double quotes; a rule with variables needs a body after `:-`";
         self.report(Code::UnboundVariable, span, message, help);
     }
 }

@@ -1,11 +1,11 @@
-//! Calls of functions: which of those that share a name is meant.
+//! Overload resolution: which of the functions with the same name a call means.
 
 use std::sync::Arc;
 
 use nlog_data::Type;
 use nlog_data::function::{Function, Shape};
 
-use super::complaints::signatures;
+use super::messages::signatures;
 use super::resolve::{Node, NodeKind, Resolver};
 use super::types::{Mismatch, TypeVar, Types};
 use crate::diagnostic::Code;
@@ -141,10 +141,8 @@ impl Resolver<'_, '_> {
             let nested = site.terms.iter().find(|&&term| self.types.is_nested_option(term));
             let Some(&nested) = nested.filter(|_| site.chosen.is_some()) else { continue };
             let (name, span, ty) = (site.name.name.clone(), site.span, self.types.show(nested));
-            let message = format!(
-                "`{name}` here has to do with {ty}, and an optional value of an optional one is no type"
-            );
-            let help = "what is optional already needs no `some`; `value(…)` takes it out";
+            let message = format!("`{name}` would give a nested optional of {ty}, which is not a type");
+            let help = "remove `some` from a value that is already optional, or unwrap it with `value(…)`";
             self.report(Code::TypeMismatch, span, message, help);
             self.types.forgive(nested);
         }
@@ -203,14 +201,15 @@ impl Resolver<'_, '_> {
                 let operator = !name.name.starts_with(|c: char| c.is_ascii_alphabetic());
                 let name = &name.name;
                 if operator {
-                    format!("{text} is of type {found}, but `{name}` wants {wanted_name} here")
+                    format!("{text} has type {found}, but `{name}` expects {wanted_name} here")
                 } else {
                     format!(
-                        "{text} is of type {found}, but `{parameter}` of `{name}` is of type {wanted_name}"
+                        "{text} has type {found}, but parameter `{parameter}` of `{name}` has type \
+                        {wanted_name}"
                     )
                 }
             } else {
-                format!("{text} is of type {found}, but `{}` gives {wanted_name}", name.name)
+                format!("{text} has type {found}, but `{}` returns {wanted_name}", name.name)
             };
             // Of a comparison, what the other side is made of tells more than the sign.
             let because = self.types.origin(wanted).filter(|origin| *origin != self.sites[number].span);
@@ -244,9 +243,9 @@ impl Resolver<'_, '_> {
         let known: Vec<String> =
             site.terms.iter().take(arguments).map(|&term| self.types.show(term)).collect();
         let result = site.terms.get(arguments).copied();
-        let message = format!("no `{}` takes {}", name.name, known.join(" and "));
+        let message = format!("no overload of `{}` takes {}", name.name, known.join(" and "));
         let message = match result.filter(|&result| !self.types.is_free(result)) {
-            Some(result) => format!("{message} and gives {}", self.types.show(result)),
+            Some(result) => format!("{message} and returns {}", self.types.show(result)),
             None => message,
         };
         self.report(
@@ -286,7 +285,7 @@ impl Resolver<'_, '_> {
             self.failed = true;
             return;
         }
-        let message = format!("nothing tells which `{}` is meant", name.name);
+        let message = format!("ambiguous call of `{}`", name.name);
         let help = format!("use its arguments where their types are known: {}", {
             signatures(self.scope.declarations.functions(&name.name))
         });

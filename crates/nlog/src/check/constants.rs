@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nlog_data::Type;
 
+use super::constant_folding::Hoist;
 use super::declarations::{Constant, Declarations, Usage};
-use super::fold::Hoist;
 use super::resolve::{Resolver, Scope};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Expr, VariableId};
@@ -37,7 +37,7 @@ pub(super) fn collect<'a>(
         let name = constant.name.name.as_str();
         if let Some(earlier) = first.get(name) {
             let place = sources.place(earlier.name.span);
-            let message = format!("constant `{name}` is defined already, at {place}");
+            let message = format!("constant `{name}` is already defined at {place}");
             let help = "remove one of the definitions, or give this constant another name";
             let report = Report::new(Code::DuplicateConstant, constant.name.span, message, help);
             reports.push(report.label(earlier.name.span, "defined here"));
@@ -84,7 +84,7 @@ pub(super) fn evaluate(
     if let Expr::Constant(value) = expr {
         return Some(Constant::Value(value, ty));
     }
-    let message = format!("the definition of `{}` has no value", constant.name.name);
+    let message = format!("the expression for `{}` has no result", constant.name.name);
     let help = "the function has no result for these arguments; use others";
     resolver.report(Code::ConstantRange, value.span, message, help);
     None

@@ -1,4 +1,4 @@
-//! What a program declares: its tables and named constants, by name.
+//! The declarations of a program: its tables and named constants, by name.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Deref;
@@ -90,7 +90,7 @@ impl<'a> Declarations<'a> {
                 let report = Report::new(
                     Code::DuplicateTable,
                     table.name.span,
-                    format!("table `{name}` is declared already, at {place}"),
+                    format!("table `{name}` is already declared at {place}"),
                     "remove one of the declarations, or give this table another name",
                 );
                 reports.push(report.label(earlier.name.span, "declared here"));
@@ -159,7 +159,7 @@ fn declare<'a>(table: &'a ast::Table, declarations: &Declarations<'a>, reports: 
         let mut by_name: HashMap<&'a str, usize> = HashMap::new();
         for (index, (name, _)) in columns.iter().enumerate() {
             if let Some(&earlier) = by_name.get(name.name.as_str()) {
-                let help = "columns of a table have different names; rename one";
+                let help = "column names must be unique within a table; rename one";
                 reports.push(duplicate_column(name, columns[earlier].0.span, help));
             } else {
                 by_name.insert(&name.name, index);
@@ -194,7 +194,7 @@ fn key_columns(
             continue;
         };
         if let Some(&earlier) = seen.get(&column) {
-            reports.push(duplicate_column(name, earlier, "name each column of the key once"));
+            reports.push(duplicate_column(name, earlier, "list each column of the key once"));
         } else {
             seen.insert(column, name.span);
         }
@@ -205,7 +205,7 @@ fn key_columns(
 
 /// A column that is named a second time.
 pub(super) fn duplicate_column(name: &Ident, earlier: Span, help: &str) -> Report {
-    let message = format!("column `{}` is named twice", name.name);
+    let message = format!("duplicate column `{}`", name.name);
     Report::new(Code::DuplicateColumn, name.span, message, help).label(earlier, "first named here")
 }
 
@@ -214,7 +214,7 @@ pub(super) fn unknown_column(name: &Ident, table: &str, columns: &[Column<'_>]) 
     let names = columns.iter().map(|column| column.name.name.as_str());
     let help = match suggest::nearest(&name.name, names.clone()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("its columns are {}", quoted(names)),
+        None => format!("the columns are {}", quoted(names)),
     };
     Report::new(
         Code::UnknownColumn,

@@ -1,4 +1,4 @@
-//! Defaults: rows that count where no ordinary rule says otherwise.
+//! Defaults: rows that hold unless an ordinary rule overrides them.
 //!
 //! What they mean is written at [`crate::program::Rule`]. They are made rules like all others over hidden tables, so
 //! that planner and evaluators know nothing of them; a dot stands in the names of these tables, as in no name of the
@@ -51,9 +51,10 @@ pub(super) fn check(files: &[&ast::File], declarations: &Declarations<'_>, repor
             continue;
         }
         let name = &declared.name.name;
-        let message = format!("table `{name}` has no key: nothing says which rows a default gives way to");
+        let message = format!("table `{name}` has defaults but no key: a default is overridden by key");
         let help = format!(
-            "declare its key, as in table {name}(…) key(…); a default counts where no other row has its key"
+            "declare a key, as in table {name}(…) key(…); a default row holds unless an ordinary rule \
+            derives a row with its key"
         );
         let report = Report::new(Code::DefaultWithoutKey, word, message, help);
         reports.push(report.label(declared.name.span, "declared here"));
@@ -68,11 +69,9 @@ pub(super) fn check(files: &[&ast::File], declarations: &Declarations<'_>, repor
                 && aggregate::by_name(&call.name.name).is_some()
             {
                 let (name, column) = (&declared.name.name, &columns[column].name.name);
-                let message = format!(
-                    "an aggregate stands in `{column}`, a key column of `{name}`, which has defaults"
-                );
-                let help = "group by the key and aggregate into other columns, or let another table have the aggregate \
-                            and read that";
+                let message = format!("aggregate in key column `{column}` of `{name}`, which has defaults");
+                let help = "group by the key and aggregate in the other columns, or aggregate in another \
+                table and read that";
                 reports.push(Report::new(Code::DefaultKey, argument.value.span, message, help));
             }
         }

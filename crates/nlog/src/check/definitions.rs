@@ -136,16 +136,16 @@ fn report_cycle(tangle: &Tangle, definitions: &[Definition<'_>], reports: &mut R
     let function = tangle.cycle.iter().find(|&&at| definitions[at].is_function());
     let (code, at, message, help) = match function {
         None => {
-            let message = format!("constants are defined by each other: {path}{too}");
-            (Code::ConstantCycle, tangle.cycle[0], message, "give one of them a value of its own")
+            let message = format!("constants are defined in terms of each other: {path}{too}");
+            (Code::ConstantCycle, tangle.cycle[0], message, "define one of them without the others")
         }
         Some(&at) => {
             let message = match cycle.as_slice() {
                 [one] => format!("function `{one}` calls itself{too}"),
-                _ => format!("functions are defined by each other: {path}{too}"),
+                _ => format!("functions call each other: {path}{too}"),
             };
-            let help = "nlog has no recursion: let `range` or `element_at` in the body of a rule count, and \
-                        an aggregate collect";
+            let help = "nlog has no recursion: iterate with `range` or `element_at` in the body of a rule, \
+            and collect the results with an aggregate";
             (Code::FunctionCycle, at, message, help)
         }
     };

@@ -16,11 +16,11 @@ impl Resolver<'_, '_> {
             ExprKind::Name(name) => return self.name(name, span),
             ExprKind::Wildcard => {
                 let help = if self.in_test {
-                    "write its value; a column may be left open in `expect` and `expect no` alone"
+                    "write its value; `_` is only allowed in `expect` and `expect no`"
                 } else {
-                    "give the value a name and use that in both places"
+                    "bind the value to a variable and use it in both places"
                 };
-                self.report(Code::UnboundVariable, span, "`_` has no value here", help);
+                self.report(Code::UnboundVariable, span, "`_` is not allowed as a value", help);
                 return self.faulty(span);
             }
             ExprKind::Int(value) => {
@@ -67,8 +67,8 @@ impl Resolver<'_, '_> {
             ExprKind::Match(terms) => return self.match_literal(terms, span),
             ExprKind::Actions(actions) => return self.actions_literal(actions, span),
             ExprKind::Bits(..) => {
-                let help = "bits of a field stand where a match or an action names a field";
-                self.report(Code::LiteralArgument, span, "bits of a field are no value", help);
+                let help = "use bits of a field only where a match or an action names a field";
+                self.report(Code::LiteralArgument, span, "bits of a field are not a value", help);
                 return self.faulty(span);
             }
             ExprKind::Record(name, fields) => return self.record(name, fields, span),
@@ -121,7 +121,7 @@ impl Resolver<'_, '_> {
                 Some(near) => format!("did you mean the constant `{near}`?"),
                 None => format!("write its value, or define a constant: const {name} = …;"),
             };
-            let message = format!("`{name}` has no value: a test's rows have no variables");
+            let message = format!("`{name}` has no value: rows of a test cannot use variables");
             self.report(Code::UnboundVariable, span, message, help);
             return self.faulty(span);
         }
@@ -155,9 +155,9 @@ impl Resolver<'_, '_> {
             matches!(ty, String | Mac | Ip | Net | Match | Actions | Enum(_))
         });
         let Some(ty) = ty else {
-            let help = "literals with a type are ip\"…\", net\"…\", mac\"…\", match\"…\", actions\"…\", and those \
-                        of a declared enumeration";
-            self.report(Code::UnknownType, span, format!("`{prefix}` is no type of literal"), help);
+            let help = "the literal prefixes are ip\"…\", net\"…\", mac\"…\", match\"…\", actions\"…\", and \
+            the names of declared enumerations";
+            self.report(Code::UnknownType, span, format!("unknown literal prefix `{prefix}`"), help);
             return self.faulty(span);
         };
         let known = self.types.known(&ty, span);

@@ -1,4 +1,4 @@
-//! The functions that a program defines: signatures, bodies, and what they are at run time.
+//! The functions that a program defines: signatures, bodies, and their form at run time.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,9 +8,9 @@ use nlog_data::function::{Function, Multiplicity, Parameter, Results, Shape};
 use nlog_data::{Type, Value, function};
 
 use super::aggregate;
+use super::constant_folding::Hoist;
 use super::declarations::{Declarations, Usage};
 use super::evaluate::evaluate;
-use super::fold::Hoist;
 use super::resolve::{Resolver, Scope};
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Expr, VariableId};
@@ -94,7 +94,7 @@ pub(super) fn collect<'a>(
         match first.get(name) {
             Some(earlier) => {
                 let place = sources.place(earlier.name.span);
-                let message = format!("function `{name}` is defined already, at {place}");
+                let message = format!("function `{name}` is already defined at {place}");
                 let help = "remove one of the definitions, or give this function another name";
                 let report = Report::new(Code::DuplicateFunction, declaration.name.span, message, help);
                 reports.push(report.label(earlier.name.span, "defined here"));
@@ -128,7 +128,7 @@ fn is_free(
     let help = "give this function another name";
     let report = |message| Report::new(Code::DuplicateFunction, declaration.name.span, message, help);
     if !function::lookup(name).is_empty() {
-        reports.push(report(format!("function `{name}` is built in")));
+        reports.push(report(format!("`{name}` is a built-in function")));
         return false;
     }
     if aggregate::by_name(name).is_some() {
@@ -138,7 +138,7 @@ fn is_free(
     if let Some(table) = declarations.table(name) {
         let span = declarations.tables[table].name.span;
         let message = format!(
-            "`{name}` is a table, declared at {}: an atom `{name}(…)` could be either",
+            "`{name}` is a table, declared at {}: an atom `{name}(…)` would be ambiguous",
             sources.place(span)
         );
         reports.push(report(message).label(span, "the table"));
@@ -159,7 +159,7 @@ fn signature(
         let others = declaration.parameters.iter().flatten().take(at);
         if let Some((earlier, _)) = others.clone().find(|(other, _)| other.name == name.name) {
             let message = format!("function `{}` has two parameters `{}`", declaration.name.name, name.name);
-            let report = Report::new(Code::DuplicateParameter, name.span, message, "rename one of the two");
+            let report = Report::new(Code::DuplicateParameter, name.span, message, "rename one of them");
             reports.push(report.label(earlier.span, "first named here"));
             whole = false;
         }
@@ -199,14 +199,14 @@ pub(super) fn define<'a>(
     let size = Size::of(&body, declarations);
     let limit = match () {
         () if size.levels > MOST_LEVELS => {
-            format!("nests {} levels deep, and {MOST_LEVELS} are the most", size.levels)
+            format!("nests {} levels deep; the limit is {MOST_LEVELS}", size.levels)
         }
         () if size.steps > MOST_STEPS => format!("can take more than {MOST_STEPS} steps"),
         () => String::new(),
     };
     if !limit.is_empty() {
-        let message = format!("with the functions that it calls, `{name}` {limit}");
-        let help = "call fewer functions in it, or let tables hold what is computed on the way";
+        let message = format!("`{name}`, including the functions it calls, {limit}");
+        let help = "call fewer functions in it, or store intermediate results in tables";
         reports.push(Report::new(Code::TooLarge, declaration.name.span, message, help));
         return;
     }

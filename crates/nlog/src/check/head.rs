@@ -1,4 +1,4 @@
-//! Heads: what a rule fills, and with what.
+//! Heads of rules.
 
 use nlog_data::{Role, Type};
 
@@ -32,8 +32,8 @@ impl Resolver<'_, '_> {
             if declarations.functions(&call.name.name).is_empty() && !hidden {
                 self.unknown_table(&call.name);
             } else {
-                let message = format!("`{}` is a function; rules cannot fill it", call.name.name);
-                let help = "declare a table of another name and fill that";
+                let message = format!("`{}` is a function; a rule cannot derive rows for it", call.name.name);
+                let help = "declare a table with another name for these rows";
                 self.report(Code::HeadIsFunction, call.name.span, message, help);
             }
             self.taint_call(call);
@@ -42,8 +42,8 @@ impl Resolver<'_, '_> {
         let declarations = self.scope.declarations;
         let declared = &declarations.tables[table];
         if declared.role == Role::Input {
-            let message = format!("`{}` is an input table; transactions fill it, not rules", call.name.name);
-            let help = "fill another table, or declare this one without `input`";
+            let message = format!("`{}` is an input table; only transactions change it", call.name.name);
+            let help = "derive into another table, or declare this one without `input`";
             let report = Report::new(Code::HeadIsInput, call.name.span, message, help);
             self.push(report.label(declared.name.span, "declared here"));
             // It is used, if not as an input table is.
@@ -57,8 +57,8 @@ impl Resolver<'_, '_> {
             return Some((table, Vec::new()));
         };
         let by_column = if let Some(rest) = call.rest {
-            let message = "a head has a term for every column";
-            self.report(Code::Arity, rest, message, "name the other columns instead of `..`");
+            let message = "a head needs a term for every column";
+            self.report(Code::Arity, rest, message, "write the other columns instead of `..`");
             None
         } else {
             self.by_column(call, columns, true)
@@ -81,12 +81,12 @@ impl Resolver<'_, '_> {
         self.excused |= wanted.is_none();
         let what = format!("column `{}` of `{}`", column.name.name, head.name.name);
         if let ExprKind::Wildcard = value.kind {
-            let message = format!("`_` gives {what} no value");
+            let message = format!("`_` does not give {what} a value");
             self.report(
                 Code::UnboundVariable,
                 value.span,
                 message,
-                "write a value or a variable of the body",
+                "write a value or a variable that the body binds",
             );
             return HeadTerm::Value(self.faulty(value.span));
         }
@@ -121,10 +121,16 @@ impl Resolver<'_, '_> {
                 "write the value itself, or give the rule a body",
             ));
         } else if let Some(span) = named.or(call.rest) {
-            let message = format!("`{name}` is an aggregate, and its arguments have no names");
-            fault = Some(Report::new(Code::NamedArgument, span, message, "give the arguments in order"));
+            let message = format!("`{name}` is an aggregate, and aggregate arguments cannot be named");
+            fault = Some(Report::new(
+                Code::NamedArgument,
+                span,
+                message,
+                "write the arguments in order, \
+            without names",
+            ));
         } else if let Some(wanted) = aggregate::wrong_count(aggregate, call.arguments.len()) {
-            let message = format!("the aggregate `{name}` takes {wanted}, not {}", call.arguments.len());
+            let message = format!("aggregate `{name}` takes {wanted}, but got {}", call.arguments.len());
             let help = format!("for example: {}", aggregate::example(aggregate));
             fault = Some(Report::new(Code::Arity, call.span, message, help));
         }
@@ -142,7 +148,7 @@ impl Resolver<'_, '_> {
         let int = self.types.known(&Type::Int, span);
         match (aggregate, nodes) {
             (Aggregate::Sum, [first, ..]) => {
-                self.expect(first, int, "what `sum` adds up", None);
+                self.expect(first, int, "the operand of `sum`", None);
                 int
             }
             (Aggregate::Min | Aggregate::Max, [first, ..]) => first.ty,

@@ -1,4 +1,4 @@
-//! From a literal of a match or of actions to its value, or to the function of the values that it waits for.
+//! Lowers a literal of a match or of actions to a constant, or to a function of its variable parts.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use openflow_rs::literal::{
     self, ActionTerm, Argument, Kind, MatchItem, Problem, TemplateError, Term, Where,
 };
 
-use super::fold::Hoist;
+use super::constant_folding::Hoist;
 use super::openflow::{Form, Literal, Part, type_of};
 use super::resolve::{Node, Resolver};
 use crate::program::Expr;

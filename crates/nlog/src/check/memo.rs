@@ -1,4 +1,4 @@
-//! What checking a rule came to, kept for the next time that the program is checked.
+//! Memoises the results of checking rules for the next check of the program.
 //!
 //! A rule without errors and warnings means the same again if its text is the same, and if every name in it is
 //! declared as it was. So a [`Memo`] keeps for each such rule its text, its words and its meaning, and for each name

@@ -1,21 +1,19 @@
-//! From what files say to the program that they mean, or to what is wrong with them.
+//! The checker: from ASTs to a typed program, or to diagnostics.
 //!
 //! In reading order: `declarations` (tables and their columns) with `named_types`; `definitions` (in which order) of
-//! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables), `expressions`,
-//! `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types` (unification) and
-//! `calls` (which function is meant); `binding`
-//! (which variables get a value), `normalise` (in which order) and `fold` (what is constant) with `sequence` and `size` (what is
-//! too large); `tests`;
-//! `lints`;
-//! `recursion` with `cycles`; `defaults` (rows that give way); `memo` (what is known from the last time); `complaints`
-//! (what is said about mistakes) with `suggest` (names near a mistaken one).
+//! `constants` and `functions`, whose bodies `evaluate` runs; `resolve` (a rule's atoms and variables),
+//! `expressions`, `records`, `openflow` with `literals` (matches and actions), `head` and `aggregate`, with `types`
+//! (unification) and `calls` (which function is meant); `binding` (which variables get a value), `normalise` (in
+//! which order) and `constant_folding` with `sequence` and `size` (limits); `tests`; `lints`;
+//! `recursion` with `cycles`; `defaults` (rows that ordinary rules override); `memo` (results of earlier checks);
+//! `messages` (shared error messages) with `suggest` (similar names).
 
 mod aggregate;
 mod allowances;
 mod atom;
 mod binding;
 mod calls;
-mod complaints;
+mod constant_folding;
 mod constants;
 mod cycles;
 mod declarations;
@@ -23,12 +21,12 @@ mod defaults;
 mod definitions;
 mod evaluate;
 mod expressions;
-mod fold;
 mod functions;
 mod head;
 mod lints;
 mod literals;
 mod memo;
+mod messages;
 mod named_types;
 mod normalise;
 mod openflow;
@@ -62,7 +60,7 @@ use recursion::Dependency;
 use resolve::{ItemIr, Resolver, Scope};
 pub(crate) use suggest::nearest;
 
-/// What came of a program's sources.
+/// The result of compiling the sources of a program.
 #[derive(Debug, Clone)]
 pub struct Compilation {
     /// The program, if there is no error.
@@ -71,12 +69,12 @@ pub struct Compilation {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Checks the sources and makes a program of them. The order of files does not show in it.
+/// Compiles the sources. The result does not depend on the order of files.
 pub fn compile(sources: &Sources) -> Compilation {
     compile_with(sources, None, None)
 }
 
-/// The same, and what stands where. That takes longer.
+/// Compiles the sources and builds an index of names, which takes longer.
 pub fn compile_indexed(sources: &Sources) -> (Compilation, Index) {
     let mut index = Index::default();
     let compilation = compile_with(sources, None, Some(&mut index));
@@ -150,7 +148,7 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
         for (import, found) in file.ast.imports.iter().zip(sources.imports(number)) {
             if found.is_none() {
                 let message = format!("the imported file {:?} does not exist", import.path);
-                let help = "paths of imports are relative to the importing file";
+                let help = "an import path is relative to the importing file";
                 reports.push(Report::new(Code::MissingImport, import.span, message, help));
             }
         }
@@ -215,9 +213,14 @@ fn unite_duplicates(rules: &mut Vec<CheckedRule<'_>>, sources: &Sources, reports
             first.insert(source.fingerprint, source.span);
             return true;
         };
-        let message = format!("this rule stands at {} already", sources.place(earlier));
-        let report =
-            Report::new(Code::DuplicateRule, source.span, message, "remove one of the two; it counts once");
+        let message = format!("this rule duplicates the rule at {}", sources.place(earlier));
+        let report = Report::new(
+            Code::DuplicateRule,
+            source.span,
+            message,
+            "remove one of them; a duplicate has no \
+            effect",
+        );
         reports.push(report.label(earlier, "the same rule"));
         false
     });

@@ -111,13 +111,10 @@ impl<'a> NamedTypes<'a> {
             let name = |&at: &usize| declarations[at].name.name.as_str();
             let cycle: Vec<&str> = tangle.cycle.iter().map(name).collect();
             let message = match cycle.as_slice() {
-                [one] => format!("type `{one}` is made of itself"),
-                _ => format!(
-                    "types are made of each other: {}",
-                    [&cycle[..], &cycle[..1]].concat().join(" → ")
-                ),
+                [one] => format!("type `{one}` contains itself"),
+                _ => format!("types contain each other: {}", [&cycle[..], &cycle[..1]].concat().join(" → ")),
             };
-            let help = "values are finite: let a table hold one part, and name it here by its key";
+            let help = "values are finite: store one part in a table, and refer to it here by its key";
             let span = declarations[tangle.cycle[0]].name.span;
             reports.push(Report::new(Code::TypeCycle, span, message, help));
             tangle.cycle.iter().chain(&tangle.others).for_each(|&at| circular[at] = true);
@@ -160,13 +157,13 @@ impl<'a> NamedTypes<'a> {
             if !fits {
                 let (message, help) = if size.depth > MAX_NESTING {
                     (
-                        format!("type `{name}` nests more than {MAX_NESTING} types in each other"),
-                        "name some of its parts by keys of tables instead",
+                        format!("type `{name}` nests types more than {MAX_NESTING} levels deep"),
+                        "store some of its parts in tables, and refer to them by key",
                     )
                 } else {
                     (
                         format!("type `{name}` has more than {MOST_PARTS} parts"),
-                        "let a table hold some of them, and name them here by its key",
+                        "store some of them in a table, and refer to them here by its key",
                     )
                 };
                 reports.push(Report::new(Code::TooLarge, declaration.name.span, message, help));
@@ -197,8 +194,8 @@ impl<'a> NamedTypes<'a> {
         let mut read = Vec::with_capacity(fields.len());
         for (field, ty) in fields {
             if let Some(&earlier) = spans.get(field.name.as_str()) {
-                let message = format!("record `{}` has two fields `{}`", name.name, field.name);
-                let help = "fields of a record have different names; rename one";
+                let message = format!("record `{}` has two fields named `{}`", name.name, field.name);
+                let help = "field names must be unique within a record; rename one";
                 let report = Report::new(Code::DuplicateField, field.span, message, help);
                 reports.push(report.label(earlier, "first named here"));
                 continue;
@@ -264,7 +261,7 @@ impl<'a> NamedTypes<'a> {
                 let of = self.read(of, hidden, reports)?;
                 if let ("opt", Type::Opt(inner)) = (name, &of) {
                     let message = format!(
-                        "`{}` is no type: a value that is none would be both, none and some(none)",
+                        "`{}` is not a type: an absent value could be either none or some(none)",
                         show(ty)
                     );
                     return wrong(reports, ty.span, message, format!("write opt<{inner}>"));
@@ -272,11 +269,11 @@ impl<'a> NamedTypes<'a> {
                 Some(make(of))
             }
             (Some(_), None) => {
-                let message = format!("`{name}` lacks the type of its elements");
+                let message = format!("`{name}` needs an element type");
                 wrong(reports, ty.span, message, format!("for example: {name}<string>"))
             }
             (None, Some(_)) if scalar(name).is_some() || self.by_name.contains_key(name) => {
-                let message = format!("type `{name}` has no elements");
+                let message = format!("type `{name}` takes no element type");
                 wrong(reports, ty.span, message, format!("write `{name}` alone"))
             }
             (None, _) => match (scalar(name), self.by_name.get(name)) {
@@ -303,8 +300,8 @@ impl<'a> NamedTypes<'a> {
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => {
-                "types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…>, and those \
-                 that the program declares"
+                "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and \
+                those the program declares"
                     .to_owned()
             }
         };
@@ -332,12 +329,12 @@ fn first_of_each<'a>(
         let name = declaration.name.name.as_str();
         let span = declaration.name.span;
         if builtin_names().any(|builtin| builtin == name) {
-            let message = format!("type `{name}` is built in");
+            let message = format!("type `{name}` is a built-in type");
             let help = "give this type another name";
             reports.push(Report::new(Code::DuplicateType, span, message, help));
         } else if let Some(earlier) = first.get(name) {
             let message =
-                format!("type `{name}` is declared already, at {}", sources.place(earlier.name.span));
+                format!("type `{name}` is already declared at {}", sources.place(earlier.name.span));
             let help = "remove one of the declarations, or give this type another name";
             let report = Report::new(Code::DuplicateType, span, message, help);
             reports.push(report.label(earlier.name.span, "declared here"));
@@ -401,8 +398,8 @@ fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Type {
     let mut texts = Vec::with_capacity(members.len());
     for member in members {
         if let Some(&earlier) = spans.get(member.name.as_str()) {
-            let message = format!("enumeration `{}` has two members {:?}", name.name, member.name);
-            let report = Report::new(Code::DuplicateMember, member.span, message, "remove one of the two");
+            let message = format!("enumeration `{}` lists member {:?} twice", name.name, member.name);
+            let report = Report::new(Code::DuplicateMember, member.span, message, "remove one of them");
             reports.push(report.label(earlier, "first named here"));
         } else {
             spans.insert(&member.name, member.span);
@@ -456,7 +453,7 @@ fn text_of(of: &Arc<Enumeration>) -> Arc<Function> {
         "to_string".to_owned(),
         vec![column("value", Type::Enum(of.clone()))],
         column("text", Type::String),
-        format!("The text of a member of {}.", of.name),
+        format!("The name of a member of {} as a string.", of.name),
         Box::new(evaluate),
     )
 }
@@ -469,11 +466,11 @@ impl Parts {
             format!("{name}{{}}"),
             record.fields.iter().map(|(name, ty)| column(name, ty.clone())).collect(),
             column("record", Type::Record(record.clone())),
-            format!("The {name} of these fields."),
+            format!("The {name} with these fields."),
             Box::new(|arguments: &[Value]| Ok(Results::One(Value::record(arguments.iter().cloned())))),
         );
         let fields = record.fields.iter().enumerate().map(|(place, (field, ty))| {
-            let misfit = Failure::range(format!("{name}.{field}: the argument is no {name}"));
+            let misfit = Failure::range(format!("{name}.{field}: the argument is not a {name}"));
             let evaluate = move |arguments: &[Value]| match arguments {
                 [Value::Record(values)] => {
                     values.get(place).cloned().map(Results::One).ok_or_else(|| misfit.clone())

@@ -1,4 +1,4 @@
-//! Bodies in the order in which variables get their values.
+//! The normal form of a body: its items in an order in which their inputs are bound.
 //!
 //! Atoms of tables come first; they bind every variable that is a term of theirs. What is left (`v = e`, functions)
 //! binds the variables that are still free, each as soon as what it needs is bound. Where several could go next, the
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use nlog_data::function::{Function, Multiplicity};
 use nlog_data::{TableId, Type, function};
 
-use super::fold::Hoist;
+use super::constant_folding::Hoist;
 use super::head::HeadTerm as HeadIr;
 use super::resolve::{Item, ItemIr, Node, NodeKind, Resolver, Term as TermIr};
 use super::types::TypeVar;
@@ -279,7 +279,7 @@ impl Resolver<'_, '_> {
     fn lower_argument(&mut self, term: &TermIr, item: &Item, builder: &mut Builder) -> Option<Expr> {
         match term {
             TermIr::Any => {
-                let message = "`_` gives a function's argument no value";
+                let message = "`_` is not allowed as a function argument";
                 let help = "write a value, or a variable that the body binds";
                 self.report(Code::UnboundVariable, item.span, message, help);
                 None

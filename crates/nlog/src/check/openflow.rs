@@ -1,7 +1,7 @@
-//! `match{…}` and `actions[…]`: what each of their positions means and of which type its value is.
+//! `match{…}` and `actions[…]`: the meaning and the type of each of their parts.
 //!
-//! The table of fields and actions is openflow-rs's ([`openflow_rs::literal`]); here its answers meet names and types.
-//! `literals` makes functions of what is found.
+//! The table of fields and actions is openflow-rs's ([`openflow_rs::literal`]); here its answers meet names and
+//! types. `literals` makes functions of what is found.
 
 use nlog_data::Type;
 use openflow_rs::literal::{self, Context, Kind, Problem, Shape, TemplateError, Wanted, Wants, Where};
@@ -102,13 +102,13 @@ impl Resolver<'_, '_> {
                 part.parts.push(self.value_part(value, wanted, &taker, nodes));
             }
             (Ok(None), Some(value)) => {
-                let message = format!("`{name}` is a word that takes no value");
+                let message = format!("`{name}` takes no value");
                 self.report(Code::LiteralArgument, term.span, message, format!("write `{name}` alone"));
                 self.taint(value);
                 part.form = Form::Faulty;
             }
             (Ok(Some(_)), None) => {
-                let message = format!("`{name}` is a field and wants a value");
+                let message = format!("field `{name}` needs a value");
                 self.report(Code::LiteralArgument, term.span, message, format!("write `{name}: value`"));
                 part.form = Form::Faulty;
             }
@@ -123,8 +123,8 @@ impl Resolver<'_, '_> {
             ExprKind::Call(call) if call.rest.is_none() => (&call.name, &call.arguments),
             ExprKind::Name(name) => (&Ident { name: name.clone(), span: expr.span }, &[]),
             _ => {
-                let help = "an action is a call, as in set(reg0, 5), or a name, as in dec_ttl";
-                self.report(Code::LiteralArgument, expr.span, "an action is wanted here", help);
+                let help = "write an action as a call, such as set(reg0, 5), or as a name, such as dec_ttl";
+                self.report(Code::LiteralArgument, expr.span, "expected an action", help);
                 self.taint(expr);
                 return Part::faulty(expr.span);
             }
@@ -134,7 +134,7 @@ impl Resolver<'_, '_> {
             Ok(call) => call,
             Err(error) => {
                 let remedy = match name.name.as_str() {
-                    "drop" => "a packet is dropped where nothing is done with it: actions[]".to_owned(),
+                    "drop" => "to drop the packet, write an empty list: actions[]".to_owned(),
                     _ => error.remedy.clone(),
                 };
                 self.report_literal(&TemplateError { remedy, ..error }, name.span);
@@ -196,8 +196,8 @@ impl Resolver<'_, '_> {
         let mut part = Part::faulty(value.span);
         if let ExprKind::Masked(left, right) = &value.kind {
             if !wanted.masked {
-                let help = "write the value alone; to divide, put the division in brackets";
-                self.report(Code::LiteralArgument, value.span, format!("{taker} takes no mask"), help);
+                let help = "write the value alone; to divide, put the division in parentheses";
+                self.report(Code::LiteralArgument, value.span, format!("{taker} does not take a mask"), help);
                 self.taint(value);
                 return part;
             }
@@ -231,7 +231,7 @@ impl Resolver<'_, '_> {
         let mut types = kinds.iter().filter_map(|kind| type_of(*kind));
         if let (Some(only), None) = (types.next(), types.next()) {
             let wanted = self.types.known(&only, node.span);
-            self.expect(node, wanted, &format!("what {taker} takes"), None);
+            self.expect(node, wanted, &format!("the value of {taker}"), None);
             return;
         }
         let text = match &node.kind {
@@ -268,7 +268,7 @@ impl Resolver<'_, '_> {
                 choice.kinds.iter().filter_map(|kind| type_of(*kind)).map(|ty| ty.to_string()).collect();
             let names = names.join(" or ");
             let text = self.quote(choice.span);
-            let message = format!("{text} is of type {ty}, but {} takes {names}", choice.taker);
+            let message = format!("{text} has type {ty}, but {} takes {names}", choice.taker);
             let node = self.node_at(choice.ty, choice.span);
             self.mismatch(&node, message, &ty.to_string(), &names, None);
         }
@@ -354,7 +354,8 @@ pub(super) fn type_of(kind: Kind) -> Option<Type> {
     }
 }
 
-/// Whether a string literal is meant as a value of the type: the last of those that can be tells what is wrong with it.
+/// Whether a string literal is meant as a value of the type: the last of those that can be tells what is wrong with
+/// it.
 fn reads(ty: &Type, text: &str) -> bool {
     match ty {
         Type::Net => text.contains('/'),

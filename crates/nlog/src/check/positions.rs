@@ -1,4 +1,4 @@
-//! The names of a program by position: what the checker found out about them, put beside the places where they stand.
+//! Builds the index of the names of a program from the results of the checker.
 //!
 //! The checker notes the types of variables, and which records fields are read of, if asked to; all else follows from
 //! the declarations.

@@ -1,4 +1,4 @@
-//! Records: made of their fields, and read.
+//! Records: construction and field access.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Resolver<'_, '_> {
                 continue;
             };
             if let Some((earlier, _)) = &given[place] {
-                let message = format!("field `{}` is given twice", field.name);
+                let message = format!("duplicate field `{}`", field.name);
                 let report =
                     Report::new(Code::DuplicateField, field.span, message, "give each field one value");
                 let report = report.label(*earlier, "first given here");
@@ -77,7 +77,7 @@ impl Resolver<'_, '_> {
         let missing: Vec<&str> = missing.map(|((name, _), _)| name.as_str()).collect();
         if !missing.is_empty() && !faulty {
             let what = if missing.len() == 1 { "field" } else { "fields" };
-            let message = format!("`{}` lacks the {what} {}", record.name, quoted(missing.iter().copied()));
+            let message = format!("`{}` is missing {what} {}", record.name, quoted(missing.iter().copied()));
             let example: Vec<String> = missing.iter().map(|name| format!("{name}: …")).collect();
             let help = format!("give every field a value: {}", example.join(", "));
             self.report(Code::MissingField, span, message, help);
@@ -103,7 +103,7 @@ impl Resolver<'_, '_> {
             Some(other) => {
                 let message = match other {
                     Type::Enum(_) => format!("`{}` is an enumeration, not a record", name.name),
-                    other => format!("`{}` is type {other}, not a record", name.name),
+                    other => format!("`{}` is an alias of {other}, not a record", name.name),
                 };
                 let help = "declare a record: type NAME = record {…}; and write NAME{…} here";
                 self.report(Code::TypeMismatch, name.span, message, help);
@@ -155,17 +155,16 @@ impl Resolver<'_, '_> {
                 Some(Type::Record(record)) => self.read_field(site, &record),
                 Some(other) => {
                     let text = self.quote(record_span);
-                    let message = format!("{text} is of type {other}, which has no fields");
+                    let message = format!("{text} has type {other}, which has no fields");
                     let field = self.fields[site].field.name.clone();
                     let help = match &other {
                         Type::Opt(of) if matches!(**of, Type::Record(_)) => {
-                            format!("`value(…).{field}` reads it where there is a value")
+                            format!("`value(…).{field}` reads the field of a value that is present")
                         }
                         Type::Set(of) | Type::List(of) if matches!(**of, Type::Record(_)) => {
-                            "let `element` bind its elements one by one, and read the field of those"
-                                .to_owned()
+                            "bind its elements with `element`, and read the field of each element".to_owned()
                         }
-                        _ => "a dot reads a field of a record; use a value of a record type before it"
+                        _ => "`.` reads a field of a record; write a value of a record type before it"
                             .to_owned(),
                     };
                     let mut report = Report::new(Code::TypeMismatch, span, message, help);
@@ -201,7 +200,7 @@ impl Resolver<'_, '_> {
         let (found, wanted_name) = (self.types.show(wanted), self.types.show(ty));
         debug_assert!(!free, "a free type fits everything");
         let text = self.quote(span);
-        let message = format!("{text} is of type {found}, and {wanted_name} is wanted here");
+        let message = format!("{text} has type {found}, but {wanted_name} is expected here");
         let because = self.types.origin(ty);
         let node = Node { kind: NodeKind::Faulty, ty: wanted, span };
         self.mismatch(&node, message, &found, &wanted_name, because);
@@ -211,7 +210,7 @@ impl Resolver<'_, '_> {
         let names = record.fields.iter().map(|(name, _)| name.as_str());
         let help = match self.scope.nearest(&field.name, names.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("its fields are {}", quoted(names)),
+            None => format!("the fields are {}", quoted(names)),
         };
         let message = format!("`{}` has no field `{}`", record.name, field.name);
         let mut report = Report::new(Code::UnknownField, field.span, message, help);
@@ -234,9 +233,9 @@ impl Resolver<'_, '_> {
             }
             let text = self.quote(record_span);
             let field = &self.fields[site].field;
-            let message = format!("nothing tells of which record {text} is, so what `.{}` reads", field.name);
-            let help =
-                format!("use {text} where its type is known: in a column, or as a function's argument");
+            let message =
+                format!("the type of {text} is ambiguous, so field `{}` cannot be resolved", field.name);
+            let help = format!("use {text} where its type is known: in a column, or as a function argument");
             self.report(Code::AmbiguousType, record_span, message, help);
         }
     }

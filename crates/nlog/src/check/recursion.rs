@@ -1,4 +1,4 @@
-//! Circles: tables that depend on themselves, files that import themselves.
+//! Recursion: tables that depend on themselves, files that import themselves.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ pub(super) fn recursion(
         if !others.is_empty() {
             message += &format!("; {} too", quoted(others.iter().map(|&table| name(table))));
         }
-        let help = "nlog has no recursion: remove one of these atoms, or compute the table outside and feed it back \
-                    through an input table";
+        let help = "nlog has no recursion: remove one of these atoms, or compute the table outside the \
+        program and feed it back through an input table";
         let mut report = Report::new(Code::Recursion, first, message, help);
         for &(head, reads, atom) in &steps[1..] {
             report = report.label(atom, format!("`{}` reads `{}`", name(head), name(reads)));
@@ -95,7 +95,8 @@ pub(super) fn imports(sources: &Sources, order: &[usize], reports: &mut Reports)
             [_] => "the file imports itself".to_owned(),
             _ => format!("files import each other: {}", files.join(" → ")),
         };
-        let help = "remove one of these imports; what both files need can stand in a third that both import";
+        let help =
+            "remove one of these imports; move what both files need into a third file that both import";
         let mut report = Report::new(Code::ImportCycle, first, message, help);
         for &span in &spans[1..] {
             report = report.label(span, "imported here");

@@ -1,7 +1,7 @@
-//! A rule's names and types: from what is written to what is meant.
+//! Resolves the names and types of a rule.
 //!
-//! One pass over a rule makes [`Node`]s, in which names are variables, constants, tables and functions, and at the
-//! same time unifies types. What is at fault is reported once and then fits everything.
+//! One pass over a rule creates [`Node`]s, in which names are variables, constants, tables and functions, and unifies
+//! types at the same time. A faulty part is reported once and is then compatible with every type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use nlog_data::{Function, Type, Value};
 
 use super::calls::{Candidate, Site};
-use super::complaints::counted;
 use super::declarations::{Column, Columns, Declarations, Usage, duplicate_column, quoted, unknown_column};
+use super::messages::counted;
 use super::openflow::{Choice, Literal};
 use super::records::FieldSite;
 use super::suggest;
@@ -370,12 +370,15 @@ impl<'a, 's> Resolver<'a, 's> {
         if named == 0 {
             let (given, wanted) = (call.arguments.len(), columns.len());
             if given > wanted || (given < wanted && call.rest.is_none()) {
-                let message = format!("table `{table}` has {}, not {given}", counted(wanted, "column"));
+                let message = format!("table `{table}` has {}, but got {given}", counted(wanted, "column"));
                 let names = quoted(columns.iter().map(|column| column.name.name.as_str()));
                 self.lacks_term |= given < wanted;
-                let skip =
-                    if given < wanted && !is_head { "; write `_` for one that does not matter" } else { "" };
-                let help = format!("its columns are {names}{skip}");
+                let skip = if given < wanted && !is_head {
+                    "; write `_` for a column that does not matter"
+                } else {
+                    ""
+                };
+                let help = format!("the columns are {names}{skip}");
                 let declared = self.scope.declarations.table(table);
                 let report = Report::new(Code::Arity, call.span, message, help);
                 self.push(match declared {
@@ -390,8 +393,13 @@ impl<'a, 's> Resolver<'a, 's> {
             return Some(arguments.chain(std::iter::repeat(None)).take(wanted).collect());
         }
         if named < call.arguments.len() {
-            let message = "named and positional terms are mixed";
-            self.report(Code::NamedArgument, call.span, message, "name all terms of the atom, or none");
+            let message = "named and positional terms cannot be mixed";
+            self.report(
+                Code::NamedArgument,
+                call.span,
+                message,
+                "name all terms of the atom, or none of them",
+            );
             return None;
         }
         self.by_column_name(call, columns, is_head)
@@ -417,7 +425,7 @@ impl<'a, 's> Resolver<'a, 's> {
                 }
                 Some(index) => match by_column[index].and_then(|earlier| earlier.name.as_ref()) {
                     Some(earlier) => {
-                        self.push(duplicate_column(name, earlier.span, "give each column one term"));
+                        self.push(duplicate_column(name, earlier.span, "write one term per column"));
                         faulty = true;
                     }
                     None => by_column[index] = Some(argument),
@@ -427,11 +435,11 @@ impl<'a, 's> Resolver<'a, 's> {
         let missing = columns.iter().zip(&by_column).filter(|(_, argument)| argument.is_none());
         let missing: Vec<&str> = missing.map(|(column, _)| column.name.name.as_str()).collect();
         if !faulty && !missing.is_empty() && call.rest.is_none() {
-            let message = format!("the term for {} of `{table}` is missing", quoted(missing));
+            let message = format!("{} of `{table}` has no term", quoted(missing));
             let help = if is_head {
-                "give every column a value"
+                "write a value for every column"
             } else {
-                "name the column, or end with `..` to skip the others"
+                "name the column, or end with `..` to skip the remaining columns"
             };
             self.report(Code::Arity, call.span, message, help);
             self.lacks_term = true;

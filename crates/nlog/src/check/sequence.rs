@@ -1,4 +1,4 @@
-//! What `[a, b]` and `{a, b}` mean where an element is no constant: functions that no rule can name.
+//! Internal functions for `[a, b]` and `{a, b}` with elements that are not constant.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};

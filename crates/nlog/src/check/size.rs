@@ -1,5 +1,5 @@
-//! How large values may get while a program is checked, or within one of its functions: a few lines that double a text
-//! can ask for more than there is memory.
+//! Limits on the size of values while a program is checked and within its functions: a few lines that repeatedly
+//! double a string could exhaust memory.
 
 use nlog_data::function::Function;
 use nlog_data::{Failure, Value};
@@ -16,7 +16,10 @@ pub(super) fn check(function: &Function, arguments: &[Value]) -> Result<(), Fail
     if weight <= most {
         return Ok(());
     }
-    Err(Failure::range(format!("`{}` is given more than {most} characters or elements here", function.name)))
+    Err(Failure::range(format!(
+        "the argument of `{}` has more than {most} characters or elements",
+        function.name
+    )))
 }
 
 /// Whether the function's result can be larger than each of its arguments.

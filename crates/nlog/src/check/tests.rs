@@ -1,4 +1,4 @@
-//! Unit tests: rows resolved and computed against the tables that they are of.
+//! Unit tests: resolves and computes the rows of tests.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -24,17 +24,18 @@ pub(super) fn check(files: &[&ast::File], scope: &mut Scope<'_>) -> Vec<Test> {
             let name = &test.name;
             let place = scope.sources.place(name.span);
             if *place.file != *ATOM && !is_test_file(Path::new(&*place.file)) {
-                let message = format!("the test {:?} stands in a file of rules", name.name);
-                let help =
-                    "move it to a file named `NAME.test.nlog` that imports this one; `weft test` runs those";
+                let message = format!("test {:?} is in a file that is not a test file", name.name);
+                let help = "move it to a file named `NAME.test.nlog` that imports this one; `weft test` \
+                runs such \
+                    files";
                 scope.reports.push(Report::new(Code::MisplacedTest, name.span, message, help));
             }
             if let Some(&earlier) = first.get(name.name.as_str()) {
                 let message =
-                    format!("a test {:?} stands at {} already", name.name, scope.sources.place(earlier));
-                let help = "give it a name of its own, that says what it shows";
+                    format!("test {:?} is already defined at {}", name.name, scope.sources.place(earlier));
+                let help = "give it a unique name that says what it tests";
                 let report = Report::new(Code::DuplicateTest, name.span, message, help);
-                scope.reports.push(report.label(earlier, "the first of this name"));
+                scope.reports.push(report.label(earlier, "first test with this name"));
             } else {
                 first.insert(&name.name, name.span);
             }
@@ -52,8 +53,8 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
             ast::TestStepKind::Transaction(_) => transactions += 1,
             ast::TestStepKind::Delta(_) | ast::TestStepKind::Error(_) if transactions == 0 => {
                 expectations += 1;
-                let message = "no transaction stands before this, so it has neither changes nor an error";
-                let help = "make one with `given { … }` or `change { … }` before";
+                let message = "no transaction precedes this, so there are no changes and no error to check";
+                let help = "write `given { … }` or `change { … }` before it";
                 scope.reports.push(Report::new(Code::EarlyExpectation, step.span, message, help));
             }
             _ => expectations += 1,
@@ -64,11 +65,9 @@ fn check_test(test: &ast::Test, scope: &mut Scope<'_>) -> Option<Test> {
         );
     }
     if expectations == 0 {
-        let message = format!(
-            "the test {:?} expects nothing: it fails only if a transaction is refused",
-            test.name.name
-        );
-        let help = "say what should come of it: expect TABLE(…);";
+        let message =
+            format!("test {:?} expects nothing: it fails only if a transaction is refused", test.name.name);
+        let help = "add an expectation: expect TABLE(…);";
         scope.reports.push(Report::new(Code::NoExpectation, test.name.span, message, help));
     }
     Some(Test {
@@ -108,8 +107,8 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
 /// A list of rows is about the tables that they name.
 fn names_a_table(count: usize, span: Span, what: &str, scope: &mut Scope<'_>) {
     if count == 0 {
-        let message = format!("no {what} is listed, so no table is looked at");
-        let help = "name each table of which nothing is expected: expect no TABLE(..);";
+        let message = format!("no {what} is listed, so no table is checked");
+        let help = "name each table that should be empty: expect no TABLE(..);";
         scope.reports.push(Report::new(Code::NoExpectation, span, message, help));
     }
 }
@@ -122,11 +121,13 @@ fn transaction(test: &ast::Test, changes: &[Change], scope: &mut Scope<'_>) -> O
         let declared = scope.declarations.table(&name.name).map(|table| &scope.declarations.tables[table]);
         if let Some(declared) = declared.filter(|declared| declared.role != Role::Input) {
             let message =
-                format!("`{}` is filled by rules; a transaction changes input tables alone", name.name);
+                format!("`{}` is derived by rules; transactions change input tables only", name.name);
             let inputs = scope.declarations.tables.iter().filter(|table| table.role == Role::Input);
             let help = match inputs.map(|table| table.name.name.as_str()).take(8).collect::<Vec<_>>() {
                 names if names.is_empty() => "declare it as `input table`".to_owned(),
-                names => format!("change what it is derived from; input tables are {}", quoted(names)),
+                names => {
+                    format!("change the tables it is derived from; the input tables are {}", quoted(names))
+                }
             };
             let report = Report::new(Code::NotAnInput, name.span, message, help);
             scope.reports.push(report.label(declared.name.span, "declared here"));
@@ -150,9 +151,9 @@ fn error_code(code: &Ident, scope: &mut Scope<'_>) -> Option<ErrorCode> {
         let names = ErrorCode::ALL.iter().map(|known| known.name());
         let help = match suggest::nearest(&code.name, names.clone()) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the errors of transactions are {}", quoted(names)),
+            None => format!("the transaction error codes are {}", quoted(names)),
         };
-        let message = format!("no transaction is refused with {:?}", code.name);
+        let message = format!("unknown transaction error code {:?}", code.name);
         scope.reports.push(Report::new(Code::UnknownError, code.span, message, help));
     }
     known.copied()
@@ -184,8 +185,8 @@ impl Resolver<'_, '_> {
         let declared = &declarations.tables[table];
         let columns = declared.columns.as_ref()?;
         if let Some(rest) = call.rest.filter(|_| whole) {
-            let message = format!("this row has a value for every column of `{}`", call.name.name);
-            self.report(Code::Arity, rest, message, "name the other columns instead of `..`");
+            let message = format!("this row needs a value for every column of `{}`", call.name.name);
+            self.report(Code::Arity, rest, message, "write the other columns instead of `..`");
             return None;
         }
         let by_column = self.by_column(call, columns, whole)?;

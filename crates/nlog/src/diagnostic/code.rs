@@ -44,123 +44,123 @@ impl Code {
 }
 
 codes! {
-    /// The text is no nlog, or no UTF-8.
+    /// The text is not valid nlog.
     "syntax" Syntax Error,
-    /// An atom or head names what is neither a declared table nor a function.
+    /// An atom or a rule head names a table that is not declared.
     "unknown-table" UnknownTable Error,
-    /// An expression calls what is no function.
+    /// An expression calls a function that is neither built in nor declared by the program.
     "unknown-function" UnknownFunction Error,
-    /// A column's type is none.
+    /// A column, constant, parameter or field is declared with a type that does not exist.
     "unknown-type" UnknownType Error,
-    /// A table is declared a second time; the first declaration stands.
+    /// A table is declared twice.
     "duplicate-table" DuplicateTable Error,
-    /// Too few or too many terms or arguments.
+    /// An atom, a head or a call has too few or too many terms.
     "arity" Arity Error,
-    /// A value is of another type than is wanted where it stands.
+    /// A value does not have the expected type.
     "type-mismatch" TypeMismatch Error,
-    /// Nothing in the body gives a variable its value.
+    /// A variable is not bound by the body of its rule.
     "unbound-variable" UnboundVariable Error,
-    /// Tables depend on themselves; one for each strongly connected component.
+    /// A table depends on itself, directly or through other tables.
     "recursion" Recursion Error,
-    /// `not` or `!`.
+    /// A rule negates an atom or a condition.
     "negation" Negation Error,
-    /// A rule would fill an input table.
+    /// The head of a rule names an input table.
     "head-is-input" HeadIsInput Error,
-    /// A rule would fill a function.
+    /// The head of a rule names a function.
     "head-is-function" HeadIsFunction Error,
-    /// Files import each other in a circle.
+    /// A file imports itself, directly or through other files.
     "import-cycle" ImportCycle Error,
-    /// A variable stands once in its rule.
+    /// A variable is used only once in its rule.
     "unused-variable" UnusedVariable Warning,
-    /// No rule reads a table that is no output.
+    /// No rule reads a table, and it is not an output table.
     "unused-table" UnusedTable Warning,
-    /// Atoms of a body share no variable.
+    /// The atoms of a body form groups that share no variable.
     "cartesian-product" CartesianProduct Warning,
-    /// Constants or types contradict each other in a rule, so that it derives nothing.
+    /// A rule never derives a row.
     "never-fires" NeverFires Warning,
-    /// Rules read a table that none fills.
+    /// Rules read a table that is always empty: it is not an input table, and no rule derives its rows.
     "unfilled-table" UnfilledTable Warning,
-    /// A condition holds whatever its variables are.
+    /// A condition is always true.
     "constant-condition" ConstantCondition Warning,
-    /// Rules of an output table can derive two rows with one key.
+    /// The rules of an output table can derive two different rows with the same key.
     "key-clash" KeyClash Warning,
     /// `sum(x)` adds equal values of different rows once.
     "sum-of-distinct" SumOfDistinct Warning,
-    /// A comment allows what is no warning, or none that there is.
+    /// An `allow` comment has no effect.
     "useless-allow" UselessAllow Warning,
 
-    /// An aggregate stands elsewhere than as a column of a rule's head.
+    /// An aggregate is used outside a column of a rule head.
     "aggregate" Aggregate Error,
-    /// Nothing tells of which type a value is.
+    /// The type of a value is ambiguous.
     "ambiguous-type" AmbiguousType Error,
-    /// A literal that stands for no value of its type.
+    /// A literal is not a valid value of its type.
     "bad-literal" BadLiteral Error,
-    /// Named constants are defined by each other in a circle.
+    /// Named constants are defined in terms of each other.
     "constant-cycle" ConstantCycle Error,
-    /// An expression of constants leaves 64 bits.
+    /// A constant expression overflows `int`.
     "constant-overflow" ConstantOverflow Error,
-    /// An expression of constants does not fit, such as a register that a switch has not.
+    /// A constant does not fit where it is used.
     "constant-range" ConstantRange Error,
-    /// A literal of a match that no packet satisfies.
+    /// No packet satisfies a match literal.
     "contradiction" Contradiction Error,
-    /// An aggregate stands in a key column of a table with defaults.
+    /// A key column of a table with defaults contains an aggregate.
     "default-key" DefaultKey Error,
-    /// A default for a table that has no key.
+    /// A rule defines a default for a table without a key.
     "default-without-key" DefaultWithoutKey Error,
-    /// A column is named a second time, in a declaration, a key or an atom.
+    /// A declaration, a key or an atom names the same column twice.
     "duplicate-column" DuplicateColumn Error,
-    /// A constant is defined a second time; the first definition stands.
+    /// A constant is defined twice.
     "duplicate-constant" DuplicateConstant Error,
-    /// A field is named a second time, in the declaration of a record, in a record or in a match.
+    /// A match, a record, or the declaration of a record names the same field twice.
     "duplicate-field" DuplicateField Error,
-    /// A function is defined a second time, or has the name of a built-in one, an aggregate or a table.
+    /// A function is defined twice, or has the name of a built-in function, an aggregate or a table.
     "duplicate-function" DuplicateFunction Error,
-    /// A member of an enumeration is named a second time.
+    /// An enumeration lists the same member twice.
     "duplicate-member" DuplicateMember Error,
-    /// A parameter of a function is named a second time.
+    /// Two parameters of a function have the same name.
     "duplicate-parameter" DuplicateParameter Error,
-    /// A rule stands twice; it counts once.
+    /// The same rule is written twice.
     "duplicate-rule" DuplicateRule Warning,
-    /// A type is declared a second time, or has the name of a built-in one.
+    /// A type is declared twice, or has the name of a built-in type.
     "duplicate-type" DuplicateType Error,
-    /// Functions call each other in a circle.
+    /// A function calls itself, directly or through other functions.
     "function-cycle" FunctionCycle Error,
-    /// A match or action is not written as its fields and parameters want it.
+    /// A field of a match or a parameter of an action has an invalid argument.
     "literal-argument" LiteralArgument Error,
-    /// A record lacks a field.
+    /// A record is missing a field.
     "missing-field" MissingField Error,
-    /// The file that an import names is not there.
+    /// The file that an import names does not exist.
     "missing-import" MissingImport Error,
-    /// Named and positional arguments are mixed, or a function's arguments are named.
+    /// Named and positional terms are mixed, or the arguments of a function are named.
     "named-argument" NamedArgument Error,
-    /// A match of a field without the protocol that gives it a meaning.
+    /// A match on a field lacks the protocol that the field requires.
     "prerequisite" Prerequisite Error,
     /// An action writes a field that cannot be written there.
     "read-only-field" ReadOnlyField Error,
-    /// A function with several results stands where one value is wanted.
+    /// A function with several results is used as a single value.
     "several-results" SeveralResults Error,
-    /// A type nests too deep or has too many parts, or a function takes too many steps.
+    /// A type, a function or a constant exceeds a size limit.
     "too-large" TooLarge Error,
-    /// Types are made of each other in a circle.
+    /// A type contains itself, directly or through other types.
     "type-cycle" TypeCycle Error,
-    /// No action has this name, or not in this place.
+    /// No action has this name, or the action is not allowed here.
     "unknown-action" UnknownAction Error,
-    /// A key or an atom names a column that its table has not.
+    /// A key or an atom names a column that the table does not have.
     "unknown-column" UnknownColumn Error,
-    /// The value of a constant uses a name that is no constant.
+    /// The value of a constant uses a name that is not a constant.
     "unknown-constant" UnknownConstant Error,
-    /// A record or a match names a field that there is not.
+    /// A match, an action or a record names a field that does not exist.
     "unknown-field" UnknownField Error,
-    /// Two tests of a file have one name.
+    /// Two tests in a file have the same name.
     "duplicate-test" DuplicateTest Error,
-    /// A test expects what only a transaction brings, and there is none before.
+    /// A test expects changes or an error before its first transaction.
     "early-expectation" EarlyExpectation Error,
-    /// A test stands in a file that is not named `*.test.nlog`.
+    /// A test is in a file that is not a test file.
     "misplaced-test" MisplacedTest Error,
-    /// A test, or a list of expected rows, that expects nothing.
+    /// A test, or a list of expected rows, is empty.
     "no-expectation" NoExpectation Warning,
-    /// A test's transaction changes a table that rules fill.
+    /// A transaction of a test changes a derived table.
     "not-an-input" NotAnInput Error,
-    /// A test expects an error that there is not.
+    /// A test expects an error code that does not exist.
     "unknown-error" UnknownError Error,
 }

@@ -1,7 +1,7 @@
-//! What is wrong with a program, where, and what to do about it.
+//! Diagnostics: mistakes in a program, their places and their remedies.
 //!
-//! In reading order: [`code`](Code) (the kinds), this file (a diagnostic and how the checker collects them), `text`
-//! and `json` (how they are shown), `page` (what is to be known about a kind).
+//! In reading order: [`code`](Code) (the codes), this file (diagnostics and how the checker collects them), `text`
+//! and `json` (output formats), `page` (the documentation page of a code).
 
 mod code;
 mod json;
@@ -20,12 +20,12 @@ pub use text::{Style, to_text};
 use crate::source::Sources;
 use crate::syntax::ast::Span;
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Severity {
-    /// There is no program.
+    /// The program is rejected.
     Error,
-    /// There is a program, but probably not the one that was meant.
+    /// The program is valid, but probably not as intended.
     Warning,
 }
 
@@ -39,28 +39,28 @@ impl Severity {
     }
 }
 
-/// A mistake.
+/// A mistake in a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// How bad it is.
     pub severity: Severity,
-    /// What kind of mistake.
+    /// The kind of mistake.
     pub code: Code,
-    /// What is wrong, with the names concerned.
+    /// The message, with the names involved.
     pub message: String,
     /// The file as the user named it.
     pub file: Arc<str>,
-    /// Lines and columns count from 1, columns in Unicode scalar values.
+    /// The line of the first character. Lines and columns count from 1, columns in Unicode scalar values.
     pub line: u32,
-    /// Of the first character.
+    /// The column of the first character.
     pub column: u32,
-    /// The line that the mistake ends on.
+    /// The line of the last character.
     pub end_line: u32,
-    /// After the last character; equal to `column` where something is missing.
+    /// The column after the last character; equal to `column` where something is missing.
     pub end_column: u32,
-    /// Other places that matter.
+    /// Related places.
     pub labels: Vec<Label>,
-    /// What to do about it.
+    /// The remedy.
     pub help: String,
     /// The place in bytes.
     pub span: Span,
@@ -73,7 +73,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// A place that explains a mistake elsewhere.
+/// A related place that explains a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
     /// What is there.
@@ -89,7 +89,7 @@ pub(crate) struct Report {
     message: String,
     help: String,
     labels: Vec<Label>,
-    /// Whether a comment says that it is no news.
+    /// Whether a comment allows it.
     allowed: bool,
 }
 
@@ -127,8 +127,8 @@ impl Reports {
         self.all.len()
     }
 
-    /// Whether one more name may be looked for among those that are known: that is slow, and after a hundred the
-    /// names are not what is wrong.
+    /// Whether to search for one more suggestion. The search is slow, and after a hundred unknown names the cause is
+    /// a different one.
     pub(crate) fn may_suggest(&mut self) -> bool {
         const MOST: usize = 100;
         self.suggestions += 1;
@@ -154,7 +154,7 @@ impl Reports {
         self.all.push(report);
     }
 
-    /// The places of all warnings of a code, ascending, to look for those that are allowed.
+    /// The places of all warnings with a code, in ascending order.
     pub(crate) fn places(&self, code: Code) -> Vec<(Span, usize)> {
         let reports = self.all.iter().enumerate().filter(|(_, report)| report.code == code);
         let mut places: Vec<(Span, usize)> = reports.map(|(index, report)| (report.span, index)).collect();
@@ -162,7 +162,7 @@ impl Reports {
         places
     }
 
-    /// Takes a warning away; `index` is of [`Reports::places`].
+    /// Suppresses a warning; `index` is from [`Reports::places`].
     pub(crate) fn allow(&mut self, index: usize) {
         self.all[index].allowed = true;
     }

@@ -6,8 +6,8 @@ use super::Code;
 
 static PAGES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../docs/errors");
 
-/// The page of a code, in Markdown: what it means, the smallest program that shows it, why it is refused or warned of,
-/// and the program mended. Every code has one, which a test makes sure of.
+/// The page of a code, in Markdown: its meaning, a small program that shows it, the reason for the diagnostic, and
+/// the corrected program. Every code has a page.
 pub fn page(code: Code) -> Option<&'static str> {
     PAGES.get_file(format!("{}.md", code.name()))?.contents_utf8()
 }

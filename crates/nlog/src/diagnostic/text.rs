@@ -21,7 +21,7 @@ pub enum Style {
 /// A stretch of lines longer than this is shown in parts.
 const WINDOW_BYTES: usize = 4096;
 
-/// The diagnostic with the source lines that it is about; ends with a line break.
+/// The diagnostic with its source lines; ends with a line break.
 pub fn to_text(diagnostic: &Diagnostic, sources: &Sources, style: Style) -> String {
     let level = match diagnostic.severity {
         Severity::Error => Level::ERROR,

@@ -1,4 +1,4 @@
-//! Tokens and comments onto lines.
+//! Writes tokens and comments to lines.
 
 use super::WIDTH;
 use super::token::{Comment, Tokens};

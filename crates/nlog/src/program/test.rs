@@ -1,4 +1,4 @@
-//! Unit tests of rules, as the front end hands them to whoever runs them.
+//! Unit tests of rules, in the form in which a test runner executes them.
 
 use std::sync::Arc;
 

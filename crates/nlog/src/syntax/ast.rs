@@ -1,4 +1,4 @@
-//! What a file says, as plain structures for the checker: no layout, but a [`Span`] for everything.
+//! The AST: the content of a file for the checker, without layout but with a [`Span`] for everything.
 
 use nlog_data::Role;
 
@@ -108,12 +108,12 @@ pub struct FunctionDeclaration {
     pub doc: String,
 }
 
-/// `# weft: allow(code, …)`: warnings that are no news.
+/// `# weft: allow(code, …)`: warnings to suppress.
 #[derive(Debug, Clone)]
 pub struct Allowance {
     /// The codes.
     pub codes: Vec<Ident>,
-    /// Where the warnings stand that are allowed: a declaration, or the whole file.
+    /// The scope in which the warnings are allowed: a declaration, or the whole file.
     pub scope: Span,
 }
 
@@ -215,7 +215,7 @@ pub struct Item {
     pub kind: ItemKind,
     /// All of it.
     pub span: Span,
-    /// A hash of its tokens, to choose by where the order of items must not show.
+    /// A hash of its tokens, for choices that must not depend on the order of items.
     pub fingerprint: u64,
 }
 

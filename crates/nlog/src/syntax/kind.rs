@@ -16,7 +16,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-/// What a token or node is.
+/// The kind of a token or node.
 ///
 /// Tokens that people spell wrongly in the manner of other languages (`&&`, `||`) are kinds of their own, so that the
 /// parser can say what to write instead.

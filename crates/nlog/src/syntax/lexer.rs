@@ -1,4 +1,4 @@
-//! Text to tokens.
+//! The lexer: text to tokens.
 
 use logos::Logos;
 

@@ -1,9 +1,10 @@
-//! The tree to what the checker reads.
+//! Lowering: from the syntax tree to the AST.
 //!
-//! Declarations with syntax errors keep what can be known of them (a table's name, what is mentioned), so that their
-//! errors cause no others.
+//! A declaration with a syntax error keeps what is known about it (the name of a table, the names it mentions), so
+//! that its error causes no others.
 //!
-//! This file has the declarations and rules; beside it values, tests, the warnings that comments allow, and fingerprints.
+//! This file lowers declarations and rules; its submodules lower values, tests and allow comments, and compute
+//! fingerprints.
 
 use nlog_data::Role;
 

@@ -1,11 +1,11 @@
-//! Tokens to the lossless tree, by recursive descent.
+//! The parser: tokens to the lossless tree, by recursive descent.
 //!
-//! A mistake spoils the declaration it is in, no other: the rest of the declaration becomes an
-//! [`SyntaxKind::Error`] node and parsing goes on after its semicolon, or where a new declaration evidently starts.
-//! So there is at most one error for each declaration, and none that only follows from another.
+//! A mistake affects only its own declaration: the rest of the declaration becomes a [`SyntaxKind::Error`] node, and
+//! parsing continues after its semicolon, or where a new declaration evidently starts. So each declaration has at
+//! most one error, and no error is a consequence of another.
 //!
-//! `parser/grammar.rs` holds the grammar, `parser/recovery.rs` where parsing goes on after a mistake; this file the machine
-//! under both.
+//! `parser/grammar.rs` contains the grammar, `parser/recovery.rs` error recovery, and this file the primitives that
+//! both use.
 
 mod grammar;
 mod recovery;
@@ -20,18 +20,18 @@ use super::{NlogLanguage, SyntaxKind, SyntaxNode};
 /// How deep brackets, types and operators may nest. Everything that walks a tree may recurse this deep.
 pub const MAX_NESTING: usize = 128;
 
-/// A place where the text is no nlog.
+/// A syntax error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyntaxError {
     /// In bytes of the text; empty where something is missing.
     pub range: Range<usize>,
     /// What is wrong.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: String,
 }
 
-/// A parsed text: a tree that holds every character of it, whatever the text, and the errors met.
+/// A parsed text: a lossless tree of the whole text, valid or not, and the syntax errors.
 #[derive(Debug, Clone)]
 pub struct Parse {
     green: GreenNode,
@@ -259,7 +259,7 @@ impl<'text> Parser<'text> {
         };
         let (text, range) = (self.text_of(token), token.start as usize..token.end as usize);
         if let Some((range, help)) = self.foreign(text, range.clone()) {
-            self.error(range.clone(), format!("`{}` is no operator", &self.text[range]), help);
+            self.error(range.clone(), format!("`{}` is not an operator", &self.text[range]), help);
             return Err(Abandoned);
         }
         let end = self.previous_end();
@@ -283,17 +283,15 @@ impl<'text> Parser<'text> {
         let after = |other: &str| self.text[..range.start].ends_with(other);
         let (start, end) = (range.start, range.end);
         Some(match text {
-            "and" => (range, "conditions of a body are joined by `,`"),
-            "or" => (range, "write a rule for each alternative: a table holds what any of its rules derives"),
-            "in" => {
-                (range, "`contains(set, x)` tests whether x is there, `element(set, x)` goes through all")
-            }
+            "and" => (range, "separate the conditions of a body with `,`"),
+            "or" => (range, "write one rule per alternative; a table contains the rows of all its rules"),
+            "in" => (range, "`contains(set, x)` tests membership, `element(set, x)` yields each element"),
             ":" if joined("=") => {
-                (start..end + 1, "a head is followed by `:-`; a variable gets its value by `=`")
+                (start..end + 1, "write `:-` after the head of a rule, `=` to bind a variable")
             }
-            "<" if joined("-") => (start..end + 1, "a head is followed by `:-`"),
-            ">" if after("<") => (start - 1..end, "what differs is compared by `!=`"),
-            "=" if after("==") => (start - 2..end, "what is equal is compared by `==`"),
+            "<" if joined("-") => (start..end + 1, "write `:-` after the head of a rule"),
+            ">" if after("<") => (start - 1..end, "write `!=` to compare for inequality"),
+            "=" if after("==") => (start - 2..end, "write `==` to compare for equality"),
             _ => return None,
         })
     }
@@ -332,8 +330,8 @@ impl<'text> Parser<'text> {
         let start = self.token(0).map_or(end, |token| token.start as usize);
         self.error(
             start..start,
-            format!("nested more than {MAX_NESTING} levels deep"),
-            "give a part of the expression a name of its own (`part = …`) and use that",
+            format!("expression is nested more than {MAX_NESTING} levels deep"),
+            "bind part of the expression to a variable (`part = …`) and use the variable",
         );
         Err(Abandoned)
     }
@@ -371,31 +369,33 @@ fn describe(kind: SyntaxKind, text: &str) -> String {
 /// What somebody who wrote this token meant, if the token itself tells: message and help.
 fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
     Some(match kind {
-        SyntaxKind::AmpAmp => ("`&&` is no operator".into(), "conditions of a body are joined by `,`"),
+        SyntaxKind::AmpAmp => {
+            ("`&&` is not an operator".into(), "separate the conditions of a body with `,`")
+        }
         SyntaxKind::PipePipe => (
-            "`||` is no operator".into(),
-            "write a rule for each alternative: a table holds what any of its rules derives",
+            "`||` is not an operator".into(),
+            "write one rule per alternative; a table contains the rows of all its rules",
         ),
         SyntaxKind::Dot => (
-            "`.` stands only before the name of a record's field".into(),
-            "declarations and rules end with `;`; a record's field is written `value.field`",
+            "`.` may only precede the name of a record field".into(),
+            "end declarations and rules with `;`; read a record field as `value.field`",
         ),
-        SyntaxKind::OpenString => (
-            "the string has no end on its line".into(),
-            "close it with `\"`; a line break inside is written `\\n`",
-        ),
+        SyntaxKind::OpenString => {
+            ("unterminated string".into(), "close it with `\"` on the same line; write a line break as `\\n`")
+        }
         SyntaxKind::Unknown if text.starts_with('\'') => {
-            ("`'` is no part of the language".into(), "strings stand in double quotes: \"text\"")
+            ("unexpected character `'`".into(), "write strings in double quotes: \"text\"")
         }
         SyntaxKind::Unknown if text.chars().any(char::is_alphabetic) => (
-            format!("`{text}` is no part of a name"),
-            "names are of the letters a to z and A to Z, digits and `_`; other text stands in strings and comments",
+            format!("`{text}` is not allowed in a name"),
+            "names consist of the letters a to z and A to Z, digits and `_`; write other text in strings or \
+            comments",
         ),
         SyntaxKind::Unknown => {
             let shown: String = text.chars().take(20).flat_map(char::escape_debug).collect();
             (
-                format!("`{shown}` is no part of the language"),
-                "remove it; text stands in strings and comments",
+                format!("unexpected character `{shown}`"),
+                "remove it, or write the text in a string or a comment",
             )
         }
         _ => return None,

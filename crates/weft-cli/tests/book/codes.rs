@@ -6,9 +6,9 @@ use super::{pages, root};
 
 const HEAD: &str = "# Errors and warnings
 
-Generated from the pages in `docs/errors`. `weft check --explain CODE` prints the page of a code: what it means, an example, and what to write instead.
-Errors keep a program from running; warnings can be [allowed](language.md#diagnostics) where they are meant. What can be wrong with a transaction is on the
-page of [transactions](transactions.md#refusals).
+Generated from the pages in `docs/errors`. `weft check --explain CODE` prints the page of a code: its meaning, an example, and the correction.
+Errors prevent a program from running; warnings can be [allowed](language.md#diagnostics) where the code is intended. The errors of transactions are on the
+page about [transactions](transactions.md#refusals).
 ";
 
 /// The page as it should be.

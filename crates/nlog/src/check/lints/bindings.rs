@@ -1,7 +1,7 @@
-//! What constants, comparisons and the tables of a rule's atoms say about its variables.
+//! The values that the variables of a rule can have, from constants, comparisons and the tables of its atoms.
 //!
-//! [`Bindings::of`] looks at a body once in order and then again while it learns something, a few times at most. It
-//! either ends with a [`Domain`] for each variable, or with why no binding satisfies the body.
+//! [`Bindings::of`] iterates over a body until nothing changes, a few times at most. The result is either a
+//! [`Domain`] for each variable, or the reason why no binding satisfies the body.
 
 use nlog_data::function::{Function, Results};
 use nlog_data::{Type, Value};
@@ -45,7 +45,7 @@ pub(super) struct Bindings<'a> {
 
 type Checked<T> = Result<T, Box<Contradiction>>;
 
-const CONFLICT_HELP: &str = "correct one of the two, or make a rule for each if both cases are meant";
+const CONFLICT_HELP: &str = "correct one of them, or write one rule per case if both are meant";
 
 impl<'a> Bindings<'a> {
     /// `columns` is what the columns of each table can hold, `None` for one that is empty.
@@ -111,9 +111,10 @@ impl<'a> Bindings<'a> {
                     if domain.and(&Domain::only(value.clone())).is_empty() {
                         let (table, known) = (&table.name.name, domain.describe());
                         let reason =
-                            format!("column `{column}` of `{table}` is only ever {known}, not {value}");
-                        let help =
-                            "use a value that some rule or fact gives the column, or add one that does";
+                            format!("column `{column}` of `{table}` is always {known}, never {value}");
+                        let help = "use a value that a rule or fact derives for the column, or add such a \
+                        rule or \
+                            fact";
                         return refuse(contradiction(span, reason, help));
                     }
                 }
@@ -295,7 +296,7 @@ impl<'a> Bindings<'a> {
             }
             if self.less.contains(&(high, low)) {
                 let (a, b) = (self.name(*a), self.name(*b));
-                let reason = format!("{a} would have to be both less than {b} and greater");
+                let reason = format!("{a} would have to be both less than and greater than {b}");
                 return refuse(contradiction(span, reason, CONFLICT_HELP));
             }
         }
@@ -333,7 +334,7 @@ impl<'a> Bindings<'a> {
         } else {
             format!("{} and {} are equal", self.name(a), self.name(b))
         };
-        contradiction(span, reason, "compare with another variable")
+        contradiction(span, reason, "compare it with another variable")
     }
 
     // Variables.
@@ -403,9 +404,9 @@ impl<'a> Bindings<'a> {
     fn conflict(&self, variable: VariableId, root: usize, wanted: &Domain, span: Span) -> Contradiction {
         let (name, known) = (self.name(variable), self.domains[root].describe());
         let reason = if wanted.is_empty() {
-            format!("{name} is {known}, which is just what is excluded here")
+            format!("{name} is {known}, which this condition excludes")
         } else {
-            format!("{name} is {known}, and has to be {} here", wanted.describe())
+            format!("{name} is {known}, but must be {} here", wanted.describe())
         };
         let mut found = contradiction(span, reason, CONFLICT_HELP);
         found.labels.extend(self.origin(variable, root, span));
@@ -443,11 +444,11 @@ fn contradiction(span: Span, reason: String, help: &'static str) -> Contradictio
 
 fn without_value(function: &Function, span: Span) -> Contradiction {
     if function.name == "&" {
-        let help = "match fields that one packet can have, or make a rule for each kind of packet";
+        let help = "match fields that can occur in one packet, or write one rule per kind of packet";
         return contradiction(span, "no packet satisfies both matches of this `&`".to_owned(), help);
     }
     let reason = format!("`{}` has no result for these constants", function.name);
-    contradiction(span, reason, "use arguments that it has a result for")
+    contradiction(span, reason, "use arguments for which it has a result")
 }
 
 /// The parts of a chain of `&`.

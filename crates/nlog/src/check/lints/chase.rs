@@ -1,9 +1,9 @@
-//! What follows for two rows of one table from that they have the same key.
+//! The consequences of two rows of a table having the same key.
 //!
-//! The *chase* of relational theory (Maier, Mendelzon, Sagiv: "Testing implications of data dependencies", TODS 1979),
-//! with functions: the bodies of the rules that derive the two rows are laid side by side, the keys made equal, and
-//! then everything made equal that must be: the rest of two rows of a keyed table with one key, results of a
-//! function for equal arguments, and arguments of a function with different results for different arguments. If two
+//! The *chase* of relational theory (Maier, Mendelzon, Sagiv: "Testing implications of data dependencies", TODS
+//! 1979), with functions: the bodies of the rules that derive the two rows are laid side by side, the keys made
+//! equal, and then everything made equal that must be: the rest of two rows of a keyed table with one key, results of
+//! a function for equal arguments, and arguments of a function with different results for different arguments. If two
 //! different constants meet, there are no two such rows.
 
 use std::collections::HashMap;

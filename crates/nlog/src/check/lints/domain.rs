@@ -1,4 +1,4 @@
-//! Which values something can have, as far as constants tell.
+//! Domains: the values that a variable or column can have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Rules that derive nothing, conditions that change nothing, tables that nothing fills.
+//! The lints `never-fires`, `constant-condition` and `unfilled-table`.
 //!
 //! Tables are looked at in an order in which those that a rule reads come before the one that it fills, so that what
 //! the columns of a table can hold is known where it is read. Only the root of an emptiness is reported: that a rule
@@ -106,7 +106,7 @@ fn never_fires(whole: &WholeProgram<'_>, number: usize, why: Contradiction, repo
     if whole.rules_of[table].len() == 1 && !whole.readers[table].is_empty() {
         report = report.label(
             checked.source.head.name.span,
-            format!("no other rule fills `{name}`, so that it stays empty"),
+            format!("no other rule derives rows of `{name}`, so it stays empty"),
         );
     }
     reports.push(report);
@@ -114,7 +114,7 @@ fn never_fires(whole: &WholeProgram<'_>, number: usize, why: Contradiction, repo
 
 fn idle_conditions(checked: &CheckedRule<'_>, idle: &[Span], reports: &mut Reports) {
     for &span in idle.iter().filter(|span| !is_switch(checked, **span)) {
-        let help = "remove it, or correct it: one side was probably meant to be another variable or constant";
+        let help = "remove it or correct it: one side probably should be another variable or constant";
         reports.push(Report::new(Code::ConstantCondition, span, "this condition always holds", help));
     }
 }
@@ -149,9 +149,10 @@ fn unfilled(whole: &WholeProgram<'_>, reports: &mut Reports) {
             continue;
         }
         let name = &table.name.name;
-        let message = format!("rules read the table `{name}`, but none fills it: it is always empty");
-        let help =
-            format!("declare it as `input table` if transactions fill it, or write a rule: {name}(…) :- …;");
+        let message = format!("table `{name}` is always empty: rules read it, but no rule derives its rows");
+        let help = format!(
+            "declare it as `input table` if transactions change it, or write a rule: {name}(…) :- …;"
+        );
         let mut report = Report::new(Code::UnfilledTable, table.name.span, message, help);
         for &span in whole.readers[index].iter().take(MOST_LABELS) {
             report = report.label(span, "read here");

@@ -1,4 +1,4 @@
-//! Functions that lose nothing: equal results mean equal arguments.
+//! Injective functions: equal results imply equal arguments.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,8 +1,8 @@
-//! Two rows of an output table with one key.
+//! The lint `key-clash`: two rows of an output table with the same key.
 //!
-//! They refuse a transaction at run time, when some tenant's configuration first makes both. Whether two rules, or one
-//! rule for two bindings, can derive such rows is decided by what holds for all contents of the tables that keep their
-//! keys: constants that differ, and the [`Chase`].
+//! They refuse a transaction at run time, when some tenant's configuration first makes both. Whether two rules, or
+//! one rule for two bindings, can derive such rows is decided by what holds for all contents of the tables that keep
+//! their keys: constants that differ, and the [`Chase`].
 
 use std::collections::HashMap;
 
@@ -167,39 +167,41 @@ impl Search<'_, '_, '_> {
         let who = match (itself, others.len()) {
             (false, 0) => return,
             (true, 0) => "this rule".to_owned(),
-            (false, 1) => "this rule and another one".to_owned(),
-            (false, count) => format!("this rule and {count} others"),
-            (true, 1) => "this rule, alone and with another one,".to_owned(),
-            (true, count) => format!("this rule, alone and with {count} others,"),
+            (false, 1) => "this rule and another rule".to_owned(),
+            (false, count) => format!("this rule and {count} other rules"),
+            (true, 1) => "this rule, alone and together with another rule,".to_owned(),
+            (true, count) => format!("this rule, alone and together with {count} other rules,"),
         };
-        let message =
-            format!("{who} can derive two rows of {title} with one key, which refuses the transaction");
+        let message = format!(
+            "{who} can derive two rows of {title} with the same key, so the transaction would be \
+            refused"
+        );
         let help = match (
             itself,
             rules[number].rule.body.is_empty()
                 && others.iter().all(|&other| rules[other].rule.body.is_empty()),
         ) {
             (true, _) => {
-                "read tables whose keys decide the row, or choose one by `arg_min` or `arg_max`; if the data make \
-                 sure of it: # weft: allow(key-clash): how"
+                "read tables whose keys determine the row, or select one row with `arg_min` or `arg_max`; \
+                if the data rule it out: # weft: allow(key-clash): reason"
             }
             (false, true) => "remove one of the facts, or correct its key",
             (false, false) if rules[number].source.default.is_some() => {
-                "give the key different constants, or let an ordinary rule override one of the defaults; if the data \
-                 make sure of it: # weft: allow(key-clash): how"
+                "use different constants in the key, or let an ordinary rule override one of the defaults; \
+                if the data rule it out: # weft: allow(key-clash): reason"
             }
             (false, false) => {
-                "give the key different constants, or make one of the rules a `default` that gives way; if the \
-                 data make sure of it: # weft: allow(key-clash): how"
+                "use different constants in the key, or make one of the rules a `default` that the other \
+                overrides; if the data rule it out: # weft: allow(key-clash): reason"
             }
         };
         let mut report = Report::new(Code::KeyClash, span, message, help);
         for &other in others.iter().take(MOST_LABELS) {
-            report = report.label(rules[other].source.head.span, "the same key comes from here");
+            report = report.label(rules[other].source.head.span, "derives the same key");
         }
         if itself {
             for (span, name) in self.free(number).into_iter().take(MOST_LABELS) {
-                report = report.label(span, format!("the key does not decide `{name}`"));
+                report = report.label(span, format!("the key does not determine `{name}`"));
             }
         }
         reports.push(report);

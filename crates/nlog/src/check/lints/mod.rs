@@ -1,9 +1,9 @@
-//! What is allowed, but probably not meant.
+//! Lints: valid programs that are probably not as intended.
 //!
-//! Names (`variables`, `tables`) and bodies (`product`) are looked at as each rule is checked. The other lints look at
-//! a program without errors, as a mistake would lead them astray: `firing` (rules that derive nothing) with `bindings`
-//! and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be equal),
-//! `injective` and `shape` (what functions and matches tell apart).
+//! Names (`variables`, `tables`) and bodies (`product`) are looked at as each rule is checked. The other lints look
+//! at a program without errors, as a mistake would lead them astray: `firing` (rules that derive nothing) with
+//! `bindings` and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be
+//! equal), `injective` and `shape` (what functions and matches tell apart).
 //!
 //! A lint warns of what it can prove, or of what it cannot prove safe although it should be easy to prove; whoever
 //! knows better says so in place (`allowances`).

@@ -1,4 +1,4 @@
-//! Bodies whose atoms have nothing to do with each other.
+//! The lint `cartesian-product`: bodies whose atoms share no variable.
 
 use std::collections::BTreeSet;
 
@@ -45,12 +45,14 @@ impl Resolver<'_, '_> {
             return;
         }
         let message = format!(
-            "the {} atoms of this rule fall into {} parts that no variable connects: all combinations are looked at",
+            "the {} atoms of this rule form {} groups that share no variable: their cartesian product is \
+            computed",
             atoms.len(),
             parts.len()
         );
-        let help =
-            "join the parts on a variable, or derive each by a rule of its own if combinations are not meant";
+        let help = "join the groups on a shared variable, or write a separate rule for each if the product \
+        is not \
+            intended";
         self.report(Code::CartesianProduct, rule.head.span, message, help);
     }
 }

@@ -1,4 +1,4 @@
-//! Matches that differ whatever their variables are: other fields, other bits, or another constant.
+//! Matches that differ for all values of their variables: different fields, bits or constants.
 
 use super::bindings::joined;
 use super::injective::{Demand, Injective, of_value};

@@ -1,4 +1,4 @@
-//! Sums that count equal values once.
+//! The lint `sum-of-distinct`: sums that add equal values once.
 
 use super::WholeProgram;
 use super::chase::Chase;
@@ -59,8 +59,9 @@ fn report(checked: &CheckedRule<'_>, reports: &mut Reports) {
         _ => None,
     });
     for call in calls.filter(sum) {
-        let message = "two rows with equal values are added once: `sum(x)` adds up the different values of x";
-        let help = "name what tells the rows apart: sum(x, id) adds x for every pair of x and id";
+        let message = "equal values of different rows are added once: `sum(x)` adds the distinct values of x";
+        let help = "add a column that distinguishes the rows: sum(x, id) adds x once per distinct pair of x \
+        and id";
         reports.push(Report::new(Code::SumOfDistinct, call.span, message, help));
     }
 }

@@ -1,4 +1,4 @@
-//! Tables that nobody reads.
+//! The lint `unused-table`.
 
 use nlog_data::Role;
 
@@ -17,8 +17,8 @@ pub(in crate::check) fn unused_tables(declarations: &Declarations<'_>, usage: &U
                 (format!("no rule reads the input table `{name}`"), "remove it, or use it in a rule")
             }
             _ => (
-                format!("no rule reads the table `{name}`, and it is no output"),
-                "declare it as `output table` if its rows are a result, or remove it",
+                format!("no rule reads the table `{name}`, and it is not an output table"),
+                "declare it as `output table` if its rows are results, or remove it",
             ),
         };
         reports.push(Report::new(Code::UnusedTable, table.name.span, message, help));

@@ -1,11 +1,11 @@
-//! Variables that stand once.
+//! The lint `unused-variable`.
 
 use crate::check::resolve::Resolver;
 use crate::diagnostic::Code;
 
 impl Resolver<'_, '_> {
-    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that is
-    /// reported.
+    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that
+    /// is reported.
     pub(in crate::check) fn unused_variables(&mut self) -> bool {
         let mut found = false;
         if self.failed {
@@ -18,9 +18,9 @@ impl Resolver<'_, '_> {
                 continue;
             }
             let name = &variable.name;
-            let message = format!("the variable `{name}` is used nowhere else in the rule");
+            let message = format!("variable `{name}` is used only once in this rule");
             let help = if variable.defined {
-                format!("remove its definition, or name it `_{name}` to keep it")
+                format!("remove its definition, or rename it to `_{name}` to keep it")
             } else {
                 format!("write `_`, or `_{name}` to keep the name")
             };
@@ -42,7 +42,7 @@ impl Resolver<'_, '_> {
             }
             let name = &variable.name;
             let message = format!("{} does not use its parameter `{name}`", self.subject);
-            let help = format!("remove it, or name it `_{name}` to keep it");
+            let help = format!("remove it, or rename it to `_{name}` to keep it");
             self.report(Code::UnusedVariable, variable.first, message, help);
         }
     }

@@ -6,8 +6,8 @@ use super::{Found, Lowering, child, token, tokens};
 use crate::syntax::ast::{Argument, Call, Expr, ExprKind, MatchTerm};
 use crate::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 
-/// Whether the node is a value and its mask: a division that is not in brackets, as the value of a match's field or an
-/// argument of an action.
+/// Whether the node is a value and its mask: a division that is not in brackets, as the value of a match's field or
+/// an argument of an action.
 pub(crate) fn is_mask(node: &SyntaxNode) -> bool {
     let divides =
         |node: &SyntaxNode| node.kind() == K::Binary && tokens(node).any(|token| token.kind() == K::Slash);
@@ -61,8 +61,8 @@ impl Lowering {
         for token in tokens(node).filter(|token| token.kind() == K::Number) {
             let bit = number(token.text(), false).ok().and_then(|bit| u16::try_from(bit).ok());
             if bit.is_none() {
-                let message = format!("`{}` is no bit's number", token.text());
-                let help = "bits count from 0, the least significant: reg0[0..15]".to_owned();
+                let message = format!("`{}` is not a bit number", token.text());
+                let help = "bits are numbered from 0, the least significant bit: reg0[0..15]".to_owned();
                 self.out.errors.push((self.span_of(&token), message, help));
             }
             bits.push(bit);
@@ -166,8 +166,8 @@ impl Lowering {
             let mut span = self.span_of(token);
             span.start += (start + error.at) as u32;
             span.end = span.start + 1;
-            let message = "this escape stands for no character".to_owned();
-            let help = "escapes are \\\" \\\\ \\n \\r \\t and \\u{1f}".to_owned();
+            let message = "unknown escape sequence".to_owned();
+            let help = "the escape sequences are \\\" \\\\ \\n \\r \\t and \\u{1f}".to_owned();
             self.out.errors.push((span, message, help));
         });
         text.ok()
@@ -181,12 +181,12 @@ fn number(text: &str, negative: bool) -> Result<i64, (String, &'static str)> {
         None => (text, 10),
     };
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-        let message = format!("`{text}` is no number");
-        return Err((message, "numbers are decimal (26) or hexadecimal (0x1a)"));
+        let message = format!("`{text}` is not a number");
+        return Err((message, "write numbers in decimal (26) or hexadecimal (0x1a)"));
     }
     let sign = if negative { "-" } else { "" };
     i64::from_str_radix(&format!("{sign}{digits}"), radix).map_err(|_| {
-        let message = format!("`{sign}{text}` does not fit an int");
-        (message, "an int is from -9223372036854775808 to 9223372036854775807")
+        let message = format!("`{sign}{text}` does not fit in an int");
+        (message, "an int ranges from -9223372036854775808 to 9223372036854775807")
     })
 }

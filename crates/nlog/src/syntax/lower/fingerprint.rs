@@ -1,4 +1,4 @@
-//! What a rule says, as a number.
+//! The fingerprint of a rule.
 
 use crate::syntax::{SyntaxKind as K, SyntaxNode};
 

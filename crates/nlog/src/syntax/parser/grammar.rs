@@ -1,4 +1,4 @@
-//! The grammar. Each function parses what its comment shows.
+//! The grammar. Each function parses the production in its comment.
 
 mod expression;
 mod test;
@@ -60,7 +60,7 @@ fn type_declaration(p: &mut Parser<'_>) -> Parsed {
             p.bump();
             return p.unexpected(
                 "`{`",
-                "members and fields stand in braces: enum {geneve, vxlan}, record {host: string, ip: ip}",
+                "write members and fields in braces: enum {geneve, vxlan}, record {host: string, ip: ip}",
             );
         }
         _ => type_name(p)?,
@@ -73,7 +73,7 @@ fn enumeration(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::EnumKw);
     p.bump();
     if p.current() == K::RBrace {
-        return p.unexpected("a member", "an enumeration has at least one member: enum {geneve, vxlan}");
+        return p.unexpected("a member", "an enumeration needs at least one member: enum {geneve, vxlan}");
     }
     list(p, K::RBrace, "a member", |p| {
         if p.current().is_keyword() && !p.at_evident_start() {
@@ -81,7 +81,8 @@ fn enumeration(p: &mut Parser<'_>) -> Parsed {
             return p.unexpected_here("a member", &help);
         }
         if !matches!(p.current(), K::Ident | K::String) {
-            return p.unexpected("a member", "members are names, or strings where the text is no name");
+            return p
+                .unexpected("a member", "a member is a name, or a string if its text is not a valid name");
         }
         p.node(K::Member, |p| {
             p.bump();
@@ -95,7 +96,7 @@ fn record(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::RecordKw);
     p.bump();
     if p.current() == K::RBrace {
-        return p.unexpected("a field", "a record has at least one field: record {host: string}");
+        return p.unexpected("a field", "a record needs at least one field: record {host: string}");
     }
     columns(p, K::RBrace, "field", "for example: type endpoint = record {host: string, ip: ip};")
 }
@@ -106,12 +107,12 @@ fn function(p: &mut Parser<'_>) -> Parsed {
     p.bump_as(K::FunctionKw);
     name(p, "the function's name", help)?;
     p.node(K::Parameters, |p| {
-        p.expect(K::LParen, "`(` and the function's parameters", help)?;
+        p.expect(K::LParen, "`(` and the parameters of the function", help)?;
         columns(p, K::RParen, "parameter", help)
     })?;
-    p.expect(K::Arrow, "`->` and the type of the function's value", help)?;
+    p.expect(K::Arrow, "`->` and the result type of the function", help)?;
     type_name(p)?;
-    p.expect(K::Eq, "`=` and the function's value", help)?;
+    p.expect(K::Eq, "`=` and the body of the function", help)?;
     expression(p)?;
     p.semicolon("`;`")
 }
@@ -125,15 +126,15 @@ fn table(p: &mut Parser<'_>) -> Parsed {
     p.expect(K::TableKw, "`table`", help)?;
     name(p, "the table's name", help)?;
     p.node(K::Columns, |p| {
-        p.expect(K::LParen, "`(` and the table's columns", help)?;
+        p.expect(K::LParen, "`(` and the columns of the table", help)?;
         columns(p, K::RParen, "column", help)
     })?;
     if p.current() == K::KeyKw {
         p.node(K::Key, |p| {
             p.bump();
-            p.expect(K::LParen, "`(` and the key's columns", "for example: key(lport)")?;
+            p.expect(K::LParen, "`(` and the columns of the key", "for example: key(lport)")?;
             if p.current() == K::RParen {
-                return p.unexpected("a column of the table", "a key names at least one column");
+                return p.unexpected("a column of the table", "a key needs at least one column");
             }
             list(p, K::RParen, "a column of the table", |p| {
                 name(p, "a column of the table", "for example: key(lport)")
@@ -161,11 +162,12 @@ fn type_name(p: &mut Parser<'_>) -> Parsed {
         name(
             p,
             "a type",
-            "types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and declared ones",
+            "the types are bool, int, string, mac, ip, net, match, actions, set<…>, list<…>, opt<…> and \
+            declared types",
         )?;
         if p.eat(K::Lt) {
             p.nested(type_name)?;
-            p.expect(K::Gt, "`>`", "a set or list has one type in angle brackets: set<string>")?;
+            p.expect(K::Gt, "`>`", "write the element type of a set or list in angle brackets: set<string>")?;
         }
         Ok(())
     })
@@ -179,10 +181,11 @@ fn default_rule(p: &mut Parser<'_>) -> Parsed {
 
 /// `head :- item, …;` or `head;`
 fn rule(p: &mut Parser<'_>) -> Parsed {
-    let help = "a rule looks like this: head(x) :- first(x, y), second(y);";
+    let help = "write a rule as: head(x) :- first(x, y), second(y);";
     if p.word(0) == Some("default") && p.kind(1) == K::TableKw {
         p.bump();
-        let help = "`default` stands before a rule, as in default head(key, 0) :- body(key); its table is declared apart";
+        let help = "write `default` before a rule, as in default head(key, 0) :- body(key); declare its \
+        table separately";
         return p.unexpected_here("a rule's head", help);
     }
     if matches!(p.current(), K::NotKw | K::Bang) {
@@ -210,14 +213,13 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
 /// `name(arguments)` where nothing else may stand than what is `wanted`.
 fn call(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     if p.current() == K::Semicolon && !p.in_item() {
-        return p.unexpected(wanted, "remove the `;`: nothing stands before it");
+        return p.unexpected(wanted, "remove this `;`: there is no declaration or rule before it");
     }
     if p.current() != K::Ident {
         return p.unexpected(wanted, help);
     }
     if let (Some(word @ ("enum" | "record")), K::Ident) = (p.word(0), p.kind(1)) {
-        return p
-            .unexpected_here(wanted, &format!("a type is declared like this: type name = {word} {{…}};"));
+        return p.unexpected_here(wanted, &format!("declare a type as: type name = {word} {{…}};"));
     }
     p.node(K::Call, |p| {
         p.bump();
@@ -234,7 +236,7 @@ fn body_item(p: &mut Parser<'_>) -> Parsed {
     if matches!(p.current(), K::Semicolon | K::Eof) {
         return p.unexpected(
             "an atom or a condition",
-            "a body has at least one item; a rule without a body has no `:-`",
+            "a body needs at least one item; write a rule without a body without `:-`",
         );
     }
     expression(p)?;
@@ -249,7 +251,7 @@ fn body_item(p: &mut Parser<'_>) -> Parsed {
 
 fn name(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     if p.current().is_keyword() {
-        let help = "reserved words cannot be names; choose another";
+        let help = "a reserved word cannot be a name; choose another name";
         return if p.at_evident_start() {
             p.unexpected(wanted, help)
         } else {
@@ -280,7 +282,7 @@ fn list(
         }
         element(p)?;
         if !p.eat(K::Comma) {
-            return p.expect(close, &format!("`,` or {bracket}"), "elements of a list are separated by `,`");
+            return p.expect(close, &format!("`,` or {bracket}"), "separate the elements of a list with `,`");
         }
     }
 }

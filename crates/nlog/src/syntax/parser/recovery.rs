@@ -1,4 +1,4 @@
-//! Where parsing goes on after a mistake.
+//! Error recovery: where parsing continues after a mistake.
 
 use super::{Parsed, Parser};
 use crate::syntax::SyntaxKind;
@@ -95,8 +95,8 @@ impl Parser<'_> {
         self.token(0).and_then(|token| self.indent(token)).is_some_and(|indent| indent <= self.item_indent)
     }
 
-    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing, and
-    /// stands on the same line, or deeper than the declaration, or closes a bracket.
+    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing,
+    /// and stands on the same line, or deeper than the declaration, or closes a bracket.
     fn goes_on_after_semicolon(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
         let starts = self.at_reserved_start()
@@ -155,8 +155,8 @@ impl Parser<'_> {
         self.current().starts_declaration() && !named
     }
 
-    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or at
-    /// a name that starts its line no deeper than this declaration does and continues no list or expression.
+    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or
+    /// at a name that starts its line no deeper than this declaration does and continues no list or expression.
     pub(super) fn at_evident_start(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
         if token.kind.starts_declaration() {

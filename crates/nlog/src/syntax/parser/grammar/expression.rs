@@ -14,7 +14,7 @@ pub(super) fn arguments(p: &mut Parser<'_>) -> Parsed<usize> {
                 p.eat(K::Comma);
                 return match p.current() {
                     K::RParen => Ok(()),
-                    _ => p.unexpected("`)`", "`..` stands last: it skips all columns that are not named"),
+                    _ => p.unexpected("`)`", "write `..` last: it skips all remaining columns"),
                 };
             }
             p.node(K::Argument, |p| {
@@ -86,7 +86,7 @@ fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
     while p.current() == K::Dot && p.is_joined(1) && (p.kind(1) == K::Ident || p.kind(1).is_keyword()) {
         p.start_at(checkpoint, K::Field);
         p.bump();
-        name(p, "a field's name", "a record's field is written `value.field`")?;
+        name(p, "a field's name", "read a record field as `value.field`")?;
         p.finish();
         height += 1;
         p.check_height(height)?;
@@ -107,16 +107,13 @@ fn primary(p: &mut Parser<'_>) -> Parsed<usize> {
                 p.bump();
                 p.unexpected(
                     "`[`",
-                    "fields to match stand in braces, actions in brackets: actions[output(port)]",
+                    "write actions in brackets, match fields in braces: actions[output(port)]",
                 )
             }
             (_, K::LBrace) => record(p),
             ("match", K::LBracket) => {
                 p.bump();
-                p.unexpected(
-                    "`{`",
-                    "actions stand in brackets, fields to match in braces: match{in_port: port}",
-                )
+                p.unexpected("`{`", "write match fields in braces, actions in brackets: match{in_port: port}")
             }
             ("actions", K::LBracket) => actions_literal(p),
             (_, K::LBracket) => p.node(K::Bits, |p| {
@@ -139,7 +136,7 @@ fn primary(p: &mut Parser<'_>) -> Parsed<usize> {
         K::IfKw => conditional(p),
         _ => p.unexpected(
             "a value",
-            "a value is a literal, a variable, a function of values, or these joined by operators",
+            "a value is a literal, a variable, a function call, or an expression of these with operators",
         ),
     }
 }
@@ -154,7 +151,7 @@ fn call(p: &mut Parser<'_>) -> Parsed<usize> {
 
 /// `name{field: value, …}`
 fn record(p: &mut Parser<'_>) -> Parsed<usize> {
-    let help = "a record names its fields: endpoint{host: h, ip: i}";
+    let help = "name the fields of a record: endpoint{host: h, ip: i}";
     p.node(K::Record, |p| {
         p.bump();
         p.bump();
@@ -162,7 +159,7 @@ fn record(p: &mut Parser<'_>) -> Parsed<usize> {
         list(p, K::RBrace, "a field (`name: value`)", |p| {
             p.node(K::RecordField, |p| {
                 name(p, "a field's name", help)?;
-                p.expect(K::Colon, "`:` and the field's value", help)?;
+                p.expect(K::Colon, "`:` and the value of the field", help)?;
                 height = height.max(expression(p)?);
                 Ok(())
             })
@@ -188,7 +185,7 @@ fn match_literal(p: &mut Parser<'_>) -> Parsed<usize> {
                     }
                 }
                 if matches!(p.current(), K::Eq | K::EqEq) {
-                    return p.unexpected("`:` and the field's value", help);
+                    return p.unexpected("`:` and the value of the field", help);
                 }
                 if p.eat(K::Colon) {
                     height = height.max(expression(p)?);
@@ -213,13 +210,12 @@ fn actions_literal(p: &mut Parser<'_>) -> Parsed<usize> {
 
 /// `[0..15]` or `[0]`
 fn bit_range(p: &mut Parser<'_>) -> Parsed {
-    let help =
-        "bits of an OpenFlow field: reg0[0..15], reg0[7]; an element of a list: element_at(list, rank)";
+    let help = "for bits of an OpenFlow field: reg0[0..15], reg0[7]; for an element of a list: element_at(list, rank)";
     p.node(K::BitRange, |p| {
         p.bump();
         p.expect(K::Number, "a bit's number", help)?;
         if p.eat(K::DotDot) {
-            p.expect(K::Number, "the last bit's number", help)?;
+            p.expect(K::Number, "the number of the last bit", help)?;
         }
         p.expect(K::RBracket, "`]`", help)
     })
@@ -260,7 +256,7 @@ fn elements(p: &mut Parser<'_>, close: K, element_name: &str) -> Parsed<usize> {
 
 /// `if condition then value else value`
 fn conditional(p: &mut Parser<'_>) -> Parsed<usize> {
-    let help = "a conditional has both branches: if a == b then 1 else 2";
+    let help = "a conditional needs both branches: if a == b then 1 else 2";
     p.node(K::If, |p| {
         p.bump();
         let condition = expression(p)?;

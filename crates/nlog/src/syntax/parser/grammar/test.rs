@@ -9,12 +9,12 @@ pub(super) fn test(p: &mut Parser<'_>) -> Parsed {
     let help =
         "for example: test \"what is shown\" { given { vif(\"p1\", \"hv1\"); } expect located(\"p1\", ..); }";
     if p.current() == K::PrefixedString {
-        return p.unexpected_here("a test", "write a space between `test` and its name");
+        return p.unexpected_here("a test", "write a space between `test` and the name of the test");
     }
     p.bump_as(K::TestKw);
-    p.expect(K::String, "the test's name in double quotes", help)?;
-    p.expect(K::LBrace, "`{` and the test's steps", help)?;
-    block(p, "a step of the test or `}`", "steps are given {…}, change {…} and expect …;", step)
+    p.expect(K::String, "the name of the test in double quotes", help)?;
+    p.expect(K::LBrace, "`{` and the steps of the test", help)?;
+    block(p, "a step of the test or `}`", "the steps are given {…}, change {…} and expect …;", step)
 }
 
 /// What `element` takes, as often as it stands there, up to and with the closing brace.
@@ -31,11 +31,11 @@ fn block(
                 return Ok(());
             }
             K::Ident => element(p)?,
-            K::Semicolon => return p.unexpected(wanted, "remove the `;`: none stands after a `}`"),
+            K::Semicolon => return p.unexpected(wanted, "remove the `;`: a `}` needs none"),
             kind if kind.starts_declaration() => {
                 return p.unexpected(
                     wanted,
-                    "declarations stand outside of tests: is a `}` missing before this one?",
+                    "write declarations outside tests: is a `}` missing before this one?",
                 );
             }
             _ => return p.unexpected(wanted, help),
@@ -60,11 +60,11 @@ fn step(p: &mut Parser<'_>) -> Parsed {
         }),
         _ if p.contextual_declaration().is_some() => p.unexpected(
             "a step of the test or `}`",
-            "declarations stand outside of tests: is a `}` missing before this one?",
+            "write declarations outside tests: is a `}` missing before this one?",
         ),
         _ => p.unexpected(
             "`given`, `change`, `expect` or `}`",
-            "rows stand in a step: given { row; }, change { insert row; delete row; }, expect row;",
+            "write rows inside a step: given { row; }, change { insert row; delete row; }, expect row;",
         ),
     }
 }
@@ -91,7 +91,7 @@ fn expectation(p: &mut Parser<'_>) -> Parsed {
         (Some("error"), _) => {
             let help = "for example: expect error \"key-conflict\";";
             p.bump_as(K::ErrorKw);
-            p.expect(K::String, "the error's code in double quotes", help)?;
+            p.expect(K::String, "the error code in double quotes", help)?;
             p.expect(K::Semicolon, "`;`", help)
         }
         _ => row_and_semicolon(p),
@@ -100,13 +100,13 @@ fn expectation(p: &mut Parser<'_>) -> Parsed {
 
 /// `{ row; … }`
 fn rows(p: &mut Parser<'_>) -> Parsed {
-    let help = "rows stand in braces, each with its `;`: { vif(\"p1\", \"hv1\"); }";
+    let help = "write rows in braces, each followed by `;`: { vif(\"p1\", \"hv1\"); }";
     p.expect(K::LBrace, "`{` and rows", help)?;
     block(p, "a row or `}`", help, |p| {
         if matches!((p.word(0), p.kind(1)), (Some("insert" | "delete"), K::Ident)) {
             return p.unexpected_here(
                 "a row",
-                "`insert` and `delete` stand in `change {…}` and `expect delta {…}`",
+                "`insert` and `delete` are only valid in `change {…}` and `expect delta {…}`",
             );
         }
         p.node(K::Row, row_and_semicolon)
@@ -115,8 +115,7 @@ fn rows(p: &mut Parser<'_>) -> Parsed {
 
 /// `{ insert row; delete row; }`
 fn changes(p: &mut Parser<'_>) -> Parsed {
-    let help =
-        "each row says what happens to it: { insert vif(\"p1\", \"hv2\"); delete vif(\"p1\", \"hv1\"); }";
+    let help = "write `insert` or `delete` before each row: { insert vif(\"p1\", \"hv2\"); delete vif(\"p1\", \"hv1\"); }";
     p.expect(K::LBrace, "`{` and changes", help)?;
     block(p, "`insert`, `delete` or `}`", help, |p| {
         p.node(K::Row, |p| {
@@ -138,16 +137,16 @@ fn row_and_semicolon(p: &mut Parser<'_>) -> Parsed {
     if p.contextual_declaration().is_some() {
         return p.unexpected(
             "a row or `}`",
-            "declarations stand outside of tests: is a `}` missing before this one?",
+            "write declarations outside tests: is a `}` missing before this one?",
         );
     }
     if let (Some(word @ ("given" | "change" | "expect")), K::LBrace | K::Ident) = (p.word(0), p.kind(1)) {
-        let help = format!("`{word}` is a step of its own: is a `}}` missing before it?");
+        let help = format!("`{word}` starts a new step: is a `}}` missing before it?");
         return p.unexpected_here("a row or `}`", &help);
     }
-    call(p, "a row", "a row looks like this: vif(\"p1\", \"hv1\");")?;
+    call(p, "a row", "write a row as: vif(\"p1\", \"hv1\");")?;
     if p.current() == K::ColonMinus {
-        return p.unexpected_here("`;`", "rules stand outside of tests: is a `}` missing before this one?");
+        return p.unexpected_here("`;`", "write rules outside tests: is a `}` missing before this one?");
     }
     p.expect(K::Semicolon, "`;`", "every row ends with `;`")
 }

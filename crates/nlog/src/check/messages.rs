@@ -1,4 +1,4 @@
-//! What is said about names, counts and types that are wrong.
+//! Error messages for names, counts and types.
 
 use std::sync::Arc;
 
@@ -37,23 +37,20 @@ impl Resolver<'_, '_> {
         if let Some(table) = declarations.table(&name.name) {
             self.scope.usage.read.insert(table);
             let message = format!("`{}` is a table, not a function", name.name);
-            let help = "put it into the body as an atom of its own, and use its variables here";
+            let help = "write it as an atom of the body, and use the variables it binds here";
             return self.report(Code::UnknownFunction, name.span, message, help);
         }
         if aggregate::by_name(&name.name).is_some() {
-            let message = format!("the aggregate `{}` stands outside of a head's column", name.name);
-            let help = "aggregate in the head of a rule of its own, and use that rule's table here";
+            let message = format!("aggregate `{}` is used outside a column of a rule head", name.name);
+            let help = "aggregate in the head of a separate rule, and use the table of that rule here";
             return self.report(Code::Aggregate, name.span, message, help);
         }
         let functions = declarations.function_names();
         let help = match self.scope.nearest(&name.name, functions) {
             Some(near) => format!("did you mean `{near}`?"),
             None => match alike(&name.name).as_slice() {
-                [] => {
-                    "functions are built in, and none has a similar name; the language's reference lists them"
-                        .into()
-                }
-                names => format!("functions that begin alike: {}", quoted(names.iter().copied())),
+                [] => "no built-in function has a similar name; the language reference lists them all".into(),
+                names => format!("functions with the same prefix: {}", quoted(names.iter().copied())),
             },
         };
         self.report_unknown(Code::UnknownFunction, name, format!("unknown function `{}`", name.name), help);
@@ -69,7 +66,7 @@ impl Resolver<'_, '_> {
     pub(super) fn positional(&mut self, call: &Call) -> bool {
         let named = call.arguments.iter().find_map(|argument| argument.name.as_ref()).map(|name| name.span);
         let Some(span) = named.or(call.rest) else { return true };
-        let message = format!("`{}` is a function, and its arguments have no names", call.name.name);
+        let message = format!("`{}` is a function, and function arguments cannot be named", call.name.name);
         self.report(
             Code::NamedArgument,
             span,
@@ -103,7 +100,7 @@ impl Resolver<'_, '_> {
             }
         };
         let with_result = if as_atom { " (arguments and result)" } else { "" };
-        let message = format!("`{name}` takes {wanted}{with_result}, not {given}");
+        let message = format!("`{name}` takes {wanted}{with_result}, but got {given}");
         self.report(Code::Arity, call.span, message, signatures(functions));
     }
 
@@ -114,7 +111,7 @@ impl Resolver<'_, '_> {
             .any(|function| function.results.len() != 1 && function.parameters.len() == call.arguments.len());
         if several {
             let message = format!("`{}` has more than one result column", call.name.name);
-            let help = format!("use it as an atom of the body: {}", signatures(functions));
+            let help = format!("use it as an atom in the body: {}", signatures(functions));
             return self.report(Code::SeveralResults, call.span, message, help);
         }
         self.wrong_count(call, false);
@@ -127,13 +124,13 @@ impl Resolver<'_, '_> {
                 format!("compare the result: `{}(…) == false`", call.name.name)
             }
             ExprKind::Call(_) => {
-                "say what holds otherwise: a `default` rule with the key, and a rule that overrides it for what is \
-                 there; where one of several rows counts, `arg_min` or `arg_max` in a head chooses by rank"
+                "write a `default` rule for the absent case and an ordinary rule that overrides it by key; \
+                to select one of several rows, rank them with `arg_min` or `arg_max` in a head"
                     .to_owned()
             }
             _ => "write the opposite comparison, or compare with `false`".to_owned(),
         };
-        let message = format!("{} negates, and nlog has no negation", self.subject);
+        let message = format!("{} uses negation, which nlog does not have", self.subject);
         let span = Span { end: operand.span.end, ..sign };
         self.report(Code::Negation, span, message, help);
     }
@@ -146,7 +143,7 @@ impl Resolver<'_, '_> {
         }
         let (found, wanted_name) = (self.types.show(node.ty), self.types.show(wanted));
         let text = self.quote(node.span);
-        let message = format!("{text} is of type {found}, but {what} is of type {wanted_name}");
+        let message = format!("{text} has type {found}, but {what} has type {wanted_name}");
         self.mismatch(node, message, &found, &wanted_name, because);
         false
     }
@@ -195,22 +192,22 @@ impl Resolver<'_, '_> {
         let is_enumeration = || matches!(self.scope.declarations.types.of_word(wanted), Some(Type::Enum(_)));
         match (found, wanted) {
             ("string", "int" | "ip" | "net" | "mac") if !function::lookup(&parse).is_empty() => {
-                format!("`{parse}(…)` turns a string into type {wanted}")
+                format!("convert the string with `{parse}(…)`")
             }
             ("string", wanted) if is_enumeration() => {
                 format!(
-                    "only a literal is read as a member of `{wanted}`: declare the column as `{wanted}`, or compare `to_string(…)`"
+                    "only a string literal converts to a member of `{wanted}`: declare the column as \
+                    `{wanted}`, or compare `to_string(…)`"
                 )
             }
             (found, wanted) if option_of(wanted).is_some_and(|of| of == found || of == "…") => {
-                "`some(…)` makes it optional".to_owned()
+                "wrap it in `some(…)`".to_owned()
             }
             (found, wanted) if option_of(found).is_some_and(|of| of == wanted) => {
-                "`value(…)` takes it out where there is one, `or_else(…, other)` says what counts otherwise"
-                    .to_owned()
+                "`value(…)` unwraps it where it is present, `or_else(…, other)` supplies a default".to_owned()
             }
             (found, "string") if self.scope.declarations.has_text(found) => {
-                "`to_string(…)` turns it into a string".to_owned()
+                "convert it with `to_string(…)`".to_owned()
             }
             _ => format!("use a value of type {wanted} here, or another variable"),
         }
@@ -252,7 +249,7 @@ pub(super) fn literal_help(ty: &Type) -> &'static str {
     match ty {
         Type::Mac => "for example: mac\"02:00:00:00:00:01\"",
         Type::Ip => "for example: ip\"10.0.0.1\" or ip\"fd00::1\"",
-        Type::Net => "for example: net\"10.0.0.0/24\"; the bits after the prefix are zero",
+        Type::Net => "for example: net\"10.0.0.0/24\", with all host bits zero",
         Type::Match => {
             "write it as `ovs-ofctl dump-flows --no-names` prints it, for example: match\"reg1=0x1a\""
         }

@@ -1,11 +1,12 @@
-//! Nodes to expressions of the program. What holds no variable is computed here and now; its failures are mistakes.
+//! Constant folding: from resolved nodes to expressions of the program. Expressions without variables are evaluated
+//! here; their failures are errors of the program.
 
 use std::sync::Arc;
 
 use nlog_data::function::{Multiplicity, Results, Shape};
 use nlog_data::{FailureCode, Type, Value, function};
 
-use super::complaints::literal_help;
+use super::messages::literal_help;
 use super::named_types::members;
 use super::resolve::{Node, NodeKind, Resolver};
 use super::{sequence, size};
@@ -111,7 +112,7 @@ impl Resolver<'_, '_> {
         let near = self.scope.nearest(text, of.members.iter().map(String::as_str));
         let meant = near.map(|near| format!("did you mean {near:?}? ")).unwrap_or_default();
         let help = format!("{meant}the members of `{}` are {}", of.name, members(of));
-        self.report(Code::BadLiteral, span, format!("{text:?} is no member of `{}`", of.name), help);
+        self.report(Code::BadLiteral, span, format!("{text:?} is not a member of `{}`", of.name), help);
         None
     }
 
@@ -135,15 +136,17 @@ impl Resolver<'_, '_> {
             };
             let variable = hoist.hoist(ty, &function, arguments);
             if variable.is_none() {
-                let message =
-                    format!("`{}` can have several results, and here stands one value", function.name);
+                let message = format!(
+                    "`{}` can have several results, but a single value is needed here",
+                    function.name
+                );
                 let help = if self.in_function {
                     format!(
-                        "give the function a parameter for the value, and let rules bind it: `value = {}(…)`",
+                        "make the value a parameter of the function, and bind it in the rules: `value = {}(…)`",
                         function.name
                     )
                 } else {
-                    format!("bind its results before: `value = {}(…)` in the body", function.name)
+                    format!("bind its results in the body first: `value = {}(…)`", function.name)
                 };
                 self.report(Code::SeveralResults, node.span, message, help);
             }
@@ -177,7 +180,7 @@ impl Resolver<'_, '_> {
         // A list or set weighs what is written of it.
         let written = matches!(&*function.name, "[]" | "{}");
         if let (false, Err(failure)) = (written, size::check(function, &values)) {
-            let help = "let an input table hold what is so large";
+            let help = "put data this large into an input table";
             self.report(Code::TooLarge, span, failure.message.to_string(), help);
             return None;
         }
@@ -187,7 +190,7 @@ impl Resolver<'_, '_> {
             Err(failure) => {
                 let (code, help) = match failure.code {
                     FailureCode::Overflow => {
-                        (Code::ConstantOverflow, "an int has 64 bits; use smaller numbers")
+                        (Code::ConstantOverflow, "use smaller numbers; an int has 64 bits")
                     }
                     FailureCode::Range => (Code::ConstantRange, "use a value that fits"),
                 };
@@ -202,8 +205,9 @@ impl Resolver<'_, '_> {
             self.failed = true;
         } else if !self.failed {
             let text = self.quote(span);
-            let help = "use it where a type is known: a column, a function's argument, or a constant declared with its type";
-            self.report(Code::AmbiguousType, span, format!("nothing tells of which type {text} is"), help);
+            let help = "use it where a type is known: a column, a function's argument, or a constant \
+            declared with its type";
+            self.report(Code::AmbiguousType, span, format!("the type of {text} is ambiguous"), help);
         }
     }
 }
