@@ -28,7 +28,7 @@ pub struct Columns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnsError {
     /// Rows are of different widths.
-    #[error("row {row} has {found} values, those before it have {wanted}")]
+    #[error("row {row} has {found} values, but earlier rows have {wanted}")]
     Uneven {
         /// The first row that differs, from 1.
         row: usize,
@@ -38,7 +38,7 @@ pub enum ColumnsError {
         wanted: usize,
     },
     /// The number of cells is not that of rows times that of columns.
-    #[error("{rows} rows of {width} columns do not have {cells} cells")]
+    #[error("{rows} rows of {width} columns cannot have {cells} cells")]
     Cells {
         /// The number of rows.
         rows: usize,
@@ -48,13 +48,13 @@ pub enum ColumnsError {
         cells: usize,
     },
     /// Cells have 32 bits.
-    #[error("{rows} rows are more than cells can number the values of")]
+    #[error("{rows} rows exceed the maximum for one table")]
     TooMany {
         /// The number of rows.
         rows: usize,
     },
     /// A cell is no place in its column's dictionary.
-    #[error("row {row}, column {column}: there is no value {cell} in a dictionary of {values}")]
+    #[error("row {row}, column {column}: cell {cell} is out of range for a dictionary of {values} values")]
     Cell {
         /// The row, from 1.
         row: usize,
@@ -223,8 +223,8 @@ impl Columns {
     }
 }
 
-/// Sorts values of one type. Matches and actions are compared by their texts, which they would keep: here each is made
-/// once, and dropped.
+/// Sorts values of one type. Matches and actions are compared by their texts, which they would keep: here each is
+/// made once, and dropped.
 fn sort_values(order: &mut Vec<(Value, usize)>) {
     let text = |value: &Value| match value {
         Value::Match(value) => Some(value.text().into_owned()),
@@ -286,9 +286,9 @@ fn sorted(cells: &[u32], dictionaries: &[Vec<Value>], rows: usize) -> Vec<u32> {
 /// A [`Transaction`] by columns. Rows fit their table's columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnTransaction {
-    /// Rows to put in.
+    /// Rows to insert.
     pub insert: BTreeMap<TableId, Columns>,
-    /// Rows to take out.
+    /// Rows to delete.
     pub delete: BTreeMap<TableId, Columns>,
 }
 

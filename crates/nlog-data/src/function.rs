@@ -41,7 +41,7 @@ pub use hash::hash_values;
 pub use integer::sum_overflow;
 pub use reference::{describe, reference_markdown};
 
-/// What kind of failure an expression met.
+/// The kind of failure of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FailureCode {
     /// Integer arithmetic left 64 bits.
@@ -50,13 +50,13 @@ pub enum FailureCode {
     Range,
 }
 
-/// Why an expression has no value for its arguments although it should. Ordered by code, then message.
+/// A failure to evaluate an expression. Ordered by code, then message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
     /// What kind.
     pub code: FailureCode,
-    /// The operation with its values, and the bound that was left.
+    /// The operation with its values, and the violated bound.
     pub message: Arc<str>,
 }
 
@@ -72,10 +72,10 @@ impl Failure {
     }
 }
 
-/// What a function gives for its arguments.
+/// The results of a function for its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Results {
-    /// Nothing: the binding yields no tuple.
+    /// No result: the rule derives nothing for this binding.
     None,
     /// One value (functions with one result column).
     One(Value),
@@ -83,18 +83,18 @@ pub enum Results {
     Many(Vec<Vec<Value>>),
 }
 
-/// How many results a function has for one list of arguments.
+/// The number of results of a function for one list of arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Multiplicity {
     /// Always one; usable as an expression.
     One,
     /// One or none; usable as an expression.
     AtMostOne,
-    /// Any number; usable as an atom alone.
+    /// Any number; usable only as an atom.
     Many,
 }
 
-/// The form of a parameter or result, of which its type is an instance.
+/// The shape of a parameter or result, which may contain type variables.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Shape {
     /// Exactly this type.
@@ -164,16 +164,17 @@ pub struct Parameter {
     pub shape: Shape,
 }
 
-/// A call in nlog text and what it gives in nlog text: documentation and test vector in one.
+/// A call and its result, both as nlog text: documentation and test vector in one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Example {
     /// The arguments, as nlog literals with commas between them.
     pub arguments: Cow<'static, str>,
-    /// The result as an nlog literal; `none` of functions that may have no result; `error CODE`; of functions with many results their tuples: `(1, 2) (3, 4)`.
+    /// The result as an nlog literal; `none` of functions that may have no result; `error CODE`; of functions with
+    /// many results their tuples: `(1, 2) (3, 4)`.
     pub result: Cow<'static, str>,
 }
 
-/// How a function computes.
+/// The implementation of a function.
 pub type Evaluate = dyn Fn(&[Value]) -> Result<Results, Failure> + Send + Sync;
 
 /// A function or operator. Several may share a name and differ in parameters.
@@ -190,11 +191,11 @@ pub struct Function {
     pub multiplicity: Multiplicity,
     /// Whether it can fail for some arguments.
     pub may_fail: bool,
-    /// What it does, in a sentence or two.
+    /// Its description, in one or two sentences.
     pub doc: Cow<'static, str>,
     /// Its test vectors.
     pub examples: Vec<Example>,
-    /// How it computes; arguments fit the parameters.
+    /// Its implementation; the arguments fit the parameters.
     pub evaluate: Box<Evaluate>,
 }
 
@@ -243,10 +244,10 @@ impl fmt::Debug for Function {
     }
 }
 
-/// What belongs together in documentation: a title, and the functions in reading order.
+/// A section of the documentation: a title, and the functions in reading order.
 type Subject = (&'static str, fn() -> Vec<Function>);
 
-/// All functions but those that every OpenFlow field has.
+/// All functions except the generated ones for OpenFlow fields.
 const SUBJECTS: [Subject; 13] = [
     ("Integers", integer::functions),
     ("Truth values", logic::functions),

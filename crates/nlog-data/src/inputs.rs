@@ -20,7 +20,7 @@ pub struct Inputs {
     tables: Vec<Contents>,
 }
 
-/// What a transaction changed, and what it asked for in vain.
+/// The effect of a transaction: its net changes, and its inserts and deletes without effect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
     /// The net change of each input table that changed.
@@ -47,9 +47,9 @@ impl Inputs {
 
     /// Makes a transaction's changes, or none of them if a row cannot go in.
     ///
-    /// Deletes come before inserts. Inserting a row that is there, or deleting one that is not, changes nothing and is
-    /// counted. A second row under a key is [`ErrorCode::DuplicateKey`]; of several the first is reported, by table
-    /// name, then in the order of rows, which is also the order in which rows go in.
+    /// Deletes come before inserts. Inserting a row that is there, or deleting one that is not, changes nothing and
+    /// is counted. A second row under a key is [`ErrorCode::DuplicateKey`]; of several the first is reported, by
+    /// table name, then in the order of rows, which is also the order in which rows go in.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<Changes, TransactionError> {
         let mut changes = Changes::default();
         let touched: BTreeSet<TableId> =
@@ -72,7 +72,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// Takes back the changes of the last transaction that was applied and not yet taken back.
+    /// Undoes the most recently applied transaction that has not been undone.
     pub fn undo(&mut self, changes: Changes) {
         for (id, delta) in changes.delta.tables {
             let table = self.schema.table(id);
@@ -82,7 +82,7 @@ impl Inputs {
             }
             for row in delta.delete {
                 let fits = contents.insert(table, &row).is_ok();
-                debug_assert!(fits, "only the last changes can be taken back");
+                debug_assert!(fits, "only the most recent changes can be undone");
             }
         }
     }
@@ -194,21 +194,18 @@ fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage: that the table
-/// is an input and rows have its columns.
+/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage: that the
+/// table is an input and rows have its columns.
 pub fn check_form<'a>(
     schema: &Schema,
     id: TableId,
     rows: impl Iterator<Item = &'a Row>,
 ) -> Result<&Table, TransactionError> {
     let Some(table) = schema.get(id) else {
-        return Err(TransactionError::new(
-            ErrorCode::UnknownTable,
-            format!("there is no table number {}", id.0),
-        ));
+        return Err(TransactionError::new(ErrorCode::UnknownTable, format!("unknown table number {}", id.0)));
     };
     if table.role != Role::Input {
-        let message = format!("table {} is filled by rules; only input tables take rows", table.name);
+        let message = format!("table {} is derived by rules; only input tables can be changed", table.name);
         return Err(TransactionError::new(ErrorCode::NotAnInput, message));
     }
     let misfits = rows.filter(|row| row.len() != table.columns.len());
@@ -216,8 +213,7 @@ pub fn check_form<'a>(
         None => Ok(table),
         Some(row) => {
             let (row, columns) = (quote_row(row), table.columns.len());
-            let message =
-                format!("table {}: row {row} does not have the table's {columns} columns", table.name);
+            let message = format!("table {}: row {row} must have {columns} columns", table.name);
             Err(TransactionError::new(ErrorCode::Arity, message))
         }
     }
@@ -226,7 +222,8 @@ pub fn check_form<'a>(
 /// The refusal of a row whose key another one has.
 pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
     let message = format!(
-        "table {}: row {} has the {} of row {}, which is not deleted",
+        "table {}: row {} has the same {} as existing row {}; delete that row in the same transaction to \
+        replace it",
         table.name,
         quote_row(row),
         table.quote_key(row),

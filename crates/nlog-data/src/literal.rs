@@ -45,8 +45,10 @@ pub fn unescape(inside: &str) -> Result<String, LiteralError> {
             text.push(c);
             continue;
         }
-        let unknown =
-            || LiteralError { at, message: "an escape is one of \\\" \\\\ \\n \\r \\t \\u{1f}".to_string() };
+        let unknown = || LiteralError {
+            at,
+            message: "unknown escape sequence; use \\\" \\\\ \\n \\r \\t or \\u{1f}".to_string(),
+        };
         text.push(match chars.next().ok_or_else(unknown)?.1 {
             c @ ('"' | '\\') => c,
             'n' => '\n',
@@ -105,7 +107,7 @@ impl<'a> Reader<'a> {
 
     fn end(&mut self) -> Result<(), LiteralError> {
         self.skip_space();
-        if self.rest().is_empty() { Ok(()) } else { self.error("a literal ends before this") }
+        if self.rest().is_empty() { Ok(()) } else { self.error("unexpected text after the literal") }
     }
 
     /// Values up to `close`, or to the end of the text.
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
                 return Ok(values);
             }
             if !values.is_empty() && !self.take(',') {
-                return self.error("a comma is missing");
+                return self.error("missing comma");
             }
             self.skip_space();
             // A comma may follow the last value.
@@ -135,7 +137,7 @@ impl<'a> Reader<'a> {
 
     fn nested(&mut self, close: char) -> Result<Vec<Value>, LiteralError> {
         if self.depth == DEEPEST {
-            return self.error("sets and lists are nested too deep");
+            return self.error("sets and lists are nested too deeply");
         }
         self.depth += 1;
         let values = self.values(Some(close))?;
@@ -173,7 +175,7 @@ impl<'a> Reader<'a> {
                     "actions" => Type::Actions,
                     _ => {
                         self.at = start;
-                        return self.error("this is no literal");
+                        return self.error("invalid literal");
                     }
                 };
                 let text = self.quoted()?;
@@ -196,14 +198,14 @@ impl<'a> Reader<'a> {
             return Ok(Value::Int(number));
         }
         self.at = start;
-        self.error("this is no integer of 64 bits")
+        self.error("not a 64-bit integer")
     }
 
     /// Text between quotes.
     fn quoted(&mut self) -> Result<String, LiteralError> {
         let start = self.at;
         let Some(inside) = self.rest().strip_prefix('"') else {
-            return self.error("text in quotes is wanted here");
+            return self.error("expected a quoted string");
         };
         let mut escaped = false;
         let close = inside.find(|c| {
@@ -212,7 +214,7 @@ impl<'a> Reader<'a> {
             closes
         });
         let Some(close) = close else {
-            return self.error("the closing quote is missing");
+            return self.error("missing closing quote");
         };
         self.at += close + 2;
         unescape(&inside[..close]).map_err(|error| LiteralError { at: start + 1 + error.at, ..error })

@@ -6,7 +6,7 @@ use crate::{
     CommitError, Committed, Delta, Evaluator, Row, RuleId, TableDelta, TableId, Transaction, TransactionError,
 };
 
-/// What came of several transactions.
+/// The result of several transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommittedBatch {
     /// What those that were accepted did together: a row that came and went again is in no list.
@@ -35,8 +35,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// Adds what came of the transaction at this place, or of several that were done as one; a failure of the engine is
-    /// given back. They come in their order.
+    /// Adds what came of the transaction at this place, or of several that were done as one; a failure of the engine
+    /// is given back. They come in their order.
     pub fn add(&mut self, place: usize, result: Result<Committed, CommitError>) -> Result<(), CommitError> {
         match result {
             Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {

@@ -1,7 +1,7 @@
-//! A saved state: the rows of every input table in a few bytes each, and what belongs to them.
+//! Saved states: the rows of all input tables in a compact format, and additional sections.
 //!
-//! What rules derive is not saved: it follows from the inputs, and so a state stays good when rules change. It is
-//! refused by a program that has other input tables, or other columns in them.
+//! Derived rows are not saved, because they follow from the inputs. A state therefore stays valid when rules change.
+//! A program with different input tables, or with different columns in them, rejects the state.
 //!
 //! ```
 //! use nlog_data::{Column, Columns, Role, Schema, Table, TableId, Type, state};
@@ -47,7 +47,7 @@ use crate::{Columns, Role, Schema, Table, TableId, Type};
 pub use decode::{read, read_value};
 pub use encode::write_value;
 
-/// What every state begins with.
+/// The magic bytes at the start of every state.
 const MAGIC: &[u8; 8] = b"weft-st\n";
 
 /// The version of the format; it changes with every change of the format.
@@ -94,37 +94,38 @@ impl Kind {
     ];
 }
 
-/// What was read of a state.
+/// The contents of a state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SavedState {
     /// The rows of input tables, in the [ascending form](Columns::into_ascending).
     pub tables: BTreeMap<TableId, Columns>,
-    /// What whoever saved the state put beside it, by name.
+    /// Additional sections, by name.
     pub sections: BTreeMap<String, Vec<u8>>,
 }
 
-/// Why bytes are no state for a program.
+/// Why bytes are not a valid state for a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// They begin otherwise.
-    #[error("this is no saved state")]
+    #[error("not a saved state")]
     NoState,
     /// They are of another version of the format.
     #[error(
-        "its format has version {found}, this weft reads version {VERSION}; save it again with this weft"
+        "format version {found} is not supported, this weft reads version {VERSION}; save the state again \
+        with this weft"
     )]
     Version {
         /// The version found.
         found: u32,
     },
     /// They are not what was written.
-    #[error("it is damaged or cut short: {what}; use an earlier one, or the transactions themselves")]
+    #[error("the state is damaged or truncated: {what}; use an earlier state, or replay the transactions")]
     Damaged {
         /// What is wrong.
         what: &'static str,
     },
     /// They are the state of a program with other input tables.
-    #[error("it was saved from a program with other input tables: {difference}")]
+    #[error("the state was saved from a program with different input tables: {difference}")]
     OtherProgram {
         /// The first table that differs, and how.
         difference: String,
@@ -166,7 +167,8 @@ impl<W: Write> Writer<W> {
     /// What the writer says; or that the table is no input of the program, or has not so many columns.
     pub fn table(&mut self, table: TableId, rows: &Columns) -> io::Result<()> {
         let place = self.inputs.iter().position(|(input, _)| *input == table);
-        let place = place.ok_or_else(|| io::Error::other(format!("table {} is no input table", table.0)))?;
+        let place =
+            place.ok_or_else(|| io::Error::other(format!("table {} is not an input table", table.0)))?;
         // Rows that there are none of have no width.
         if rows.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What goes into a program and what comes out.
+//! Transactions, deltas, errors, and the interface of evaluators.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,14 +16,14 @@ pub type Row = Vec<Value>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(pub u32);
 
-/// Rows to take out of and put into input tables, whole or not at all. Deletes come first.
+/// Rows to delete from and insert into input tables, atomically. Deletes come first.
 ///
-/// Rows fit their table's columns; [`crate::json`] and whoever else makes a transaction sees to it.
+/// Rows must fit the columns of their table; whoever creates a transaction, such as [`crate::json`], ensures this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Rows to put in.
+    /// Rows to insert.
     pub insert: BTreeMap<TableId, Vec<Row>>,
-    /// Rows to take out.
+    /// Rows to delete.
     pub delete: BTreeMap<TableId, Vec<Row>>,
 }
 
@@ -34,19 +34,19 @@ impl Transaction {
     }
 }
 
-/// How tables changed: only those that did.
+/// The changes of tables; unchanged tables are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Delta {
     /// Changes by table.
     pub tables: BTreeMap<TableId, TableDelta>,
 }
 
-/// How one table changed. Rows are ascending and in one of the lists alone.
+/// The changes of one table. Rows are in ascending order, and each is in only one of the lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableDelta {
-    /// Rows that were not there.
+    /// Inserted rows.
     pub insert: Vec<Row>,
-    /// Rows that are no more.
+    /// Deleted rows.
     pub delete: Vec<Row>,
     /// For each inserted row the rule that it is attributed to; empty unless attribution was asked for.
     /// Of several rules that derive a row, the one with the least fingerprint counts.
@@ -134,13 +134,13 @@ impl ErrorCode {
     }
 }
 
-/// A refusal: the state is as if the transaction had never come.
+/// A refused transaction. The state is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.name())]
 pub struct TransactionError {
     /// What kind of error.
     pub code: ErrorCode,
-    /// What was wrong, where, and what to do about it.
+    /// The message: what is wrong, where, and the remedy.
     pub message: String,
     /// The rule whose expression failed. Diagnostics show its place and text; scripts see code and message alone,
     /// which no reordering of files, rules or atoms changes.
@@ -168,7 +168,7 @@ pub struct DerivedError {
     pub cause: DerivedCause,
 }
 
-/// What can be wrong with a derived table.
+/// The kinds of errors in derived tables.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DerivedCause {
     /// An expression of a rule has no value for bindings that satisfy the rule's body.
@@ -203,7 +203,7 @@ impl DerivedError {
             DerivedCause::KeyConflict { first, second } => TransactionError::new(
                 ErrorCode::KeyConflict,
                 format!(
-                    "table {}: the rules derive {} and {} with one {}",
+                    "table {}: the rules derive both {} and {} with the same {}",
                     table.name,
                     quote_row(first),
                     quote_row(second),
@@ -225,21 +225,21 @@ pub struct Committed {
     pub redundant_deletes: u64,
 }
 
-/// Why a transaction has no result.
+/// Why a transaction failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// The transaction is at fault; nothing changed and the next one may come.
+    /// The transaction was refused. Nothing changed, and the evaluator can continue.
     #[error(transparent)]
     Refused(#[from] TransactionError),
-    /// The evaluator is at fault and must not be used any more.
+    /// The evaluator failed and must not be used any more.
     #[error("the engine failed: {0}")]
     Engine(String),
 }
 
-/// What runs transactions through a program: the reference or the dataflow, with equal results.
+/// An evaluator runs transactions through a program. The reference evaluator and the dataflow give the same results.
 ///
-/// Derived tables are empty before the first accepted transaction, be it an empty one; its delta has what the program's
-/// facts give. A program whose facts are in error refuses every transaction.
+/// Derived tables are empty before the first accepted transaction, be it an empty one; its delta has what the
+/// program's facts give. A program whose facts are in error refuses every transaction.
 pub trait Evaluator {
     /// The tables of the program.
     fn schema(&self) -> &Schema;
@@ -260,14 +260,14 @@ pub trait Evaluator {
         CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports what the accepted
-    /// ones did together. A row that went and came back counts as [reattributed](TableDelta::reattributed) where
-    /// attribution was asked for, since its rule before is not known.
+    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports what the
+    /// accepted ones did together. A row that went and came back counts as [reattributed](TableDelta::reattributed)
+    /// where attribution was asked for, since its rule before is not known.
     ///
-    /// The default is one by one. An evaluator may take a way that is faster where nobody can tell the difference: the
-    /// fused engine puts each transaction to the input tables in its turn and takes those through the rules together of
-    /// which it knows beforehand that they are accepted one by one if they are together. After an error it must not
-    /// be used any more.
+    /// The default is one by one. An evaluator may take a way that is faster where nobody can tell the difference:
+    /// the fused engine puts each transaction to the input tables in its turn and takes those through the rules
+    /// together of which it knows beforehand that they are accepted one by one if they are together. After an error
+    /// it must not be used any more.
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         merge::one_by_one(self, transactions)
     }
@@ -278,10 +278,11 @@ pub trait Evaluator {
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Lets time pass to `now_ms` (milliseconds since any fixed moment), as a transaction of its own. Evaluators read no
-    /// clock, so that a replay with the same ticks is the same. Those for which time makes no difference refuse.
+    /// Lets time pass to `now_ms` (milliseconds since any fixed moment), as a transaction of its own. Evaluators read
+    /// no clock, so that a replay with the same ticks is the same. Those for which time makes no difference refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
-        let message = format!("tick {now_ms}: nothing here waits for time; give a timed hook");
+        let message =
+            format!("tick {now_ms}: the program has no timed hook; configure one or remove the tick");
         Err(TransactionError::new(ErrorCode::BadJson, message).into())
     }
 }

@@ -1,4 +1,4 @@
-//! Values, their one order and their canonical text.
+//! Values, their order and their canonical text.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -42,8 +42,8 @@ pub enum Value {
     Record(Arc<[Value]>),
 }
 
-/// An OpenFlow value in few bytes. Its canonical text decides order; as equal values have equal texts, the bytes decide
-/// equality and hash.
+/// An OpenFlow value in few bytes. Its canonical text decides order; as equal values have equal texts, the bytes
+/// decide equality and hash.
 pub struct Canonical<T> {
     packed: Packed<T>,
     /// The text, once it has been compared.

@@ -114,9 +114,9 @@ fn parts_that_are_no_rows_are_refused() {
     assert_eq!(columns(&[0, 0, 0], 2), Err(ColumnsError::Cells { rows: 2, width: 2, cells: 3 }));
     assert_eq!(columns(&[], usize::MAX), Err(ColumnsError::Cells { rows: usize::MAX, width: 2, cells: 0 }));
     let error = columns(&[0, 0, 1, 1], 2).expect_err("a second value in column 2");
-    assert_eq!(error.to_string(), "row 2, column 2: there is no value 1 in a dictionary of 1");
+    assert_eq!(error.to_string(), "row 2, column 2: cell 1 is out of range for a dictionary of 1 values");
     let error = Columns::from_rows(&[vec![1.into()], vec![1.into(), 2.into()]]).expect_err("uneven");
-    assert_eq!(error.to_string(), "row 2 has 2 values, those before it have 1");
+    assert_eq!(error.to_string(), "row 2 has 2 values, but earlier rows have 1");
 }
 
 /// Gives every transaction's rows back as its delta.

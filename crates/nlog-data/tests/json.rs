@@ -139,45 +139,45 @@ fn values_of_other_types_are_told_apart() {
         (
             Type::Int,
             "1.0",
-            "a value of type int is wanted, not 1.0: an int has 64 bits, and neither fraction nor exponent",
+            "expected a value of type int, found 1.0: an int is a 64-bit integer without fraction or exponent",
         ),
         (
             Type::Int,
             "1e3",
-            "a value of type int is wanted, not 1000.0: an int has 64 bits, and neither fraction nor exponent",
+            "expected a value of type int, found 1000.0: an int is a 64-bit integer without fraction or exponent",
         ),
         (
             Type::Int,
             "9223372036854775808",
-            "a value of type int is wanted, not 9223372036854775808: the greatest int is 9223372036854775807",
+            "expected a value of type int, found 9223372036854775808: the largest int is 9223372036854775807",
         ),
-        (Type::Int, r#""1""#, r#"a value of type int is wanted, not "1""#),
-        (Type::Int, "null", "a value of type int is wanted, not null"),
-        (Type::Bool, "0", "a value of type bool is wanted, not 0"),
-        (Type::String, "true", "a value of type string is wanted, not true"),
-        (Type::String, "{\"a\":1}", "a value of type string is wanted, not an object"),
-        (Type::Ip, "[]", "a value of type ip is wanted, not an array"),
+        (Type::Int, r#""1""#, r#"expected a value of type int, found "1""#),
+        (Type::Int, "null", "expected a value of type int, found null"),
+        (Type::Bool, "0", "expected a value of type bool, found 0"),
+        (Type::String, "true", "expected a value of type string, found true"),
+        (Type::String, "{\"a\":1}", "expected a value of type string, found an object"),
+        (Type::Ip, "[]", "expected a value of type ip, found an array"),
         (
             Type::Ip,
             r#""10.0.0.01""#,
-            r#"a value of type ip is wanted, not "10.0.0.01": no IPv4 or IPv6 address"#,
+            r#"expected a value of type ip, found "10.0.0.01": not an IPv4 or IPv6 address"#,
         ),
         (
             Type::Net,
             r#""10.0.0.1/24""#,
-            r#"a value of type net is wanted, not "10.0.0.1/24": host bits are set; the prefix is 10.0.0.0/24"#,
+            r#"expected a value of type net, found "10.0.0.1/24": host bits are set; write 10.0.0.0/24"#,
         ),
         (
             Type::Mac,
             r#""2:0:0:0:0:1""#,
-            r#"a value of type mac is wanted, not "2:0:0:0:0:1": six pairs of hexadecimal digits, with colons"#,
+            r#"expected a value of type mac, found "2:0:0:0:0:1": six pairs of hexadecimal digits, with colons"#,
         ),
         (
             Type::Mac,
             r#""02-00-00-00-00-01""#,
-            r#"a value of type mac is wanted, not "02-00-00-00-00-01": six pairs of hexadecimal digits, with colons"#,
+            r#"expected a value of type mac, found "02-00-00-00-00-01": six pairs of hexadecimal digits, with colons"#,
         ),
-        (Type::set(Type::Int), r#"[1,["x"],2]"#, "a value of type int is wanted, not an array"),
+        (Type::set(Type::Int), r#"[1,["x"],2]"#, "expected a value of type int, found an array"),
     ] {
         let json = serde_json::from_str(given).expect("JSON");
         assert_eq!(from_json(&json, &ty).map_err(|error| error.to_string()), Err(message.to_string()));
@@ -202,8 +202,8 @@ fn lines_of_another_form_are_bad_json_with_their_place() {
         "line 4, column 1: invalid type: sequence, expected a transaction: an object with the members insert and delete",
     );
     bad(r#"{"txn":1"#, "line 4, column 8: EOF while parsing an object");
-    bad(r#"{"txn":-1}"#, "line 4, column 10: txn is not a natural number");
-    bad(r#"{"insert":{},"insert":{}}"#, r#"line 4, column 25: member "insert" occurs twice"#);
+    bad(r#"{"txn":-1}"#, "line 4, column 10: txn must be a non-negative integer");
+    bad(r#"{"insert":{},"insert":{}}"#, r#"line 4, column 25: duplicate member "insert""#);
     bad(r#"{"insert":{"a":[],"a":[]}}"#, r#"line 4, column 25: table "a" occurs twice in insert"#);
     bad(r#"{"insert":{"no":[],"no":[]}}"#, r#"line 4, column 27: table "no" occurs twice in insert"#);
     bad(
@@ -236,31 +236,31 @@ fn hostile_lines_are_refused_without_harm() {
 
 #[test]
 fn faults_name_table_row_and_column() {
-    refused(r#"{"insert":{"no":[[1]]}}"#, ErrorCode::UnknownTable, r#"there is no table "no""#);
+    refused(r#"{"insert":{"no":[[1]]}}"#, ErrorCode::UnknownTable, r#"unknown table "no""#);
     refused(
         r#"{"insert":{"out":[[1]]}}"#,
         ErrorCode::NotAnInput,
-        "table out is filled by rules; only input tables take rows",
+        "table out is derived by rules; only input tables can be changed",
     );
     refused(
         r#"{"insert":{"a":[[1,"x"],[1]]}}"#,
         ErrorCode::Arity,
-        "table a: row 2 of insert has 1 value, the table has 2 columns: n, s",
+        "table a: row 2 of insert has 1 value, but the table has 2 columns: n, s",
     );
     refused(
         r#"{"insert":{"on":[[],[true]]}}"#,
         ErrorCode::Arity,
-        "table on: row 2 of insert has 1 value, the table has no columns",
+        "table on: row 2 of insert has 1 value, but the table has no columns",
     );
     refused(
         r#"{"delete":{"a":[["x",1,2]]}}"#,
         ErrorCode::Arity,
-        "table a: row 1 of delete has 3 values, the table has 2 columns: n, s",
+        "table a: row 1 of delete has 3 values, but the table has 2 columns: n, s",
     );
     refused(
         r#"{"insert":{"a":[[1,5]]}}"#,
         ErrorCode::TypeMismatch,
-        "table a: row 1 of insert, column s: a value of type string is wanted, not 5",
+        "table a: row 1 of insert, column s: expected a value of type string, found 5",
     );
 }
 

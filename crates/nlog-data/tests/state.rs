@@ -176,8 +176,9 @@ fn a_state_of_another_program_is_refused_by_the_table_that_differs() {
         change(&mut tables);
         state::read(&bytes, &Schema::new(tables)).map_err(|error| error.to_string())
     };
-    let says =
-        |difference: &str| Err(format!("it was saved from a program with other input tables: {difference}"));
+    let says = |difference: &str| {
+        Err(format!("the state was saved from a program with different input tables: {difference}"))
+    };
     // What rules fill may differ.
     assert!(refused(&|tables| tables[2].columns[0].ty = Type::Bool).is_ok());
     assert!(refused(&|tables| tables[2].name = "other".to_string()).is_ok());
@@ -187,18 +188,18 @@ fn a_state_of_another_program_is_refused_by_the_table_that_differs() {
     assert_eq!(
         refused(&|tables| tables[0].columns[0].ty = Type::String),
         says(
-            r#"its table a is (a: int, b: encap{"geneve"}) key(a), the program's (a: string, b: encap{"geneve"}) key(a)"#
+            r#"table a is (a: int, b: encap{"geneve"}) key(a) in the state and (a: string, b: encap{"geneve"}) key(a) in the program"#
         )
     );
     assert_eq!(
         refused(&|tables| tables[0].columns[1].ty = encap(&["geneve", "stt"])),
         says(
-            r#"its table a is (a: int, b: encap{"geneve"}) key(a), the program's (a: int, b: encap{"geneve", "stt"}) key(a)"#
+            r#"table a is (a: int, b: encap{"geneve"}) key(a) in the state and (a: int, b: encap{"geneve", "stt"}) key(a) in the program"#
         )
     );
     assert_eq!(
         refused(&|tables| tables[1].key = Some(vec![0])),
-        says("its table b is (a: set<ip>), the program's (a: set<ip>) key(a)")
+        says("table b is (a: set<ip>) in the state and (a: set<ip>) key(a) in the program")
     );
 }
 
@@ -212,7 +213,7 @@ fn what_is_no_state_of_this_version_is_told() {
     later[8] = 9;
     assert_eq!(
         state::read(&summed(later), &schema).map_err(|error| error.to_string()),
-        Err("its format has version 9, this weft reads version 1; save it again with this weft".to_string())
+        Err("format version 9 is not supported, this weft reads version 1; save the state again with this weft".to_string())
     );
     assert_eq!(state::read(&bytes, &schema), Ok(SavedState::default()));
 }

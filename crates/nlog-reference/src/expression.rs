@@ -1,4 +1,4 @@
-//! Expressions under a binding.
+//! Evaluates expressions under a binding.
 
 use nlog::program::{Expr, VariableId};
 use nlog_data::{Failure, Function, Results, Value};

@@ -1,4 +1,5 @@
-//! What the tables are that the compiler makes of a default: see the module `defaults` of `nlog`'s checker.
+//! Recognises the hidden tables that the compiler creates for defaults: see the module `defaults` of `nlog`'s
+//! checker.
 
 use nlog_data::{Role, Table};
 

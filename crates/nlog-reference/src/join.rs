@@ -1,4 +1,4 @@
-//! The body of a rule: every binding that nothing in it rejects.
+//! Evaluates the body of a rule: all bindings that satisfy it.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Transactions: inputs in, everything recomputed, differences out.
+//! Runs transactions: recomputes all tables and returns the differences.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,8 +28,8 @@ pub struct Reference {
 pub struct Derivation {
     /// The rule.
     pub rule: RuleId,
-    /// The rows of its atoms, in the order of the body: one list for each binding. Of a rule with aggregates these are
-    /// all bindings of the row's group together; else any one of them derives the row.
+    /// The rows of its atoms, in the order of the body: one list for each binding. Of a rule with aggregates these
+    /// are all bindings of the row's group together; else any one of them derives the row.
     pub bodies: Vec<Vec<(TableId, Row)>>,
 }
 

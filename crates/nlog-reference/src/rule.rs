@@ -1,4 +1,4 @@
-//! One rule over the tables as they are: the rows it derives, and its failures.
+//! Evaluates one rule over the current tables: its derived rows and its failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,7 +61,8 @@ pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
     derived
 }
 
-/// The bodies that derive a row: the rows of the atoms of each binding whose head is the row, or whose group's row it is.
+/// The bodies that derive a row: the rows of the atoms of each binding whose head is the row, or whose group's row it
+/// is.
 pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(TableId, Row)>> {
     if !derive(rule, contents).rows.contains(row) {
         return Vec::new();

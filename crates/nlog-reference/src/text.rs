@@ -1,4 +1,4 @@
-//! Expressions as a rule's author wrote them, or nearly so.
+//! Prints expressions approximately as written in the rule.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! Why a row is not there: how far each rule gets that could derive it.
+//! Explains why a row is missing: how far each rule that could derive it gets.
 //!
-//! The values that the row is known to have are put into the rule's head first, and bind variables. Then the body is
-//! gone through in the order that a person would take: always the atom of which most is known, and every condition as
-//! soon as its variables have values. What finds nothing after all that went well before is the [`Obstacle`].
+//! The known values of the row first bind variables of the head. The body is then evaluated in the order in which a
+//! person would read it: next comes the atom with the most bound columns, and each condition as soon as its variables
+//! are bound. The first item that finds nothing is the [`Obstacle`].
 
 use std::collections::BTreeSet;
 

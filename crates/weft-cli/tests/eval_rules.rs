@@ -59,7 +59,7 @@ fn rules_and_tables_come_and_go() {
         r#"{"txn":5,"insert":{},"delete":{"reach":[["q",2]]}}"#,
         r#"{"txn":6,"insert":{"alone":[["h"]],"reach":[["q",2],["z",9]]},"delete":{}}"#,
         r#"{"txn":7,"insert":{},"delete":{"reach":[["q",2],["z",9]]}}"#,
-        r#"{"txn":20,"error":{"code":"unknown-table","message":"there is no table \"extra\""}}"#,
+        r#"{"txn":20,"error":{"code":"unknown-table","message":"unknown table \"extra\""}}"#,
         r#"{"txn":30,"insert":{},"delete":{}}"#,
     ];
     let outcome = edited(&lines.join("\n"), &[]);
@@ -145,7 +145,7 @@ fn what_derives_errors_is_refused_as_a_transaction_is() {
     is_refused(
         r#"{"rules":{"add":["output table of(port: string, ip: int) key(port); of(p, i) :- on(p, _), at(_, i);"]}}"#,
         "key-conflict",
-        r#"table of: the rules derive ["p",1] and ["p",2] with one key (port: "p")"#,
+        r#"table of: the rules derive both ["p",1] and ["p",2] with the same key (port: "p")"#,
     );
     let overflow =
         r#"{"rules":{"add":["output table sum(x: int); sum(9223372036854775807 + i) :- at(_, i);"]}}"#;

@@ -94,7 +94,7 @@ fn a_state_is_for_programs_with_its_input_tables() {
     let (theirs, ours) = ("opt<ip>", "opt<net>");
     let signature = |to| format!("(x: int, to: {to}, by: encap{{\"geneve\", \"stt\"}})");
     let why = format!(
-        "error: the state state cannot be used: it was saved from a program with other input tables: its table b is {}, the program's {}\n",
+        "error: the state state cannot be used: the state was saved from a program with different input tables: table b is {} in the state and {} in the program\n",
         signature(theirs),
         signature(ours)
     );
@@ -121,8 +121,8 @@ fn what_is_no_state_is_told() {
         folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--state", "state"])
     };
     for (bytes, why) in [
-        (&b"{}"[..], "this is no saved state"),
-        (&state[..state.len() - 1], "it is damaged or cut short: its checksum is another"),
+        (&b"{}"[..], "not a saved state"),
+        (&state[..state.len() - 1], "the state is damaged or truncated: checksum mismatch"),
     ] {
         let outcome = with(bytes);
         outcome.has_status(1);

@@ -9,9 +9,8 @@ use super::{Failure, Function};
 
 fn int_to_ip(n: i64) -> Result<IpAddr, Failure> {
     let bits = u32::try_from(n);
-    bits.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits))).map_err(|_| {
-        Failure::range(format!("int_to_ip: {n} does not fit an IPv4 address, which has 32 bits"))
-    })
+    bits.map(|bits| IpAddr::V4(Ipv4Addr::from_bits(bits)))
+        .map_err(|_| Failure::range(format!("int_to_ip: {n} does not fit in an IPv4 address (32 bits)")))
 }
 
 /// The address so many after this one; none outside of its IP version.
@@ -28,7 +27,7 @@ pub(super) fn step(ip: IpAddr, n: i128) -> Option<IpAddr> {
 fn offset(ip: IpAddr, n: i64) -> Result<IpAddr, Failure> {
     step(ip, n.into()).ok_or_else(|| {
         let version = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-        Failure::range(format!("offset: {ip} and {n} leave the {version} addresses"))
+        Failure::range(format!("offset: {ip} and {n} give no {version} address"))
     })
 }
 
@@ -70,7 +69,7 @@ pub(super) fn functions() -> Vec<Function> {
 
 fn conversions() -> Vec<Function> {
     vec![
-        entry("ip_to_int(ip) -> n", "An IPv4 address as a number of 32 bits; none of an IPv6 address.")
+        entry("ip_to_int(ip) -> n", "The IPv4 address as a 32-bit number. No result for an IPv6 address.")
             .example(r#"ip"10.0.0.1""#, "167772161")
             .example(r#"ip"255.255.255.255""#, "4294967295")
             .example(r#"ip"::1""#, "none")
@@ -78,7 +77,7 @@ fn conversions() -> Vec<Function> {
                 IpAddr::V4(ip) => Some(i64::from(ip.to_bits())),
                 IpAddr::V6(_) => None,
             }),
-        entry("int_to_ip(n) -> ip", "The IPv4 address with this number of 32 bits.")
+        entry("int_to_ip(n) -> ip", "The IPv4 address for this 32-bit number.")
             .example("167772161", r#"ip"10.0.0.1""#)
             .example("4294967295", r#"ip"255.255.255.255""#)
             .example("4294967296", "error range")
@@ -86,7 +85,7 @@ fn conversions() -> Vec<Function> {
             .unary(int_to_ip),
         entry(
             "offset(ip, n) -> ip",
-            "The address so many after this one, or before it, of the same IP version.",
+            "The address `n` after this one (before it if `n` is negative), of the same IP version.",
         )
         .example(r#"ip"10.0.0.255", 1"#, r#"ip"10.0.1.0""#)
         .example(r#"ip"fe80::1", -1"#, r#"ip"fe80::""#)
@@ -95,7 +94,7 @@ fn conversions() -> Vec<Function> {
         .example(r#"ip"::", -1"#, "error range")
         .example(r#"ip"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", 1"#, "error range")
         .binary(offset),
-        entry("to_string(ip) -> text", "The address as text: RFC 5952.")
+        entry("to_string(ip) -> text", "The address as a string, in the form of RFC 5952.")
             .example(r#"ip"10.0.0.1""#, r#""10.0.0.1""#)
             .example(r#"ip"2001:db8:0:0:1:0:0:1""#, r#""2001:db8::1:0:0:1""#)
             .unary(|ip: IpAddr| ip.to_string()),
@@ -104,17 +103,17 @@ fn conversions() -> Vec<Function> {
 
 fn kinds() -> Vec<Function> {
     vec![
-        entry("is_ipv4(ip) -> holds", "Whether the address is an IPv4 address.")
+        entry("is_ipv4(ip) -> holds", "True if the address is an IPv4 address.")
             .example(r#"ip"10.0.0.1""#, "true")
             .example(r#"ip"::ffff:10.0.0.1""#, "false")
             .unary(|ip: IpAddr| ip.is_ipv4()),
-        entry("is_ipv6(ip) -> holds", "Whether the address is an IPv6 address.")
+        entry("is_ipv6(ip) -> holds", "True if the address is an IPv6 address.")
             .example(r#"ip"::1""#, "true")
             .example(r#"ip"10.0.0.1""#, "false")
             .unary(|ip: IpAddr| ip.is_ipv6()),
         entry(
             "is_link_local(ip) -> holds",
-            "Whether the address counts on its own link alone: 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).",
+            "True if the address is link-local: 169.254.0.0/16 (RFC 3927), fe80::/10 (RFC 4291, 2.5.6).",
         )
         .example(r#"ip"169.254.1.1""#, "true")
         .example(r#"ip"febf::1""#, "true")
@@ -123,7 +122,8 @@ fn kinds() -> Vec<Function> {
         .unary(is_link_local),
         entry(
             "is_private(ip) -> holds",
-            "Whether the address is for use inside a site: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918), fc00::/7 (RFC 4193).",
+            "True if the address is private: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16 (RFC 1918), fc00::/7 \
+            (RFC 4193).",
         )
         .example(r#"ip"172.31.255.255""#, "true")
         .example(r#"ip"172.32.0.0""#, "false")
@@ -132,7 +132,8 @@ fn kinds() -> Vec<Function> {
         .unary(is_private),
         entry(
             "is_loopback(ip) -> holds",
-            "Whether packets to the address stay in the host: 127.0.0.0/8 (RFC 1122, 3.2.1.3), ::1 (RFC 4291, 2.5.3).",
+            "True if the address is a loopback address: 127.0.0.0/8 (RFC 1122, 3.2.1.3), ::1 (RFC 4291, \
+            2.5.3).",
         )
         .example(r#"ip"127.1.2.3""#, "true")
         .example(r#"ip"::1""#, "true")
@@ -140,7 +141,8 @@ fn kinds() -> Vec<Function> {
         .unary(|ip: IpAddr| ip.is_loopback()),
         entry(
             "is_unspecified(ip) -> holds",
-            "Whether the address is 0.0.0.0 or ::, which a host without an address sends from.",
+            "True if the address is unspecified: 0.0.0.0 or ::, the source address of a host without an \
+            address.",
         )
         .example(r#"ip"0.0.0.0""#, "true")
         .example(r#"ip"::""#, "true")
@@ -148,7 +150,8 @@ fn kinds() -> Vec<Function> {
         .unary(|ip: IpAddr| ip.is_unspecified()),
         entry(
             "is_broadcast(ip) -> holds",
-            "Whether the address is 255.255.255.255, all hosts on the link (RFC 919). What means all hosts of a prefix is `broadcast(net)`.",
+            "True if the address is the limited broadcast address 255.255.255.255 (RFC 919). For the \
+            directed broadcast address of a prefix see `broadcast(net)`.",
         )
         .example(r#"ip"255.255.255.255""#, "true")
         .example(r#"ip"10.255.255.255""#, "false")
@@ -161,7 +164,7 @@ fn groups() -> Vec<Function> {
     vec![
         entry(
             "is_multicast(ip) -> holds",
-            "Whether the address is a group's: 224.0.0.0/4 (RFC 5771), ff00::/8 (RFC 4291, 2.7).",
+            "True if the address is multicast: 224.0.0.0/4 (RFC 5771), ff00::/8 (RFC 4291, 2.7).",
         )
         .example(r#"ip"239.255.255.255""#, "true")
         .example(r#"ip"240.0.0.0""#, "false")
@@ -170,7 +173,8 @@ fn groups() -> Vec<Function> {
         .unary(|ip: IpAddr| ip.is_multicast()),
         entry(
             "solicited_node(ip) -> group",
-            "The group that neighbour solicitations for an IPv6 address are sent to (RFC 4291, 2.7.1); none of an IPv4 address.",
+            "The solicited-node multicast address of an IPv6 address (RFC 4291, 2.7.1). No result for an \
+            IPv4 address.",
         )
         .example(r#"ip"4037::01:800:200e:8c6c""#, r#"ip"ff02::1:ff0e:8c6c""#)
         .example(r#"ip"fe80::1""#, r#"ip"ff02::1:ff00:1""#)
@@ -178,7 +182,8 @@ fn groups() -> Vec<Function> {
         .unary(solicited_node),
         entry(
             "multicast_mac(group) -> mac",
-            "The Ethernet address that packets to the group are sent to: 01:00:5e and 23 bits of an IPv4 address (RFC 1112, 6.4), 33:33 and 32 bits of an IPv6 address (RFC 2464, 7); none of an address that is no group's.",
+            "The Ethernet multicast address for a multicast group: 01:00:5e and 23 bits of an IPv4 address \
+            (RFC 1112, 6.4), 33:33 and 32 bits of an IPv6 address (RFC 2464, 7). No result for an address that is not multicast.",
         )
         .example(r#"ip"224.0.0.251""#, r#"mac"01:00:5e:00:00:fb""#)
         .example(r#"ip"239.255.255.250""#, r#"mac"01:00:5e:7f:ff:fa""#)

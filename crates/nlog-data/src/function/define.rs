@@ -352,7 +352,8 @@ impl Entry {
 
     /// The checker lets no such call pass; if one does, it is refused and does no harm.
     fn misfit(&self) -> impl Fn() -> Failure + use<> {
-        let message: Arc<str> = format!("{}: an argument is not of its parameter's type", self.name).into();
+        let message: Arc<str> =
+            format!("{}: an argument does not have the type of its parameter", self.name).into();
         move || Failure::range(message.clone())
     }
 

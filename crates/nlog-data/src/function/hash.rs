@@ -15,10 +15,10 @@
 //! | record | 13 | count, then the fields |
 //! | `opt` without a value | 14 | nothing |
 //!
-//! with every number highest byte first, lengths and counts as 8 bytes. An `opt` with a value is written as the value,
-//! a member of an enumeration as a string. The bytes go through FNV-1a of 64 bits (offset
-//! basis 0xcbf29ce484222325, prime 0x100000001b3), whose result `h` is mixed as the finalizer of `MurmurHash3` does:
-//! `h ^= h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33; h *= 0xc4ceb9fe1a85ec53; h ^= h >> 33`. The lowest bit is then
+//! with every number highest byte first, lengths and counts as 8 bytes. An `opt` with a value is written as the
+//! value, a member of an enumeration as a string. The bytes go through FNV-1a of 64 bits (offset basis
+//! 0xcbf29ce484222325, prime 0x100000001b3), whose result `h` is mixed as the finalizer of `MurmurHash3` does: `h ^=
+//! h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33; h *= 0xc4ceb9fe1a85ec53; h ^= h >> 33`. The lowest bit is then
 //! shifted out, so that the result is no negative `int`.
 
 use std::net::IpAddr;
@@ -97,7 +97,8 @@ pub(super) fn functions() -> Vec<Function> {
     vec![
         entry(
             "hash(value) -> n",
-            "A number of 63 bits that depends on the values, their types and their order alone: the same on every run, version and machine. For spreading choices, not for secrets.",
+            "A 63-bit number that depends only on the values, their types and their order: the same on \
+            every run, version and machine. Suitable for load balancing, not for cryptography.",
         )
         .example(r#""hv1", "hv2""#, "3504921522283472265")
         .example(r#""hv2", "hv1""#, "1523747858376352544")

@@ -4,7 +4,7 @@ use super::define::entry;
 use super::{Failure, Function};
 
 fn overflow(sum: impl std::fmt::Display) -> Failure {
-    Failure::overflow(format!("{sum} leaves the range of int"))
+    Failure::overflow(format!("{sum} overflows int"))
 }
 
 /// The failure of an aggregate `sum`: over the whole group, so that no order of adding shows.
@@ -31,7 +31,7 @@ fn range(from: i64, to: i64) -> Result<Vec<i64>, Failure> {
 
 fn clamp(n: i64, low: i64, high: i64) -> Result<i64, Failure> {
     if low > high {
-        return Err(Failure::range(format!("clamp: nothing is from {low} to {high}")));
+        return Err(Failure::range(format!("clamp: low {low} is greater than high {high}")));
     }
     Ok(n.clamp(low, high))
 }
@@ -40,13 +40,13 @@ fn bit(n: i64, position: i64) -> Result<bool, Failure> {
     let place = u32::try_from(position).ok().filter(|place| *place < 64);
     place
         .map(|place| n >> place & 1 == 1)
-        .ok_or_else(|| Failure::range(format!("bit: an int has no bit {position}, but 0 to 63")))
+        .ok_or_else(|| Failure::range(format!("bit: {position} is not a bit position; use 0 to 63")))
 }
 
 /// A shift amount.
 fn amount(sign: &str, a: i64, n: i64) -> Result<u32, Failure> {
     let bits = u32::try_from(n).ok().filter(|n| *n < 64);
-    bits.ok_or_else(|| Failure::range(format!("{a} {sign} {n}: an int is shifted by 0 to 63 bits")))
+    bits.ok_or_else(|| Failure::range(format!("{a} {sign} {n}: the shift must be 0 to 63 bits")))
 }
 
 pub(super) fn functions() -> Vec<Function> {
@@ -69,7 +69,7 @@ fn arithmetic() -> Vec<Function> {
             .example("0, -9223372036854775808", "error overflow")
             .example("-1, -9223372036854775808", "9223372036854775807")
             .binary(|a: i64, b: i64| a.checked_sub(b).ok_or_else(|| overflow(format_args!("{a} - {b}")))),
-        entry("-(a) -> negative", "The integer with the other sign.")
+        entry("-(a) -> negative", "The integer with the opposite sign.")
             .example("5", "-5")
             .example("-9223372036854775807", "9223372036854775807")
             .example("-9223372036854775808", "error overflow")
@@ -88,7 +88,7 @@ fn arithmetic() -> Vec<Function> {
                 0 => Err(Failure::range(format!("{a} / 0: division by zero"))),
                 b => a.checked_div(b).ok_or_else(|| overflow(format_args!("{a} / {b}"))),
             }),
-        entry("%(a, b) -> remainder", "What division leaves over: a - (a / b) * b; it has the sign of a.")
+        entry("%(a, b) -> remainder", "The remainder of the division: a - (a / b) * b, with the sign of a.")
             .example("7, 2", "1")
             .example("-7, 2", "-1")
             .example("7, -2", "1")
@@ -99,7 +99,7 @@ fn arithmetic() -> Vec<Function> {
                 // The remainder by -1 is 0 even where the quotient overflows.
                 b => Ok(a.wrapping_rem(b)),
             }),
-        entry("abs(n) -> size", "The integer without its sign.")
+        entry("abs(n) -> size", "The absolute value of the integer.")
             .example("-5", "5")
             .example("5", "5")
             .example("-9223372036854775808", "error overflow")
@@ -109,19 +109,19 @@ fn arithmetic() -> Vec<Function> {
 
 fn bits() -> Vec<Function> {
     vec![
-        entry("&(a, b) -> bits", "The bits that both integers have, in two's complement.")
+        entry("&(a, b) -> bits", "The bitwise AND of the integers, in two's complement.")
             .example("12, 10", "8")
             .example("-1, 255", "255")
             .binary(|a: i64, b: i64| a & b),
-        entry("|(a, b) -> bits", "The bits that one of the integers has, in two's complement.")
+        entry("|(a, b) -> bits", "The bitwise OR of the integers, in two's complement.")
             .example("12, 10", "14")
             .example("-256, 255", "-1")
             .binary(|a: i64, b: i64| a | b),
-        entry("^(a, b) -> bits", "The bits in which the integers differ, in two's complement.")
+        entry("^(a, b) -> bits", "The bitwise XOR of the integers, in two's complement.")
             .example("12, 10", "6")
             .example("-1, 0", "-1")
             .binary(|a: i64, b: i64| a ^ b),
-        entry("<<(a, n) -> bits", "The integer times 2 to the n; n from 0 to 63.")
+        entry("<<(a, n) -> bits", "The integer multiplied by 2 to the power of n, with n from 0 to 63.")
             .example("1, 12", "4096")
             .example("-1, 63", "-9223372036854775808")
             .example("1, 63", "error overflow")
@@ -134,15 +134,20 @@ fn bits() -> Vec<Function> {
                 let shifted = a << bits;
                 if shifted >> bits == a { Ok(shifted) } else { Err(overflow(format_args!("{a} << {n}"))) }
             }),
-        entry(">>(a, n) -> bits", "The integer over 2 to the n, rounded down; n from 0 to 63.")
-            .example("4096, 12", "1")
-            .example("-5, 1", "-3")
-            .example("-1, 63", "-1")
-            .example("1, 64", "error range")
-            .binary(|a: i64, n: i64| amount(">>", a, n).map(|bits| a >> bits)),
+        entry(
+            ">>(a, n) -> bits",
+            "The integer divided by 2 to the power of n, rounded down, with n from 0 \
+        to 63.",
+        )
+        .example("4096, 12", "1")
+        .example("-5, 1", "-3")
+        .example("-1, 63", "-1")
+        .example("1, 64", "error range")
+        .binary(|a: i64, n: i64| amount(">>", a, n).map(|bits| a >> bits)),
         entry(
             "bit(n, position) -> holds",
-            "Whether the bit at a position is 1; position 0 is the lowest, 63 the sign in two's complement.",
+            "True if the bit at a position is 1. Position 0 is the least significant bit, 63 the sign bit \
+            in two's complement.",
         )
         .example("10, 1", "true")
         .example("10, 0", "false")
@@ -155,18 +160,15 @@ fn bits() -> Vec<Function> {
 
 fn others() -> Vec<Function> {
     vec![
-        entry(
-            "clamp(n, low, high) -> clamped",
-            "The integer, but `low` if it is less and `high` if it is greater.",
-        )
-        .example("5, 1, 9", "5")
-        .example("0, 1, 9", "1")
-        .example("10, 1, 9", "9")
-        .example("5, 9, 1", "error range")
-        .ternary(clamp),
+        entry("clamp(n, low, high) -> clamped", "The integer limited to the range from `low` to `high`.")
+            .example("5, 1, 9", "5")
+            .example("0, 1, 9", "1")
+            .example("10, 1, 9", "9")
+            .example("5, 9, 1", "error range")
+            .ternary(clamp),
         entry(
             "range(from, to) -> i",
-            "Every integer from `from` up to, but not with, `to`; at most 2^24 of them.",
+            "Every integer from `from` (inclusive) to `to` (exclusive); at most 2^24 integers.",
         )
         .example("1, 4", "(1) (2) (3)")
         .example("-1, 1", "(-1) (0)")
@@ -175,13 +177,14 @@ fn others() -> Vec<Function> {
         .example("0, 16777217", "error range")
         .example("-9223372036854775808, 9223372036854775807", "error range")
         .binary(range),
-        entry("to_string(n) -> text", "The integer in decimal digits.")
+        entry("to_string(n) -> text", "The integer as a decimal string.")
             .example("-12", r#""-12""#)
             .example("0", r#""0""#)
             .unary(|n: i64| n.to_string()),
         entry(
             "to_hex(n) -> text",
-            "The integer in hexadecimal digits, lower case, after 0x; none if it is negative.",
+            "The integer as a hexadecimal string in lower case with the prefix 0x. No result if it is \
+            negative.",
         )
         .example("26", r#""0x1a""#)
         .example("0", r#""0x0""#)

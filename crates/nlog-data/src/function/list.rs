@@ -54,29 +54,33 @@ fn elements() -> Vec<Function> {
             .example("[2, 1]", "(2) (1)")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| list.iter().cloned().map(Any).collect::<Vec<_>>()),
-        entry("element_at(list) -> (rank, x)", "Every element of the list with its position, from 0.")
+        entry("element_at(list) -> (rank, x)", "Every element of the list with its position, starting at 0.")
             .example(r#"["geneve", "vxlan"]"#, r#"(0, "geneve") (1, "vxlan")"#)
             .example("[7, 7]", "(0, 7) (1, 7)")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| (0_i64..).zip(list.iter().cloned().map(Any)).collect::<Vec<_>>()),
-        entry("at(list, rank) -> x", "The element at a position, from 0; none if the list is shorter.")
-            .example(r#"["geneve", "vxlan"], 1"#, r#""vxlan""#)
-            .example(r#"["geneve", "vxlan"], 2"#, "none")
-            .example(r#"["geneve", "vxlan"], -1"#, "none")
-            .binary(|AnyList(list): AnyList, rank: i64| at(&list, rank)),
-        entry("first(list) -> x", "The first element of the list; none of an empty list.")
+        entry(
+            "at(list, rank) -> x",
+            "The element at a position, starting at 0. No result if the list is \
+        shorter.",
+        )
+        .example(r#"["geneve", "vxlan"], 1"#, r#""vxlan""#)
+        .example(r#"["geneve", "vxlan"], 2"#, "none")
+        .example(r#"["geneve", "vxlan"], -1"#, "none")
+        .binary(|AnyList(list): AnyList, rank: i64| at(&list, rank)),
+        entry("first(list) -> x", "The first element of the list. No result for an empty list.")
             .example("[2, 1]", "2")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| list.first().cloned().map(Any)),
-        entry("last(list) -> x", "The last element of the list; none of an empty list.")
+        entry("last(list) -> x", "The last element of the list. No result for an empty list.")
             .example("[2, 1]", "1")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| list.last().cloned().map(Any)),
-        entry("min_of(list) -> least", "The least element of the list; none of an empty list.")
+        entry("min_of(list) -> least", "The smallest element of the list. No result for an empty list.")
             .example("[2, 1, 3]", "1")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| list.iter().min().cloned().map(Any)),
-        entry("max_of(list) -> greatest", "The greatest element of the list; none of an empty list.")
+        entry("max_of(list) -> greatest", "The largest element of the list. No result for an empty list.")
             .example("[2, 3, 1]", "3")
             .example("[]", "none")
             .unary(|AnyList(list): AnyList| list.iter().max().cloned().map(Any)),
@@ -86,27 +90,31 @@ fn elements() -> Vec<Function> {
             .example("[9223372036854775807, 1, -1]", "9223372036854775807")
             .example("[-9223372036854775808, -1]", "error overflow")
             .unary(|IntList(integers): IntList| sum(&integers)),
-        entry("size(list) -> count", "How many elements the list has.")
+        entry("size(list) -> count", "The number of elements in the list.")
             .example("[1, 2, 2]", "3")
             .example("[]", "0")
             .unary(|AnyList(list): AnyList| list.len() as i64),
-        entry("contains(list, x) -> holds", "Whether x is an element of the list.")
+        entry("contains(list, x) -> holds", "True if x is an element of the list.")
             .example("[3, 1], 3", "true")
             .example("[3, 1], 2", "false")
             .binary(|AnyList(list): AnyList, Any(x): Any| list.contains(&x)),
-        entry("index_of(list, x) -> rank", "The first position of x in the list; none if it is not there.")
-            .example(r#"["geneve", "vxlan", "gre"], "vxlan""#, "1")
-            .example("[7, 7], 7", "0")
-            .example("[7], 8", "none")
-            .binary(|AnyList(list): AnyList, Any(x): Any| {
-                list.iter().position(|value| *value == x).map(|rank| rank as i64)
-            }),
+        entry(
+            "index_of(list, x) -> rank",
+            "The first position of x in the list. No result if x is not in \
+        the list.",
+        )
+        .example(r#"["geneve", "vxlan", "gre"], "vxlan""#, "1")
+        .example("[7, 7], 7", "0")
+        .example("[7], 8", "none")
+        .binary(|AnyList(list): AnyList, Any(x): Any| {
+            list.iter().position(|value| *value == x).map(|rank| rank as i64)
+        }),
     ]
 }
 
 fn whole() -> Vec<Function> {
     vec![
-        entry("++(a, b) -> list", "One list after the other.")
+        entry("++(a, b) -> list", "The concatenation of two lists.")
             .example("[2], [1, 2]", "[2, 1, 2]")
             .example("[], []", "[]")
             .binary(|AnyList(a): AnyList, AnyList(b): AnyList| {
@@ -114,7 +122,8 @@ fn whole() -> Vec<Function> {
             }),
         entry(
             "slice(list, from, to) -> part",
-            "The elements from position `from` up to, but not with, position `to`; none unless 0 ≤ from ≤ to ≤ size.",
+            "The elements from position `from` (inclusive) to position `to` (exclusive). No result unless 0 \
+            ≤ from ≤ to ≤ size.",
         )
         .example("[7, 8, 9], 1, 3", "[8, 9]")
         .example("[7, 8, 9], 3, 3", "[]")
@@ -122,18 +131,22 @@ fn whole() -> Vec<Function> {
         .example("[7, 8, 9], 2, 1", "none")
         .example("[7, 8, 9], -1, 1", "none")
         .ternary(|AnyList(list): AnyList, from: i64, to: i64| slice(&list, from, to)),
-        entry("reverse(list) -> list", "The elements from the last to the first.")
+        entry("reverse(list) -> list", "The elements in reverse order.")
             .example("[2, 1, 3]", "[3, 1, 2]")
             .example("[]", "[]")
             .unary(|AnyList(list): AnyList| AnyList(list.iter().rev().cloned().collect())),
-        entry("sort(list) -> list", "The elements ascending, each as often as it is there.")
+        entry("sort(list) -> list", "The elements in ascending order, with duplicates.")
             .example("[2, 1, 2]", "[1, 2, 2]")
             .example(r#"["b", "B", "a"]"#, r#"["B", "a", "b"]"#)
             .unary(|AnyList(list): AnyList| sorted(&list)),
-        entry("distinct(list) -> list", "The elements in their order, each only where it comes first.")
-            .example("[2, 1, 2, 1, 3]", "[2, 1, 3]")
-            .example("[]", "[]")
-            .unary(|AnyList(list): AnyList| distinct(&list)),
+        entry(
+            "distinct(list) -> list",
+            "The elements without duplicates, in the order of their first \
+        occurrences.",
+        )
+        .example("[2, 1, 2, 1, 3]", "[2, 1, 3]")
+        .example("[]", "[]")
+        .unary(|AnyList(list): AnyList| distinct(&list)),
         entry("to_set(list) -> set", "The elements of the list as a set.")
             .example("[2, 1, 2]", "{1, 2}")
             .example("[]", "{}")

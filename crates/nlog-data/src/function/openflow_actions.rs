@@ -1,8 +1,8 @@
 //! OpenFlow actions: for every field that can be written `set_FIELD(value)` and, where it takes masks,
 //! `set_FIELD_masked(value, mask)`; and the other actions that rules need.
 //!
-//! A switch takes an action on a field only in a flow that matches what the field needs to mean anything: `set_arp_op`
-//! only where the match is one of ARP.
+//! A switch takes an action on a field only in a flow that matches what the field needs to mean anything:
+//! `set_arp_op` only where the match is one of ARP.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,9 +23,8 @@ fn one(action: impl Into<Action>) -> Actions {
 
 /// An argument that is a number of a given width.
 fn number<T: TryFrom<i64>>(function: &str, what: &str, bits: u32, value: i64) -> Result<T, Failure> {
-    T::try_from(value).map_err(|_| {
-        Failure::range(format!("{function}: {value} does not fit a {what}, which has {bits} bits"))
-    })
+    T::try_from(value)
+        .map_err(|_| Failure::range(format!("{function}: {value} does not fit in a {what} ({bits} bits)")))
 }
 
 /// A port that packets can be sent to: an ordinary one, or a reserved one that is a place.
@@ -36,7 +35,7 @@ fn output_port(function: &str, value: i64) -> Result<PortNo, Failure> {
     });
     port.ok_or_else(|| {
         Failure::range(format!(
-            "{function}: {value} is no port: ports are 0 to {}, or a reserved one such as 65534 (LOCAL)",
+            "{function}: {value} is not a port number: use 0 to {}, or a reserved port such as 65534 (LOCAL)",
             PortNo::MAX - 1
         ))
     })
@@ -45,7 +44,7 @@ fn output_port(function: &str, value: i64) -> Result<PortNo, Failure> {
 /// A field or some bits of it, as text: `reg12`, `xreg3[0..47]`.
 fn bits_of_field(function: &str, text: &str) -> Result<Subfield, Failure> {
     text.parse().map_err(|error| {
-        Failure::range(format!("{function}: {} is no field, nor bits of one: {error}", quote_text(text)))
+        Failure::range(format!("{function}: {} is not a field or bits of a field: {error}", quote_text(text)))
     })
 }
 
@@ -54,7 +53,8 @@ fn move_field(from: &str, to: &str) -> Result<Actions, Failure> {
     if source.bits() != destination.bits() {
         let (from_bits, to_bits) = (source.bits(), destination.bits());
         return Err(Failure::range(format!(
-            "move_field: {from} has {from_bits} bits and {to} has {to_bits}; name as many bits of both, as in xreg3[0..47]"
+            "move_field: {from} has {from_bits} bits and {to} has {to_bits}; select the same number of \
+            bits, as in xreg3[0..47]"
         )));
     }
     Action::move_bits(source, destination).map(one).map_err(|error| failure("move_field", to, &error))
@@ -96,7 +96,7 @@ fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
     let mut seen: Vec<&str> = first.0.iter().filter_map(instruction).collect();
     for name in second.0.iter().filter_map(instruction) {
         if seen.contains(&name) {
-            return Err(Failure::range(format!("{first} ++ {second}: a flow has {name} once")));
+            return Err(Failure::range(format!("{first} ++ {second}: a flow can have {name} only once")));
         }
         seen.push(name);
     }
@@ -144,7 +144,10 @@ fn setters<V: FieldValue>(field: Field, name: &str, form: Form) -> Vec<Function>
         return vec![exact];
     }
     let function = format!("set_{name}_masked");
-    let doc = format!("Writes the bits of the mask in {name} ({bits} bits); the value must lie within them.");
+    let doc = format!(
+        "Writes the bits of the mask in {name} ({bits} bits). Bits of the value outside the \
+    mask must be zero."
+    );
     let masked = entry(&format!("{function}(value, mask) -> actions"), doc)
         .examples(set_masked_examples(field, form))
         .binary(move |value: V, mask: V| set_field(&function, field, value, Some(mask)));
@@ -156,7 +159,7 @@ fn outputs() -> Vec<Function> {
         // No `output`: that is a reserved word of the language.
         entry(
             "flow_output_action(port) -> actions",
-            "Sends the packet to the port with this number, as the literature names it.",
+            "Sends the packet to the port with this number; the name used in the literature.",
         )
         .example("3", r#"actions"output:3""#)
         .example("65534", r#"actions"LOCAL""#)
@@ -168,12 +171,12 @@ fn outputs() -> Vec<Function> {
         .example("65536", "error range")
         .example("-1", "error range")
         .unary(|port: i64| output_port("flow_output_action", port).map(|port| one(Action::output(port)))),
-        entry("output_in_port() -> actions", "Sends the packet back to the port that it came from.")
+        entry("output_in_port() -> actions", "Sends the packet back to its ingress port.")
             .example("", r#"actions"IN_PORT""#)
             .nullary(|| one(Action::output(PortNo::IN_PORT))),
         entry(
             "output_field(field) -> actions",
-            "Sends the packet to the port whose number the field, or some bits of it, holds.",
+            "Sends the packet to the port whose number is in the field, or in some of its bits.",
         )
         .example(r#""reg12""#, r#"actions"output:NXM_NX_REG12[]""#)
         .example(r#""reg12[0..15]""#, r#"actions"output:NXM_NX_REG12[0..15]""#)
@@ -184,17 +187,17 @@ fn outputs() -> Vec<Function> {
             let source = bits_of_field("output_field", &field)?;
             Action::output_reg(source).map(one).map_err(|error| failure("output_field", &field, &error))
         }),
-        entry("group(id) -> actions", "Sends the packet through the group with this id.")
+        entry("group(id) -> actions", "Sends the packet through the group with this ID.")
             .example("16777216", r#"actions"group:16777216""#)
             .example("4294967295", "error range")
             .example("-1", "error range")
             .unary(|id: i64| match number::<u32>("group", "group id", 32, id)? {
                 id if id <= GREATEST_GROUP => Ok(one(Group { id })),
                 _ => Err(Failure::range(format!(
-                    "group: {id} is no group's id: the greatest is {GREATEST_GROUP}"
+                    "group: {id} is not a group ID: the largest is {GREATEST_GROUP}"
                 ))),
             }),
-        entry("drop() -> actions", "No action: the packet ends here.")
+        entry("drop() -> actions", "Drops the packet.")
             .example("", r#"actions"drop""#)
             .nullary(Actions::drop),
     ]
@@ -206,19 +209,23 @@ const GREATEST_GROUP: u32 = 0xffff_ff00;
 /// A table that flows can be in; 255 means something else in every place where a table is named.
 fn table_number(function: &str, table: i64) -> Result<u8, Failure> {
     let number = u8::try_from(table).ok().filter(|table| *table != 255);
-    number.ok_or_else(|| Failure::range(format!("{function}: {table} is no table: tables are 0 to 254")))
+    number.ok_or_else(|| Failure::range(format!("{function}: {table} is not a table number: use 0 to 254")))
 }
 
 fn tables() -> Vec<Function> {
     vec![
-        entry("resubmit(table) -> actions", "Looks the packet up in another table and comes back.")
-            .example("4", r#"actions"resubmit(,4)""#)
-            .example("255", "error range")
-            .example("-1", "error range")
-            .unary(|table: i64| Ok(one(Action::resubmit_table(table_number("resubmit", table)?)))),
+        entry(
+            "resubmit(table) -> actions",
+            "Looks up the packet in another table, then continues with the \
+        next action.",
+        )
+        .example("4", r#"actions"resubmit(,4)""#)
+        .example("255", "error range")
+        .example("-1", "error range")
+        .unary(|table: i64| Ok(one(Action::resubmit_table(table_number("resubmit", table)?)))),
         entry(
             "goto_table(table) -> actions",
-            "Goes on in another table, which must come after the flow's own.",
+            "Continues in another table, which must come after the table of the flow.",
         )
         .example("4", r#"actions"goto_table:4""#)
         .example("255", "error range")
@@ -246,7 +253,7 @@ fn changes() -> Vec<Function> {
     vec![
         entry(
             "move_field(from, to) -> actions",
-            "Copies a field, or some bits of it, to another of the same width; both by name.",
+            "Copies a field, or some of its bits, to another of the same width. Both are given by name.",
         )
         .example(r#""reg4", "arp_spa""#, r#"actions"move:NXM_NX_REG4[]->NXM_OF_ARP_SPA[]""#)
         .example(r#""xreg3[0..47]", "eth_src""#, r#"actions"move:OXM_OF_PKT_REG3[0..47]->NXM_OF_ETH_SRC[]""#)
@@ -254,16 +261,16 @@ fn changes() -> Vec<Function> {
         .example(r#""reg1", "eth_type""#, "error range")
         .example(r#""nonsense", "reg1""#, "error range")
         .binary(|from: Arc<str>, to: Arc<str>| move_field(&from, &to)),
-        entry("dec_ttl() -> actions", "Takes one off the IP time to live; a packet at 1 or 0 ends here.")
+        entry("dec_ttl() -> actions", "Decrements the IP TTL; processing of a packet with TTL 1 or 0 ends.")
             .example("", r#"actions"dec_ttl""#)
             .nullary(|| one(DecTtl)),
-        entry("ct_clear() -> actions", "Forgets the packet's connection tracking state.")
+        entry("ct_clear() -> actions", "Clears the connection tracking state of the packet.")
             .example("", r#"actions"ct_clear""#)
             .nullary(|| one(CtClear)),
-        entry("pop_vlan() -> actions", "Takes the outer VLAN tag off.")
+        entry("pop_vlan() -> actions", "Pops the outer VLAN tag.")
             .example("", r#"actions"pop_vlan""#)
             .nullary(|| one(PopVlan)),
-        entry("push_vlan(vlan) -> actions", "Puts a VLAN tag (0x8100) with this id on.")
+        entry("push_vlan(vlan) -> actions", "Pushes a VLAN tag (0x8100) with this VLAN ID.")
             .example("100", r#"actions"push_vlan:0x8100,set_field:4196->vlan_vid""#)
             .example("4096", "error range")
             .example("-1", "error range")
@@ -273,9 +280,7 @@ fn changes() -> Vec<Function> {
                     let set = set.map_err(|error| failure("push_vlan", vlan, &error))?;
                     Ok(Actions(vec![PushVlan { eth_type: 0x8100 }.into(), set]))
                 }
-                _ => Err(Failure::range(format!(
-                    "push_vlan: {vlan} does not fit a VLAN id, which has 12 bits"
-                ))),
+                _ => Err(Failure::range(format!("push_vlan: {vlan} does not fit in a VLAN ID (12 bits)"))),
             }),
     ]
 }
@@ -285,7 +290,8 @@ fn operators() -> Vec<Function> {
     vec![
         entry(
             "++(a, b) -> actions",
-            "One after the other. Instructions (write_metadata, goto_table …) stand after all actions, each at most once.",
+            "Executes the actions of both lists in order. Instructions (write_metadata, goto_table …) \
+            follow all actions, each at most once.",
         )
         .example(
             r#"actions"set_field:0x5->reg0", actions"resubmit(,4)""#,

@@ -76,7 +76,7 @@ impl FieldValue for IpAddr {
 pub(super) fn misfit(function: &str, field: Field, value: impl std::fmt::Display) -> Failure {
     let width = field.bits();
     let bits = if width == 1 { "bit" } else { "bits" };
-    Failure::range(format!("{function}: {value} does not fit {field}, which has {width} {bits}"))
+    Failure::range(format!("{function}: {value} does not fit in {field} ({width} {bits})"))
 }
 
 /// The failure that stands for an error of the field table; `value` is the argument as the rule has it.

@@ -1,4 +1,5 @@
-//! OpenFlow matches: for every field `match_FIELD(value)` and, where it takes masks, `match_FIELD_masked(value, mask)`.
+//! OpenFlow matches: for every field `match_FIELD(value)` and, where it takes masks, `match_FIELD_masked(value,
+//! mask)`.
 //!
 //! A match of a field includes what the field needs to mean anything, where that can be had in one way only: a match
 //! of `arp_tpa` is a match of ARP. Fields of TCP, UDP and SCTP could be had with IPv4 and with IPv6: `match_tcp_dst`
@@ -117,7 +118,7 @@ pub(super) fn over_ipv6(name: &str) -> Option<String> {
 /// `flow_expr_match_regN`, as the literature names it.
 fn flow_expr(n: u8, field: Field) -> Function {
     let name = format!("flow_expr_match_reg{n}");
-    entry(&format!("{name}(value) -> match"), format!("Packets whose register {n} has this value."))
+    entry(&format!("{name}(value) -> match"), format!("Matches packets whose register {n} has this value."))
         .example("26", format!(r#"match"reg{n}=0x1a""#))
         .example("0", format!(r#"match"reg{n}=0""#))
         .example("4294967295", format!(r#"match"reg{n}=0xffffffff""#))
@@ -139,8 +140,13 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
     }
     if matches!(info.format, Format::Ipv4 | Format::Ipv6) {
         let function = format!("match_{name}");
-        let entry =
-            entry(&format!("{function}(net) -> match"), format!("Packets whose {name} is in the prefix."));
+        let entry = entry(
+            &format!("{function}(net) -> match"),
+            format!(
+                "Matches packets whose {name} is in the \
+            prefix."
+            ),
+        );
         functions.push(
             entry
                 .examples(match_net_examples(field))
@@ -154,7 +160,7 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
 fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Vec<Function> {
     let bits = field.bits();
     let function = format!("match_{name}");
-    let doc = format!("Packets whose {name} ({bits} bits) has this value.");
+    let doc = format!("Matches packets whose {name} ({bits} bits) has this value.");
     let exact = entry(&format!("{function}(value) -> match"), doc)
         .examples(match_examples(field, six, form))
         .unary(move |value: V| match_field(&function, field, six, value, None));
@@ -162,7 +168,7 @@ fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Ve
         return vec![exact];
     }
     let function = format!("match_{name}_masked");
-    let doc = format!("Packets whose {name} ({bits} bits) agrees with the value in the bits of the mask.");
+    let doc = format!("Matches packets whose {name} ({bits} bits) equals the value in the bits of the mask.");
     let masked = entry(&format!("{function}(value, mask) -> match"), doc)
         .examples(match_masked_examples(field, six, form))
         .binary(move |value: V, mask: V| match_field(&function, field, six, value, Some(mask)));
@@ -173,16 +179,18 @@ fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Ve
 fn fixed() -> Vec<Function> {
     let of = |kind| Match::any().with(Field::EthType, kind).unwrap_or_default();
     vec![
-        entry("match_any() -> match", "Every packet.").example("", r#"match"""#).nullary(Match::any),
+        entry("match_any() -> match", "Matches every packet.").example("", r#"match"""#).nullary(Match::any),
         entry("match_ip() -> match", "IPv4 packets.").example("", r#"match"ip""#).nullary(move || of(IPV4)),
         entry("match_ipv6() -> match", "IPv6 packets.")
             .example("", r#"match"ipv6""#)
             .nullary(move || of(IPV6)),
-        entry("match_arp() -> match", "ARP packets.").example("", r#"match"arp""#).nullary(move || of(ARP)),
-        entry("match_untagged() -> match", "Packets without a VLAN tag.")
+        entry("match_arp() -> match", "Matches ARP packets.")
+            .example("", r#"match"arp""#)
+            .nullary(move || of(ARP)),
+        entry("match_untagged() -> match", "Matches packets without a VLAN tag.")
             .example("", r#"match"vlan_tci=0x0000/0x1000""#)
             .nullary(|| Match::any().with_masked(Field::VlanTci, 0, 0x1000).unwrap_or_default()),
-        entry("match_tagged(vlan) -> match", "Packets with this VLAN id (0 to 4095).")
+        entry("match_tagged(vlan) -> match", "Matches packets with this VLAN ID (0 to 4095).")
             .example("100", r#"match"dl_vlan=100""#)
             .example("4096", "error range")
             .example("-1", "error range")
@@ -190,9 +198,7 @@ fn fixed() -> Vec<Function> {
                 Ok(id @ 0..4096) => Match::any()
                     .with_masked(Field::VlanTci, 0x1000 | id, 0x1fff)
                     .map_err(|error| failure("match_tagged", vlan, &error)),
-                _ => Err(Failure::range(format!(
-                    "match_tagged: {vlan} does not fit a VLAN id, which has 12 bits"
-                ))),
+                _ => Err(Failure::range(format!("match_tagged: {vlan} does not fit in a VLAN ID (12 bits)"))),
             }),
     ]
 }
@@ -200,13 +206,17 @@ fn fixed() -> Vec<Function> {
 fn operators() -> Vec<Function> {
     type M = Arc<Canonical<Match>>;
     vec![
-        entry("&(a, b) -> both", "Packets that match both; none if no packet can.")
-            .example(r#"match"reg1=0x1", match"reg2=0x2""#, r#"match"reg1=0x1,reg2=0x2""#)
-            .example(r#"match"reg1=0x1", match"reg1=0x1/0x3""#, r#"match"reg1=0x1""#)
-            .example(r#"match"metadata=0x1/0xf", match"metadata=0x20/0xf0""#, r#"match"metadata=0x21/0xff""#)
-            .example(r#"match"arp", match"ip""#, "none")
-            .example(r#"match"", match"in_port=3""#, r#"match"in_port=3""#)
-            .binary(|a: M, b: M| a.get().and(&b.get()).ok()),
+        entry(
+            "&(a, b) -> both",
+            "Matches packets that satisfy both matches. No result if no packet can \
+        satisfy both.",
+        )
+        .example(r#"match"reg1=0x1", match"reg2=0x2""#, r#"match"reg1=0x1,reg2=0x2""#)
+        .example(r#"match"reg1=0x1", match"reg1=0x1/0x3""#, r#"match"reg1=0x1""#)
+        .example(r#"match"metadata=0x1/0xf", match"metadata=0x20/0xf0""#, r#"match"metadata=0x21/0xff""#)
+        .example(r#"match"arp", match"ip""#, "none")
+        .example(r#"match"", match"in_port=3""#, r#"match"in_port=3""#)
+        .binary(|a: M, b: M| a.get().and(&b.get()).ok()),
         entry("to_string(match) -> text", "The match as Open vSwitch prints it.")
             .example(r#"match"reg1=26""#, r#""reg1=0x1a""#)
             .example(r#"match"dl_type=0x800,nw_proto=6,tp_dst=80""#, r#""tcp,tp_dst=80""#)

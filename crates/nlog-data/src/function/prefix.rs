@@ -14,7 +14,7 @@ fn net_of(ip: IpAddr, length: i64) -> Result<IpNet, Failure> {
     let net = u8::try_from(length).ok().and_then(|length| IpNet::new(ip, length).ok());
     net.map(|net| net.trunc()).ok_or_else(|| {
         let most = if ip.is_ipv4() { 32 } else { 128 };
-        Failure::range(format!("net_of: {ip}/{length} is no prefix, whose length is 0 to {most}"))
+        Failure::range(format!("net_of: {ip}/{length} is not a prefix; the length must be 0 to {most}"))
     })
 }
 
@@ -29,7 +29,7 @@ fn broadcast(net: IpNet) -> Option<IpAddr> {
 fn host(net: IpNet, n: i64) -> Result<IpAddr, Failure> {
     let ip = u64::try_from(n).ok().and_then(|n| step(net.network(), n.into()));
     ip.filter(|ip| net.contains(ip))
-        .ok_or_else(|| Failure::range(format!("host: {net} has no address with number {n}")))
+        .ok_or_else(|| Failure::range(format!("host: {net} has no address number {n}")))
 }
 
 fn bits(ip: IpAddr) -> u128 {
@@ -45,7 +45,7 @@ fn host_number(net: IpNet, ip: IpAddr) -> Result<Option<i64>, Failure> {
     }
     let number = bits(ip) - bits(net.network());
     number.try_into().map(Some).map_err(|_| {
-        Failure::range(format!("host_number: the number of {ip} in {net} does not fit an int of 64 bits"))
+        Failure::range(format!("host_number: the number of {ip} in {net} does not fit in an int (64 bits)"))
     })
 }
 
@@ -65,9 +65,8 @@ fn subnet(net: IpNet, length: i64, n: i64) -> Result<IpNet, Failure> {
         };
         IpNet::new(ip, length).ok()
     };
-    found().ok_or_else(|| {
-        Failure::range(format!("subnet: {net} has no prefix of length {length} with number {n}"))
-    })
+    found()
+        .ok_or_else(|| Failure::range(format!("subnet: {net} has no subnet number {n} of length {length}")))
 }
 
 /// The address of a host that makes it of its prefix and its Ethernet address (RFC 4862, 5.5.3; RFC 2464, 4).
@@ -77,9 +76,7 @@ fn eui64(net: IpNet, mac: MacAddr) -> Result<IpAddr, Failure> {
             let identifier = u64::from_be_bytes(interface_identifier(mac));
             Ok(IpAddr::V6(Ipv6Addr::from_bits(net.network().to_bits() | u128::from(identifier))))
         }
-        _ => Err(Failure::range(format!(
-            "eui64: {net} is no IPv6 prefix of length 64, which leaves an EUI-64 identifier its place"
-        ))),
+        _ => Err(Failure::range(format!("eui64: {net} is not an IPv6 prefix of length 64"))),
     }
 }
 
@@ -92,14 +89,14 @@ pub(super) fn functions() -> Vec<Function> {
 
 fn parts() -> Vec<Function> {
     vec![
-        entry("net_of(ip, length) -> net", "The prefix of this length that the address is in.")
+        entry("net_of(ip, length) -> net", "The prefix of this length that contains the address.")
             .example(r#"ip"10.1.2.3", 24"#, r#"net"10.1.2.0/24""#)
             .example(r#"ip"fe80::1", 128"#, r#"net"fe80::1/128""#)
             .example(r#"ip"10.1.2.3", 0"#, r#"net"0.0.0.0/0""#)
             .example(r#"ip"10.1.2.3", 33"#, "error range")
             .example(r#"ip"10.1.2.3", -1"#, "error range")
             .binary(net_of),
-        entry("network_of(net) -> ip", "The prefix's address: its bits, then zeros.")
+        entry("network_of(net) -> ip", "The first address of the prefix: its bits, then zeros.")
             .example(r#"net"10.1.2.0/24""#, r#"ip"10.1.2.0""#)
             .example(r#"net"::/0""#, r#"ip"::""#)
             .unary(|net: IpNet| net.network()),
@@ -110,23 +107,24 @@ fn parts() -> Vec<Function> {
             .unary(|net: IpNet| net.broadcast()),
         entry(
             "broadcast(net) -> ip",
-            "The address that means all hosts of an IPv4 prefix (RFC 922); none of /31 and /32, which have none (RFC 3021), and of IPv6, which has no broadcast.",
+            "The directed broadcast address of an IPv4 prefix (RFC 922). No result for /31 and /32 (RFC \
+            3021) and for IPv6, which have none.",
         )
         .example(r#"net"10.1.2.0/24""#, r#"ip"10.1.2.255""#)
         .example(r#"net"10.1.2.4/30""#, r#"ip"10.1.2.7""#)
         .example(r#"net"10.1.2.4/31""#, "none")
         .example(r#"net"2001:db8::/64""#, "none")
         .unary(broadcast),
-        entry("netmask(net) -> ip", "The mask of the prefix: as many ones as it fixes bits, then zeros.")
+        entry("netmask(net) -> ip", "The netmask of the prefix.")
             .example(r#"net"10.1.0.0/20""#, r#"ip"255.255.240.0""#)
             .example(r#"net"0.0.0.0/0""#, r#"ip"0.0.0.0""#)
             .example(r#"net"fe80::/10""#, r#"ip"ffc0::""#)
             .unary(|net: IpNet| net.netmask()),
-        entry("prefix_length(net) -> length", "How many bits the prefix fixes.")
+        entry("prefix_length(net) -> length", "The length of the prefix in bits.")
             .example(r#"net"10.1.2.0/24""#, "24")
             .example(r#"net"fe80::/10""#, "10")
             .unary(|net: IpNet| i64::from(net.prefix_len())),
-        entry("to_string(net) -> text", "The prefix as text.")
+        entry("to_string(net) -> text", "The prefix as a string.")
             .example(r#"net"10.0.0.0/24""#, r#""10.0.0.0/24""#)
             .example(r#"net"::/0""#, r#""::/0""#)
             .unary(|net: IpNet| net.to_string()),
@@ -135,31 +133,35 @@ fn parts() -> Vec<Function> {
 
 fn relations() -> Vec<Function> {
     vec![
-        entry("in_net(ip, net) -> holds", "Whether the address is in the prefix; never across IP versions.")
-            .example(r#"ip"10.1.2.255", net"10.1.2.0/24""#, "true")
-            .example(r#"ip"10.1.3.0", net"10.1.2.0/24""#, "false")
-            .example(r#"ip"::1", net"0.0.0.0/0""#, "false")
-            .binary(|ip: IpAddr, net: IpNet| net.contains(&ip)),
+        entry(
+            "in_net(ip, net) -> holds",
+            "True if the address is in the prefix. False if the IP versions \
+        differ.",
+        )
+        .example(r#"ip"10.1.2.255", net"10.1.2.0/24""#, "true")
+        .example(r#"ip"10.1.3.0", net"10.1.2.0/24""#, "false")
+        .example(r#"ip"::1", net"0.0.0.0/0""#, "false")
+        .binary(|ip: IpAddr, net: IpNet| net.contains(&ip)),
         entry(
             "is_subnet(net, of) -> holds",
-            "Whether every address of the prefix is in the other; a prefix is its own subnet.",
+            "True if every address of the first prefix is in the second. A prefix is a subnet of itself.",
         )
         .example(r#"net"10.1.2.0/24", net"10.1.0.0/16""#, "true")
         .example(r#"net"10.1.0.0/16", net"10.1.2.0/24""#, "false")
         .example(r#"net"10.1.2.0/24", net"10.1.2.0/24""#, "true")
         .example(r#"net"::/128", net"0.0.0.0/0""#, "false")
         .binary(|net: IpNet, of: IpNet| of.contains(&net)),
-        entry("overlaps(a, b) -> holds", "Whether the prefixes have an address in common.")
+        entry("overlaps(a, b) -> holds", "True if the prefixes overlap.")
             .example(r#"net"10.1.2.0/24", net"10.1.0.0/16""#, "true")
             .example(r#"net"10.1.0.0/16", net"10.1.2.0/24""#, "true")
             .example(r#"net"10.1.2.0/24", net"10.1.3.0/24""#, "false")
             .example(r#"net"::/0", net"0.0.0.0/0""#, "false")
             .binary(|a: IpNet, b: IpNet| a.contains(&b) || b.contains(&a)),
-        entry("is_ipv4(net) -> holds", "Whether the prefix is one of IPv4 addresses.")
+        entry("is_ipv4(net) -> holds", "True if the prefix is an IPv4 prefix.")
             .example(r#"net"10.0.0.0/8""#, "true")
             .example(r#"net"::/0""#, "false")
             .unary(|net: IpNet| net.network().is_ipv4()),
-        entry("is_ipv6(net) -> holds", "Whether the prefix is one of IPv6 addresses.")
+        entry("is_ipv6(net) -> holds", "True if the prefix is an IPv6 prefix.")
             .example(r#"net"::/0""#, "true")
             .example(r#"net"10.0.0.0/8""#, "false")
             .unary(|net: IpNet| net.network().is_ipv6()),
@@ -170,7 +172,8 @@ fn inside() -> Vec<Function> {
     vec![
         entry(
             "host(net, n) -> ip",
-            "The address with this number in the prefix; 0 is the prefix's own. `host(net, n), range(10, 20, n)` are ten of them.",
+            "The address with this number in the prefix, where 0 is the first address. `host(net, n), \
+            range(10, 20, n)` yields ten addresses.",
         )
         .example(r#"net"10.1.2.0/24", 1"#, r#"ip"10.1.2.1""#)
         .example(r#"net"10.1.2.0/24", 255"#, r#"ip"10.1.2.255""#)
@@ -181,7 +184,8 @@ fn inside() -> Vec<Function> {
         .binary(host),
         entry(
             "host_number(net, ip) -> n",
-            "The number of the address in the prefix, from 0; none if it is not in the prefix.",
+            "The number of the address in the prefix, starting at 0. No result if the address is not in the \
+            prefix.",
         )
         .example(r#"net"10.1.2.0/24", ip"10.1.2.7""#, "7")
         .example(r#"net"2001:db8::/64", ip"2001:db8::""#, "0")
@@ -190,7 +194,7 @@ fn inside() -> Vec<Function> {
         .binary(host_number),
         entry(
             "subnet(net, length, n) -> net",
-            "The prefix has a number of prefixes of this length, from 0: the one with number n.",
+            "The subnet with number n, starting at 0, among the subnets of this length in the prefix.",
         )
         .example(r#"net"10.1.0.0/16", 24, 2"#, r#"net"10.1.2.0/24""#)
         .example(r#"net"10.1.0.0/16", 16, 0"#, r#"net"10.1.0.0/16""#)
@@ -203,12 +207,10 @@ fn inside() -> Vec<Function> {
         .ternary(subnet),
         entry(
             "eui64(net, mac) -> ip",
-            "The address that a host makes of its IPv6 prefix, whose length is 64, and its Ethernet address (RFC 4862, 5.5.3; RFC 2464, 4).",
+            "The address that a host forms from an IPv6 prefix of length 64 and its Ethernet address (RFC \
+            4862, 5.5.3; RFC 2464, 4).",
         )
-        .example(
-            r#"net"2001:db8::/64", mac"34:56:78:9a:bc:de""#,
-            r#"ip"2001:db8::3656:78ff:fe9a:bcde""#,
-        )
+        .example(r#"net"2001:db8::/64", mac"34:56:78:9a:bc:de""#, r#"ip"2001:db8::3656:78ff:fe9a:bcde""#)
         .example(r#"net"fe80::/64", mac"02:00:00:00:00:01""#, r#"ip"fe80::ff:fe00:1""#)
         .example(r#"net"2001:db8::/48", mac"02:00:00:00:00:01""#, "error range")
         .example(r#"net"10.0.0.0/24", mac"02:00:00:00:00:01""#, "error range")

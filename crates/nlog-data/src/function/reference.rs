@@ -20,7 +20,7 @@ use crate::literal;
 ///     text.as_deref(),
 ///     Some(concat!(
 ///         "starts_with(text: string, start: string) -> holds: bool\n",
-///         "    Whether the text begins so.\n\n",
+///         "    True if the string starts with the prefix.\n\n",
 ///         "    starts_with(\"weft-geneve\", \"weft-\")   # true\n",
 ///         "    starts_with(\"we\", \"weft-\")            # false\n",
 ///         "    starts_with(\"we\", \"\")                 # true\n",
@@ -70,20 +70,19 @@ pub fn reference_markdown() -> String {
 const INTRODUCTION: &str = "\
 # Functions and operators of nlog
 
-Generated from the table of functions in `crates/nlog-data/src/function`; every example is one of its tests.
+Generated from the table of functions in `crates/nlog-data/src/function`. Tests run every example.
 
-A function is used as an expression, `n = length(text)`, or as an atom whose last terms are its results,
-`length(text, n)`. One whose result is a `bool` is a condition without it: `starts_with(text, \"hv\")`.
-`T` is any type, the same wherever it stands in one signature. What a comment says after an example is the value;
+A function can be used as an expression, `n = length(text)`, or as an atom whose last terms are its results, `length(text, n)`. A function with a `bool` result can be used as a condition: `starts_with(text, \"hv\")`. `T` is any type, the same throughout a signature. The comment after an example shows its value, or:
 
-- `no result`: the rule yields no tuple for these arguments;
-- `error: overflow`, `error: range`: the transaction is refused, if the rest of the body holds for these arguments;
-- `(1) (2)`: as many results as there are parentheses. Such a function is an atom, no expression: `element({2, 1}, x)`.
+- `no result`: the function has no result, so the rule derives nothing for these arguments;
+- `error: overflow`, `error: range`: evaluation fails, and the transaction is refused if the rest of the body holds for these arguments;
+- `(1) (2)`: several results, each in parentheses. Such a function is used as an atom: `element({2, 1}, x)`.
 
 By subject:
 ";
 
-const CONTENTS_OF_FIELDS: &str = "- [OpenFlow fields](#openflow-fields): `match_F` `match_F_masked` `set_F` `set_F_masked` for every field `F`, \
+const CONTENTS_OF_FIELDS: &str = "- [OpenFlow fields](#openflow-fields): `match_F` `match_F_masked` `set_F` \
+`set_F_masked` for every field `F`, \
     `flow_expr_match_regN`\n";
 
 /// The functions of one subject that share a name.
@@ -153,18 +152,13 @@ fn result(function: &Function, example: &Example) -> String {
 const FIELDS: &str = "
 ## OpenFlow fields
 
-Every field below has functions of its name `F`:
+For every field `F` below there are these functions:
 
-- `match_F(value) -> match`: packets whose field has this value, and what stands under “with it”, without which the
-  field means nothing. Where `net` stands, `match_F(net) -> match`: packets whose field is in the prefix.
-- `match_F_masked(value, mask) -> match` where there is a mask: packets whose field agrees with the value in the bits
-  of the mask.
-- `set_F(value) -> actions` where the field can be written: writes it. With a mask also
-  `set_F_masked(value, mask) -> actions`: writes the bits of the mask, within which the value must lie. A switch takes
-  the action only in a flow that matches what stands under “with it”.
+- `match_F(value) -> match` matches packets whose field has this value, together with the prerequisite in the column “with it”. If the value is a `net`, `match_F(net) -> match` matches packets whose field is in the prefix.
+- `match_F_masked(value, mask) -> match`, if the field is maskable, matches packets whose field equals the value in the bits of the mask.
+- `set_F(value) -> actions`, if the field is writable, writes it. If it is also maskable, `set_F_masked(value, mask) -> actions` writes the bits of the mask; bits of the value outside the mask must be zero. A switch accepts the action only in a flow that matches the prerequisite in the column “with it”.
 
-A value that does not fit the field is `error: range`. `flow_expr_match_reg0(value)` to `flow_expr_match_reg15(value)`
-are `match_reg0(value)` to `match_reg15(value)`, as the literature names them.
+A value that does not fit in the field is `error: range`. `flow_expr_match_reg0(value)` to `flow_expr_match_reg15(value)`, the names used in the literature, are the same as `match_reg0(value)` to `match_reg15(value)`.
 
 | F | bits | value | mask | written | with it |
 |---|---|---|---|---|---|

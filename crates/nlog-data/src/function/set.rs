@@ -53,19 +53,19 @@ fn elements() -> Vec<Function> {
             .example("{2, 1}", "(1) (2)")
             .example("{}", "none")
             .unary(|AnySet(set): AnySet| set.iter().cloned().map(Any).collect::<Vec<_>>()),
-        entry("size(set) -> count", "How many elements the set has.")
+        entry("size(set) -> count", "The number of elements in the set.")
             .example("{1, 2, 2}", "2")
             .example("{}", "0")
             .unary(|AnySet(set): AnySet| set.len() as i64),
-        entry("contains(set, x) -> holds", "Whether x is an element of the set.")
+        entry("contains(set, x) -> holds", "True if x is an element of the set.")
             .example("{1, 3}, 3", "true")
             .example("{1, 3}, 2", "false")
             .binary(|AnySet(set): AnySet, Any(x): Any| set.binary_search(&x).is_ok()),
-        entry("min_of(set) -> least", "The least element of the set; none of an empty set.")
+        entry("min_of(set) -> least", "The smallest element of the set. No result for an empty set.")
             .example("{3, 1}", "1")
             .example("{}", "none")
             .unary(|AnySet(set): AnySet| set.first().cloned().map(Any)),
-        entry("max_of(set) -> greatest", "The greatest element of the set; none of an empty set.")
+        entry("max_of(set) -> greatest", "The largest element of the set. No result for an empty set.")
             .example("{3, 1}", "3")
             .example("{}", "none")
             .unary(|AnySet(set): AnySet| set.last().cloned().map(Any)),
@@ -75,7 +75,7 @@ fn elements() -> Vec<Function> {
             .example("{-9223372036854775808, -1, 9223372036854775807}", "-2")
             .example("{1, 9223372036854775807}", "error overflow")
             .unary(|IntSet(integers): IntSet| sum(&integers)),
-        entry("to_list(set) -> list", "The elements of the set, ascending.")
+        entry("to_list(set) -> list", "The elements of the set in ascending order.")
             .example("{2, 1}", "[1, 2]")
             .example("{}", "[]")
             .unary(|AnySet(set): AnySet| AnyList(set)),
@@ -84,30 +84,30 @@ fn elements() -> Vec<Function> {
 
 fn algebra() -> Vec<Function> {
     vec![
-        entry("union(a, b) -> set", "What is an element of one of the sets, or of both.")
+        entry("union(a, b) -> set", "The union of the sets.")
             .example("{1, 2}, {2, 3}", "{1, 2, 3}")
             .example("{}, {1}", "{1}")
             .binary(|AnySet(a): AnySet, AnySet(b): AnySet| merge(&a, &b, true, true, true)),
-        entry("intersection(a, b) -> set", "What is an element of both sets.")
+        entry("intersection(a, b) -> set", "The intersection of the sets.")
             .example("{1, 2}, {2, 3}", "{2}")
             .example("{1}, {2}", "{}")
             .binary(|AnySet(a): AnySet, AnySet(b): AnySet| merge(&a, &b, false, true, false)),
-        entry("difference(a, b) -> set", "What is an element of a and none of b.")
+        entry("difference(a, b) -> set", "The elements of a that are not in b.")
             .example("{1, 2}, {2, 3}", "{1}")
             .example("{}, {1}", "{}")
             .binary(|AnySet(a): AnySet, AnySet(b): AnySet| merge(&a, &b, true, false, false)),
-        entry("is_subset(set, of) -> holds", "Whether every element of the set is one of the other.")
+        entry("is_subset(set, of) -> holds", "True if every element of the first set is in the second.")
             .example("{1, 2}, {1, 2, 3}", "true")
             .example("{1, 4}, {1, 2, 3}", "false")
             .example("{}, {}", "true")
             .binary(|AnySet(set): AnySet, AnySet(of): AnySet| {
                 set.iter().all(|value| of.binary_search(value).is_ok())
             }),
-        entry("with(set, x) -> set", "The set, and x in it.")
+        entry("with(set, x) -> set", "The set with x added.")
             .example("{1, 3}, 2", "{1, 2, 3}")
             .example("{1}, 1", "{1}")
             .binary(|AnySet(set): AnySet, Any(x): Any| merge(&set, &[x], true, true, true)),
-        entry("without(set, x) -> set", "The set, and x not in it.")
+        entry("without(set, x) -> set", "The set with x removed.")
             .example("{1, 2}, 2", "{1}")
             .example("{1, 2}, 3", "{1, 2}")
             .binary(|AnySet(set): AnySet, Any(x): Any| merge(&set, &[x], true, false, false)),

@@ -158,13 +158,10 @@ fn a_value_that_does_not_fit_is_named_with_function_field_and_width() {
         });
         (function.expect("a function").evaluate)(&arguments).expect_err("a failure").message.to_string()
     };
-    assert_eq!(
-        message("match_reg1", "4294967296"),
-        "match_reg1: 4294967296 does not fit reg1, which has 32 bits"
-    );
-    assert_eq!(message("set_metadata", "-1"), "set_metadata: -1 does not fit metadata, which has 64 bits");
-    assert_eq!(message("match_reg4", r#"ip"::1""#), "match_reg4: ::1 does not fit reg4, which has 32 bits");
-    assert_eq!(message("+", "9223372036854775807, 1"), "9223372036854775807 + 1 leaves the range of int");
-    assert_eq!(message("-", "-9223372036854775808"), "-(-9223372036854775808) leaves the range of int");
+    assert_eq!(message("match_reg1", "4294967296"), "match_reg1: 4294967296 does not fit in reg1 (32 bits)");
+    assert_eq!(message("set_metadata", "-1"), "set_metadata: -1 does not fit in metadata (64 bits)");
+    assert_eq!(message("match_reg4", r#"ip"::1""#), "match_reg4: ::1 does not fit in reg4 (32 bits)");
+    assert_eq!(message("+", "9223372036854775807, 1"), "9223372036854775807 + 1 overflows int");
+    assert_eq!(message("-", "-9223372036854775808"), "-(-9223372036854775808) overflows int");
     assert_eq!(message("/", "7, 0"), "7 / 0: division by zero");
 }

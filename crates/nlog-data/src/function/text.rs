@@ -50,11 +50,11 @@ const WIDEST: usize = 1 << 16;
 fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {
     let mut characters = fill.chars();
     let (Some(fill), None) = (characters.next(), characters.next()) else {
-        return Err(Failure::range(format!("pad_left: {} is not one character", Value::from(fill))));
+        return Err(Failure::range(format!("pad_left: {} is not a single character", Value::from(fill))));
     };
     // No text has less than no characters.
     let width = usize::try_from(width.max(0)).ok().filter(|width| *width <= WIDEST).ok_or_else(|| {
-        Failure::range(format!("pad_left: a width of {width} is more than {WIDEST} characters"))
+        Failure::range(format!("pad_left: width {width} exceeds the maximum of {WIDEST} characters"))
     })?;
     let missing = width.saturating_sub(text.chars().count());
     Ok(std::iter::repeat_n(fill, missing).chain(text.chars()).collect())
@@ -99,32 +99,41 @@ pub(super) fn functions() -> Vec<Function> {
 
 fn whole() -> Vec<Function> {
     vec![
-        entry("++(a, b) -> text", "One text after the other.")
+        entry("++(a, b) -> text", "The concatenation of two strings.")
             .example(r#""weft-", "geneve""#, r#""weft-geneve""#)
             .example(r#""", """#, r#""""#)
             .binary(|a: Arc<str>, b: Arc<str>| [&*a, &*b].concat()),
-        entry("length(text) -> count", "How many characters (Unicode scalar values) the text has.")
+        entry("length(text) -> count", "The number of characters (Unicode scalar values) in the string.")
             .example(r#""größe""#, "5")
             .example(r#""""#, "0")
             .unary(|text: Arc<str>| text.chars().count() as i64),
-        entry("lower(text) -> lower", "The text with the letters A to Z in lower case; others stay.")
-            .example(r#""HV-Ä1""#, r#""hv-Ä1""#)
-            .example(r#""""#, r#""""#)
-            .unary(|text: Arc<str>| text.to_ascii_lowercase()),
-        entry("upper(text) -> upper", "The text with the letters a to z in upper case; others stay.")
-            .example(r#""hv-ä1""#, r#""HV-ä1""#)
-            .example(r#""""#, r#""""#)
-            .unary(|text: Arc<str>| text.to_ascii_uppercase()),
+        entry(
+            "lower(text) -> lower",
+            "The string with the letters A to Z in lower case; other characters \
+        are unchanged.",
+        )
+        .example(r#""HV-Ä1""#, r#""hv-Ä1""#)
+        .example(r#""""#, r#""""#)
+        .unary(|text: Arc<str>| text.to_ascii_lowercase()),
+        entry(
+            "upper(text) -> upper",
+            "The string with the letters a to z in upper case; other characters \
+        are unchanged.",
+        )
+        .example(r#""hv-ä1""#, r#""HV-ä1""#)
+        .example(r#""""#, r#""""#)
+        .unary(|text: Arc<str>| text.to_ascii_uppercase()),
         entry(
             "trim(text) -> trimmed",
-            "The text without white space (the Unicode property White_Space) at its start and end.",
+            "The string without leading and trailing white space (the Unicode property White_Space).",
         )
         .example(r#"" a b\n""#, r#""a b""#)
         .example(r#""\t""#, r#""""#)
         .unary(|text: Arc<str>| text.trim().to_string()),
         entry(
             "pad_left(text, width, fill) -> padded",
-            "The text after as many characters `fill` as bring it to the width; a text of that width or more stays. At most 65536 wide.",
+            "The string padded on the left with the character `fill` to the width. A string that is already \
+            as wide is unchanged. The width is at most 65536.",
         )
         .example(r#""7", 3, "0""#, r#""007""#)
         .example(r#""größe", 6, "·""#, r#""·größe""#)
@@ -139,22 +148,23 @@ fn whole() -> Vec<Function> {
 
 fn parts() -> Vec<Function> {
     vec![
-        entry("starts_with(text, start) -> holds", "Whether the text begins so.")
+        entry("starts_with(text, start) -> holds", "True if the string starts with the prefix.")
             .example(r#""weft-geneve", "weft-""#, "true")
             .example(r#""we", "weft-""#, "false")
             .example(r#""we", """#, "true")
             .binary(|text: Arc<str>, start: Arc<str>| text.starts_with(&*start)),
-        entry("ends_with(text, end) -> holds", "Whether the text ends so.")
+        entry("ends_with(text, end) -> holds", "True if the string ends with the suffix.")
             .example(r#""port.11", ".11""#, "true")
             .example(r#""port.11", ".1""#, "false")
             .binary(|text: Arc<str>, end: Arc<str>| text.ends_with(&*end)),
-        entry("contains(text, part) -> holds", "Whether the part occurs in the text.")
+        entry("contains(text, part) -> holds", "True if the part occurs in the string.")
             .example(r#""a=b", "=""#, "true")
             .example(r#""ab", "ba""#, "false")
             .binary(|text: Arc<str>, part: Arc<str>| text.contains(&*part)),
         entry(
             "substring(text, from, to) -> part",
-            "The characters from position `from` up to, but not with, position `to`, both counted from 0; none unless 0 ≤ from ≤ to ≤ length.",
+            "The characters from position `from` (inclusive) to position `to` (exclusive), starting at 0. \
+            No result unless 0 ≤ from ≤ to ≤ length.",
         )
         .example(r#""größe", 2, 4"#, r#""öß""#)
         .example(r#""abc", 3, 3"#, r#""""#)
@@ -165,7 +175,8 @@ fn parts() -> Vec<Function> {
         .ternary(|text: Arc<str>, from: i64, to: i64| substring(&text, from, to).map(str::to_string)),
         entry(
             "index_of(text, part) -> position",
-            "Where the part occurs first, in characters from 0; none if it does not.",
+            "The position of the first occurrence of the part, in characters from 0. No result if it does \
+            not occur.",
         )
         .example(r#""größe=1", "=""#, "5")
         .example(r#""aXbX", "X""#, "1")
@@ -174,7 +185,8 @@ fn parts() -> Vec<Function> {
         .binary(|text: Arc<str>, part: Arc<str>| index_of(&text, &part)),
         entry(
             "replace(text, part, by) -> replaced",
-            "The text with `by` wherever the part occurs, from the start and without overlap; an empty part occurs nowhere.",
+            "The string with every non-overlapping occurrence of the part, from the start, replaced by \
+            `by`. An empty part does not occur.",
         )
         .example(r#""a-b-c", "-", ".""#, r#""a.b.c""#)
         .example(r#""aaa", "aa", "b""#, r#""ba""#)
@@ -183,7 +195,8 @@ fn parts() -> Vec<Function> {
         .ternary(|text: Arc<str>, part: Arc<str>, by: Arc<str>| replace(&text, &part, &by)),
         entry(
             "split(text, separator) -> parts",
-            "What stands between the separators, one part more than there are separators; the characters, if the separator is empty.",
+            "The parts of the string between the separators, one more than there are separators. If the \
+            separator is empty, the characters.",
         )
         .example(r#""10.0.0.1/24", "/""#, r#"["10.0.0.1", "24"]"#)
         .example(r#"",a,,", ",""#, r#"["", "a", "", ""]"#)
@@ -191,7 +204,7 @@ fn parts() -> Vec<Function> {
         .example(r#""größe", """#, r#"["g", "r", "ö", "ß", "e"]"#)
         .example(r#""", """#, "[]")
         .binary(|text: Arc<str>, separator: Arc<str>| split(&text, &separator)),
-        entry("join(parts, separator) -> text", "The parts one after the other, the separator between them.")
+        entry("join(parts, separator) -> text", "The parts joined by the separator.")
             .example(r#"["a", "b", "c"], ", ""#, r#""a, b, c""#)
             .example(r#"["a"], ", ""#, r#""a""#)
             .example(r#"[], ", ""#, r#""""#)
@@ -201,16 +214,21 @@ fn parts() -> Vec<Function> {
 
 fn parsers() -> Vec<Function> {
     vec![
-        entry("parse_int(text) -> n", "The integer that the text is in decimal digits; none if it is none of 64 bits.")
-            .example(r#""-12""#, "-12")
-            .example(r#""012""#, "12")
-            .example(r#""+1""#, "none")
-            .example(r#""9223372036854775808""#, "none")
-            .example(r#""""#, "none")
-            .unary(|text: Arc<str>| parse_int(&text)),
+        entry(
+            "parse_int(text) -> n",
+            "The integer written in decimal digits. No result if the string is \
+        not a 64-bit integer.",
+        )
+        .example(r#""-12""#, "-12")
+        .example(r#""012""#, "12")
+        .example(r#""+1""#, "none")
+        .example(r#""9223372036854775808""#, "none")
+        .example(r#""""#, "none")
+        .unary(|text: Arc<str>| parse_int(&text)),
         entry(
             "parse_hex(text) -> n",
-            "The integer that the text is in hexadecimal digits of either case, after 0x or not; none if it is none of 63 bits.",
+            "The integer written in hexadecimal digits of either case, with or without the prefix 0x. No \
+            result if the string is not an integer of 63 bits.",
         )
         .example(r#""0x1A""#, "26")
         .example(r#""00000242ac110002""#, "2485377892354")
@@ -219,27 +237,39 @@ fn parsers() -> Vec<Function> {
         .example(r#""-1""#, "none")
         .example(r#""0x""#, "none")
         .unary(|text: Arc<str>| parse_hex(&text)),
-        entry("parse_ip(text) -> ip", "The address that the text is; none if it is none.")
-            .example(r#""10.0.0.1""#, r#"ip"10.0.0.1""#)
-            .example(r#""FE80:0::1""#, r#"ip"fe80::1""#)
-            .example(r#""10.0.0""#, "none")
-            .unary(|text: Arc<str>| match Type::Ip.parse_text(&text) {
-                Ok(Value::Ip(ip)) => Some(ip),
-                _ => None,
-            }),
-        entry("parse_net(text) -> net", "The prefix that the text is; none if it is none, or has host bits.")
-            .example(r#""10.0.0.0/24""#, r#"net"10.0.0.0/24""#)
-            .example(r#""10.0.0.1/24""#, "none")
-            .unary(|text: Arc<str>| match Type::Net.parse_text(&text) {
-                Ok(Value::Net(net)) => Some(net),
-                _ => None,
-            }),
-        entry("parse_mac(text) -> mac", "The Ethernet address that the text is; none if it is none.")
-            .example(r#""02:00:00:00:00:0A""#, r#"mac"02:00:00:00:00:0a""#)
-            .example(r#""2:0:0:0:0:a""#, "none")
-            .unary(|text: Arc<str>| match Type::Mac.parse_text(&text) {
-                Ok(Value::Mac(mac)) => Some(mac),
-                _ => None,
-            }),
+        entry(
+            "parse_ip(text) -> ip",
+            "The IP address written in the string. No result if it is not an \
+        address.",
+        )
+        .example(r#""10.0.0.1""#, r#"ip"10.0.0.1""#)
+        .example(r#""FE80:0::1""#, r#"ip"fe80::1""#)
+        .example(r#""10.0.0""#, "none")
+        .unary(|text: Arc<str>| match Type::Ip.parse_text(&text) {
+            Ok(Value::Ip(ip)) => Some(ip),
+            _ => None,
+        }),
+        entry(
+            "parse_net(text) -> net",
+            "The prefix written in the string. No result if it is not a prefix \
+        or has host bits.",
+        )
+        .example(r#""10.0.0.0/24""#, r#"net"10.0.0.0/24""#)
+        .example(r#""10.0.0.1/24""#, "none")
+        .unary(|text: Arc<str>| match Type::Net.parse_text(&text) {
+            Ok(Value::Net(net)) => Some(net),
+            _ => None,
+        }),
+        entry(
+            "parse_mac(text) -> mac",
+            "The Ethernet address written in the string. No result if it is not \
+        an Ethernet address.",
+        )
+        .example(r#""02:00:00:00:00:0A""#, r#"mac"02:00:00:00:00:0a""#)
+        .example(r#""2:0:0:0:0:a""#, "none")
+        .unary(|text: Arc<str>| match Type::Mac.parse_text(&text) {
+            Ok(Value::Mac(mac)) => Some(mac),
+            _ => None,
+        }),
     ]
 }

@@ -21,7 +21,7 @@ pub struct Line {
     pub origin: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A line that is no transaction of this schema.
+/// A line that is not a valid transaction for this schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct LineError {
@@ -34,15 +34,16 @@ pub struct LineError {
     pub before: Transaction,
 }
 
-/// Why a JSON value is not of a type.
+/// A JSON value that does not have the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("a value of type {expected} is wanted, not {found}{}", why.as_deref().map(|why| format!(": {why}")).unwrap_or_default())]
+#[error("expected a value of type {expected}, found {found}{}", why.as_deref().map(|why| format!(": \
+{why}")).unwrap_or_default())]
 pub struct Mismatch {
-    /// The type wanted.
+    /// The expected type.
     pub expected: Type,
-    /// What is there, shortened.
+    /// The value found, shortened.
     pub found: String,
-    /// What is wrong with it, where the type alone does not say it.
+    /// The reason, if the type alone does not explain it.
     pub why: Option<String>,
 }
 
@@ -165,8 +166,9 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
             let seen = match &*name {
                 "txn" => {
                     let number: serde_json::Value = map.next_value()?;
-                    let number =
-                        number.as_u64().ok_or_else(|| A::Error::custom("txn is not a natural number"))?;
+                    let number = number
+                        .as_u64()
+                        .ok_or_else(|| A::Error::custom("txn must be a non-negative integer"))?;
                     members.txn.replace(number).is_some()
                 }
                 "insert" => {
@@ -180,7 +182,7 @@ impl<'de> Visitor<'de> for LineSeed<'_> {
                 _ => members.origin.insert(name.clone().into_owned(), map.next_value()?).is_some(),
             };
             if seen {
-                return Err(A::Error::custom(format!("member {} occurs twice", quote_text(&name))));
+                return Err(A::Error::custom(format!("duplicate member {}", quote_text(&name))));
             }
         }
         Ok(members)
@@ -219,7 +221,7 @@ impl<'de> Visitor<'de> for SideSeed<'_> {
                 if unknown.insert(name.clone().into_owned(), ()).is_some() {
                     return Err(twice());
                 }
-                let message = format!("there is no table {}", quote_text(&name));
+                let message = format!("unknown table {}", quote_text(&name));
                 side.faults
                     .insert(name.into_owned(), TransactionError::new(ErrorCode::UnknownTable, message));
                 continue;
@@ -233,7 +235,7 @@ impl<'de> Visitor<'de> for SideSeed<'_> {
                 Entry::Vacant(entry) => entry.insert(rows),
             };
             if !is_input {
-                let message = format!("table {name} is filled by rules; only input tables take rows");
+                let message = format!("table {name} is derived by rules; only input tables can be changed");
                 side.faults.insert(name.into_owned(), TransactionError::new(ErrorCode::NotAnInput, message));
             } else if let Some((position, fault)) = fault {
                 let error = fault.describe(&name, self.side, position, &table.columns);
@@ -264,7 +266,7 @@ impl RowFault {
                     names => format!("{} columns: {}", names.len(), names.join(", ")),
                 };
                 let values = if count == 1 { "value" } else { "values" };
-                let message = format!("{place} has {count} {values}, the table has {columns}");
+                let message = format!("{place} has {count} {values}, but the table has {columns}");
                 TransactionError::new(ErrorCode::Arity, message)
             }
             RowFault::Mismatch(column, mismatch) => {
@@ -384,8 +386,8 @@ impl ValueSeed<'_> {
     /// The fault of an array that is no record of this type.
     fn wrong_fields(&self, of: &Record) -> Mismatch {
         let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
-        let why = format!("it has a value for each of its fields: {}", names.join(", "));
-        mismatch(self.ty, "an array of another length", Some(why))
+        let why = format!("expected a value for each of its fields: {}", names.join(", "));
+        mismatch(self.ty, "an array of a different length", Some(why))
     }
 }
 
@@ -426,7 +428,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
         Ok(match (self.ty, i64::try_from(value)) {
             (Type::Int, Ok(value)) => Ok(Value::Int(value)),
             (Type::Int, Err(_)) => {
-                let why = format!("the greatest int is {}", i64::MAX);
+                let why = format!("the largest int is {}", i64::MAX);
                 Err(mismatch(&Type::Int, value.to_string(), Some(why)))
             }
             (ty, _) => Err(mismatch(ty, value.to_string(), None)),
@@ -435,7 +437,7 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
     fn visit_f64<E>(self, value: f64) -> Result<Self::Value, E> {
         let why = (*self.ty == Type::Int)
-            .then(|| "an int has 64 bits, and neither fraction nor exponent".to_string());
+            .then(|| "an int is a 64-bit integer without fraction or exponent".to_string());
         Ok(Err(mismatch(self.ty, format!("{value:?}"), why)))
     }
 
@@ -510,7 +512,13 @@ impl Type {
                 .parse()
                 .map(Value::Mac)
                 .map_err(|_| wrong("six pairs of hexadecimal digits, with colons".to_string())),
-            Type::Ip => text.parse().map(Value::Ip).map_err(|_| wrong("no IPv4 or IPv6 address".to_string())),
+            Type::Ip => text.parse().map(Value::Ip).map_err(|_| {
+                wrong(
+                    "not an IPv4 or IPv6 \
+            address"
+                        .to_string(),
+                )
+            }),
             Type::Net => parse_net(text).map_err(wrong),
             Type::Match => {
                 text.parse::<openflow_rs::Match>().map(Value::from).map_err(|error| wrong(error.to_string()))
@@ -522,7 +530,7 @@ impl Type {
             Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),
             Type::Enum(of) => {
                 let members: Vec<String> = of.members.iter().map(|member| quote_text(member)).collect();
-                Err(wrong(format!("its members are {}", members.join(", "))))
+                Err(wrong(format!("the members are {}", members.join(", "))))
             }
             Type::Opt(of) => of.parse_text(text),
             Type::Bool | Type::Int | Type::Set(_) | Type::List(_) | Type::Record(_) => {
@@ -533,10 +541,10 @@ impl Type {
 }
 
 fn parse_net(text: &str) -> Result<Value, String> {
-    let net: ipnet::IpNet = text.parse().map_err(|_| "no prefix in CIDR notation".to_string())?;
+    let net: ipnet::IpNet = text.parse().map_err(|_| "not a prefix in CIDR notation".to_string())?;
     if net.trunc() == net {
         Ok(Value::Net(net))
     } else {
-        Err(format!("host bits are set; the prefix is {}", net.trunc()))
+        Err(format!("host bits are set; write {}", net.trunc()))
     }
 }

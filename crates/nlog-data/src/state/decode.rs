@@ -19,15 +19,15 @@ const MAX_DEPTH: u8 = 100;
 /// Reads a state of a program with these tables.
 pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
     let rest = bytes.strip_prefix(MAGIC.as_slice()).ok_or(StateError::NoState)?;
-    let (version, _) = rest.split_first_chunk().ok_or(damaged("it ends in its first bytes"))?;
+    let (version, _) = rest.split_first_chunk().ok_or(damaged("the header is incomplete"))?;
     let found = u32::from_le_bytes(*version);
     if found != VERSION {
         return Err(StateError::Version { found });
     }
-    let (summed, sum) = bytes.split_last_chunk::<SUM>().ok_or(damaged("it ends in its first bytes"))?;
-    let body = summed.get(MAGIC.len() + version.len()..).ok_or(damaged("it ends in its first bytes"))?;
+    let (summed, sum) = bytes.split_last_chunk::<SUM>().ok_or(damaged("the header is incomplete"))?;
+    let body = summed.get(MAGIC.len() + version.len()..).ok_or(damaged("the header is incomplete"))?;
     if crc32fast::hash(summed) != u32::from_le_bytes(*sum) {
-        return Err(damaged("its checksum is another"));
+        return Err(damaged("checksum mismatch"));
     }
     let mut bytes = Bytes(body);
     let inputs = inputs_of(&mut bytes, schema)?;
@@ -36,10 +36,10 @@ pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
         let place = bytes.number()?;
         let Some(place) = place.checked_sub(1) else { break };
         let table = usize::try_from(place).ok().and_then(|place| inputs.get(place));
-        let (id, table) = table.ok_or(damaged("a table has a number that there is not"))?;
+        let (id, table) = table.ok_or(damaged("invalid table number"))?;
         let rows = bytes.columns(table)?;
         if state.tables.insert(*id, rows).is_some() {
-            return Err(damaged("a table is there twice"));
+            return Err(damaged("duplicate table"));
         }
     }
     for _ in 0..bytes.number()? {
@@ -47,7 +47,7 @@ pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
         let length = bytes.count()?;
         state.sections.insert(name, bytes.take(length)?.to_vec());
     }
-    if bytes.0.is_empty() { Ok(state) } else { Err(damaged("it goes on after its end")) }
+    if bytes.0.is_empty() { Ok(state) } else { Err(damaged("unexpected data after the end")) }
 }
 
 /// Reads a value that [`write_value`](super::write_value) wrote, and leaves what follows it.
@@ -79,7 +79,7 @@ fn inputs_of<'a>(bytes: &mut Bytes<'_>, schema: &'a Schema) -> Result<Vec<(Table
         match saved.remove(name.as_str()) {
             None => return other(format!("it has no input table {name}")),
             Some(theirs) if theirs != ours => {
-                return other(format!("its table {name} is {theirs}, the program's {ours}"));
+                return other(format!("table {name} is {theirs} in the state and {ours} in the program"));
             }
             Some(_) => {}
         }
@@ -95,13 +95,13 @@ struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
     fn take(&mut self, count: usize) -> Result<&'a [u8], StateError> {
-        let (taken, rest) = self.0.split_at_checked(count).ok_or(damaged("it ends too early"))?;
+        let (taken, rest) = self.0.split_at_checked(count).ok_or(damaged("unexpected end"))?;
         self.0 = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], StateError> {
-        let (taken, rest) = self.0.split_first_chunk().ok_or(damaged("it ends too early"))?;
+        let (taken, rest) = self.0.split_first_chunk().ok_or(damaged("unexpected end"))?;
         self.0 = rest;
         Ok(*taken)
     }
@@ -125,12 +125,12 @@ impl<'a> Bytes<'a> {
     /// A number of things that take a byte each, at least, and so are not more than there are bytes.
     fn count(&mut self) -> Result<usize, StateError> {
         let count = usize::try_from(self.number()?).ok();
-        count.filter(|count| *count <= self.0.len()).ok_or(damaged("it ends too early"))
+        count.filter(|count| *count <= self.0.len()).ok_or(damaged("unexpected end"))
     }
 
     fn text(&mut self) -> Result<&'a str, StateError> {
         let length = self.count()?;
-        str::from_utf8(self.take(length)?).map_err(|_| damaged("a text is not UTF-8"))
+        str::from_utf8(self.take(length)?).map_err(|_| damaged("a string is not valid UTF-8"))
     }
 
     fn columns(&mut self, table: &Table) -> Result<Columns, StateError> {
@@ -154,7 +154,7 @@ impl<'a> Bytes<'a> {
         }
         let columns = Columns::from_parts(dictionaries, cells, rows);
         // The text of a match can have changed since it was saved, and with it the order.
-        columns.map(Columns::into_ascending).map_err(|_| damaged("a cell has a value that there is not"))
+        columns.map(Columns::into_ascending).map_err(|_| damaged("a cell refers to a missing value"))
     }
 
     /// The cells of one column, whose dictionary has so many values.
@@ -168,9 +168,9 @@ impl<'a> Bytes<'a> {
     ) -> Result<(), StateError> {
         let bytes = usize::from(self.byte()?);
         if bytes != cell_bytes(values) {
-            return Err(damaged("a column has cells of another width"));
+            return Err(damaged("a column has cells of the wrong width"));
         }
-        let taken = self.take(bytes.checked_mul(rows).ok_or(damaged("it ends too early"))?)?;
+        let taken = self.take(bytes.checked_mul(rows).ok_or(damaged("unexpected end"))?)?;
         let cells = cells.iter_mut().skip(column).step_by(width);
         match bytes {
             0 => {}
@@ -199,9 +199,12 @@ impl<'a> Bytes<'a> {
             }
             (Type::String | Type::Enum(_), Kind::String)
             | (Type::Match, Kind::Match)
-            | (Type::Actions, Kind::Actions) => {
-                ty.parse_text(self.text()?).map_err(|_| damaged("a text is not of its column's type"))?
-            }
+            | (Type::Actions, Kind::Actions) => ty.parse_text(self.text()?).map_err(|_| {
+                damaged(
+                    "a string does not have the type of its \
+                column",
+                )
+            })?,
             (Type::Mac, Kind::Mac) => Value::Mac(MacAddr(self.array()?)),
             (Type::Ip, Kind::Ipv4 | Kind::Ipv6) => Value::Ip(self.address(kind)?),
             (Type::Net, Kind::Net4 | Kind::Net6) => {
@@ -216,7 +219,7 @@ impl<'a> Bytes<'a> {
                 let fields = of.fields.iter().map(|(_, ty)| self.value(ty));
                 Value::record(fields.collect::<Result<Vec<_>, _>>()?)
             }
-            _ => return Err(damaged("a value is not of its column's type")),
+            _ => return Err(damaged("a value does not have the type of its column")),
         })
     }
 
@@ -226,7 +229,7 @@ impl<'a> Bytes<'a> {
         let ty = match kind {
             Kind::None => return Ok(Value::None),
             Kind::Set | Kind::List | Kind::Record => {
-                let depth = depth.checked_sub(1).ok_or(damaged("a value is too deep"))?;
+                let depth = depth.checked_sub(1).ok_or(damaged("a value is nested too deeply"))?;
                 let values =
                     (0..self.count()?).map(|_| self.any_value(depth)).collect::<Result<Vec<_>, _>>()?;
                 return Ok(match kind {

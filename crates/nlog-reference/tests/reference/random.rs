@@ -191,7 +191,7 @@ fn evaluate(op: Operator, a: i64, b: i64) -> Result<i64, (&'static str, String)>
         Operator::Divide if b == 0 => Err(("range", format!("{a} / 0: division by zero"))),
         Operator::Divide => Ok(a / b),
         Operator::Add => i64::try_from(i128::from(a) + i128::from(b))
-            .map_err(|_| ("overflow", format!("{a} + {b} leaves the range of int"))),
+            .map_err(|_| ("overflow", format!("{a} + {b} overflows int"))),
     }
 }
 
@@ -259,7 +259,7 @@ fn oracle_rule(rule: &Rule, tables: &[Rows], errors: &mut Vec<Error>) -> Rows {
                 rows.insert([group, result]);
             }
             None => {
-                errors.push((rule.head, false, "overflow", format!("sum: {total} leaves the range of int")));
+                errors.push((rule.head, false, "overflow", format!("sum: {total} overflows int")));
             }
         }
     }
@@ -278,7 +278,8 @@ fn oracle(rules: &[Rule], inputs: &[Rows]) -> Result<Vec<Rows>, String> {
         if head == KEYED {
             let conflict = rows.iter().zip(rows.iter().skip(1)).find(|(a, b)| a[0] == b[0]);
             errors.extend(conflict.map(|([k, a], [_, b])| {
-                let message = format!("the rules derive [{k},{a}] and [{k},{b}] with one key (a: {k})");
+                let message =
+                    format!("the rules derive both [{k},{a}] and [{k},{b}] with the same key (a: {k})");
                 (head, true, "key-conflict", message)
             }));
         }

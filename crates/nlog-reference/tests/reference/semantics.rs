@@ -141,7 +141,7 @@ fn a_failure_refuses_the_transaction_and_changes_nothing() {
     );
     assert_eq!(
         run.eval(r#"{"insert":{"a":[[2],[1],[-1]]}}"#),
-        "overflow: table t: 1 + 9223372036854775807 leaves the range of int"
+        "overflow: table t: 1 + 9223372036854775807 overflows int"
     );
     assert_eq!((run.row_text("a"), run.row_text("t")), ("[0]".into(), "[9223372036854775807]".into()));
     assert_eq!(
@@ -175,7 +175,7 @@ fn failures_of_rejected_bindings_do_not_count() {
         assert_eq!(failing(&[rejecting.clone(), bad(), on_bad()]).eval(insert), accepted, "{rejecting:?}");
     }
     // What depends on a failed value rejects nothing: the failure counts, and the least one is told.
-    let overflow = "overflow: table t: 1 + 9223372036854775807 leaves the range of int";
+    let overflow = "overflow: table t: 1 + 9223372036854775807 overflows int";
     assert_eq!(failing(&[bad(), on_bad()]).eval(insert), overflow);
     let each_bad = B::Each(vec![V("bad"), c(5)], "range", vec![V("e")]);
     assert_eq!(failing(&[bad(), each_bad.clone()]).eval(insert), overflow);
@@ -303,7 +303,7 @@ fn a_sum_overflows_by_its_total_alone() {
     assert_eq!(run.row_text("sum"), format!("[1,{MAX}]"));
     assert_eq!(
         run.eval(r#"{"delete":{"m":[[1,3,-1]]}}"#),
-        "overflow: table sum: sum: 9223372036854775808 leaves the range of int"
+        "overflow: table sum: sum: 9223372036854775808 overflows int"
     );
     assert_eq!(run.row_text("sum"), format!("[1,{MAX}]"));
 }
@@ -318,7 +318,7 @@ fn derived_tuples_with_one_key_are_refused() {
     assert_eq!(run.eval(r#"{"insert":{"a":[[1,1]]}}"#), r#"{"insert":{"t":[[1,1]]},"delete":{}}"#);
     assert_eq!(
         run.eval(r#"{"insert":{"a":[[3,9],[2,7],[2,6],[2,5],[3,8]]}}"#),
-        "key-conflict: table t: the rules derive [2,5] and [2,6] with one key (k: 2)"
+        "key-conflict: table t: the rules derive both [2,5] and [2,6] with the same key (k: 2)"
     );
     assert_eq!(run.row_text("t"), "[1,1]");
     assert_eq!(run.row_text("a"), "[1,1]");
@@ -341,7 +341,7 @@ fn of_several_errors_the_first_table_counts_then_failures() {
             .run()
     };
     let insert = r#"{"insert":{"in":[[0,1],[0,2]]}}"#;
-    let conflict = "key-conflict: table a: the rules derive [0,1] and [0,2] with one key (k: 0)";
+    let conflict = "key-conflict: table a: the rules derive both [0,1] and [0,2] with the same key (k: 0)";
     assert_eq!(builder("a", "b").eval(insert), conflict);
     assert_eq!(builder("b", "a").eval(insert), "range: table a: 1 / 0: division by zero");
     let mut both = Builder::default()
@@ -365,7 +365,7 @@ fn errors_beyond_a_faulty_table_count_too() {
         .run();
     assert_eq!(
         run.eval(r#"{"insert":{"in":[[0],[1]]}}"#),
-        "overflow: table a: 2 + 9223372036854775807 leaves the range of int"
+        "overflow: table a: 2 + 9223372036854775807 overflows int"
     );
     assert_eq!(run.eval(r#"{"insert":{"in":[[0]]}}"#), "range: table z: 2 / 0: division by zero");
 }
@@ -379,7 +379,7 @@ fn input_errors_come_before_derived_ones() {
         .run();
     assert_eq!(
         run.eval(r#"{"insert":{"k":[[1,1],[1,2]]}}"#),
-        "duplicate-key: table k: row [1,2] has the key (k: 1) of row [1,1], which is not deleted"
+        "duplicate-key: table k: row [1,2] has the same key (k: 1) as row [1,1], which is not deleted"
     );
 }
 

@@ -29,7 +29,7 @@ fn figure_6_verbatim() {
     // Which stage has no match is told before anything changes.
     assert_eq!(
         run.eval(r#"{"insert":{"lport_stage_id":[["p2",-1]]},"delete":{"lport_stage_id":[["p2",27]]}}"#),
-        "range: table ovs_flow: flow_expr_match_reg1: -1 does not fit reg1, which has 32 bits"
+        "range: table ovs_flow: flow_expr_match_reg1: -1 does not fit in reg1 (32 bits)"
     );
 }
 

@@ -103,7 +103,7 @@ fn two_defaults_for_one_key_conflict_unless_neither_counts() {
     );
     let conflict = |txn, first, second| {
         format!(
-            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive [1,{first}] and [1,{second}] with one key (k: 1)"}}}}"#
+            r#"{{"txn":{txn},"error":{{"code":"key-conflict","message":"table o: the rules derive both [1,{first}] and [1,{second}] with the same key (k: 1)"}}}}"#
         )
     };
     assert_eq!(
