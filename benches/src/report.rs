@@ -86,7 +86,9 @@ impl std::fmt::Display for Line {
 
 /// Prints lines as one table in Markdown.
 pub(crate) fn print(title: &str, lines: &[Line]) {
-    println!("\n## {title}\n\n| figure | Weft | baseline | ratio | target | met |\n|---|---|---|---|---|---|");
+    println!(
+        "\n## {title}\n\n| figure | Weft | baseline | ratio | target | met |\n|---|---|---|---|---|---|"
+    );
     for line in lines {
         println!("{line}");
     }

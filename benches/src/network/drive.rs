@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use nlog_data::{ColumnTransaction, Evaluator as _, Schema, TableId, Value};
-use nlog_dataflow::fused::{Engine as Fused, Words};
+use nlog_dataflow::fused::{Engine as Fused, RawDelta};
 use nlog_plan::Settings;
 
 use super::world::{Step, TUNNEL, World};
@@ -119,7 +119,7 @@ pub(super) fn load(network: &Network) -> Result<Loaded> {
 
 /// Counts what came out. A network whose tunnels are not those that were reported, or of which rules say that it cannot
 /// be, is not the one that was meant.
-fn loaded(words: &Words<'_>, schema: &Schema, hosts: usize) -> Result<Loaded> {
+fn loaded(words: &RawDelta<'_>, schema: &Schema, hosts: usize) -> Result<Loaded> {
     let by_host = |name: &str| {
         let wanted = schema.find(name);
         let mut counts: HashMap<u32, usize> = HashMap::new();

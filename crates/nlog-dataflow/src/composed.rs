@@ -1,11 +1,11 @@
 //! The composed engine: rules as a dataflow of differential's own operators.
 //!
-//! The plain reading of a plan: nothing but `arrange`, `join_traces`, `threshold_total`, `reduce`, and maps around
-//! them. A transaction is an epoch; one that brings about a failure or breaks a key is undone by its inverse in the
-//! next.
+//! A direct translation of a plan into `arrange`, `join_traces`, `threshold_total`, `reduce` and maps. A transaction
+//! is an epoch; a transaction that causes a failure or violates a key is undone by its inverse in the next epoch.
 //!
-//! In reading order: `head` (what becomes of bindings), `groups` (aggregates), `layout` (how each relation is kept, and what is arranged at each probe), `operators`, `graph` (plan to
-//! operators), `worker` (threads), `output` (changes to deltas).
+//! In reading order: `head` (what becomes of bindings), `groups` (aggregates), `layout` (how each relation is kept,
+//! and what is arranged at each probe), `operators`, `graph` (plan to operators), `worker` (threads), `output`
+//! (changes to deltas).
 
 mod graph;
 mod groups;
@@ -100,7 +100,7 @@ impl Composed {
         self.time = time
             .checked_add(1)
             .filter(|next| *next < Time::MAX)
-            .ok_or("the engine has used up its epochs")?;
+            .ok_or("the engine has no epochs left; restart it")?;
         let count = self.workers.count();
         let mut parts: Vec<Epoch> = (0..count)
             .map(|index| Epoch { time, rows: Vec::new(), facts: if index == 0 { facts * sign } else { 0 } })
@@ -234,7 +234,7 @@ impl Evaluator for Composed {
             return Ok(reported.rows(&self.symbols));
         }
         let name = schema.get(table).map_or("", |table| table.name.as_str());
-        Err(CommitError::Engine(format!("table {name} is not among those that the engine was asked for")))
+        Err(CommitError::Engine(format!("table {name} was not requested when the engine was created")))
     }
 }
 

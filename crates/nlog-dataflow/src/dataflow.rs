@@ -1,4 +1,4 @@
-//! The engine as others see it: transactions in, deltas out.
+//! The public interface of the engine: transactions in, deltas out.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct Options {
     pub attribute: bool,
     /// What the planner is told.
     pub planning: Settings,
-    /// From so many rows on a first transaction is planned for: what it says of tables takes the place of guesses, where
-    /// the planner was told neither figures nor a plan. `usize::MAX`: the plan stays what it is.
+    /// From so many rows on a first transaction is planned for: what it says of tables takes the place of guesses,
+    /// where the planner was told neither figures nor a plan. `usize::MAX`: the plan stays what it is.
     pub plan_anew_from: usize,
 }
 
@@ -60,10 +60,10 @@ impl Default for Options {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// [`Options::workers`] is 0.
-    #[error("an engine needs at least one worker")]
+    #[error("the engine needs at least one worker")]
     NoWorkers,
     /// Threads or their dataflows.
-    #[error("the engine's workers do not start: {0}")]
+    #[error("cannot start the workers of the engine: {0}")]
     Workers(String),
     /// Other processes do not take part.
     #[error(transparent)]

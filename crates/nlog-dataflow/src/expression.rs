@@ -1,4 +1,4 @@
-//! A plan's expressions, made ready to run on symbols.
+//! The executable expressions of a plan, over symbols.
 
 use std::sync::Arc;
 

@@ -6,17 +6,17 @@
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
 //! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
-//! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom to
-//! rows of the head) with `keys` (what a lot is sorted by) and `ending`, `groups` (aggregates), `relation` (rows to
-//! sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations), `inputs`
-//! (what transactions may do), `merged` (several at once), `output` and `words` (words to values), `profile`; then rules
-//! that change: `edit` (the transaction), `live` (what moves from one program to the next), `proposal` (how it is asked
-//! for and decided); then several workers: `placement` (where rows are), `together` (a transaction in rounds), `workers`
-//! (what they say to each other), `threads`; processes are in [`processes`](crate::processes).
+//! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom
+//! to rows of the head) with `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
+//! to sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations),
+//! `inputs` (what transactions may do), `merged` (several at once), `output` and `raw_delta` (words to values),
+//! `profile`; then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
+//! `proposal` (how it is asked for and decided); then several workers: `placement` (where rows are), `rounds` (a
+//! transaction at several workers), `workers` (what they say to each other), `threads`; processes are in
+//! [`processes`](crate::processes).
 
 pub(crate) mod delta;
 mod edit;
-mod ending;
 pub(crate) mod engine;
 mod groups;
 mod index;
@@ -26,19 +26,20 @@ mod live;
 mod merged;
 mod output;
 mod pipeline;
+mod pipeline_end;
 mod placement;
 mod probe;
 mod profile;
 mod proposal;
+mod raw_delta;
 mod reading;
 pub(crate) mod relation;
+pub(crate) mod rounds;
 mod rule;
 mod sorted;
 mod threads;
-pub(crate) mod together;
 mod trace;
 mod trouble;
-mod words;
 pub(crate) mod workers;
 
 use std::collections::BTreeSet;
@@ -63,14 +64,14 @@ use engine::State;
 use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
-use together::Lost;
+use rounds::Lost;
 use trace::View;
 use trouble::Refusal;
 use workers::{Changed, Workers};
 
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
-pub use words::{TableWords, Words};
+pub use raw_delta::{RawDelta, RawTableDelta};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
@@ -147,8 +148,8 @@ impl Engine {
         &self.state.plan.program
     }
 
-    /// Plans anew for the first transaction if it has so many rows that it is worth it: what is known of tables before
-    /// is a guess.
+    /// Plans anew for the first transaction if it has so many rows that it is worth it: what is known of tables
+    /// before is a guess.
     fn plan_for(
         &mut self,
         rows: usize,
@@ -307,8 +308,8 @@ impl Engine {
             Refusal::TooMany(relation) => {
                 let name = &self.state.plan.relations[relation.0 as usize].name;
                 CommitError::Engine(format!(
-                    "rows of {name} are derived in more than 2147483647 ways; the rules that derive them have a \
-                     product in them that wants a table of its own"
+                    "a row of {name} has more than 2147483647 derivations; move the cartesian product in \
+                    the rules that derive it into a separate table"
                 ))
             }
         }
@@ -418,15 +419,15 @@ impl Engine {
     }
 
     /// Commits a transaction and leaves its delta in the engine's own words, for whoever goes through many rows: see
-    /// [`Words`].
-    pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<Words<'_>, CommitError> {
+    /// [`RawDelta`].
+    pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
         self.is_sound()?;
         // Before, since the words that are given out must stay what they are.
         self.collect_symbols()?;
         self.plan_for_columns(transaction)?;
         let changes = self.apply_columns(transaction)?;
         let (outputs, _) = self.run(changes)?;
-        Ok(Words::new(outputs, &self.state.symbols))
+        Ok(RawDelta::new(outputs, &self.state.symbols))
     }
 
     fn rows(&mut self, table: TableId) -> Result<Delta, CommitError> {
@@ -438,7 +439,7 @@ impl Engine {
         {
             let name = schema.get(table).map_or("", |table| table.name.as_str());
             return Err(CommitError::Engine(format!(
-                "table {name} is not among those that the engine was asked for"
+                "table {name} was not requested when the engine was created"
             )));
         }
         let inputs = &self.inputs;

@@ -1,4 +1,4 @@
-//! nlog programs as timely and differential dataflow: rows go in by the transaction, what changes comes out.
+//! Incremental evaluation of nlog programs with timely and differential dataflow: from transactions to deltas.
 //!
 //! ```
 //! use nlog_data::{Evaluator, Transaction, Value};
@@ -24,12 +24,13 @@
 //! ```
 //!
 //! A transaction takes effect whole or not at all: if it brings about a failure or breaks a key, all is as before and
-//! the least error is reported, the same one that the reference evaluator reports. Results depend neither on the number
-//! of workers nor on which [`Kind`] of engine runs the rules.
+//! the least error is reported, the same one that the reference evaluator reports. Results depend neither on the
+//! number of workers nor on which [`Kind`] of engine runs the rules.
 //!
-//! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and functions
-//! on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed` (rules as standard
-//! operators), [`processes`] (engines whose work several processes share), [`dataflow`] (what users see).
+//! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and
+//! functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed`
+//! (rules as standard operators), [`processes`] (engines whose work several processes share), [`dataflow`] (what
+//! users see).
 //!
 //! Left out on purpose: planning (crate `nlog-plan`), and what transactions look like as text (crate `nlog-data`).
 #![forbid(unsafe_code)]

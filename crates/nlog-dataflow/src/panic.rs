@@ -1,4 +1,4 @@
-//! What is known of a panic in a worker.
+//! The message of a panic in a worker.
 
 /// What a panic says.
 pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> &str {

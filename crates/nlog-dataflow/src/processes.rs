@@ -1,8 +1,9 @@
-//! Engines whose work several processes share, on one machine or on several.
+//! Engines distributed over several processes, on one or several machines.
 //!
-//! The results are those of one process, byte for byte. Process 0 takes transactions and gives deltas; every other one
-//! has its part of the derived rows and serves until process 0 is done. All have the same program and the same build,
-//! which is checked when they meet; how the program is planned and what is reported process 0 tells the others.
+//! The results are those of one process, byte for byte. Process 0 takes transactions and gives deltas; every other
+//! one has its part of the derived rows and serves until process 0 is done. All have the same program and the same
+//! build, which is checked when they meet; how the program is planned and what is reported process 0 tells the
+//! others.
 //!
 //! ```
 //! use nlog_data::{Evaluator, Transaction, Value};
@@ -34,15 +35,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Packets go through timely's communication layer. A process that ends, or whose machine is gone, makes every wait for
-//! it an error: the engine then answers each transaction with it and has to be started anew. One that is slow is waited
-//! for. Processes know each other by a secret, but nothing is encrypted, and what a process says that knows the secret
-//! is believed: this is for the loopback interface, or a network that nobody else is in.
+//! Packets go through timely's communication layer. A process that ends, or whose machine is gone, makes every wait
+//! for it an error: the engine then answers each transaction with it and has to be started anew. One that is slow is
+//! waited for. Processes know each other by a secret, but nothing is encrypted, and what a process says that knows
+//! the secret is believed: this is for the loopback interface, or a network that nobody else is in.
 //!
 //! In reading order: `handshake` (how processes meet), `socket` and `mesh` (how messages go), `wire` (what they are).
 //!
-//! Left out on purpose: several workers in each process (start more processes), and changes of rules in a running engine
-//! of several processes.
+//! Left out on purpose: several workers in each process (start more processes), and changes of rules in a running
+//! engine of several processes.
 
 mod handshake;
 mod mesh;
@@ -82,13 +83,16 @@ pub struct Meeting {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetingError {
     /// There would be one process only.
-    #[error("{0} processes cannot share work; ask for 2 or more, or start an engine without any")]
+    #[error("cannot distribute work over {0} processes; use 2 or more, or start a single-process engine")]
     TooFew(usize),
     /// [`Options::workers`] is not 1.
-    #[error("several processes have one worker each; ask for more processes instead of workers")]
+    #[error(
+        "with several processes, each process has one worker; increase the number of processes, not of \
+    workers"
+    )]
     Threads,
     /// [`Options::engine`] is the composed one.
-    #[error("the composed engine runs in one process; use the fused one")]
+    #[error("the composed engine runs in a single process; use the fused engine")]
     Composed,
     /// An address cannot be listened on or reached.
     #[error("{address}: {why}")]
@@ -100,8 +104,8 @@ pub enum MeetingError {
     },
     /// Not all processes came in time.
     #[error(
-        "only {came} of {processes} processes were there after {} seconds; look whether the others run, reach process \
-         0 and know the secret",
+        "only {came} of {processes} processes joined within {} seconds; check that the others are running, \
+        can reach process 0 and have the secret",
         patience.as_secs()
     )]
     Late {
@@ -113,7 +117,7 @@ pub enum MeetingError {
         patience: Duration,
     },
     /// A process runs another program, or another build.
-    #[error("{who} cannot take part: {difference}")]
+    #[error("{who} cannot join: {difference}")]
     Differs {
         /// Which.
         who: String,
@@ -121,7 +125,7 @@ pub enum MeetingError {
         difference: String,
     },
     /// A process went away.
-    #[error("{who} is gone before work began: {why}; look at what it says, and start all anew")]
+    #[error("{who} disconnected during startup: {why}; check its output and restart all processes")]
     Lost {
         /// Which.
         who: String,
@@ -137,10 +141,10 @@ pub enum ServeError {
     #[error(transparent)]
     Meeting(#[from] MeetingError),
     /// Another process is gone, or failed.
-    #[error("{0}; start all processes anew")]
+    #[error("{0}; restart all processes")]
     Lost(String),
     /// A function of a rule, or the engine, panicked.
-    #[error("{0}; start all processes anew")]
+    #[error("{0}; restart all processes")]
     Panicked(String),
 }
 

@@ -1,4 +1,4 @@
-//! What a pipeline does between two probes, made ready to run on symbols.
+//! The executable steps of a pipeline between two probes.
 
 use std::sync::Arc;
 

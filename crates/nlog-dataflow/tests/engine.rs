@@ -62,7 +62,7 @@ fn a_refused_transaction_never_was() {
         let Err(CommitError::Refused(error)) = error else { panic!("{error:?}") };
         assert_eq!(
             error.message,
-            r#"table place: the rules derive ["p","h0"] and ["p","h1"] with one key (port: "p")"#
+            r#"table place: the rules derive both ["p","h0"] and ["p","h1"] with the same key (port: "p")"#
         );
         let moved =
             commit(&mut engine, r#"{"delete": {"on": [["p", "h1"]]}, "insert": {"on": [["p", "h2"]]}}"#);

@@ -159,11 +159,11 @@ fn a_process_that_is_killed_is_an_error_for_all() {
         let Err(CommitError::Engine(why)) = shared.engine.commit(&second) else {
             panic!("a part of the rows is gone")
         };
-        assert!(why.contains(&format!("process {}", killed + 1)) || why.contains("is gone"), "{why}");
+        assert!(why.contains(&format!("process {}", killed + 1)) || why.contains("disconnected"), "{why}");
         // It stays so: nothing that follows is answered as if nothing had happened.
         assert_eq!(shared.engine.commit(&second), Err(CommitError::Engine(why)));
         let (well, said) = shared.others[1 - killed].wait();
-        assert!(!well && said.contains("is gone"), "the other one ends as well: {said}");
+        assert!(!well && said.contains("disconnected"), "the other one ends as well: {said}");
     }
 }
 
@@ -191,7 +191,7 @@ fn a_process_that_is_killed_at_any_moment_makes_nothing_wrong() {
         for transaction in [there, gone].iter().cycle() {
             let answer = shared.engine.commit(transaction);
             if let Err(CommitError::Engine(why)) = &answer {
-                assert!(why.contains("process 1 (127.0.0.1:") && why.contains("is gone"), "{why}");
+                assert!(why.contains("process 1 (127.0.0.1:") && why.contains("disconnected"), "{why}");
                 break;
             }
             assert_eq!(answer, alone.commit(transaction), "moment {moment}");
@@ -240,7 +240,7 @@ fn a_process_0_that_is_killed_is_an_error_for_the_others() {
     process_0.wait().expect("it ran");
     let error = other.join().expect("it does not panic");
     let Err(ServeError::Lost(why)) = error else { panic!("{error:?}") };
-    assert!(why.contains("process 0 is gone"), "{why}");
+    assert!(why.contains("process 0 disconnected"), "{why}");
 }
 
 #[test]
@@ -267,8 +267,8 @@ fn a_process_whose_process_0_is_done_ends() {
 #[test]
 fn another_program_is_an_error_for_both() {
     let differences = [
-        ("input table a(x: int); output table b(x: int); b(x) :- a(x), x > 1;", "other rules"),
-        ("input table a(x: string); output table b(x: string); b(x) :- a(x);", "other tables"),
+        ("input table a(x: int); output table b(x: int); b(x) :- a(x), x > 1;", "different rules"),
+        ("input table a(x: string); output table b(x: string); b(x) :- a(x);", "different tables"),
     ];
     let program = compile("input table a(x: int); output table b(x: int); b(x) :- a(x);");
     for (text, difference) in differences {

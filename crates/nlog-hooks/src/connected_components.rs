@@ -1,4 +1,4 @@
-//! `connected_components`: which nodes of a graph hang together.
+//! `connected_components`: the connected components of a graph.
 
 mod search;
 
@@ -12,12 +12,12 @@ use crate::hook::Hook;
 /// The components of a graph, each named by its least node.
 ///
 /// The source has the edges, rows of two nodes; a row and its reverse are one edge, and so is a row from a node to
-/// itself, which alone makes it a node. The target has a row for each node of an edge: the node, and the least node that
-/// can be reached from it, which may be itself.
+/// itself, which alone makes it a node. The target has a row for each node of an edge: the node, and the least node
+/// that can be reached from it, which may be itself.
 ///
 /// An edge that comes moves the nodes of the smaller of two components to the larger. Edges that go are looked for in
-/// their own component: searches from all their ends take turns, edge by edge, and those that meet go on as one, until
-/// but one is left. What the others have seen came off; what is left need not be seen.
+/// their own component: searches from all their ends take turns, edge by edge, and those that meet go on as one,
+/// until but one is left. What the others have seen came off; what is left need not be seen.
 #[derive(Debug, Default)]
 pub struct ConnectedComponents {
     number_of: HashMap<Value, NodeId>,
@@ -64,23 +64,27 @@ impl ConnectedComponents {
     /// Whether the tables are edges and nodes of one type.
     pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
         let [a, b] = from.columns.as_slice() else {
-            return Err(format!("{} has {} columns; edges have 2", from.name, from.columns.len()));
+            return Err(format!(
+                "{} has {} columns, but a table of edges has 2",
+                from.name,
+                from.columns.len()
+            ));
         };
         let [node, component] = to.columns.as_slice() else {
             let columns = to.columns.len();
-            return Err(format!("{} has {columns} columns; it wants 2, a node and its component", to.name));
+            return Err(format!("{} has {columns} columns, but needs 2: a node and its component", to.name));
         };
         for column in [b, node, component] {
             if column.ty != a.ty {
                 return Err(format!(
-                    "column {} of type {} and column {} of type {} must be of one type, that of the nodes",
+                    "column {} of type {} and column {} of type {} must have the same type, that of the nodes",
                     a.name, a.ty, column.name, column.ty
                 ));
             }
         }
         if to.key.as_ref().is_some_and(|key| !key.contains(&0)) {
             return Err(format!(
-                "{}: many nodes have one {}; let its key be {}",
+                "{}: many nodes have the same {}; declare the key {}",
                 to.name, component.name, node.name
             ));
         }

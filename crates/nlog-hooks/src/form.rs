@@ -1,4 +1,4 @@
-//! Transactions by rows and by columns, as far as hooks care.
+//! The operations of hooks on transactions by rows and by columns.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

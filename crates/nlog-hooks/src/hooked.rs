@@ -1,4 +1,4 @@
-//! An evaluator with hooks around one without.
+//! Adds hooks to an evaluator.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::wired::{Wire, Wired};
 
 /// A program that is run with hooks.
 ///
-/// A transaction is committed together with what the hooks make of it, as one: so its delta, its errors and their order
-/// are those of the program with all rows in place, and nothing in between is ever checked or seen. An error among the
-/// rows that a hook depends on is reported before all others, since what comes after it cannot be known.
+/// A transaction is committed together with what the hooks make of it, as one: so its delta, its errors and their
+/// order are those of the program with all rows in place, and nothing in between is ever checked or seen. An error
+/// among the rows that a hook depends on is reported before all others, since what comes after it cannot be known.
 ///
-/// What a hook depends on is computed twice, the first time to know what it makes of it: once more in time and memory for
-/// the rules before a hook, nothing for those behind it.
+/// What a hook depends on is computed twice, the first time to know what it makes of it: once more in time and memory
+/// for the rules before a hook, nothing for those behind it.
 pub struct Hooked<E> {
     wired: Wired,
     stages: Vec<Stage<E>>,
@@ -115,7 +115,7 @@ impl<E: Evaluator> Hooked<E> {
         self.evaluator.check(&before)?;
         let Wire { wiring, .. } = wire;
         let message = format!(
-            "table {} is filled by the hook {wiring}; change what {} is derived from instead",
+            "table {} is filled by hook {wiring}; change the tables that {} is derived from instead",
             wiring.to, wiring.from
         );
         Err(TransactionError::new(ErrorCode::NotAnInput, message))
@@ -150,15 +150,18 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         self.evaluator.contents(table)
     }
 
-    /// Time passes: the rows that are due come and go, as an ordinary transaction. A tick before the last accepted one is
-    /// refused as [`ErrorCode::Range`], and one that is refused, for whatever reason, never was: so a clock that is put
-    /// back only delays, until it is where it was. Better give it one that only goes forward.
+    /// Time passes: the rows that are due come and go, as an ordinary transaction. A tick before the last accepted
+    /// one is refused as [`ErrorCode::Range`], and one that is refused, for whatever reason, never was: so a clock
+    /// that is put back only delays, until it is where it was. Better give it one that only goes forward.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         if !self.wired.wires.iter().any(|wire| wire.wiring.kind.timed) {
             return self.evaluator.tick(now_ms);
         }
         if let Some(now) = self.now.filter(|now| *now > now_ms) {
-            let message = format!("tick {now_ms} comes after tick {now}; time does not go back");
+            let message = format!(
+                "tick {now_ms} is earlier than the previous tick {now}; ticks must not \
+            decrease"
+            );
             return Err(TransactionError::new(ErrorCode::Range, message).into());
         }
         let committed = self.run(&Transaction::default(), Some(now_ms))?;

@@ -1,4 +1,4 @@
-//! `hysteresis`: rows that flap are held back.
+//! `hysteresis`: dampens rows that flap.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use crate::hook::Hook;
 
 /// Shows a row once it has been in the source for `rise` milliseconds, and until it has been out of it for `fall`.
 ///
-/// Time is what ticks say. A row's time begins with the first tick after it changed: between two ticks nobody knows when
-/// it did, and so it is never shown too early, nor hidden. How late depends on how often ticks come; whoever wants it
-/// exact sends one after each transaction. A row that changes back before its time begins anew. With a `rise` of 0 a row
-/// comes with the transaction that brings it, with a `fall` of 0 it goes with the one that takes it: neither waits for a
-/// tick.
+/// Time is what ticks say. A row's time begins with the first tick after it changed: between two ticks nobody knows
+/// when it did, and so it is never shown too early, nor hidden. How late depends on how often ticks come; whoever
+/// wants it exact sends one after each transaction. A row that changes back before its time begins anew. With a
+/// `rise` of 0 a row comes with the transaction that brings it, with a `fall` of 0 it goes with the one that takes
+/// it: neither waits for a tick.
 #[derive(Debug, Default)]
 pub struct Hysteresis {
     rise: u64,
@@ -54,15 +54,15 @@ impl Hysteresis {
         Hysteresis { rise, fall, ..Hysteresis::default() }
     }
 
-    /// Whether the target can hold what the source holds. A key could refuse a row while one that is gone stays, so the
-    /// target has none but the whole row.
+    /// Whether the target can hold what the source holds. A key could refuse a row while one that is gone stays, so
+    /// the target has none but the whole row.
     pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
         let types = |table: &Table| -> Vec<String> {
             table.columns.iter().map(|column| column.ty.to_string()).collect()
         };
         if !from.columns.iter().map(|column| &column.ty).eq(to.columns.iter().map(|column| &column.ty)) {
             return Err(format!(
-                "{} has the columns ({}) and {} has ({}); hysteresis wants the same types",
+                "{} has the columns ({}) but {} has ({}); hysteresis needs the same column types in both",
                 from.name,
                 types(from).join(", "),
                 to.name,
@@ -72,8 +72,8 @@ impl Hysteresis {
         let whole = |key: &Vec<usize>| (0..to.columns.len()).all(|column| key.contains(&column));
         if to.key.as_ref().is_some_and(|key| !whole(key)) {
             return Err(format!(
-                "{} has a key, but a row that comes can meet the one that it replaces, which is held for a while; \
-                 declare it without, and choose between them by a rule",
+                "{} has a key, but a new row can coexist with the old row that it replaces while hysteresis \
+                holds the old one; declare the table without a key, and select one of the rows in a rule",
                 to.name
             ));
         }

@@ -1,9 +1,10 @@
-//! Output-to-input hooks: what rules cannot say, with a name.
+//! Output-to-input hooks: named computations that rules cannot express.
 //!
-//! Rules of nlog have no recursion and no memory. A *hook* is Rust between two tables of a program: from the rows of an
-//! output table, its source, to the rows of an input table, its target, which nobody else may fill. [`HOOKS`] is all there
-//! are. A pure hook's target is right at the end of every transaction; a timed one's follows with ticks, which are
-//! transactions and come from outside. Hooks read no clock: the same transactions and ticks give the same deltas.
+//! nlog rules have no recursion and no memory. A *hook* is Rust code that computes the rows of an input table, its
+//! target, from the rows of an output table, its source; nothing else may change the target. [`HOOKS`] lists all
+//! hooks. The target of a pure hook is up to date at the end of every transaction; the target of a timed hook follows
+//! with ticks, which are external transactions. Hooks read no clock: the same transactions and ticks give the same
+//! deltas.
 //!
 //! ```
 //! use nlog::{Sources, compile};
@@ -24,13 +25,14 @@
 //! let transaction = json::parse_line(line, 1, hooked.schema())?.transaction;
 //! let mut out = Vec::new();
 //! json::write_delta_line(&mut out, 1, &hooked.commit(&transaction)?.delta, hooked.schema());
-//! assert_eq!(out, b"{\"txn\":1,\"insert\":{\"link\":[[\"x\",\"y\"],[\"y\",\"z\"]],\"size\":[[\"x\",3]]},\"delete\":{}}\n");
+//! assert_eq!(out,
+//! b"{\"txn\":1,\"insert\":{\"link\":[[\"x\",\"y\"],[\"y\",\"z\"]],\"size\":[[\"x\",3]]},\"delete\":{}}\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! In reading order: [`Hook`] (what one is), [`registry`] (which there are), [`ConnectedComponents`], [`Hysteresis`],
-//! [`Wiring`] (which hook goes where), [`Wired`] (whether that fits a program, and in which order), `stage` (the source's
-//! changes, before the program runs), [`Hooked`] (transactions).
+//! [`Wiring`] (which hook goes where), [`Wired`] (whether that fits a program, and in which order), `stage` (the
+//! source's changes, before the program runs), [`Hooked`] (transactions).
 //!
 //! Left out on purpose: clocks. Whoever runs a program with timed hooks sends ticks, and records them.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Every hook there is. A new one is a file of its own and an entry here.
+//! The registry of hooks. A new hook is a separate file and an entry here.
 
 use std::collections::BTreeMap;
 
@@ -43,8 +43,8 @@ pub struct Setting {
 pub static HOOKS: [Kind; 2] = [
     Kind {
         name: "connected_components",
-        summary: "which nodes of a graph hang together, named by the least of them",
-        shape: "from edges (a: T, b: T), in no direction, to (node: T, component: T)",
+        summary: "the connected components of a graph, each identified by its smallest node",
+        shape: "from undirected edges (a: T, b: T) to (node: T, component: T)",
         timed: false,
         settings: &[],
         fits: ConnectedComponents::fits,
@@ -52,12 +52,21 @@ pub static HOOKS: [Kind; 2] = [
     },
     Kind {
         name: "hysteresis",
-        summary: "the same rows, but each only once it has been there for a while, and until it has been gone for a while",
-        shape: "from any table to one with the same types of columns",
+        summary: "the same rows, with insertion and deletion of each row delayed until it has been stable \
+        for a while",
+        shape: "from any table to a table with the same column types",
         timed: true,
         settings: &[
-            Setting { name: "rise", summary: "milliseconds that a row has to be there before it comes" },
-            Setting { name: "fall", summary: "milliseconds that it has to be gone before it goes" },
+            Setting {
+                name: "rise",
+                summary: "milliseconds for which a row must be present before it is \
+            inserted",
+            },
+            Setting {
+                name: "fall",
+                summary: "milliseconds for which a row must be absent before it is \
+            deleted",
+            },
         ],
         fits: Hysteresis::fits,
         make: |settings| {

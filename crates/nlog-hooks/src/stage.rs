@@ -1,4 +1,4 @@
-//! Hooks that can run side by side, and what they need to know before the program itself runs.
+//! Stages: independent hooks, and the evaluator that computes their sources before the program runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::wired::{Wire, Wired};
 /// Makes an evaluator of a program that reports these tables.
 pub(crate) type Make<E> = Box<dyn Fn(Arc<Program>, Tables) -> Result<E, String> + Send>;
 
-/// Hooks whose sources depend on the targets of earlier stages alone. Their sources are computed by an evaluator of its
-/// own, from only the rules that they need, so that the targets' changes are known when the program's own evaluator gets
-/// the transaction.
+/// Hooks whose sources depend on the targets of earlier stages alone. Their sources are computed by an evaluator of
+/// its own, from only the rules that they need, so that the targets' changes are known when the program's own
+/// evaluator gets the transaction.
 pub(crate) struct Stage<E> {
     program: Arc<Program>,
     /// By number of a rule in that program, its number in the whole one.
@@ -72,7 +72,8 @@ impl<E: Evaluator> Stage<E> {
         self.hooks.iter().map(|(wire, hook)| (wire, &**hook))
     }
 
-    /// Runs a transaction to the end of this stage, and adds what its hooks make of it to the changes of those before.
+    /// Runs a transaction to the end of this stage, and adds what its hooks make of it to the changes of those
+    /// before.
     pub(crate) fn run(
         &mut self,
         transaction: &impl Form,

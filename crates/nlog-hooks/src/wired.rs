@@ -1,4 +1,4 @@
-//! Wirings that fit a program, in the order in which they have to run.
+//! Checked wirings of a program, in execution order.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -36,8 +36,8 @@ impl Wire {
 }
 
 impl Wired {
-    /// Checks that the program has the tables, in the right shape, that each target is filled by one hook, and that no
-    /// hook's source depends on its target.
+    /// Checks that the program has the tables, in the right shape, that each target is filled by one hook, and that
+    /// no hook's source depends on its target.
     pub fn new(program: &Arc<Program>, wirings: &[Wiring]) -> Result<Self, WiringError> {
         let wires: Result<Vec<Wire>, WiringError> =
             wirings.iter().map(|wiring| wire(&program.schema, wiring)).collect();

@@ -1,4 +1,4 @@
-//! Which hook goes from which table to which.
+//! Wirings: a hook with its source table, target table and settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,17 +25,18 @@ pub struct Wiring {
 pub enum WiringError {
     /// The text is no wiring.
     #[error(
-        "`{0}` is no hook: write HOOK:FROM:TO or HOOK:FROM:TO:SETTING=NUMBER,…, like hysteresis:up:stable:rise=1000,fall=500"
+        "`{0}` is not a hook: write HOOK:FROM:TO or HOOK:FROM:TO:SETTING=NUMBER,…, for example \
+        hysteresis:up:stable:rise=1000,fall=500"
     )]
     Form(String),
     /// No hook has this name.
-    #[error("there is no hook `{name}`; there are {}", names())]
+    #[error("unknown hook `{name}`; the hooks are {}", names())]
     UnknownHook {
         /// The name.
         name: String,
     },
     /// A setting that is not there, is missing, comes twice, or is no number.
-    #[error("hook {hook}: {what}; it has {}", settings_of(hook))]
+    #[error("hook {hook}: {what}; settings: {}", settings_of(hook))]
     Setting {
         /// The hook's name.
         hook: String,
@@ -52,7 +53,7 @@ pub enum WiringError {
     },
     /// A table has another role than the hook wants.
     #[error(
-        "hook {wiring}: it goes from an output table to an input table; declare `{wanted} table {table}`"
+        "hook {wiring}: a hook connects an output table to an input table; declare `{wanted} table {table}`"
     )]
     Role {
         /// The wiring.
@@ -72,7 +73,8 @@ pub enum WiringError {
     },
     /// Two hooks fill one table.
     #[error(
-        "hooks {first} and {second} fill the same table; give each a table of its own, and join them by rules"
+        "hooks {first} and {second} fill the same table; use a separate table for each, and combine them \
+        with rules"
     )]
     SameTarget {
         /// One wiring.
@@ -82,7 +84,8 @@ pub enum WiringError {
     },
     /// What a hook reads depends on what it fills.
     #[error(
-        "hook {wiring} would feed itself: {}; this need not come to an end, so its source must not depend on its target",
+        "hook {wiring} forms a cycle: {}; this might not terminate, so its source must not depend on its \
+        target",
         path.join(" → ")
     )]
     Recursion {
@@ -101,7 +104,7 @@ fn settings_of(hook: &str) -> String {
     let settings = registry::find(hook).map_or(&[][..], |kind| kind.settings);
     let said: Vec<String> =
         settings.iter().map(|setting| format!("{}=NUMBER ({})", setting.name, setting.summary)).collect();
-    if said.is_empty() { "no settings".to_owned() } else { said.join(" and ") }
+    if said.is_empty() { "none".to_owned() } else { said.join(" and ") }
 }
 
 impl FromStr for Wiring {
@@ -121,7 +124,7 @@ impl FromStr for Wiring {
         for setting in parts.next().into_iter().flat_map(|settings| settings.split(',')) {
             let (name, value) = setting.split_once('=').ok_or_else(form)?;
             if given.insert(name, value).is_some() {
-                return Err(setting_error(kind, format!("{name} is given twice")));
+                return Err(setting_error(kind, format!("duplicate setting {name}")));
             }
         }
         let settings = settings(kind, given)?;
@@ -138,10 +141,11 @@ fn settings(kind: &'static Kind, mut given: BTreeMap<&str, &str>) -> Result<Sett
     let mut settings = Settings::new();
     for setting in kind.settings {
         let name = setting.name;
-        let value = given.remove(name).ok_or_else(|| setting_error(kind, format!("{name} is not given")))?;
-        let number = value
-            .parse()
-            .map_err(|_| setting_error(kind, format!("{name}={value} is no natural number of 64 bits")))?;
+        let value =
+            given.remove(name).ok_or_else(|| setting_error(kind, format!("missing setting {name}")))?;
+        let number = value.parse().map_err(|_| {
+            setting_error(kind, format!("{name}={value} is not a non-negative 64-bit integer"))
+        })?;
         settings.insert(name, number);
     }
     match given.into_keys().next() {

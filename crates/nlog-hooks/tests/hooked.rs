@@ -86,7 +86,7 @@ fn nothing_in_between_is_checked() {
     runs.commit(r#"{"insert":{"cable":[[1,2],[2,3],[3,4]],"watched":[[1]]}}"#);
     assert_eq!(
         runs.commit(r#"{"insert":{"watched":[[4]]}}"#),
-        r#"{"txn":1,"error":{"code":"key-conflict","message":"table watcher: the rules derive [1,1] and [1,4] with one key (component: 1)"}}"#
+        r#"{"txn":1,"error":{"code":"key-conflict","message":"table watcher: the rules derive both [1,1] and [1,4] with the same key (component: 1)"}}"#
     );
     assert_eq!(
         runs.commit(r#"{"insert":{"watched":[[4]]},"delete":{"cable":[[2,3]]}}"#),
@@ -106,7 +106,7 @@ fn a_hooks_table_is_the_hooks() {
     for text in [r#"{"insert":{"component":[[1,1]]}}"#, r#"{"delete":{"component":[[1,1]]}}"#] {
         assert_eq!(
             runs.commit(text),
-            r#"{"txn":1,"error":{"code":"not-an-input","message":"table component is filled by the hook connected_components:link:component; change what link is derived from instead"}}"#
+            r#"{"txn":1,"error":{"code":"not-an-input","message":"table component is filled by hook connected_components:link:component; change the tables that link is derived from instead"}}"#
         );
     }
     let mut runs = Runs::new(
@@ -186,7 +186,7 @@ fn ticks_are_transactions() {
     assert_eq!(runs.tick(5000), r#"{"txn":1,"insert":{},"delete":{}}"#);
     assert_eq!(
         runs.tick(4999),
-        r#"{"txn":1,"error":{"code":"range","message":"tick 4999 comes after tick 5000; time does not go back"}}"#
+        r#"{"txn":1,"error":{"code":"range","message":"tick 4999 is earlier than the previous tick 5000; ticks must not decrease"}}"#
     );
     assert_eq!(
         runs.tick(5000),

@@ -43,19 +43,19 @@ fn a_wiring_is_the_text_that_it_prints() {
 #[test]
 fn what_is_no_wiring_is_told_what_one_is() {
     let refusals = [
-        ("", "`` is no hook: write HOOK:FROM:TO"),
-        ("hysteresis:up", "`hysteresis:up` is no hook: write HOOK:FROM:TO"),
-        ("hysteresis::b:rise=1,fall=1", "is no hook: write"),
-        ("hysteresis:a:b:rise", "is no hook: write"),
-        ("histeresis:a:b", "there is no hook `histeresis`; there are connected_components, hysteresis"),
+        ("", "`` is not a hook: write HOOK:FROM:TO"),
+        ("hysteresis:up", "`hysteresis:up` is not a hook: write HOOK:FROM:TO"),
+        ("hysteresis::b:rise=1,fall=1", "is not a hook: write"),
+        ("hysteresis:a:b:rise", "is not a hook: write"),
+        ("histeresis:a:b", "unknown hook `histeresis`; the hooks are connected_components, hysteresis"),
         (
             "hysteresis:a:b:rise=1",
-            "hook hysteresis: fall is not given; it has rise=NUMBER (milliseconds that",
+            "hook hysteresis: missing setting fall; settings: rise=NUMBER (milliseconds for which",
         ),
-        ("hysteresis:a:b:rise=-1,fall=1", "rise=-1 is no natural number"),
-        ("hysteresis:a:b:rise=1,rise=1,fall=1", "rise is given twice"),
+        ("hysteresis:a:b:rise=-1,fall=1", "rise=-1 is not a non-negative"),
+        ("hysteresis:a:b:rise=1,rise=1,fall=1", "duplicate setting rise"),
         ("hysteresis:a:b:rise=1,fall=1,raise=2", "there is no setting `raise`"),
-        ("connected_components:a:b:rise=1", "there is no setting `rise`; it has no settings"),
+        ("connected_components:a:b:rise=1", "there is no setting `rise`; settings: none"),
     ];
     for (text, wanted) in refusals {
         let error = text.parse::<Wiring>().expect_err("it is none").to_string();
@@ -72,22 +72,25 @@ fn tables_have_to_be_there_and_to_fit() {
         ("connected_components:cable:component", "declare `output table cable`"),
         ("connected_components:inside:component", "declare `output table inside`"),
         ("connected_components:link:reach", "declare `input table reach`"),
-        ("connected_components:three:component", "three has 3 columns; edges have 2"),
+        ("connected_components:three:component", "three has 3 columns, but a table of edges has 2"),
         (
             "connected_components:link:names",
-            "column a of type int and column a of type string must be of one type",
+            "column a of type int and column a of type string must have the same type",
         ),
-        ("connected_components:link:by_component", "many nodes have one component; let its key be node"),
+        (
+            "connected_components:link:by_component",
+            "many nodes have the same component; declare the key node",
+        ),
         ("hysteresis:link:stable:rise=1,fall=1", "nothing"),
         ("hysteresis:link:whole:rise=1,fall=1", "nothing"),
-        ("hysteresis:link:keyed:rise=1,fall=1", "keyed has a key, but a row that comes can meet"),
+        ("hysteresis:link:keyed:rise=1,fall=1", "keyed has a key, but a new row can coexist"),
         (
             "hysteresis:link:names:rise=1,fall=1",
-            "link has the columns (int, int) and names has (string, string)",
+            "link has the columns (int, int) but names has (string, string)",
         ),
         (
             "hysteresis:three:stable:rise=1,fall=1",
-            "three has the columns (int, int, int) and stable has (int, int)",
+            "three has the columns (int, int, int) but stable has (int, int)",
         ),
     ];
     for (text, wanted) in refusals {

@@ -1,11 +1,11 @@
-//! Plans for people: what a description has, as data for scripts. `words` fills it, `text` lays it out.
+//! The description of a plan as data for scripts. `describer` builds it, `text` prints it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-/// A plan in words and figures. Estimates are for all rows together; figures beside steps for each row that the
-/// pipeline begins with.
+/// The description of a plan. Estimates are for all rows; the figures of steps are per row at the start of the
+/// pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
     /// Rules by head, stages before the rules that they are for.
@@ -14,7 +14,7 @@ pub struct Description {
     pub indexes: Vec<IndexDescription>,
     /// Tables and stages.
     pub relations: Vec<RelationDescription>,
-    /// What was asked of the plan and could not be.
+    /// Warnings about requests that the plan could not satisfy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
@@ -22,9 +22,9 @@ pub struct Description {
 /// How a rule is evaluated.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleDescription {
-    /// What it fills.
+    /// Its head.
     pub head: String,
-    /// Where it stands: `file:line:column`.
+    /// Its place: `file:line:column`.
     pub place: String,
     /// Its source.
     pub rule: String,
@@ -49,7 +49,7 @@ pub struct PipelineDescription {
     pub rows: f64,
     /// How many rows are touched if all of them are put through.
     pub cost: f64,
-    /// Whether all rows of the rule are computed this way when there is no change to begin with.
+    /// Whether this pipeline computes all rows of the rule from scratch.
     pub whole: bool,
     /// What happens to each binding.
     pub steps: Vec<StepDescription>,
@@ -60,7 +60,7 @@ pub struct PipelineDescription {
     pub instead: Option<InsteadDescription>,
 }
 
-/// An order that was not taken.
+/// A rejected join order.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct InsteadDescription {
     /// The atom that would come second.

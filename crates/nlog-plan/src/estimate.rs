@@ -23,14 +23,14 @@ pub(crate) struct Estimate {
     /// By column, how its values are spread, if that is known.
     pub(crate) spreads: Vec<Option<Arc<Spread>>>,
     /// What is known of several columns together.
-    pub(crate) together: Vec<EstimateTogether>,
+    pub(crate) together: Vec<JointEstimate>,
     /// Whether that has been counted, or follows from what has been.
     pub(crate) counted: bool,
 }
 
 /// What is thought of several columns together.
 #[derive(Debug, Clone)]
-pub(crate) struct EstimateTogether {
+pub(crate) struct JointEstimate {
     pub(crate) columns: Vec<usize>,
     pub(crate) distinct: f64,
     pub(crate) spread: Option<Arc<Spread>>,
@@ -108,7 +108,7 @@ impl Estimate {
             let distinct = (together.distinct as f64).min(rows).max(1.0);
             let sample = together.sample.as_ref();
             let spread = sample.and_then(|sample| Spread::new(sample, rows, distinct)).map(Arc::new);
-            EstimateTogether { columns: together.columns.clone(), distinct, spread }
+            JointEstimate { columns: together.columns.clone(), distinct, spread }
         });
         self.together = together.collect();
         self

@@ -1,4 +1,4 @@
-//! The rule of a table in place of an atom that reads it.
+//! Inlining: replaces an atom by the rule of its table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

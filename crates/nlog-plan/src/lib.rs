@@ -1,7 +1,7 @@
-//! Typed nlog program to query plan: which rows are joined in which order, on which columns, and where duplicates go.
+//! The query planner: from a typed nlog program to a plan of join orders, indexes and duplicate elimination.
 //!
-//! The planner is pure: a program and the tables that are wanted give a [`query::Plan`], the same on every run. A plan is
-//! data. An engine turns it into operators; `Display` turns it into text that the author of a rule can follow:
+//! The planner is a pure function from a program and the requested tables to a [`query::Plan`], the same on every
+//! run. A plan is data: an engine turns it into operators, and `Display` into text for the author of a rule:
 //!
 //! ```
 //! let sources = nlog::Sources::from_texts([(
@@ -17,36 +17,39 @@
 //! assert!(plan.contains("where: as it is"), "its key follows from those of on and at: {plan}");
 //! ```
 //!
-//! In reading order: [`query`] and [`plan`] (the data), `analysis` and `body` (what a rule's body says), `dependency`
-//! (functional dependencies from declared keys), [`statistics`](Statistics), `together` (which columns are joined as one),
-//! `spread`, `estimate` and `model` (what joining finds and costs), `order` (which atom when), `draft` and `lower` (orders to pipelines), `joins` (one rule), `indexes` (what rules
-//! share), `tables` (whose keys hold, which are needed), `cost`, `inline` and `stage` (what stands in the place of what),
-//! `program` (all rules), [`pinned`](Pinned), [`describe`].
+//! In reading order: [`query`] and [`plan`] (the data), `analysis` and `body` (the body of a rule), `dependency`
+//! (functional dependencies from declared keys), [`statistics`](Statistics), `common_variables` (variables that
+//! several atoms share), `spread`, `estimate` and `model` (cardinality and cost of joins), `order` (join orders),
+//! `draft` and `lower` (from orders to pipelines), `joins` (one rule), `indexes` (shared indexes), `tables` (keys and
+//! required tables), `cost`, `inline` and `stage` (rewriting), `program` (all rules), [`pinned`](Pinned),
+//! [`describe`].
 //!
 //! How a rule becomes a plan:
 //!
-//! - For each atom of its body there is a pipeline that begins with changed rows of that atom and probes indexes of the
-//!   others, in the order that touches the fewest rows by estimates from statistics, declared keys and defaults.
-//! - Filters and functions run as soon as their variables are bound; columns are dropped as soon as nothing needs
-//!   them; indexes have the columns that somebody takes from them.
-//! - An equation between a variable and an expression gives keys to probe by. If the expression can fail, the bindings
-//!   for which it does are followed by pipelines of their own ([`query::RulePlan::failures`]), which look for the rest of
-//!   the body without that equation: so the failure counts exactly for bindings that satisfy everything else.
-//! - A failed value takes the place of the value that it has not become and travels with the binding to the head.
-//!   Where its column is dropped, or where a filter failed, the binding remembers it.
-//! - A part of a body of which fewer columns are needed than tell its bindings apart can become a *stage*, a relation
-//!   of its own that is made distinct, so that duplicates go early and the head needs no counts.
-//! - An internal table that one atom alone reads can be *inlined*: its rule stands in the place of that atom.
+//! - Each atom of the body has a pipeline that starts with changed rows of that atom and probes indexes of the
+//!   others, in the order that touches the fewest rows according to statistics, declared keys and default estimates.
+//! - Filters and functions run as soon as their variables are bound, columns are dropped as soon as they are no
+//!   longer needed, and indexes contain only the columns that are read from them.
+//! - An equation between a variable and an expression provides a key to probe. If the expression can fail, separate
+//!   pipelines ([`query::RulePlan::failures`]) follow the bindings for which it fails and evaluate the rest of the
+//!   body without the equation, so that the failure counts exactly for bindings that satisfy everything else.
+//! - A failure takes the place of the value and travels with the binding to the head. If its column is dropped, or if
+//!   a filter failed, the binding remembers the failure.
+//! - A part of a body whose projection has duplicates can become a *stage*, a separate distinct relation, so that
+//!   duplicates are removed early and the head needs no counts.
+//! - An internal table that only one atom reads can be *inlined*: its rule replaces that atom.
 //!
-//! Left out on purpose: when statistics are taken, orders that join two joins with each other (bushy ones) but for
-//! stages, and everything about how operators work.
+//! Out of scope: when statistics are collected, bushy join orders except through stages, and the implementation of
+//! operators.
 #![forbid(unsafe_code)]
 
 mod analysis;
 mod body;
+mod common_variables;
 mod cost;
 mod dependency;
 pub mod describe;
+mod describer;
 mod draft;
 mod estimate;
 mod indexes;
@@ -64,11 +67,9 @@ mod stage;
 mod statistics;
 mod tables;
 mod text;
-mod together;
 mod unfold;
-mod words;
 
 pub use pinned::{Pinned, PinnedJoins, PinnedRule, PinnedStage};
 pub use plan::{AggregatePlan, GroupColumn, Keep, NARROW, Operand, Scalar, Selection, Slot};
 pub use program::Settings;
-pub use statistics::{Counter, FREQUENT, SAMPLED, Sample, Statistics, TableStatistics, Together};
+pub use statistics::{Counter, FREQUENT, JointColumns, SAMPLED, Sample, Statistics, TableStatistics};

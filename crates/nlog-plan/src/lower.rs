@@ -1,4 +1,4 @@
-//! From a pipeline over variables to one over slots.
+//! Lowers a pipeline over variables to a pipeline over slots.
 
 use std::collections::BTreeSet;
 

@@ -18,12 +18,12 @@ use nlog_data::function::Multiplicity;
 
 use crate::analysis::{EQUAL, equations, variables_of};
 use crate::body::{Body, What};
+use crate::common_variables::{CommonVariables, common_variables};
 use crate::draft::Aim;
 use crate::estimate::{Estimate, Estimates};
 use crate::plan::{Operand, Selection};
 use crate::spread::Spread;
 use crate::statistics::sampled_hash;
-use crate::together::{InCommon, in_common};
 
 /// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: estimates are
 /// coarser for rules of that many, plans as right as ever.
@@ -412,11 +412,11 @@ fn common(
     atoms: &[AtomModel],
     mask: &dyn Fn(&mut dyn Iterator<Item = VariableId>) -> Mask,
 ) -> Vec<Common> {
-    let mut all: Vec<Common> = in_common(body)
+    let mut all: Vec<Common> = common_variables(body)
         .into_iter()
-        .map(|in_common| Common {
-            variables: mask(&mut in_common.variables.iter().copied()),
-            members: members(body, estimates, atoms, &in_common),
+        .map(|common_variables| Common {
+            variables: mask(&mut common_variables.variables.iter().copied()),
+            members: members(body, estimates, atoms, &common_variables),
         })
         .collect();
     // Those of most variables first: they say more than their variables one by one.
@@ -441,7 +441,12 @@ fn common(
 }
 
 /// The atoms of which it is known how many combinations of values several variables have in them.
-fn members(body: &Body, estimates: Estimates<'_>, atoms: &[AtomModel], common: &InCommon) -> Vec<Member> {
+fn members(
+    body: &Body,
+    estimates: Estimates<'_>,
+    atoms: &[AtomModel],
+    common: &CommonVariables,
+) -> Vec<Member> {
     let is_key = |atom: usize| {
         body.atoms[atom].key.as_ref().is_some_and(|key| !key.is_empty() && key.is_subset(&common.variables))
     };

@@ -1,4 +1,4 @@
-//! Plans that are kept: which orders and stages were chosen, so that they can be chosen again.
+//! Pinned plans: the chosen join orders and stages, so that they can be reused.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step, Through};
 
-/// What was chosen in a plan. A plan made with it repeats it for the rules that it names, whatever the statistics say.
+/// What was chosen in a plan. A plan made with it repeats it for the rules that it names, whatever the statistics
+/// say.
 ///
 /// As JSON it can be edited: atoms are named by their tables, the second of a table in a rule `table#2`, stages
 /// `stage1`, `stage2` and so on.
@@ -57,8 +58,8 @@ pub struct PinnedJoins {
     /// The atom with which all rows begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
-    /// By the atom with which it begins, the order of a pipeline that has a table's rule in place of one of the atoms:
-    /// that rule's atoms and all others.
+    /// By the atom with which it begins, the order of a pipeline that has a table's rule in place of one of the
+    /// atoms: that rule's atoms and all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub through: BTreeMap<String, Vec<String>>,
 }

@@ -132,7 +132,7 @@ impl<'a> Planner<'a> {
         for name in pinned.iter().flat_map(|pinned| &pinned.inlined) {
             if self.program.schema.iter().all(|(_, table)| table.name != *name) {
                 self.warnings
-                    .push(format!("the pinned plan inlines {name}, which is no table of the program"));
+                    .push(format!("the pinned plan inlines {name}, which is not a table of the program"));
             }
         }
         for table in &self.program.order {
@@ -261,8 +261,14 @@ impl<'a> Planner<'a> {
                     let atoms = pin.of.iter().map(atom).collect::<Option<Vec<usize>>>();
                     let split = atoms.and_then(|atoms| Split::new(body, &atoms, next));
                     if split.is_none() {
-                        self.warnings
-                            .push(self.misfit(rule, &format!("stage {} is none of its parts", at + 1)));
+                        self.warnings.push(self.misfit(
+                            rule,
+                            &format!(
+                                "stage {} does not match any part of the \
+                            body",
+                                at + 1
+                            ),
+                        ));
                     }
                     split
                 }
@@ -315,7 +321,7 @@ impl<'a> Planner<'a> {
     fn misfit(&self, rule: RuleId, what: &str) -> String {
         let rule = self.program.rule(rule);
         let head = &self.program.schema.table(rule.head).name;
-        format!("the pinned plan does not fit the rule of {head} at {}: {what}", rule.place)
+        format!("the pinned plan does not fit the rule for {head} at {}: {what}", rule.place)
     }
 
     /// Pinned orders of a body, by number.
@@ -330,7 +336,13 @@ impl<'a> Planner<'a> {
         let names = labels(&body.relations(), stages, &|relation| self.name(relation));
         let Some(of_body) = Orders::named(orders, &names) else {
             let atoms = names.join(", ");
-            self.warnings.push(self.misfit(rule, &format!("there is not an order for each of {atoms}")));
+            self.warnings.push(self.misfit(
+                rule,
+                &format!(
+                    "it does not have a join order for each of \
+            {atoms}"
+                ),
+            ));
             return None;
         };
         let failures = failures.iter().map(|orders| Orders::named(orders, &names).unwrap_or_default());
@@ -389,8 +401,13 @@ impl<'a> Planner<'a> {
                         Place::Stage(at) => self.stages[at].rule,
                     };
                     let name = &labels(reader.place, reader.body)[*start];
-                    warnings
-                        .push(self.misfit(rule, &format!("from {name} it does not go through a rule so")));
+                    warnings.push(self.misfit(
+                        rule,
+                        &format!(
+                            "the pipeline from {name} cannot be unfolded this \
+                        way"
+                        ),
+                    ));
                 }
             }
         }
@@ -444,7 +461,8 @@ impl<'a> Planner<'a> {
             if !known.contains(fingerprint) {
                 let head = &rule.head;
                 self.warnings.push(format!(
-                    "the pinned plan has a rule of {head} with fingerprint {fingerprint}, which the program has not"
+                    "the pinned plan has a rule for {head} with fingerprint {fingerprint}, which is not in \
+                    the program"
                 ));
             }
         }

@@ -1,13 +1,13 @@
-//! What a query plan is made of: relations, indexes, and for each rule a pipeline from each of its atoms.
+//! The parts of a query plan: relations, indexes, and for each rule a pipeline from each of its atoms.
 //!
 //! A rule is a conjunction. Its bindings change when the rows of one of its atoms change, so the plan has one
 //! [`Pipeline`] for each atom: it begins with changed rows of that atom and *probes* indexes of the other atoms, one
-//! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of `McSherry` and others, CIDR
-//! 2013, calls the pieces updates and traces). Nothing between the atoms has to be kept, and each pipeline has an order
-//! of its own. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
+//! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of `McSherry` and others,
+//! CIDR 2013, calls the pieces updates and traces). Nothing between the atoms has to be kept, and each pipeline has
+//! an order of its own. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
 //!
-//! An engine that joins two arrangements at a time reads the same plan: it runs the pipeline `whole` and arranges what
-//! arrives at each probe.
+//! An engine that joins two arrangements at a time reads the same plan: it runs the pipeline `whole` and arranges
+//! what arrives at each probe.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub struct Index {
 pub struct RulePlan {
     /// The rule; a stage's is the one that it was made for.
     pub rule: RuleId,
-    /// What it fills.
+    /// Its head.
     pub head: RelationId,
     /// All bindings that satisfy the body, and the rows that they become.
     pub body: Joins,
@@ -153,7 +153,7 @@ pub struct Through {
     pub order: Vec<usize>,
 }
 
-/// An order that was not taken.
+/// A rejected join order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alternative {
     /// The atom that would come second, by its place among [`Joins::atoms`].
@@ -223,8 +223,8 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// The atom whose rows are found, by its place among [`Joins::atoms`]; or the one for which this is part of its
-    /// table's rule ([`RulePlan::through`]), the index then being of another relation. In a transaction, atoms before the
-    /// pipeline's own are read as they become, those after it as they were.
+    /// table's rule ([`RulePlan::through`]), the index then being of another relation. In a transaction, atoms before
+    /// the pipeline's own are read as they become, those after it as they were.
     pub atom: usize,
     /// Where they are found.
     pub index: IndexId,
@@ -240,7 +240,8 @@ pub struct Probe {
     pub bindings: f64,
 }
 
-/// What becomes of a binding at its pipeline's end. Failures in its slots count, read or not, and so do remembered ones.
+/// What becomes of a binding at its pipeline's end. Failures in its slots count, read or not, and so do remembered
+/// ones.
 #[derive(Debug, Clone)]
 pub enum End {
     /// A row of the head: an expression for each column.

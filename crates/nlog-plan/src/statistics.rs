@@ -1,5 +1,4 @@
-//! What is known about tables: how many rows they have, how many different values their columns, and how often some of
-//! those occur.
+//! Statistics of tables: numbers of rows, numbers of distinct values per column, and the frequencies of some values.
 //!
 //! That some values are far more frequent than others decides what a join finds: two columns of 1,000 values of which
 //! one is in every other row meet in a quarter of all pairs, not in a thousandth. So a [`Sample`] says of some values
@@ -18,7 +17,7 @@ use nlog_data::{Columns, TableId, Value};
 use serde::{Deserialize, Serialize};
 
 use crate::body::Body;
-use crate::together::in_common;
+use crate::common_variables::common_variables;
 
 /// Of how many values, those with the smallest hashes, a sample says how often they occur.
 pub const SAMPLED: usize = 256;
@@ -29,39 +28,38 @@ pub const FREQUENT: usize = 64;
 /// How many times more often than the mean a value occurs that is among the most frequent ones.
 const OFTEN: u64 = 2;
 
-/// Figures of tables, taken from a state.
+/// Statistics of tables, taken from a state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// By the table's name. Of a table that is missing nothing is known.
+    /// By table name. Nothing is known about a missing table.
     pub tables: BTreeMap<String, TableStatistics>,
 }
 
-/// Figures of a table.
+/// Statistics of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableStatistics {
     /// How many rows it has.
     pub rows: u64,
-    /// How many different values each column has, in the order of the columns. Of a column that is missing nothing is
-    /// known.
+    /// The number of distinct values of each column, in column order. Nothing is known about a missing column.
     #[serde(default)]
     pub distinct: Vec<u64>,
-    /// How often some values of each column occur, in the order of the columns. The values of a column that is missing
-    /// are thought to be spread evenly.
+    /// The frequencies of some values of each column, in column order. A missing column is assumed to be uniformly
+    /// distributed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
-    /// Columns by which rows are found together. Others are thought not to depend on each other.
+    /// Groups of columns with joint statistics. Other columns are assumed to be independent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<Together>,
+    pub together: Vec<JointColumns>,
 }
 
-/// Several columns as if they were one.
+/// Joint statistics of several columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Together {
+pub struct JointColumns {
     /// Their numbers, from 0, in the order in which their values are combined.
     pub columns: Vec<usize>,
-    /// How many different combinations of values there are.
+    /// The number of distinct combinations of values.
     pub distinct: u64,
-    /// How often some combinations occur, if that is known.
+    /// The frequencies of some combinations, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Sample>,
 }
@@ -89,7 +87,7 @@ impl Counter {
         let mut counter = Counter::default();
         for rule in &program.rules {
             let body = Body::new(rule, &program.schema);
-            for (atom, columns) in in_common(&body).into_iter().flat_map(|common| common.members) {
+            for (atom, columns) in common_variables(&body).into_iter().flat_map(|common| common.members) {
                 let table = TableId(body.atoms[atom].relation.0);
                 counter.together.entry(table).or_default().insert(columns);
             }
@@ -129,7 +127,7 @@ impl TableStatistics {
             combined.sort_unstable();
             let counts = combined.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64));
             let counts: Vec<(u64, u64)> = counts.collect();
-            statistics.together.push(Together {
+            statistics.together.push(JointColumns {
                 columns: columns.clone(),
                 distinct: counts.len() as u64,
                 sample: Some(Sample::new(counts)),

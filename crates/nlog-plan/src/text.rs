@@ -1,4 +1,4 @@
-//! Descriptions as text that the author of a rule can follow.
+//! Prints descriptions of plans for the authors of rules.
 
 use std::fmt;
 

@@ -67,9 +67,9 @@ fn lines_that_are_no_ticks() {
             r#"{"txn":1,"error":{"code":"bad-json","message":"line 1, column 1: tick is no natural number of milliseconds"}}"#,
             r#"{"txn":2,"error":{"code":"bad-json","message":"line 2, column 1: a tick is a transaction of its own; its rows belong into another line"}}"#,
             r#"{"txn":3,"insert":{},"delete":{}}"#,
-            r#"{"txn":4,"error":{"code":"range","message":"tick 6 comes after tick 7; time does not go back"}}"#,
+            r#"{"txn":4,"error":{"code":"range","message":"tick 6 is earlier than the previous tick 7; ticks must not decrease"}}"#,
             r#"{"txn":5,"insert":{},"delete":{}}"#,
-            r#"{"txn":6,"error":{"code":"not-an-input","message":"table stable is filled by the hook hysteresis:up:stable:fall=0,rise=10; change what up is derived from instead"}}"#,
+            r#"{"txn":6,"error":{"code":"not-an-input","message":"table stable is filled by hook hysteresis:up:stable:fall=0,rise=10; change the tables that up is derived from instead"}}"#,
         ]
     );
 }
@@ -82,7 +82,7 @@ fn a_tick_wants_a_timed_hook() {
         assert_eq!(
             outcome.lines(),
             [
-                r#"{"txn":1,"error":{"code":"bad-json","message":"line 1, column 1: tick 7: nothing here waits for time; give a timed hook"}}"#
+                r#"{"txn":1,"error":{"code":"bad-json","message":"line 1, column 1: tick 7: the program has no timed hook; configure one or remove the tick"}}"#
             ]
         );
     }
@@ -93,7 +93,7 @@ fn hooks_that_do_not_fit_are_wrong_usage() {
     let folder = Folder::new();
     folder.write("program.nlog", PORTS);
     let refusals = [
-        (&["--hook", "hysteresis:up"][..], "is no hook: write HOOK:FROM:TO"),
+        (&["--hook", "hysteresis:up"][..], "is not a hook: write HOOK:FROM:TO"),
         (&["--hook", "hysteresis:up:sable:rise=1,fall=1"], "the program has no table `sable`"),
         (&["--hook", ISLANDS, "--hook", "connected_components:link:island"], "fill the same table"),
         (&["--hook", HELD, "--save-state", "state"], "cannot be used with"),

@@ -1,4 +1,4 @@
-//! What becomes of bindings: indexed pairs, rows, groups, failures.
+//! Converts bindings to indexed pairs, rows, groups and failures.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -168,7 +168,8 @@ impl<P: Row> Keep<P> {
         Keep { keyed, symbols: Arc::clone(symbols), troubles: Rc::clone(troubles), seen: Vec::new() }
     }
 
-    /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken key.
+    /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken
+    /// key.
     pub(super) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
         // Nearly always: one rule derives one row.
         if let [(value, count)] = values {

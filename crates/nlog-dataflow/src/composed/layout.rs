@@ -1,4 +1,4 @@
-//! What coordinator and workers have to agree on about a plan's relations and indexes.
+//! The representation of relations and indexes, shared by the coordinator and the workers.
 
 use std::collections::BTreeSet;
 

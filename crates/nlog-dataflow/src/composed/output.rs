@@ -1,4 +1,4 @@
-//! From the changes that workers send to a delta of values, and to the contents of tables.
+//! Combines the changes from all workers into deltas and table contents.
 
 use hashbrown::HashMap;
 use nlog_data::{RuleId, TableDelta, Value};

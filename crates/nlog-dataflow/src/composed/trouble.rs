@@ -1,4 +1,4 @@
-//! What can go wrong among derived rows, as workers note it.
+//! Errors in derived rows, as recorded by workers.
 
 use nlog_data::TableId;
 

@@ -1,7 +1,7 @@
-//! Rows that come and go, one after the other in vectors of words.
+//! Deltas: inserted and deleted rows, stored contiguously in vectors of words.
 //!
-//! A load's rows are many: they stand in pieces, so that none has to be copied to make room for more, and so that who
-//! takes the rows over can give each piece back as soon as it is read.
+//! A load has many rows. They are stored in chunks, so that growing copies nothing, and the consumer can free each
+//! chunk as soon as it has read it.
 
 use serde::{Deserialize, Serialize};
 

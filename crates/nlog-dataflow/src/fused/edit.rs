@@ -1,4 +1,4 @@
-//! A transaction that changes rules and no input.
+//! A transaction that changes rules but no inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! One transaction after the other: level by level, what changes is derived, made a set, indexed.
+//! Runs transactions: level by level, derives changes, makes them sets, and updates indexes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -318,8 +318,8 @@ impl State {
         let mut pending = std::mem::take(&mut derivation.pending);
         pending.clear();
         self.agenda.pending[relation] = pending;
-        // Where rows are counted they are summed up on the way. Elsewhere no row is derived twice, so that only what comes
-        // can cancel what goes.
+        // Where rows are counted they are summed up on the way. Elsewhere no row is derived twice, so that only what
+        // comes can cancel what goes.
         let settled = head.keeps_rows() || derived.is_one_way();
         if derivation.too_many || (!settled && derived.consolidate().is_err()) {
             return Err(Refusal::TooMany(RelationId(relation as u32)));

@@ -1,4 +1,4 @@
-//! Aggregates: the tuples of every group, and what becomes of a group when they change.
+//! Aggregates: the tuples of every group, and the recomputation of changed groups.
 
 use nlog_plan::query::Output;
 use nlog_plan::{GroupColumn, NARROW};

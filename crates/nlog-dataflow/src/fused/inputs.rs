@@ -1,6 +1,6 @@
 //! The rows of input tables, as words, and which transactions they accept.
 //!
-//! What is accepted and what is said of the rest is what [`nlog_data::Inputs`] says of the same rows as values.
+//! Transactions are accepted and refused exactly as by [`nlog_data::Inputs`] for the same rows as values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

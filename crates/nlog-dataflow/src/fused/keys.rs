@@ -1,4 +1,4 @@
-//! What a lot of bindings is sorted by before it probes: each key with the place of its binding.
+//! The sort keys of a chunk of bindings before a probe: each key with the position of its binding.
 //!
 //! Sorting is most of what a probe costs, and numbers sort fast: a key of up to three words and the place are one.
 

@@ -1,9 +1,9 @@
-//! Rules that change while the engine runs: from one program to another over the rows that there are.
+//! Changing rules at run time: switches from one program to another with the existing rows.
 //!
-//! What both programs have in common stays as it is: traces of relations, indexes and groups move over. A rule that is
-//! gone takes away what it derived; a rule that is new adds what it derives now; everything else follows as it does from
-//! any transaction. So an edit costs what it touches. Until it is decided everything new is staged, and what moved can
-//! move back.
+//! Traces, indexes and groups that both programs share move to the new program. Rows derived by a removed rule are
+//! retracted, rows derived by a new rule are added, and everything else follows as in any transaction. So the cost of
+//! an edit is proportional to what it affects. Until the edit is accepted, everything new is staged, and moved state
+//! can be moved back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -343,8 +343,8 @@ fn write_expr(expr: &Expr, text: &mut String) {
     }
 }
 
-/// Built-in functions are what they are called. Of those that a program declares nobody can tell whether they still do
-/// the same, so that each is one of its own.
+/// Built-in functions are what they are called. Of those that a program declares nobody can tell whether they still
+/// do the same, so that each is one of its own.
 fn write_function(function: &Arc<Function>, text: &mut String) {
     let is_built_in = function::lookup(&function.name).iter().any(|known| Arc::ptr_eq(known, function));
     let _ = if is_built_in {

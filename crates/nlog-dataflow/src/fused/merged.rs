@@ -1,8 +1,8 @@
 //! Several transactions in one pass through the rules.
 //!
-//! What input tables refuse depends on no rule, so that each transaction is put to them in its turn. What rules refuse
-//! depends on what holds then, which one pass does not look at. So transactions go together only where a pass that
-//! is accepted means that each of them would have been:
+//! Input tables check each transaction in turn, independently of the rules. Errors among derived rows depend on the
+//! intermediate states, which a single pass does not compute. So transactions are merged only if acceptance of the
+//! pass implies that each of them would have been accepted:
 //!
 //! - Nothing that follows from the tables they touch can be refused: no key to check there and no expression that can
 //!   fail. Or:
@@ -95,7 +95,8 @@ impl Pass {
         }
     }
 
-    /// Takes a transaction in that input tables have accepted; gives its changes back if it cannot go with the others.
+    /// Takes a transaction in that input tables have accepted; gives its changes back if it cannot go with the
+    /// others.
     fn add(&mut self, changes: Changes, reaches: &Reaches, attribute: bool) -> Result<(), Changes> {
         let mut reach = self.reach;
         changes.tables.keys().for_each(|table| reach.add(reaches.by_relation[table.0 as usize]));

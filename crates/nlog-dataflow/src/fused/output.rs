@@ -1,4 +1,4 @@
-//! From words to values: what is reported of a table, by rows or by columns.
+//! Converts deltas of tables from symbols to values, by rows or by columns.
 
 use hashbrown::HashMap;
 use nlog_data::{ColumnDelta, Columns, Row as ValueRow, RuleId, TableColumns, TableDelta, TableId, Value};
@@ -36,7 +36,8 @@ impl Output {
         Output { table, rows, rules: Rules::Untold }
     }
 
-    /// Of a table that rules fill. `attribute`: whether rows name their rules; `only`: the table's rule if it has one.
+    /// Of a table that rules fill. `attribute`: whether rows name their rules; `only`: the table's rule if it has
+    /// one.
     pub(crate) fn of_relation(
         table: TableId,
         rows: Delta,

@@ -8,9 +8,9 @@ use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, St
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff};
-use super::ending::Ending;
 use super::index::{Fit, Index, each_width};
 use super::keys::{Keys, Place};
+use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
 use super::probe::Probe as Finder;
 use super::trace::View;
@@ -48,7 +48,7 @@ pub(crate) struct Pipeline {
     /// What the steps do, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
     probes: Vec<Probe>,
-    end: Ending,
+    end: PipelineEnd,
     may_fail: bool,
     /// What happens to what comes out, by its columns.
     end_move: Move,
@@ -153,7 +153,7 @@ impl Pipeline {
             comparisons: steps.comparisons(),
             steps,
             probes: probes.collect(),
-            end: Ending::new(&plan.end, symbols),
+            end: PipelineEnd::new(&plan.end, symbols),
             may_fail: plan.may_fail,
             end_move: moves.end,
             by_all: moves.by_all,
@@ -396,7 +396,7 @@ impl Slots for Found<'_> {
 
 /// Bindings on their way through one run.
 struct Flow<'a> {
-    end: &'a mut Ending,
+    end: &'a mut PipelineEnd,
     end_move: &'a Move,
     by_all: bool,
     may_fail: bool,

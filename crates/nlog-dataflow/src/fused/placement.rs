@@ -1,10 +1,10 @@
-//! Which worker has which rows, and what has to move.
+//! The placement of rows on workers, and the exchange that it requires.
 //!
-//! Every worker has all rows of input tables. Rows that rules derive live at the worker that the hash of their *home*
-//! columns says. Homes are found from the plan: from outputs down, a relation is split by the column that its readers
-//! split theirs by, where they take it as it is. So in the physical layer rows are split by host, in the logical one by
-//! datapath, and most pipelines never leave their worker. What indexes are probed by decides where a binding has to be:
-//! if it is there nothing moves; if every worker has it all but one drop it; else it is sent.
+//! Every worker has all rows of input tables. A derived row belongs to the worker given by the hash of its *home*
+//! columns. The plan determines the home columns: from the outputs down, a relation is partitioned by the same column
+//! as its readers. So rows of the physical layer are partitioned by host, rows of the logical layer by datapath, and
+//! most pipelines never leave their worker. The key of a probed index determines where a binding must be: if it is
+//! already there, nothing moves; if every worker has it, all but one drop it; otherwise it is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,8 +57,8 @@ pub(crate) struct Moves {
     pub(crate) probes: Vec<Move>,
     /// At the end, by columns of what comes out.
     pub(crate) end: Move,
-    /// Whether every worker has each binding until then, so that one alone counts those that fail: pipelines of a rule
-    /// differ in it, and what comes in the one is to cancel what goes in the other.
+    /// Whether every worker has each binding until then, so that one alone counts those that fail: pipelines of a
+    /// rule differ in it, and what comes in the one is to cancel what goes in the other.
     pub(crate) by_all: bool,
 }
 
@@ -178,8 +178,8 @@ impl Moves {
 }
 
 impl Moves {
-    /// Where every worker has a binding, one goes on with it as soon as it is known which: else all would look up what
-    /// one needs.
+    /// Where every worker has a binding, one goes on with it as soon as it is known which: else all would look up
+    /// what one needs.
     fn own_early(&mut self, pipeline: &PipelinePlan) {
         let probes: Vec<&Probe> = (pipeline.steps.iter())
             .filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })

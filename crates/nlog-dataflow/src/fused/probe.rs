@@ -1,10 +1,10 @@
-//! Finding values under ascending keys in several batches at once.
+//! Looks up ascending keys in several batches at once.
 //!
-//! Batches are differential's, and so is what stands in them; only the search is ours. A cursor's `seek_key` searches a
-//! batch's keys from where it stands, each step a miss of the processor's caches in a batch of a million: that was half
-//! of a small transaction's time. So a batch comes with a sample of its keys, small enough to stay cached, and a search
-//! ends among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in none; a
-//! filter (Bloom's, each key in one word of 64 bits) spares the search in nearly all others.
+//! Batches are differential's, and so is what stands in them; only the search is ours. A cursor's `seek_key` searches
+//! a batch's keys from where it stands, each step a miss of the processor's caches in a batch of a million: that was
+//! half of a small transaction's time. So a batch comes with a sample of its keys, small enough to stay cached, and a
+//! search ends among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in
+//! none; a filter (Bloom's, each key in one word of 64 bits) spares the search in nearly all others.
 
 use std::rc::Rc;
 

@@ -1,7 +1,7 @@
-//! What an engine has done, by rule, and what it holds, by relation and index.
+//! The profile of an engine: work by rule, memory by relation and index.
 //!
-//! Counting is always on: two readings of the clock for each run of a pipeline and four additions, beside some hundred
-//! nanoseconds that even an empty run takes.
+//! Profiling is always on: it costs two clock readings and four additions per pipeline run, while even an empty run
+//! takes some hundred nanoseconds.
 
 use nlog_data::RuleId;
 use nlog_plan::query::Start;

@@ -1,4 +1,4 @@
-//! Another program for a running engine, to be looked at before it is accepted.
+//! A proposed program for a running engine, which can be inspected before it is accepted.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::delta::Delta;
 use super::engine::State;
 use super::inputs::Inputs;
 use super::output::Output;
-use super::words::Words;
+use super::raw_delta::RawDelta;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
@@ -28,8 +28,8 @@ pub struct Proposal<'a> {
 pub enum ChangeError {
     /// An input table has rows and another form in the new program.
     #[error(
-        "input table {table} has {rows} rows and other columns or another key in the new program; take the rows out \
-         before its declaration changes"
+        "input table {table} has {rows} rows, and the new program changes its columns or its key; delete \
+        the rows before changing the declaration"
     )]
     Input {
         /// Its name.
@@ -39,11 +39,12 @@ pub enum ChangeError {
     },
     /// The engine has several workers.
     #[error(
-        "rules can be changed in an engine of one worker only; start it with one, or anew with the new program"
+        "rules can only be changed with one worker; start the engine with one worker, or restart it with \
+        the new program"
     )]
     Workers,
     /// The engine is the composed one.
-    #[error("the composed engine cannot change its rules while it runs; use the fused one, or start anew")]
+    #[error("the composed engine cannot change its rules while it runs; use the fused engine, or restart")]
     Composed,
     /// What the new rules derive is in error, or the engine is.
     #[error(transparent)]
@@ -131,8 +132,8 @@ impl Proposal<'_> {
     }
 
     /// The same in the engine's own words.
-    pub fn words(&self) -> Words<'_> {
-        Words::new(&self.outputs, &self.engine.state.symbols)
+    pub fn words(&self) -> RawDelta<'_> {
+        RawDelta::new(&self.outputs, &self.engine.state.symbols)
     }
 
     /// Goes over to the new program.

@@ -1,4 +1,4 @@
-//! The rows of relations, from whatever has them.
+//! Reads the rows of relations, wherever they are stored.
 
 use nlog_data::{Role, TableId};
 use nlog_plan::query::RelationId;
@@ -79,7 +79,8 @@ impl State {
         Ok(())
     }
 
-    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is met.
+    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is
+    /// met.
     pub(crate) fn run_whole(
         &self,
         rule: usize,

@@ -1,4 +1,4 @@
-//! How the rows that rules derive become a set: duplicates, keys, and which rule a row is attributed to.
+//! Makes derived rows a set: removes duplicates, checks keys, and attributes rows to rules.
 
 use nlog_plan::Keep;
 use nlog_plan::NARROW;

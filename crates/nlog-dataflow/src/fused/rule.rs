@@ -1,4 +1,4 @@
-//! Rules, ready to run, and what becomes of what their pipelines end with.
+//! Executable rules, and the processing of the results of their pipelines.
 
 use nlog_data::RuleId;
 use nlog_plan::query::{Joins, RelationId, RulePlan};
@@ -22,7 +22,8 @@ pub(crate) struct Rule {
     pub(crate) parts: Vec<Part>,
 }
 
-/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of rules.
+/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of
+/// rules.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
     /// Fingerprint and number in the program, of rules that are gone the number that they had.
@@ -60,8 +61,8 @@ impl Rule {
     pub(crate) fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
         let part = |joins: &Joins| {
-            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something in
-            // what the others were. So the one that is cheapest for all rows is the last.
+            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something
+            // in what the others were. So the one that is cheapest for all rows is the last.
             let rank = |atom: usize| (atom == joins.whole, atom);
             let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
                 let moves = placement.moves(plan, joins, pipeline);
@@ -79,8 +80,8 @@ impl Rule {
     }
 }
 
-/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the rule's
-/// number where that is asked for.
+/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the
+/// rule's number where that is asked for.
 pub(crate) fn finish(
     rule: &mut Rule,
     mut own: Delta,

@@ -1,4 +1,4 @@
-//! Rows in order: what batches of indexes and counts are built from.
+//! Sorted rows, from which the batches of indexes and counts are built.
 //!
 //! Sorting is much of what a load costs, and numbers sort twice as fast as arrays of words: up to four words are one
 //! number, the first word in its highest bits, so that numbers are ordered as rows are.

@@ -1,6 +1,6 @@
 //! Workers that are threads of one process: they share a table of symbols, and packets go through channels.
 //!
-//! A worker that panics closes its channels: whoever waits for it gets an error.
+//! A worker that panics closes its channels, and every worker waiting for it gets an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use nlog_plan::query::Plan;
 
 use super::engine::State;
-use super::together::{Carrier, Lost, Packet};
+use super::rounds::{Carrier, Lost, Packet};
 use super::workers::{Answer, Order, Others, Superior, Workers, part, serve};
 use crate::panic::message;
 use crate::symbol::Symbols;

@@ -1,7 +1,8 @@
 //! A trace: pairs of key and value with their counts, as differential's batches in differential's spine.
 //!
-//! What a transaction adds is *staged* beside the spine until the transaction is accepted. So the spine is what was,
-//! spine and staged batches together are what would be, and refusing a transaction only drops what is staged.
+//! Changes of a transaction are *staged* next to the spine until the transaction is accepted. The spine is the old
+//! state, the spine with the staged batches is the new state, and refusing a transaction only drops the staged
+//! batches.
 //!
 //! Each trace has a clock of its own, which goes on by one for each batch. Readers never ask for times: the clock is
 //! there because spines order batches by it, and everything before the clock is compacted.

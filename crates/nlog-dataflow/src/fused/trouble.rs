@@ -1,4 +1,4 @@
-//! What can be wrong with what a transaction derives.
+//! Errors in the rows that a transaction derives.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What worker 0 and the others say to each other, be they threads or processes.
+//! The protocol between worker 0 and the other workers, which are threads or processes.
 //!
-//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders; between transactions
-//! they use no processor time.
+//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders; between
+//! transactions they use no processor time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::delta::Delta;
 use super::engine::State;
 use super::placement::Placement;
 use super::relation::Attributed;
-use super::together::{Carrier, Lost};
+use super::rounds::{Carrier, Lost};
 use super::trace::View;
 use super::trouble::{Refusal, Troubles};
 use crate::symbol::{Marks, Symbols};
@@ -221,7 +221,7 @@ fn run(
             refusal.get_or_insert(error);
         }
     }
-    let met = state.propagate_together(carrier)?;
+    let met = state.propagate_in_rounds(carrier)?;
     Ok(refusal.or(met))
 }
 

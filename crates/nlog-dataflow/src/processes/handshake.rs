@@ -1,4 +1,4 @@
-//! How processes meet: who takes part, whether they run the same program, and how each reaches the others.
+//! The handshake of processes: membership, comparison of programs, and exchange of addresses.
 //!
 //! Each step is a line's worth of JSON behind its length. A process says hello to process 0, which says who it is and
 //! how the program is run; the process plans it and says that it is ready. Once all are, everyone is told where the
@@ -32,8 +32,8 @@ const MAX_HELLO: u32 = 1 << 12;
 const HELLO: Duration = Duration::from_secs(2);
 /// How long to wait between two looks at whether somebody came.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a connection may be silent until the other side is asked whether it is there, how long that is waited for,
-/// and how often it is done. A process whose machine is gone is noticed after half a minute.
+/// How long a connection may be silent until the other side is asked whether it is there, how long that is waited
+/// for, and how often it is done. A process whose machine is gone is noticed after half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
 /// Connections to all processes by their numbers, with what each is called; one's own place is empty.
@@ -114,16 +114,16 @@ impl Fingerprint {
     fn difference(&self, other: &Fingerprint) -> Option<String> {
         if (self.protocol, &self.version) != (other.protocol, &other.version) {
             return Some(format!(
-                "it is of version {}, process 0 of version {}; run the same on all machines",
+                "it runs version {}, but process 0 runs version {}; run the same version on all machines",
                 other.version, self.version
             ));
         }
         let what = match (self.tables == other.tables, self.rules == other.rules) {
             (true, true) => return None,
-            (false, _) => "its program declares other tables than that of process 0",
-            (true, false) => "its program has other rules than that of process 0",
+            (false, _) => "its program declares different tables than process 0",
+            (true, false) => "its program has different rules than process 0",
         };
-        Some(format!("{what}; give both the same files"))
+        Some(format!("{what}; use the same files for both"))
     }
 }
 
@@ -256,13 +256,13 @@ fn plan_as_told(program: std::sync::Arc<Program>, told: Welcome) -> Result<Plan,
     let tables = program.schema.iter().map(|(id, _)| id).collect::<BTreeSet<TableId>>();
     let wanted: BTreeSet<TableId> = told.wanted.into_iter().map(TableId).collect();
     if !wanted.is_subset(&tables) || told.me == 0 || told.me >= told.processes {
-        return Err("process 0 asks for what there is not".to_owned());
+        return Err("process 0 requested an unknown table".to_owned());
     }
     let plan = Plan::new(program, &wanted, &settings);
     if digest_of_plan(&plan) == told.plan {
         Ok(plan)
     } else {
-        Err("it plans the program otherwise than process 0; run the same build on all machines".to_owned())
+        Err("its query plan differs from that of process 0; run the same build on all machines".to_owned())
     }
 }
 
@@ -289,7 +289,7 @@ fn meet_peers(
     }
     while let Some(missing) = (me + 1..processes).find(|at| connections[*at].is_none()) {
         let Some(mut stream) = accept(listener, deadline)? else {
-            let why = "it did not come";
+            let why = "it did not join";
             return Err(MeetingError::Lost { who: name(missing), why: why.to_owned() });
         };
         let peer = hear_stranger::<Peer>(&mut stream);
@@ -381,7 +381,7 @@ fn hear<T: DeserializeOwned>(stream: &mut TcpStream, limit: u32) -> io::Result<T
     })?;
     let length = u32::from_be_bytes(length);
     if length > limit {
-        return Err(io::Error::other("it speaks another language"));
+        return Err(io::Error::other("it does not speak the Weft protocol"));
     }
     let mut text = Vec::new();
     stream.take(u64::from(length)).read_to_end(&mut text)?;

@@ -1,4 +1,4 @@
-//! Timely's communication layer as what carries packets, orders and answers between processes.
+//! Carries packets, requests and replies between processes over timely's communication layer.
 
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
@@ -13,11 +13,12 @@ use timely::communication::{Allocator, Bytesable, Hooks, Pull, Push};
 
 use super::socket::{Link, Socket};
 use super::wire::{Message, decode, encode};
-use crate::fused::together::{Carrier, Lost, Packet};
+use crate::fused::rounds::{Carrier, Lost, Packet};
 use crate::fused::workers::{Answer, Order, Others, Superior};
 use crate::symbol::Symbols;
 
-/// How many bytes of a message go at once: timely's buffers have 1 MiB and grow, for good, with what is put into them.
+/// How many bytes of a message go at once: timely's buffers have 1 MiB and grow, for good, with what is put into
+/// them.
 const PIECE: usize = 1 << 18;
 /// How many empty buffers of a connection are kept.
 const SPARE_BUFFERS: usize = 2;
@@ -128,7 +129,7 @@ impl Mesh {
 
     /// Why this process cannot go on.
     pub(super) fn why(&self) -> String {
-        self.failed.clone().unwrap_or_else(|| "a process answered something else than was asked".to_owned())
+        self.failed.clone().unwrap_or_else(|| "unexpected answer from a process".to_owned())
     }
 
     fn fail(&mut self, why: String) -> Lost {
@@ -173,7 +174,7 @@ impl Mesh {
                     Ok(Message::Failed(why)) => Err(self.fail(why)),
                     Ok(message) => Ok(message),
                     Err(why) => {
-                        let why = format!("{name} sent what is no message: {why}");
+                        let why = format!("{name} sent an invalid message: {why}");
                         Err(self.fail(why))
                     }
                 };
@@ -185,7 +186,7 @@ impl Mesh {
                 continue;
             }
             if let Some(why) = ended {
-                let why = format!("{} is gone: {why}", self.peers[from].name);
+                let why = format!("{} disconnected: {why}", self.peers[from].name);
                 return Err(self.fail(why));
             }
             if let Some(lines) = &self.lines {
@@ -219,7 +220,7 @@ impl Mesh {
     }
 
     fn unexpected(&mut self, from: usize) -> Lost {
-        let why = format!("{} said something else than was its turn", self.peers[from].name);
+        let why = format!("{} sent an unexpected message", self.peers[from].name);
         self.fail(why)
     }
 }
@@ -227,8 +228,8 @@ impl Mesh {
 impl Drop for Mesh {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Timely would panic in all its threads, and once more here, which ends the whole process. So its parts stay,
-            // and the others learn from the connections that this one is gone.
+            // Timely would panic in all its threads, and once more here, which ends the whole process. So its parts
+            // stay, and the others learn from the connections that this one is gone.
             for stream in self.peers.iter().filter_map(|peer| peer.stream.as_ref()) {
                 let _ = stream.shutdown(Shutdown::Both);
             }

@@ -1,9 +1,9 @@
-//! Connections as timely's communication layer takes them, with an eye on their end.
+//! Connections for timely's communication layer that record how they end.
 //!
-//! Timely's threads panic if a connection breaks, and tell nobody if a peer ends in good order. Here either is noted in
-//! a [`Link`], where whoever waits for the peer looks, and timely sees a stream that ends in good order: what is missing
-//! of a message is filled with zeros, by which [`Frame`](super::mesh::Frame) knows that it is not whole, and the empty
-//! message follows with which timely's streams end.
+//! Timely's threads panic if a connection breaks, and tell nobody if a peer ends in good order. Here either is noted
+//! in a [`Link`], where whoever waits for the peer looks, and timely sees a stream that ends in good order: what is
+//! missing of a message is filled with zeros, by which [`Frame`](super::mesh::Frame) knows that it is not whole, and
+//! the empty message follows with which timely's streams end.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};

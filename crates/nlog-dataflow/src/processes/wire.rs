@@ -1,8 +1,8 @@
-//! What processes say to each other, in bytes.
+//! The wire format between processes.
 //!
-//! Symbols mean nothing in another process. So each message brings a dictionary of the values and failures in it, each
-//! once, and has their places there in place of symbols; small integers and truth values are the same everywhere.
-//! Nothing has to be kept of what a peer knows, which would have to follow its table as it forgets.
+//! Symbols mean nothing in another process. So each message brings a dictionary of the values and failures in it,
+//! each once, and has their places there in place of symbols; small integers and truth values are the same
+//! everywhere. Nothing has to be kept of what a peer knows, which would have to follow its table as it forgets.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use nlog_data::{Failure, FailureCode};
 use serde::{Deserialize, Serialize};
 
 use crate::fused::relation::Attributed;
-use crate::fused::together::Packet;
+use crate::fused::rounds::Packet;
 use crate::fused::workers::{Answer, Order};
 use crate::symbol::{Meaning, NONE, Reader, Symbol, Symbols, meaning, place_of, place_word};
 
@@ -127,7 +127,7 @@ pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String>
         postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
     let (mut rest, mut values) = (bytes.as_slice(), Vec::new());
     while !rest.is_empty() {
-        let value = read_value(&mut rest).map_err(|_| "a value in it is none")?;
+        let value = read_value(&mut rest).map_err(|_| "it contains an invalid value")?;
         values.push(symbols.intern(&value));
     }
     let failure = |(overflow, message): (bool, Arc<str>)| {
@@ -146,7 +146,7 @@ pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String>
             None => missing = true,
         }
     });
-    if missing { Err("a value in it is missing".to_owned()) } else { Ok(message) }
+    if missing { Err("it refers to a missing value".to_owned()) } else { Ok(message) }
 }
 
 #[cfg(test)]

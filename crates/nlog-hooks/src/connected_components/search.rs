@@ -1,4 +1,4 @@
-//! What came off a component when edges went.
+//! Finds the parts into which a component splits when edges are deleted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
@@ -25,8 +25,8 @@ struct Searches<'a> {
     seen_by: HashMap<NodeId, usize>,
 }
 
-/// Searches from the seeds, which were all in one component, and gives the components that came of it but for one: mostly
-/// the largest, of which no more is seen than of the others.
+/// Searches from the seeds, which were all in one component, and gives the components that came of it but for one:
+/// mostly the largest, of which no more is seen than of the others.
 pub(super) fn pieces(nodes: &[Node], seeds: &[NodeId], work: &mut u64) -> Vec<Vec<NodeId>> {
     let mut all = Searches {
         nodes,

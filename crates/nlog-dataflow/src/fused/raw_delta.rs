@@ -1,4 +1,4 @@
-//! Deltas in the engine's own words: nothing is sorted, printed or copied that nobody asks for.
+//! Deltas as symbols, without sorting, conversion or copying.
 
 use std::borrow::Cow;
 
@@ -9,27 +9,27 @@ use super::output::{self, Output};
 use crate::symbol::Symbols;
 
 /// A transaction's delta. Cells are words: equal words are equal values, until the next transaction.
-pub struct Words<'a> {
+pub struct RawDelta<'a> {
     outputs: Cow<'a, [Output]>,
     symbols: &'a Symbols,
 }
 
 /// One table's part of it.
 #[derive(Debug, Clone, Copy)]
-pub struct TableWords<'a> {
+pub struct RawTableDelta<'a> {
     /// The table.
     pub table: TableId,
     rows: &'a Delta,
 }
 
-impl<'a> Words<'a> {
+impl<'a> RawDelta<'a> {
     pub(crate) fn new(outputs: impl Into<Cow<'a, [Output]>>, symbols: &'a Symbols) -> Self {
-        Words { outputs: outputs.into(), symbols }
+        RawDelta { outputs: outputs.into(), symbols }
     }
 
     /// The tables that have changed.
-    pub fn tables(&self) -> impl Iterator<Item = TableWords<'_>> {
-        self.outputs.iter().map(|output| TableWords { table: output.table, rows: output.rows() })
+    pub fn tables(&self) -> impl Iterator<Item = RawTableDelta<'_>> {
+        self.outputs.iter().map(|output| RawTableDelta { table: output.table, rows: output.rows() })
     }
 
     /// The same as values by columns, ascending.
@@ -43,7 +43,7 @@ impl<'a> Words<'a> {
     }
 }
 
-impl<'a> TableWords<'a> {
+impl<'a> RawTableDelta<'a> {
     /// How many rows have come or gone.
     pub fn len(&self) -> usize {
         self.rows.len()

@@ -1,4 +1,4 @@
-//! The end of a pipeline: what bindings become.
+//! The end of a pipeline: converts bindings to rows of the head, tuples of groups, or failures.
 
 use nlog_plan::Scalar;
 use nlog_plan::query::End;
@@ -10,7 +10,7 @@ use crate::expression::{Binding, Expression};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 
 /// What becomes of bindings at the end.
-pub(crate) enum Ending {
+pub(crate) enum PipelineEnd {
     /// These slots.
     Slots(Vec<usize>),
     Row(Vec<Expression>),
@@ -22,7 +22,7 @@ pub(crate) enum Ending {
     Failure,
 }
 
-impl Ending {
+impl PipelineEnd {
     pub(crate) fn new(end: &End, symbols: &Symbols) -> Self {
         let expressions = |scalars: &[Scalar]| {
             scalars.iter().map(|scalar| Expression::new(scalar, symbols)).collect::<Vec<_>>()
@@ -31,14 +31,16 @@ impl Ending {
             End::Row(columns) => {
                 let slot = |column: &Scalar| if let Scalar::Slot(slot) = column { Some(*slot) } else { None };
                 match columns.iter().map(slot).collect() {
-                    Some(slots) => Ending::Slots(slots),
-                    None => Ending::Row(expressions(columns)),
+                    Some(slots) => PipelineEnd::Slots(slots),
+                    None => PipelineEnd::Row(expressions(columns)),
                 }
             }
-            End::Group { group, tuple, check } => {
-                Ending::Group { group: expressions(group), tuple: tuple.clone(), check: expressions(check) }
-            }
-            End::Failure => Ending::Failure,
+            End::Group { group, tuple, check } => PipelineEnd::Group {
+                group: expressions(group),
+                tuple: tuple.clone(),
+                check: expressions(check),
+            },
+            End::Failure => PipelineEnd::Failure,
         }
     }
 
@@ -51,7 +53,7 @@ impl Ending {
         end_move: &Move,
         context: &mut Context<'_>,
     ) -> bool {
-        let (Ending::Slots(slots), Move::Stay | Move::Send(_)) = (self, end_move) else { return false };
+        let (PipelineEnd::Slots(slots), Move::Stay | Move::Send(_)) = (self, end_move) else { return false };
         context.out.push_words(slots.iter().map(|slot| binding.slot(*slot)), diff);
         true
     }
@@ -83,20 +85,20 @@ impl Ending {
         };
         let begun = context.out.begin();
         let has_values = match self {
-            Ending::Slots(slots) => {
+            PipelineEnd::Slots(slots) => {
                 context.out.words_mut().extend(slots.iter().map(|slot| binding.slots[*slot]));
                 true
             }
-            Ending::Row(columns) => evaluate(columns, context.out.words_mut()),
-            Ending::Group { group, tuple, check } => {
+            PipelineEnd::Row(columns) => evaluate(columns, context.out.words_mut()),
+            PipelineEnd::Group { group, tuple, check } => {
                 let mut checked = Vec::new();
                 let has_values = evaluate(group, context.out.words_mut()) && evaluate(check, &mut checked);
                 context.out.words_mut().extend(tuple.iter().map(|slot| binding.slots[*slot]));
                 has_values
             }
-            Ending::Failure => true,
+            PipelineEnd::Failure => true,
         };
-        let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, Ending::Failure);
+        let mut is_row = has_values && failure == NO_FAILURE && !matches!(self, PipelineEnd::Failure);
         if let (true, Move::Own(columns)) = (is_row, end_move) {
             let row = &context.out.words_mut()[begun..];
             let home = owner(columns.iter().map(|column| row[*column]), context.peers, symbols);
@@ -108,19 +110,19 @@ impl Ending {
 
     pub(crate) fn expressions_mut(&mut self, each: &mut impl FnMut(&mut Expression)) {
         match self {
-            Ending::Row(columns) => columns.iter_mut().for_each(each),
-            Ending::Group { group, check, .. } => group.iter_mut().chain(check).for_each(each),
-            Ending::Slots(_) | Ending::Failure => {}
+            PipelineEnd::Row(columns) => columns.iter_mut().for_each(each),
+            PipelineEnd::Group { group, check, .. } => group.iter_mut().chain(check).for_each(each),
+            PipelineEnd::Slots(_) | PipelineEnd::Failure => {}
         }
     }
 
     pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
         match self {
-            Ending::Row(columns) => columns.iter().for_each(|column| column.constants(each)),
-            Ending::Group { group, check, .. } => {
+            PipelineEnd::Row(columns) => columns.iter().for_each(|column| column.constants(each)),
+            PipelineEnd::Group { group, check, .. } => {
                 group.iter().chain(check).for_each(|column| column.constants(each));
             }
-            Ending::Slots(_) | Ending::Failure => {}
+            PipelineEnd::Slots(_) | PipelineEnd::Failure => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which columns of several atoms are joined together.
+//! Sets of variables that several atoms share, and are therefore joined on together.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use nlog::program::VariableId;
 use crate::body::Body;
 use crate::dependency::Variables;
 
-/// Several variables that atoms have in common.
+/// Several variables that atoms share.
 #[derive(Debug, Clone)]
-pub(crate) struct InCommon {
+pub(crate) struct CommonVariables {
     pub(crate) variables: Variables,
     /// Atoms that have all of them, each with their columns, all in the same order: that of the columns in the atom
     /// whose relation comes first. So rules that join the same tables ask for the same columns in the same order.
@@ -17,7 +17,7 @@ pub(crate) struct InCommon {
 }
 
 /// All sets of two or more variables that a pair of the body's atoms has in common.
-pub(crate) fn in_common(body: &Body) -> Vec<InCommon> {
+pub(crate) fn common_variables(body: &Body) -> Vec<CommonVariables> {
     let mut sets: BTreeSet<Variables> = BTreeSet::new();
     for (at, atom) in body.atoms.iter().enumerate() {
         for other in &body.atoms[at + 1..] {
@@ -30,7 +30,7 @@ pub(crate) fn in_common(body: &Body) -> Vec<InCommon> {
     sets.into_iter().filter_map(|variables| members(body, variables)).collect()
 }
 
-fn members(body: &Body, variables: Variables) -> Option<InCommon> {
+fn members(body: &Body, variables: Variables) -> Option<CommonVariables> {
     let atoms = body.atoms.iter().enumerate().filter(|(_, atom)| variables.is_subset(&atom.variables));
     let (_, first) = atoms.clone().min_by_key(|(at, atom)| (atom.relation, *at))?;
     let of_first = first.columns.iter().map(|(_, variable)| *variable);
@@ -39,5 +39,5 @@ fn members(body: &Body, variables: Variables) -> Option<InCommon> {
         let column = |wanted: &VariableId| atom.columns.iter().find(|(_, variable)| variable == wanted);
         (at, order.iter().filter_map(column).map(|(column, _)| *column).collect())
     });
-    Some(InCommon { members: members.collect(), variables })
+    Some(CommonVariables { members: members.collect(), variables })
 }

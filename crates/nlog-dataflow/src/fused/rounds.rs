@@ -1,11 +1,10 @@
-//! A transaction at several workers: every one runs the same rules on its part of the rows, and what has to be elsewhere
-//! moves in rounds.
+//! A transaction on several workers: each worker runs the same rules on its part of the rows, and the workers
+//! exchange rows in rounds.
 //!
-//! A round is one packet from everyone to everyone. Which rounds there are follows from the plan and from what all
-//! workers know alike, never from what one of them happens to have: else one would wait for a packet that another does
-//! not send. Level by level: pipelines run up to their sends, one round for each send on the longest of them; one round
-//! for rows of heads, if some pipeline's may be elsewhere; and one that moves rows to indexes and tells everyone which
-//! relations have changed anywhere.
+//! In a round, every worker sends one packet to every other worker. The number of rounds follows from the plan and
+//! from state that all workers share, never from the rows of one worker; otherwise a worker could wait for a packet
+//! that nobody sends. Each level has one round for each send on the longest pipeline, one round for head rows if they
+//! may belong to another worker, and one round that moves rows to indexes and announces which relations have changed.
 
 use std::collections::BTreeSet;
 
@@ -63,7 +62,7 @@ pub(crate) trait Carrier {
 
 impl State {
     /// Works the agenda off together with the other workers, which all do the same.
-    pub(crate) fn propagate_together(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Refusal>, Lost> {
+    pub(crate) fn propagate_in_rounds(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Refusal>, Lost> {
         let mut refusal = None;
         while let Some((level, _)) = self.agenda.relations.first().copied() {
             let mut derivations = Vec::new();

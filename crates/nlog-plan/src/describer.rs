@@ -1,4 +1,4 @@
-//! From a plan to its description.
+//! Builds the description of a plan.
 
 use std::collections::BTreeMap;
 
@@ -100,19 +100,19 @@ impl Plan {
 
     fn describe_joins(&self, joins: &Joins, whole: Option<usize>) -> Vec<PipelineDescription> {
         let describe = |(at, pipeline): (usize, &Pipeline)| {
-            let mut words = Words { plan: self, joins, names: Vec::new() };
-            let begins = words.begin(&pipeline.start);
-            let steps = pipeline.steps.iter().map(|step| words.step(step)).collect();
+            let mut describer = Describer { plan: self, joins, names: Vec::new() };
+            let begins = describer.begin(&pipeline.start);
+            let steps = pipeline.steps.iter().map(|step| describer.step(step)).collect();
             let instead = pipeline
                 .second
-                .map(|second| InsteadDescription { atom: words.atom(second.atom), cost: second.cost });
+                .map(|second| InsteadDescription { atom: describer.atom(second.atom), cost: second.cost });
             PipelineDescription {
                 begins,
                 rows: pipeline.rows,
                 cost: pipeline.cost,
                 whole: whole == Some(at),
                 steps,
-                end: words.end(&pipeline.end),
+                end: describer.end(&pipeline.end),
                 instead,
             }
         };
@@ -171,14 +171,14 @@ impl Step {
 }
 
 /// Says what a pipeline does.
-struct Words<'a> {
+struct Describer<'a> {
     plan: &'a Plan,
     joins: &'a Joins,
     /// What the slots are called now.
     names: Vec<String>,
 }
 
-impl Words<'_> {
+impl Describer<'_> {
     /// An atom's relation, with a number if the rule has several of it.
     fn atom(&self, at: usize) -> String {
         let relation = self.joins.atoms[at];
