@@ -1,48 +1,46 @@
-//! What a driver needs to know, and the limits it keeps.
+//! The configuration of a driver, and its timeouts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use peer_connection::Endpoint;
 
-/// One switch: what it is called here and where it listens.
+/// One switch: its name and its endpoints.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The transport node's name; every event carries it.
     pub name: String,
     /// The switch's database.
     pub ovsdb: Endpoint,
-    /// The bridge's OpenFlow service, such as `unix:/run/openvswitch/br-int.mgmt`. It need not exist yet.
+    /// The bridge's OpenFlow endpoint, such as `unix:/run/openvswitch/br-int.mgmt`. It need not exist yet.
     pub openflow: Endpoint,
-    /// The integration bridge, `br-int` everywhere. It is created if it is missing, and it belongs to the driver:
-    /// flows and groups in it that nobody asked for are deleted.
+    /// The integration bridge, usually `br-int`. The driver creates it if it is missing, and owns it: it deletes flows
+    /// and groups that are not part of the desired state.
     pub bridge: String,
-    /// The datapath type of a bridge that must be created. `None`: `system` if the switch lists it, else `netdev`.
-    /// A bridge that exists keeps the one it has.
+    /// The datapath type of a new bridge. `None`: `system` if the switch supports it, else `netdev`. An existing bridge
+    /// keeps its type.
     pub datapath_type: Option<String>,
-    /// Tables whose flows the switch makes by itself (`learn` actions). They are neither read nor deleted.
+    /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
 }
 
-/// How long the driver waits for what, and how often it tries. The defaults suit a switch on the same host as well
-/// as one across a data centre; tests shorten them.
+/// Timeouts and retry intervals. The defaults suit a switch on the same host as well as one across a data centre.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
-    /// The pause after the first failed connection attempt; it doubles with every further one.
+    /// The delay after the first failed connection attempt. It doubles with each further failure.
     pub backoff_min: Duration,
-    /// The longest pause. A connection that lasted this long counts as good: the next pause is the shortest again.
+    /// The longest delay. A connection that lasts this long resets the delay to the shortest.
     pub backoff_max: Duration,
-    /// For connecting, and once more for hello and features.
+    /// The time allowed for connecting, and again for exchanging hello and features.
     pub handshake_max: Duration,
-    /// Silence on the OpenFlow connection after which the switch is asked whether it is alive.
+    /// The silence on a connection after which the switch is probed with an echo request.
     pub probe_after: Duration,
-    /// How long it may then take to answer. Also how long it may take to accept bytes, or to complete a message
-    /// that it has begun.
+    /// The time allowed for the answer to a probe, for taking bytes that are sent, and for completing a message.
     pub stall_max: Duration,
-    /// How long a request may go without progress, whether the switch answers probes or not: while it commits a
-    /// large bundle it answers nothing (0.5 s for 300,000 flows on an idle machine).
+    /// The time allowed for a request without progress, even if probes are unanswered: a switch that commits a large
+    /// bundle answers nothing (0.5 s for 300,000 flows on an idle machine).
     pub request_max: Duration,
-    /// How long ovs-vswitchd may take to put a change of its database in force.
+    /// The time allowed for ovs-vswitchd to put a change of its database in force.
     pub in_force_max: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! The database's side of a driver: brings up the bridge, watches what is plugged in, creates and removes tunnels.
+//! The OVSDB side of a driver: creates the bridge, watches its interfaces, creates and removes tunnel and patch ports.
 
 use std::sync::Arc;
 
@@ -13,22 +13,22 @@ use crate::intent::Shared;
 use crate::outbox::Outbox;
 use crate::view::{self, FlowKeeping, MissingPort, View};
 
-/// What the rest of the driver needs to know about the database.
+/// The state of the database for the rest of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Status {
-    /// Whether a first connection was tried: before that it cannot be told whether there will be one.
+    /// Whether a first connection was attempted. Before that it is unknown whether the database is reachable.
     pub(crate) known: bool,
-    /// Connected, the bridge as it should be.
+    /// Whether the database is connected and the bridge is configured.
     pub(crate) ready: bool,
-    /// How many connections there were.
+    /// The number of connections so far.
     pub(crate) connection: u64,
-    /// How often something happened that may have made ovs-vswitchd throw all flows away.
+    /// The number of events that may have made ovs-vswitchd discard all flows.
     pub(crate) flushes: u64,
-    /// How often what the database says has changed.
+    /// The number of changes of the database.
     pub(crate) version: u64,
 }
 
-/// A handle to the database's task, for the driver's.
+/// The driver task's handle to the database task.
 pub(crate) struct Database {
     client: Client,
     config: Arc<Config>,
@@ -37,11 +37,11 @@ pub(crate) struct Database {
     report_again: Arc<Notify>,
 }
 
-/// What became of one port.
+/// The result for one port.
 pub(crate) type PortResult = (String, Result<(), String>);
 
 impl Database {
-    /// The handle, and the task to be run beside it.
+    /// The handle, and the task to run beside it.
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,

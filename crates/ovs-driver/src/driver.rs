@@ -1,10 +1,10 @@
-//! The driver's task: keeps one switch as it is wanted.
+//! The driver's task: keeps one switch in sync with its desired state.
 //!
-//! Its one procedure compares and corrects, in this order: tunnel and patch ports that are missing, until they are in
-//! force; all changes of groups and flows in one bundle; ports that are not wanted. It runs after every connection, whenever the
-//! intent changes and whenever the database does; if there is nothing to correct it sends nothing. With one of the
-//! two connections down it does what the other allows, except that no port is removed while flows may still
-//! output to it.
+//! One procedure compares and corrects. It creates missing tunnel and patch ports and waits until they are in force,
+//! then sends all changes of groups and flows in one bundle, then removes unwanted ports. It runs after every connection
+//! and whenever the desired state or the database changes, and it sends nothing to a switch that is in sync. While one
+//! of the two connections is down it does what the other allows, except that it removes no port that flows may still
+//! output to.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::intent::Shared;
 use crate::openflow::{Lost, OpenFlow, option_name};
 use crate::outbox::Outbox;
 
-/// A running driver; dropping it ends the driver and leaves the switch as it is.
+/// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
 #[derive(Debug)]
 pub struct Handle {
     intent: Arc<Shared>,
@@ -31,25 +31,25 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// What the switch should be, whole. Nothing is written to the switch before the first call. Later calls
-    /// replace what was wanted, pushed transactions included; those not yet confirmed are confirmed when this
-    /// state is in force. Returns at once.
+    /// Sets the whole desired state. The driver writes nothing to the switch before the first call. A later call
+    /// replaces the desired state, pushed transactions included; transactions not confirmed yet are confirmed when
+    /// the new state is in force. Returns at once.
     pub fn set_desired(&self, desired: Arc<Desired>) {
         self.intent.change(|intent| intent.set_desired(&desired));
     }
 
-    /// The changes of one transaction, upon all before; numbers ascend. Returns at once: changes wait for the switch,
-    /// those of several transactions flow by flow in one, and each transaction ends with [`Event::Confirmed`] or
-    /// [`Event::Refused`]; those that wait for a switch which is away end together.
+    /// Applies the changes of one transaction to the desired state. Transaction numbers ascend. Returns at once: the
+    /// changes of transactions that wait for the switch are merged flow by flow. Each transaction ends with
+    /// [`Event::Confirmed`] or [`Event::Refused`]; transactions that wait for an unreachable switch end together.
     pub fn push(&self, txn: u64, changes: Changes) {
         self.intent.change(|intent| intent.push(txn, &changes));
     }
 
-    /// Ends the driver, as dropping the handle does, and completes when it does nothing any more: then another one
-    /// may work at the same switch.
+    /// Stops the driver, as dropping the handle does, and completes when it has stopped. Another driver may then
+    /// control the same switch.
     pub async fn end(mut self) {
         self.task.abort();
-        // That it was aborted is no news.
+        // The result only says that the task was aborted.
         let _ = (&mut self.task).await;
     }
 }
@@ -95,7 +95,7 @@ struct RefusedPort {
     planned: bool,
 }
 
-/// What the ledgers' knowledge of the switch rests on; another basis means that it must be read again.
+/// The state of the switch that the ledgers were read in. The switch must be read again when it changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Basis {
     connection: u64,
@@ -115,18 +115,18 @@ struct Driver {
     /// The version of the intent whose flows, and whose ports, are in force.
     flows_in_force: u64,
     ports_in_force: u64,
-    /// Ports that the switch refused; not tried again before they change or the database is connected anew, except
-    /// for those that could not even be planned: these are tried when they can.
+    /// Ports that the switch refused. They are retried when they change or the database reconnects; ports that the
+    /// switch does not support are retried as soon as it does.
     ports_refused: BTreeMap<String, RefusedPort>,
-    /// Whether the tunnel option is no field there.
+    /// Whether the switch refused to map the tunnel option to a field.
     option_refused: bool,
     transactions_refused: BTreeSet<u64>,
-    /// How much stood refused when that was told last; `None` after a further refusal.
+    /// The number of refused objects last reported; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
 }
 
-/// What a comparison of the whole switch has cost so far.
+/// The corrections of a comparison of the whole switch so far.
 #[derive(Debug, Default)]
 struct Comparison {
     flow_mods: usize,
@@ -138,9 +138,9 @@ struct Comparison {
 enum Pass {
     /// Wait until something changes.
     Done,
-    /// Something changed meanwhile that belongs before what comes next.
+    /// The desired state changed meanwhile. Start over.
     Again,
-    /// Something failed that may work later.
+    /// Something failed. Retry later.
     Later,
 }
 
@@ -234,7 +234,7 @@ impl Driver {
         match removed {
             Ok(_) => Pass::Done,
             Err(why) => {
-                tracing::warn!(switch = self.name, why, "ports could not be corrected");
+                tracing::warn!(switch = self.name, why, "cannot correct ports");
                 Pass::Later
             }
         }
@@ -260,8 +260,8 @@ impl Driver {
         }
     }
 
-    /// Creates and changes tunnel and patch ports until they are in force, and says whether there are some that are not
-    /// wanted. With the database down there is nothing to do. The error is what may work later.
+    /// Creates and changes tunnel and patch ports until they are in force, and returns whether unwanted ports exist.
+    /// Does nothing while the database is not connected. An error may be temporary.
     async fn add_ports(&mut self, database: Status, want: &Ports) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
@@ -296,11 +296,11 @@ impl Driver {
             Ok(!plan.unwanted.is_empty())
         } else {
             let names = plan.pending.join(", ");
-            Err(format!("ovs-vswitchd has given no port number to {names} yet; does it run?"))
+            Err(format!("ovs-vswitchd has assigned no port number to {names} yet; check that it is running"))
         }
     }
 
-    /// Notes that a port is refused, to be told if it was not told yet.
+    /// Records that a port is refused, and adds it to `refusals` unless it has been reported already.
     fn refuse_port(&mut self, refusals: &mut Refusals, name: &str, want: &Ports, planned: bool, why: String) {
         let Some(port) = want.get(name) else { return };
         let refused = RefusedPort { port: port.clone(), planned };
@@ -311,7 +311,7 @@ impl Driver {
         refusals.add(txn, why, || port.show(name));
     }
 
-    /// Tells what the switch refused, transaction by transaction.
+    /// Reports refusals, one event for each transaction.
     fn refuse(&mut self, refusals: Refusals) {
         for (txn, (count, first)) in refusals.0 {
             if let Some(Rejection { reason, what }) = first.first() {
@@ -323,7 +323,7 @@ impl Driver {
         }
     }
 
-    /// Removes ports that are still not wanted; true if none is left.
+    /// Removes ports that are still unwanted. True if none is left.
     async fn remove_ports(&mut self) -> Result<bool, String> {
         let want = self.intent.lock().ports.clone();
         let unwanted = self.database.view().unwanted(&want);
@@ -334,7 +334,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Brings the flows to what they should be, if the ports still are what was wanted of them.
+    /// Brings the flows in sync, provided that the desired ports have not changed meanwhile.
     async fn correct_flows(&mut self, flushes: u64, ports_are: Option<&Ports>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
@@ -380,7 +380,7 @@ impl Driver {
         }
     }
 
-    /// Sends a batch and tells what of it is refused. Says whether there is more to be sent because of it.
+    /// Sends a batch and reports its refusals. Returns whether they require further changes.
     async fn apply(&mut self, connection: u64, batch: &Batch) -> Result<bool, Lost> {
         let applied = self.openflow.apply(connection, batch.clone()).await?;
         let places = applied.refused.iter().map(|refused| refused.place).collect();

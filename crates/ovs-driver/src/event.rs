@@ -1,10 +1,10 @@
-//! What a driver tells about its switch.
+//! The events that a driver reports.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Instant;
 
-/// Something happened at a switch.
+/// An event at a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
     /// One of the two connections is up.
@@ -12,7 +12,7 @@ pub enum Event {
         /// Which one.
         channel: Channel,
     },
-    /// One of the two connections is down, or could not be made for another reason than was told last. The driver
+    /// One of the two connections was lost, or could not be made for a reason that was not reported last. The driver
     /// keeps trying.
     Disconnected {
         /// Which one.
@@ -20,41 +20,41 @@ pub enum Event {
         /// The endpoint and the cause.
         why: String,
     },
-    /// What is plugged in now: whole, not a difference. Sent after every connection to the database and whenever it
-    /// changes. A report that was not yet taken is replaced by a newer one.
+    /// The complete list of attached interfaces and ports. Sent after every connection to the database and whenever it
+    /// changes. A newer report replaces one that was not received yet.
     Report(Report),
-    /// Everything in this transaction is in force at the switch (or was made obsolete by a later one that is).
+    /// Everything in this transaction is in force at the switch, or was superseded by a later transaction that is.
     ///
-    /// Of transactions that were pushed while the OpenFlow connection was down, and of those with tunnels while
-    /// either was, only the last is confirmed: then all of them are in force. Those not confirmed when a connection
-    /// is lost count as pushed after that.
+    /// Of the transactions that were pushed while the OpenFlow connection was down, only the last is confirmed, and
+    /// all of them are then in force. The same holds for transactions with ports that were pushed while either
+    /// connection was down. A transaction that is unconfirmed when a connection is lost counts as pushed afterwards.
     Confirmed {
         /// The number given to [`Handle::push`](crate::Handle::push).
         txn: u64,
         /// When the switch confirmed it.
         at: Instant,
     },
-    /// The switch refused flows, groups or ports; the rest is in force. What was refused is tried again when it changes
-    /// and after the next connection, not before. The transaction is not confirmed any more.
+    /// The switch refused flows, groups or ports. The rest is in force. Refused objects are retried when they change and
+    /// after the next connection. The transaction will not be confirmed.
     Refused {
-        /// The last transaction that touched what was refused; `None` if it came with the whole desired state.
+        /// The last transaction that changed the refused objects; `None` if they came with the whole desired state.
         txn: Option<u64>,
-        /// How many of them.
+        /// The number of refused objects.
         count: usize,
-        /// The first few of them, at most [`Rejection::TOLD_MAX`] and at least one.
+        /// The first few of them: at least one, at most [`Rejection::TOLD_MAX`].
         first: Vec<Rejection>,
     },
-    /// How much of what is wanted the switch refuses now; told after [`Event::Refused`], and whenever it changes. It
-    /// is 0 again when all of it was changed or is wanted no more.
+    /// The number of desired objects that the switch refuses at present. Sent after [`Event::Refused`] and whenever the
+    /// number changes. It returns to 0 once every refused object has been changed or deleted.
     Standing {
-        /// Flows, groups and ports. While the OpenFlow connection is down no flow or group counts.
+        /// Flows, groups and ports. Flows and groups do not count while the OpenFlow connection is down.
         refused: usize,
     },
-    /// After a connection: the whole of the switch was compared with the desired state and is right now.
+    /// After a connection: the whole switch was compared with the desired state and is now in sync.
     Synced {
-        /// Modifications of flows and groups that this took; 0 if the switch was right.
+        /// The flow and group modifications needed; 0 if the switch was in sync already.
         flow_mods: usize,
-        /// Tunnel and patch ports created, changed or removed.
+        /// The tunnel and patch ports created, changed or removed.
         tunnels_changed: usize,
     },
 }
@@ -62,14 +62,14 @@ pub enum Event {
 /// A flow, a group or a port that the switch refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rejection {
-    /// It, as text.
+    /// The object, as text.
     pub what: String,
-    /// The error, by the name Open vSwitch gives it where it has one.
+    /// The error, by its name in Open vSwitch if it has one.
     pub reason: String,
 }
 
 impl Rejection {
-    /// How many of those of one transaction are told; the others are counted.
+    /// The most rejections of one transaction that are reported in full; the others are only counted.
     pub const TOLD_MAX: usize = 5;
 }
 
@@ -97,35 +97,35 @@ impl fmt::Display for Channel {
     }
 }
 
-/// What is plugged into the integration bridge, and what is wrong with it.
+/// The interfaces and ports of the integration bridge, and problems with them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Virtual interfaces by `external_ids:iface-id`: those that have an OpenFlow port number. The link state does
-    /// not matter: a guest that is still booting has its place already, and flows towards it do no harm.
+    /// The virtual interfaces that have an OpenFlow port number, by `external_ids:iface-id`. The link state does not
+    /// matter: the port of a guest that is still booting may have flows already.
     pub vifs: BTreeMap<String, Vif>,
-    /// Tunnel ports of ours by port name, with their OpenFlow port number; those without one are problems.
+    /// The OpenFlow port numbers of the driver's tunnel ports, by port name. Ports without a number are problems.
     pub tunnels: BTreeMap<String, u16>,
-    /// Patch ports of ours on the integration bridge, likewise.
+    /// The same for the driver's patch ports on the integration bridge.
     pub patches: BTreeMap<String, u16>,
-    /// What a person should look at.
+    /// Problems that an operator should look at.
     pub problems: Vec<Problem>,
 }
 
 /// A virtual interface.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Vif {
-    /// OpenFlow port number, from 1 to 65279.
+    /// The OpenFlow port number, from 1 to 65279.
     pub ofport: u16,
-    /// `external_ids:attached-mac` as it stands there; empty if it is not set.
+    /// `external_ids:attached-mac`, unparsed; empty if it is not set.
     pub mac: String,
 }
 
-/// Something wrong at the switch that does not stop the driver.
+/// A problem at the switch that does not stop the driver.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The port, interface or bridge.
     pub what: String,
-    /// The cause, and what was done about it.
+    /// The cause, and what the driver did about it.
     pub why: String,
 }
 

@@ -1,9 +1,10 @@
-//! A switch that is none: the test double for everything that drives a switch.
+//! A fake switch: the test double for everything that drives a switch.
 //!
-//! It speaks the real wire protocol over a unix socket (hello, features, echo, barrier, flow-mods and
-//! group-mods alone and in bundles, dumps, the map of tunnel options) and keeps tables with a switch's semantics. What a real switch does rarely or never
-//! it does on demand: sends garbage, closes, stalls in the middle of a message, refuses a flow, is slow. It counts
-//! what it was told. It forwards no packets and has no database.
+//! It speaks the real wire protocol over a unix socket or a network in memory (hello, features, echo, barrier,
+//! flow-mods and group-mods alone and in bundles, dumps, the TLV table) and keeps tables with a switch's semantics. On
+//! demand it does what a real switch rarely does: it sends garbage, closes the connection, stalls in the middle of a
+//! message, refuses a flow, or reads slowly. It counts the messages that it receives. It forwards no packets and has no
+//! database.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -45,7 +46,7 @@ pub struct FakeSwitch {
     task: AbortHandle,
 }
 
-/// What kind of message a [`Fault`] waits for.
+/// The kind of message that triggers a [`Fault`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the names of messages of OpenFlow")]
 pub enum Stage {
@@ -81,16 +82,16 @@ impl Stage {
     ];
 }
 
-/// What goes wrong when that message comes; it is not acted upon.
+/// What goes wrong when that message arrives. The message is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// Bytes that are no OpenFlow are sent.
+    /// The fake sends bytes that are not OpenFlow.
     Garbage,
-    /// The connection is closed.
+    /// The fake closes the connection.
     Close,
-    /// Nothing is read or sent any more, the connection stays open.
+    /// The fake stops reading and sending, and keeps the connection open.
     Stall,
-    /// Half of a message is sent, then as [`Fault::Stall`].
+    /// The fake sends half of a message, then stalls.
     StallMidMessage,
 }
 
@@ -99,22 +100,22 @@ impl Fault {
     pub const ALL: [Fault; 4] = [Fault::Garbage, Fault::Close, Fault::Stall, Fault::StallMidMessage];
 }
 
-/// What the fake was told so far.
+/// The messages that the fake has received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections accepted.
     pub connections: usize,
-    /// Flow-mods received, in bundles and alone, refused ones too.
+    /// Flow-mods received, alone and in bundles, refused ones included.
     pub flow_mods: usize,
-    /// Group-mods received, likewise.
+    /// Group-mods received, counted in the same way.
     pub group_mods: usize,
-    /// Bundles asked to be committed.
+    /// Bundle commits requested.
     pub commits: usize,
     /// Bundles discarded.
     pub discards: usize,
     /// Dumps of all flows.
     pub dumps: usize,
-    /// Faults that happened.
+    /// Faults triggered.
     pub faults: usize,
 }
 
@@ -126,7 +127,7 @@ struct State {
     counts: Counts,
     faults: VecDeque<(Stage, Fault)>,
     refuse: Option<Refuse>,
-    /// A pause before each read, and how many bytes one read takes.
+    /// The delay before each read, and the most bytes that a read takes.
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
 }
@@ -143,7 +144,7 @@ impl std::fmt::Debug for State {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Raised when all connections shall be closed.
+    /// Incremented to close all connections.
     generation: watch::Sender<u64>,
 }
 
@@ -157,7 +158,7 @@ impl FakeSwitch {
     /// A switch without flows that listens on a unix socket. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// The socket cannot be made; a file of that name is in the way, for one.
+    /// The socket cannot be created, for example because the file exists.
     pub fn start(socket: impl AsRef<Path>) -> io::Result<FakeSwitch> {
         let listener = UnixListener::bind(socket)?;
         Ok(FakeSwitch::serve(Listener::Unix(listener)))
@@ -175,57 +176,58 @@ impl FakeSwitch {
         FakeSwitch { shared, task }
     }
 
-    /// The flows it has.
+    /// The flows in its tables.
     pub fn flows(&self) -> BTreeMap<FlowKey, Flow> {
         self.shared.lock().table.flows.clone()
     }
 
-    /// The groups it has.
+    /// The groups in its tables.
     pub fn groups(&self) -> BTreeMap<u32, GroupEntry> {
         self.shared.lock().table.groups.clone()
     }
 
-    /// The tunnel options that are fields.
+    /// The tunnel options that are mapped to fields.
     pub fn options(&self) -> Vec<TlvMapping> {
         self.shared.lock().table.options.clone()
     }
 
-    /// Puts a group there, as if another controller had done it.
+    /// Installs a group, as another controller might.
     pub fn install_group(&self, group: GroupEntry) {
         self.shared.lock().table.groups.insert(group.id, group);
     }
 
-    /// Puts a flow there, as if another controller had done it.
+    /// Installs a flow, as another controller might.
     pub fn install(&self, key: FlowKey, flow: Flow) {
         self.shared.lock().table.flows.insert(key, flow);
     }
 
-    /// What it was told so far.
+    /// The messages received so far.
     pub fn counts(&self) -> Counts {
         self.shared.lock().counts
     }
 
-    /// Lets something go wrong once, when the next such message comes. Several faults happen one after another.
+    /// Triggers a fault once, at the next message of this kind. Several faults happen in order.
     pub fn fault(&self, stage: Stage, fault: Fault) {
         self.shared.lock().faults.push_back((stage, fault));
     }
 
-    /// Refuses flows for which this gives a refusal; asked for every addition (with the flow) and deletion.
+    /// Refuses the flows for which `refuse` returns a refusal. It is called for every addition (with the
+    /// flow) and deletion.
     pub fn refuse(&self, refuse: impl Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send + 'static) {
         self.shared.lock().refuse = Some(Box::new(refuse));
     }
 
-    /// Reads no more than `bytes` at a time, and pauses before each read.
+    /// Reads at most `bytes` at a time, after a delay.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));
     }
 
-    /// Offers these versions in its hello, as a bitmap; without this 1.5 alone.
+    /// Offers these versions in its hello, as a bitmap. The default is 1.5 only.
     pub fn versions(&self, bitmap: u32) {
         self.shared.lock().versions = Some(bitmap);
     }
 
-    /// Loses all flows, groups and connections, as when ovs-vswitchd is restarted.
+    /// Loses all flows, groups and connections, as a restart of ovs-vswitchd does.
     pub fn restart(&self) {
         self.shared.lock().table = Table::default();
         self.disconnect();

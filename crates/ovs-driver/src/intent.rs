@@ -1,9 +1,9 @@
-//! What the owner of a driver wants, shared between its handle and the driver's task.
+//! The desired state, shared between the handle and the driver's task.
 //!
-//! Not a queue of messages: changes that the task has not taken yet are merged flow by flow, so the owner never
-//! waits for a slow or absent switch, and what waits is bounded by the size of the desired state. Beside it there are
-//! a few words for each transaction that waits for its confirmation by a connected switch; those that wait for one
-//! that is away are taken together.
+//! This is not a queue of messages. Changes that the task has not taken yet are merged flow by flow, so the owner never
+//! waits for a slow or unreachable switch, and pending changes are bounded by the size of the desired state. Each
+//! transaction that waits for its confirmation takes a few more words; transactions that wait for an unreachable switch
+//! are merged into one.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The intent, for a short time: no waiting while it is held.
+    /// Locks the intent. Do not wait while holding the lock.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Intent> {
         self.intent.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -40,37 +40,37 @@ impl Shared {
 
 #[derive(Debug, Default)]
 pub(crate) struct Intent {
-    /// Whether the desired state is known. Before it is, nothing may be written to the switch: a controller that
-    /// has just started knows nothing yet, and what it will want is probably there.
+    /// Whether the desired state is known. Until then nothing may be written to the switch: a controller that has just
+    /// started has computed nothing yet, and the switch is probably in sync with what it will compute.
     pub(crate) given: bool,
     pub(crate) forwarding: Forwarding,
     pub(crate) ports: Ports,
     /// The last transaction that touched a port and the version it made, until that is in force.
     pub(crate) ports_touched: BTreeMap<String, (u64, u64)>,
-    /// Transactions without confirmation that need flows alone, and those that need ports too.
+    /// Unconfirmed transactions that need flows only, and those that need ports too.
     waiting: Waiting,
     waiting_for_ports: Waiting,
-    /// The connections that are up, as the owner is told.
+    /// The connections that are up, as reported to the owner.
     up: BTreeSet<Channel>,
     /// How often the intent has changed.
     version: u64,
 }
 
-/// Transactions that wait for their confirmation, in their order.
+/// Transactions that wait for their confirmation, in order.
 #[derive(Debug, Default)]
 struct Waiting(VecDeque<Run>);
 
-/// Transactions of one kind that are confirmed together, by the last one's number.
+/// Consecutive transactions that are confirmed together, by the number of the last one.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     first: u64,
     last: u64,
-    /// That the last one made.
+    /// The version of the intent after the last one.
     version: u64,
 }
 
 impl Waiting {
-    /// Takes one more; by itself if it is to be confirmed by itself.
+    /// Adds a transaction, to be confirmed `alone` or with the one before.
     fn push(&mut self, txn: u64, version: u64, alone: bool) {
         match self.0.back_mut() {
             Some(run) if !alone => (run.last, run.version) = (txn, version),
@@ -78,7 +78,7 @@ impl Waiting {
         }
     }
 
-    /// All that wait are confirmed together.
+    /// Merges all waiting transactions into one confirmation.
     fn merge(&mut self) {
         if let (Some(Run { first, .. }), Some(last)) = (self.0.front(), self.0.back()) {
             let run = Run { first: *first, ..*last };
@@ -87,7 +87,7 @@ impl Waiting {
         }
     }
 
-    /// Takes the next one that is in force, with all up to `version`.
+    /// Removes the next run that is in force at `version`.
     fn next(&mut self, version: u64) -> Option<Run> {
         self.0.pop_front_if(|run| run.version <= version)
     }
@@ -123,13 +123,14 @@ impl Intent {
         }
     }
 
-    /// A connection is up: to be called before the owner is told, so that he is told of every transaction that he
-    /// pushes from then on.
+    /// Notes that a connection is up. Called before the event is sent, so that every transaction that the owner pushes
+    /// after the event is confirmed individually.
     pub(crate) fn connected(&mut self, channel: Channel) {
         self.up.insert(channel);
     }
 
-    /// A connection is down: to be called before the owner is told. From now on he does not wait for transactions.
+    /// Notes that a connection is down. Called before the event is sent. Transactions are confirmed together
+    /// from now on.
     pub(crate) fn disconnected(&mut self, channel: Channel) {
         self.up.remove(&channel);
         self.waiting_for_ports.merge();
@@ -138,19 +139,19 @@ impl Intent {
         }
     }
 
-    /// The present version, counted from 1.
+    /// The current version, counted from 1.
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
 
-    /// The ports of this version are in force, or refused.
+    /// Notes that the ports of this version are in force or refused.
     pub(crate) fn settle_ports(&mut self, version: u64) {
         self.ports_touched.retain(|_, (_, touched)| *touched > version);
     }
 
-    /// The transactions that are in force and not yet told so, given the versions up to which flows and ports
-    /// are, without those in `refused`; these are struck off there. Of several that waited while the switch was
-    /// away only the last.
+    /// The transactions to confirm, given the versions up to which flows and ports are in force. Leaves out transactions
+    /// in `refused`, and removes them there. Of transactions that waited for an unreachable switch only the last is
+    /// returned.
     pub(crate) fn confirm(&mut self, flows: u64, ports: u64, refused: &mut BTreeSet<u64>) -> Vec<u64> {
         let mut runs: Vec<Run> = std::iter::from_fn(|| self.waiting.next(flows)).collect();
         runs.extend(std::iter::from_fn(|| self.waiting_for_ports.next(flows.min(ports))));

@@ -1,10 +1,11 @@
-//! The driver of one Open vSwitch: it connects over OVSDB and OpenFlow, brings the integration bridge up, reads what
-//! is there, sends the difference to what is wanted, and says when that is in force.
+//! The driver of one Open vSwitch. It connects over OVSDB and OpenFlow, creates the integration bridge, reads its state,
+//! sends the difference to the desired state, and reports when that is in force.
 //!
-//! Promise: whatever happens to the switch, the connections or the controller, the switch ends up with the desired
-//! flows, groups, tunnel and patch ports; what is right is never touched, so a controller that comes back to a switch
-//! that is right sends it no flow-mod at all; and every transaction ends with its confirmation or with the switch's refusal, those
-//! that came while the switch was away together. A switch that is away costs no more memory than its network.
+//! Guarantees: whatever happens to the switch, the connections or the controller, the switch ends up with the desired
+//! flows, groups, tunnel ports and patch ports. Correct state is never touched, so a controller that restarts sends no
+//! flow-mod to a switch that is in sync. Every transaction ends with its confirmation or with the switch's refusal;
+//! transactions pushed while the switch was unreachable end together. An unreachable switch takes no more memory than
+//! its desired state.
 //!
 //! ```
 //! use std::collections::BTreeSet;
@@ -45,22 +46,23 @@
 //! ```
 //!
 //! In reading order: [`Config`] and [`Timing`]; [`FlowKey`] and [`Flow`] (flows as bytes), [`Desired`] and
-//! [`Changes`], [`Event`]; then what keeps the promise: `ledger` (what separates the switch from what is desired),
-//! `forwarding` (flows and groups together) and `group` (the parts that large groups are kept in), `intent` and `outbox` (how the owner and the driver meet without waiting for each other), `driver` (the one
-//! procedure that compares and corrects); `view` and `database` (OVSDB), `openflow` with `codec`, `connection`, `session`,
+//! [`Changes`], [`Event`]; `ledger` (the difference between the switch and the desired state), `forwarding` (flows and
+//! groups together) and `group` (large groups, split into parts), `intent` and `outbox` (how owner and driver exchange
+//! work and events without waiting for each other), `driver` (the one procedure that compares and corrects); `view` and
+//! `database` (OVSDB), `openflow` with `codec`, `connection`, `session`,
 //! `steps` (the order of messages), `groups` and `wire`; and [`fake`], the test double.
 //!
-//! What the switch refuses does not hold up the rest: a bundle is discarded if any of its flows is bad, then sent
-//! again without those, and if that does not help either, flow by flow; [`Event::Refused`] names what was bad, and
-//! it is not sent again before it changes or the switch is connected anew. [`Event::Standing`] says how much of it
-//! there is, until it is mended.
+//! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
+//! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
+//! when they change or the switch reconnects. [`Event::Standing`] gives their number until all are resolved.
 //!
-//! Before it reads a switch the driver makes its geneve option a field (class 0x102, type 0x80, 4 bytes: `tun_metadata0`).
-//! Flows that `learn` actions make are the switch's own where [`Config::learned_tables`] says so.
+//! Before the driver reads a switch it maps the geneve option to a field (class 0x102, type 0x80, 4 bytes:
+//! `tun_metadata0`). Flows that `learn` actions create belong to the switch in the tables that
+//! [`Config::learned_tables`] lists.
 //!
-//! Left out on purpose: rules and networks (this crate knows OpenFlow and OVSDB, nothing else), groups that choose one
-//! of their buckets, meters and BFD, and changes that others make to flows and groups while the connection lasts: they
-//! are found at the next one. TLS is not there yet, in `ovsdb-client` neither.
+//! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
+//! meters, BFD, and changes that others make to flows and groups during a connection, which are found at the next
+//! connection. TLS is not supported yet.
 #![forbid(unsafe_code)]
 
 mod config;

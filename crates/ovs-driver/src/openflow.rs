@@ -1,4 +1,5 @@
-//! The OpenFlow side of a driver: stays connected, and serves two requests, read all groups and flows and apply a batch.
+//! The OpenFlow side of a driver: stays connected and serves two requests, to read all groups and flows, and to apply a
+//! batch.
 
 mod codec;
 mod connection;
@@ -27,22 +28,22 @@ use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 
-/// Whether there is a connection, and which.
+/// Whether there is a connection, and its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Status {
     pub(crate) up: bool,
-    /// How many connections there were.
+    /// The number of connections so far.
     pub(crate) connection: u64,
 }
 
-/// The connection was lost, or is another one by now; the status says more.
+/// The connection was lost or replaced. The status says which.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// What became of a batch.
+/// The result of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// How many of its changes, of flows and groups, are in force.
+    /// The number of its changes of flows and groups that are in force.
     pub(crate) flow_mods: usize,
     /// The others, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
@@ -51,7 +52,7 @@ pub(crate) struct Applied {
 /// A change that the switch refused.
 #[derive(Debug)]
 pub(crate) struct RefusedChange {
-    /// Its place in the batch.
+    /// Its index in the batch.
     pub(crate) place: usize,
     /// The error.
     pub(crate) reason: String,
@@ -63,7 +64,7 @@ impl Applied {
     }
 }
 
-/// A handle to the connection's task, for the driver's.
+/// The driver task's handle to the connection task.
 pub(crate) struct OpenFlow {
     pub(crate) status: watch::Receiver<Status>,
     requests: mpsc::Sender<Request>,
@@ -80,7 +81,7 @@ enum What {
 }
 
 impl OpenFlow {
-    /// The handle, and the task to be run beside it.
+    /// The handle, and the task to run beside it.
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
@@ -95,7 +96,7 @@ impl OpenFlow {
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
-    /// All groups and flows that the switch has.
+    /// Reads all groups and flows of the switch.
     pub(crate) async fn read(&self, connection: u64) -> Result<Installed, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Read(reply) };
@@ -103,7 +104,7 @@ impl OpenFlow {
         receiver.await.map_err(|_| Lost)
     }
 
-    /// Makes these changes.
+    /// Applies a batch.
     pub(crate) async fn apply(&self, connection: u64, batch: Batch) -> Result<Applied, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Apply(batch, reply) };
@@ -112,7 +113,7 @@ impl OpenFlow {
     }
 }
 
-/// The messages that a batch is sent as, each with the place of its change.
+/// The messages of a batch, each with the index of its change.
 #[cfg(test)]
 pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
     let message = |step: &steps::Step| {
@@ -123,7 +124,7 @@ pub(crate) fn messages(batch: &Batch) -> Vec<(usize, Vec<u8>)> {
     steps::steps(batch, |_| false).iter().map(message).collect()
 }
 
-/// Connects, serves, and connects again.
+/// Connects, serves requests, and reconnects.
 struct Keeper {
     config: Arc<Config>,
     timing: Timing,
@@ -179,9 +180,9 @@ impl Keeper {
                 request = self.requests.recv() => request,
             };
             let result = match request {
-                // What is meant for an earlier connection is dropped, and its sender learns that it was lost.
+                // A request for an earlier connection is dropped, which tells its sender that the connection was lost.
                 Some(Request { connection, .. }) if connection != current => Ok(()),
-                // A sender who has gone does not want to know.
+                // The sender of a request may be gone.
                 Some(Request { what: What::Read(reply), .. }) => session
                     .read(&self.config.learned_tables)
                     .await
@@ -197,7 +198,7 @@ impl Keeper {
         }
     }
 
-    /// Waits; requests that come meanwhile are dropped.
+    /// Waits, and drops requests meanwhile.
     async fn pause(&mut self, pause: Duration) {
         let refuse = async { while self.requests.recv().await.is_some() {} };
         let _ = tokio::time::timeout(pause, refuse).await;

@@ -1,8 +1,8 @@
-//! Events on their way to the owner of the driver.
+//! The queue of events for the owner of the driver.
 //!
-//! No task of the driver waits for the owner, who may himself be busy giving the driver work. What he has not taken
-//! is bounded: of reports, of standings and of refusals without a transaction only the last is kept, of syncs the sum,
-//! of connections the last few, and everything else comes once for each transaction.
+//! No task of the driver waits for the owner, which may itself be busy pushing transactions. The queue is bounded: it
+//! keeps the last report, the last count of refused objects, the last refusal without a transaction, the sum of all
+//! syncs, the last few connects and disconnects, and otherwise one event for each transaction.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ struct Kept {
     last_report: Option<Report>,
 }
 
-/// Connections come and go without end; more of those than this are not kept.
+/// The most connects and disconnects that are kept.
 const CONNECTION_EVENTS_MAX: usize = 64;
 
 impl Outbox {
@@ -59,7 +59,7 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Puts a report if it is `due` in any case, or says something else than the last one.
+    /// Queues a report if it is `due` or differs from the last one.
     pub(crate) fn report(&self, report: Report, due: bool) {
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -75,7 +75,7 @@ impl Outbox {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).events.pop_front()
     }
 
-    /// Hands events over for ever. An owner who does not listen any more may still want the switch driven.
+    /// Delivers events for ever. An owner that has stopped listening may still want the switch kept in sync.
     pub(crate) async fn deliver(self: Arc<Self>, name: String, events: mpsc::Sender<(String, Event)>) {
         loop {
             let Ok(permit) = events.reserve().await else { return self.discard().await };

@@ -170,7 +170,7 @@ async fn the_tunnel_option_is_mapped_before_flows_and_a_map_in_the_way_is_told()
     assert_eq!(
         why,
         "geneve option class=0x102,type=0x80,len=4 as tun_metadata0: the switch has class=0x7,type=0x1,len=8 as \
-         tun_metadata0; take that away with ovs-ofctl del-tlv-map and connect the switch anew"
+         tun_metadata0; remove that mapping with ovs-ofctl del-tlv-map and reconnect the switch"
     );
     driven.wait("that it stands", |event| (standing(event) == Some(1)).then_some(())).await;
 }

@@ -1,4 +1,4 @@
-//! Events on their way to a receiver that may be slow.
+//! The queue of events for a receiver that may be slow.
 
 use std::collections::VecDeque;
 
@@ -6,23 +6,23 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use crate::replica::{Change, merge};
 
-/// What a client reports, in order, over one bounded channel. `Connected` and `Disconnected` alternate, but for
-/// reasons that change while there is no connection.
+/// A report of a client. Reports arrive in order over one bounded channel. `Connected` and `Disconnected` alternate,
+/// except that a new reason for having no connection is reported too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    /// Connected. One `Changes` follows at once, perhaps empty, with all that is new since the last connection.
+    /// Connected. One `Changes` follows at once, possibly empty, with everything new since the last connection.
     Connected,
-    /// What one update of the database changed, or (if the receiver is slow) several updates together.
+    /// The changes of one update of the database, or of several updates if the receiver is slow.
     Changes(Vec<Change>),
-    /// The connection was lost; or it could not be made, for another reason than was reported last.
+    /// The connection was lost, or an attempt to connect failed for a reason that was not reported last.
     Disconnected {
         /// The reason.
         why: String,
     },
 }
 
-/// The sending side: never waits in [`push`](Outbox::push). What the channel does not take is kept, and collapsed
-/// beyond a limit, so that it cannot outgrow the database's own size however slow the receiver is.
+/// The sending side. [`push`](Outbox::push) never waits. Events that the channel has no room for are kept here, and
+/// merged beyond a limit, so that they never outgrow the database itself however slow the receiver is.
 pub(crate) struct Outbox {
     channel: mpsc::Sender<Event>,
     kept: VecDeque<Event>,
@@ -31,7 +31,7 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(channel: mpsc::Sender<Event>, kept_max: usize) -> Self {
-        // What collapsing leaves must not fill it again.
+        // The events left after merging must not fill the queue again.
         Outbox { channel, kept: VecDeque::new(), kept_max: kept_max.max(4) }
     }
 
@@ -65,12 +65,12 @@ impl Outbox {
     }
 }
 
-/// At most three events with the same effect: all changes in one batch, and of the connection's ups and downs what
-/// leads from the first state to the last.
+/// Merges events into at most three with the same effect: all changes in one batch, and the last of the connects and
+/// disconnects.
 fn collapse(events: VecDeque<Event>) -> VecDeque<Event> {
     let mut all = Vec::new();
     let mut lost = None;
-    // Before the first event and after the last; `None` if no event tells.
+    // The state before the first event and after the last; `None` if no event shows it.
     let (mut connected_before, mut connected_after) = (None, None);
     for event in events {
         match event {

@@ -1,7 +1,7 @@
 //! OVSDB client (RFC 7047 and the extensions of Open vSwitch, `ovsdb-server(7)`): monitor, transact, reconnect.
 //!
-//! Promise: the replica is what the database holds, every change of it is reported exactly once and in order,
-//! across lost connections too, and no wait is without end.
+//! The replica mirrors the monitored part of the database. Every change is reported exactly once and in order, even
+//! when connections are lost, and every wait has a deadline.
 //!
 //! ```
 //! use ovsdb_client::{Client, Condition, Endpoint, Event, MonitorSpec, Operation, Options};
@@ -26,11 +26,11 @@
 //!
 //! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
 //! `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
-//! (monitored rows and their changes), [`events`] (what is reported), [`session`] (the task that stays connected); above all these
-//! [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
+//! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected); on top of
+//! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
 //!
-//! Left out on purpose: conditions on monitored rows, more than one database per client, serving the protocol.
-//! TLS (`ssl:`) is not there yet.
+//! Out of scope: conditions on monitored rows, several databases per client, and the server side of the protocol.
+//! TLS (`ssl:`) is not supported yet.
 #![forbid(unsafe_code)]
 
 pub mod connection;

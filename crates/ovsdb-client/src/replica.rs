@@ -1,7 +1,6 @@
 //! A copy of the monitored columns, and the changes that lead from one state to the next.
 //!
-//! Invariant: after every batch of changes, what the batches add up to is exactly the replica. An update that
-//! cannot be understood changes nothing.
+//! Invariant: applying all batches of changes in order yields exactly the replica. A malformed update changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,12 +19,12 @@ pub struct MonitorSpec {
 }
 
 impl MonitorSpec {
-    /// Nothing; a client for transactions alone.
+    /// Monitors nothing, for a client that only runs transactions.
     pub fn nothing() -> Self {
         MonitorSpec::default()
     }
 
-    /// These columns of a table as well; no columns at all means every column of the schema.
+    /// Adds these columns of a table. An empty list means every column of the schema.
     pub fn table(mut self, table: impl Into<String>, columns: &[&str]) -> Self {
         self.tables.insert(table.into(), columns.iter().map(|column| (*column).to_owned()).collect());
         self
@@ -36,34 +35,35 @@ impl MonitorSpec {
     }
 }
 
-/// A row that came, went or changed. `old` and `new` hold all monitored columns, defaults included, and differ.
+/// A row that was inserted, deleted or modified. `old` and `new` have all monitored columns, defaults included, and
+/// differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The table.
     pub table: Arc<str>,
     /// The row's identity.
     pub uuid: Uuid,
-    /// Before; `None` if the row is new.
+    /// The row before; `None` if it was inserted.
     pub old: Option<Row>,
-    /// After; `None` if the row is gone.
+    /// The row after; `None` if it was deleted.
     pub new: Option<Row>,
 }
 
-/// Why what a server reports does not fit the schema or the replica.
+/// Why an update from the server does not fit the schema or the replica.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
-    /// A table or column to monitor is not in the schema.
-    #[error("the database's schema {version} has no {what}, which is to be monitored")]
+    /// The schema lacks a table or column that is to be monitored.
+    #[error("the database's schema {version} has no {what}, which the client monitors")]
     NotInSchema {
         /// The schema's version.
         version: String,
         /// `table T` or `column C in table T`.
         what: String,
     },
-    /// A column's value is not of its type, or the column was not asked for.
+    /// A column's value does not have its type, or the column is not monitored.
     #[error(transparent)]
     Column(#[from] ColumnError),
-    /// An update about a row that the replica has not got.
+    /// An update concerns a row that the replica does not have.
     #[error("{table}: row {uuid} is reported as {how}, but it is unknown")]
     UnknownRow {
         /// The table.
@@ -73,12 +73,12 @@ pub enum ReplicaError {
         /// `modified` or `deleted`.
         how: &'static str,
     },
-    /// Not the form of RFC 7047 or `ovsdb-server(7)`.
+    /// The update does not have the form of RFC 7047 or `ovsdb-server(7)`.
     #[error("an update has the wrong form: wanted {wanted}, got {got}")]
     Form {
-        /// The form wanted.
+        /// The expected form.
         wanted: &'static str,
-        /// What is there, shortened.
+        /// The value received, shortened.
         got: String,
     },
 }
@@ -86,7 +86,7 @@ pub enum ReplicaError {
 /// The notation of updates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// RFC 7047: `old` and `new` rows, whole.
+    /// RFC 7047: whole `old` and `new` rows.
     Update1,
     /// `ovsdb-server(7)`: `initial`, `insert`, `modify`, `delete`; also that of `update3`.
     Update2,
@@ -144,7 +144,7 @@ impl Replica {
         self.tables.get(table)?.get(&uuid)
     }
 
-    /// Applies changes: what a receiver of batches does to have a replica of its own.
+    /// Applies changes. A receiver of batches can keep its own replica this way.
     pub fn apply(&mut self, changes: &[Change]) {
         for change in changes {
             let rows = self.tables.entry(change.table.clone()).or_default();
@@ -156,7 +156,7 @@ impl Replica {
         self.tables.retain(|_, rows| !rows.is_empty());
     }
 
-    /// The changes from here to `later`.
+    /// The changes that lead from this replica to `later`.
     pub fn difference(&self, later: &Replica) -> Vec<Change> {
         let tables: BTreeSet<&Arc<str>> = self.tables.keys().chain(later.tables.keys()).collect();
         let mut changes = Vec::new();
@@ -174,7 +174,7 @@ impl Replica {
         changes
     }
 
-    /// What an update changes; the replica itself is left alone.
+    /// The changes that an update makes. Does not apply them.
     pub(crate) fn decode(
         &self,
         layout: &Layout,
@@ -204,7 +204,7 @@ impl Replica {
     }
 }
 
-/// Merges batches that follow one another: for each row the first `old` and the last `new`.
+/// Merges consecutive batches: for each row the first `old` and the last `new`.
 pub(crate) fn merge(changes: impl IntoIterator<Item = Change>) -> Vec<Change> {
     let mut merged: BTreeMap<(Arc<str>, Uuid), Change> = BTreeMap::new();
     for change in changes {
@@ -244,7 +244,7 @@ impl RowReader<'_> {
         }
     }
 
-    /// A whole row: what is not mentioned has its default.
+    /// A whole row. Columns that the update omits have their defaults.
     fn whole(&self, columns: &Value) -> Result<Row, ReplicaError> {
         let mut row = Row::new(self.table.clone());
         for (column, column_type) in self.columns {
@@ -426,7 +426,7 @@ mod tests {
             (MonitorSpec::nothing().table("T", &["c"]), "column c in table T"),
         ] {
             let error = Layout::resolve(&spec, &schema).expect_err(what).to_string();
-            assert_eq!(error, format!("the database's schema 2.0.0 has no {what}, which is to be monitored"));
+            assert_eq!(error, format!("the database's schema 2.0.0 has no {what}, which the client monitors"));
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct Row {
     columns: Arc<BTreeMap<Arc<str>, Datum>>,
 }
 
-/// A column that cannot be read as wanted.
+/// A column does not have the expected type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{table}.{column}: wanted {wanted}, got {got}")]
 pub struct ColumnError {
@@ -25,9 +25,9 @@ pub struct ColumnError {
     pub table: String,
     /// The column.
     pub column: String,
-    /// The type wanted.
+    /// The expected type.
     pub wanted: String,
-    /// The value there, as JSON, shortened; or that the row has no such column.
+    /// The value found, as shortened JSON, or that the row has no such column.
     pub got: String,
 }
 
@@ -48,7 +48,7 @@ impl Row {
         Row { table: table.into(), columns: Arc::default() }
     }
 
-    /// This row with a column set.
+    /// Sets a column.
     pub fn with(mut self, column: impl Into<Arc<str>>, value: impl Into<Datum>) -> Self {
         self.set(column.into(), value.into());
         self
@@ -59,12 +59,12 @@ impl Row {
         &self.table
     }
 
-    /// The columns there are, in name order.
+    /// The columns, in order of name.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &Datum)> {
         self.columns.iter().map(|(column, datum)| (&**column, datum))
     }
 
-    /// No columns at all.
+    /// Whether the row has no columns.
     pub fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }

@@ -1,8 +1,8 @@
 //! The part of a database schema (RFC 7047, section 3.2) that a client needs: the type of every column.
 //!
-//! Why a schema and not the shape of the values: `initial` and `insert` leave out columns that have their default
-//! value, and only the type says what that is; and a `modify` of `"x"` replaces the value of an optional column but
-//! toggles the element of a set column, although both look the same.
+//! The values alone do not suffice. `initial` and `insert` omit columns that have their default value, which follows
+//! from the type. A `modify` of `"x"` replaces the value of an optional column but toggles an element of a set column;
+//! both look the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,12 +41,12 @@ pub enum AtomType {
     Uuid,
 }
 
-/// A column's type. Constraints on the atoms (ranges, enumerations, references) are the server's to check.
+/// A column's type. The server checks constraints on the atoms (ranges, enumerations, references).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ColumnType {
-    /// Of elements, or of a map's keys.
+    /// The type of the elements, or of a map's keys.
     pub key: AtomType,
-    /// Of a map's values; `None` for a set.
+    /// The type of a map's values; `None` for a set.
     pub value: Option<AtomType>,
     /// The least number of elements, 0 or 1.
     pub min: usize,
@@ -54,13 +54,13 @@ pub struct ColumnType {
     pub max: usize,
 }
 
-/// A schema that cannot be understood: where, and what stands there.
+/// Why a schema cannot be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("schema: {place}: {problem}")]
 pub struct SchemaError {
     /// Database, table, column.
     pub place: String,
-    /// What is wrong.
+    /// The problem.
     pub problem: ValueError,
 }
 
@@ -136,7 +136,7 @@ impl AtomType {
         }
     }
 
-    /// The atom as this type; an integer is read as a real where reals are wanted, as the server prints `1` for 1.0.
+    /// Reads an atom of this type. An integer is accepted as a real, because the server prints 1.0 as `1`.
     fn coerce(self, atom: Atom) -> Result<Atom, ValueError> {
         match (self, atom) {
             (AtomType::Real, Atom::Integer(integer)) => Ok(Atom::Real(integer as f64)),
@@ -176,12 +176,13 @@ impl ColumnType {
         })
     }
 
-    /// Whether a `modify` carries a difference (else the new value): if there can be more than one element.
+    /// Whether a `modify` carries a difference instead of the new value: it does if the column can have several
+    /// elements.
     pub fn is_composite(self) -> bool {
         self.max > 1
     }
 
-    /// What a column holds that nothing was written to (RFC 7047, section 5.2.1).
+    /// The default value of a column (RFC 7047, section 5.2.1).
     pub fn default_datum(self) -> Datum {
         let atom = (self.min > 0).then(|| self.key.default_atom());
         match self.value {

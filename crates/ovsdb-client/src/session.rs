@@ -43,15 +43,15 @@ struct Reply {
     schema: Arc<Schema>,
 }
 
-/// Requests that wait for the task; more wait in their callers.
+/// The most requests that wait for the task. Callers wait with further ones.
 const COMMANDS_MAX: usize = 64;
-/// No request is taken while this many bytes are still to be sent.
+/// The task takes no further request while this many bytes wait to be sent.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 const MONITOR_ID: &str = "replica";
 
 impl Client {
     /// Starts a client of one database and returns it with the receiver of its events. Must be called within a
-    /// tokio runtime. If the receiver is dropped, the client goes on without reporting.
+    /// tokio runtime. If the receiver is dropped, the client continues without reporting.
     pub fn spawn(
         endpoint: Endpoint,
         database: impl Into<Arc<str>>,
@@ -96,18 +96,18 @@ impl Client {
         transact::outcomes(operations, &reply.result, &reply.schema)
     }
 
-    /// Any other request (`list_dbs`, `lock`, `steal`, …), with its result as it came.
+    /// Sends any other request (`list_dbs`, `lock`, `steal`, …) and returns its result unchanged.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, TransactError> {
         self.request(method, params).await.map(|reply| reply.result)
     }
 
-    /// Reads the replica as it is now. It is the one of the last connection while there is none. The task waits
-    /// for `read` to end, so it should be short.
+    /// Reads the replica in its present state, or in that of the last connection while there is none. Blocks the
+    /// client's task, so `read` should be short.
     pub fn with_replica<T>(&self, read: impl FnOnce(&Replica) -> T) -> T {
         read(&self.replica.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Waits until `read` finds what it looks for in the replica; `None` if it has not within `patience`.
+    /// Waits until `read` returns a value for the replica. Returns `None` if it does not within `patience`.
     pub async fn wait_for<T>(
         &self,
         patience: Duration,
@@ -151,11 +151,11 @@ struct Session {
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
     version: watch::Sender<u64>,
-    /// The last transaction seen and the schema it was seen under: where a clustered database can resume.
+    /// The last transaction seen, and the schema at that time. A clustered database can resume from there.
     last: Option<(Uuid, Arc<Schema>)>,
 }
 
-/// What serving needs to know about the connection.
+/// A connection whose handshake is complete.
 struct Served {
     connection: RpcConnection,
     schema: Arc<Schema>,
@@ -218,14 +218,14 @@ impl Session {
         Ok(Served { connection, schema, layout, pending: HashMap::new() })
     }
 
-    /// Starts the monitor, in the best way that the server knows, and returns what is new.
+    /// Starts the monitor with the best method that the server supports, and returns the changes since the last one.
     async fn snapshot(
         &mut self,
         connection: &mut RpcConnection,
         schema: &Arc<Schema>,
         layout: &Layout,
     ) -> Result<Vec<Change>, SessionError> {
-        // Under another schema the old rows are no base for differences.
+        // Differences do not apply to rows of another schema.
         let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
         let requests = layout.to_json();
         let params = json!([*self.database, MONITOR_ID, requests, since.to_string()]);
@@ -236,7 +236,9 @@ impl Session {
                 Some(true) => self.decode(layout, &result[2], Format::Update2)?,
                 Some(false) => self.replaced(layout, &result[2].take(), Format::Update2)?,
                 None => {
-                    return Err(violation("the reply to monitor_cond_since has no found flag".to_owned()));
+                    return Err(violation(
+                        "the reply to monitor_cond_since lacks the flag \"found\"".to_owned(),
+                    ));
                 }
             };
             self.last = Some((last, schema.clone()));
@@ -253,10 +255,12 @@ impl Session {
                 (_, error) => return Err(refused(method, &error)),
             }
         }
-        Err(violation("no way to monitor".to_owned()))
+        Err(violation(
+            "the server supports neither monitor_cond_since, nor monitor_cond, nor monitor".to_owned(),
+        ))
     }
 
-    /// Serves until the connection is lost, and says why.
+    /// Serves until the connection is lost, and returns the reason.
     async fn serve(&mut self, mut served: Served) -> Result<String, Ended> {
         let why = loop {
             tokio::select! {
@@ -290,7 +294,7 @@ impl Session {
         match incoming {
             Incoming::Reply { id, result, error } => {
                 let reply = served.pending.remove(&id).ok_or_else(|| unexpected_reply(&json!(id)))?;
-                // The caller may have given up; then nobody wants the reply.
+                // The caller may have given up waiting for the reply.
                 let _ = reply.send(Ok(Reply { result, error, schema: served.schema.clone() }));
                 Ok(())
             }
@@ -310,7 +314,7 @@ impl Session {
             }
         };
         if params[0] != MONITOR_ID {
-            return Err(violation(format!("an {method} for a monitor that is not ours")));
+            return Err(violation(format!("a notification {method} for an unknown monitor")));
         }
         let changes = self.decode(&served.layout, updates, format)?;
         if method == "update3" {
@@ -345,7 +349,7 @@ impl Session {
         self.outbox.push(Event::Changes(changes));
     }
 
-    /// Waits; refuses requests meanwhile.
+    /// Waits, and refuses requests meanwhile.
     async fn pause(&mut self, pause: Duration, why: &str) -> Result<(), Ended> {
         let end = after(Instant::now(), pause);
         loop {

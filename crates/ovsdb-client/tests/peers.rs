@@ -153,10 +153,7 @@ async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
             r#"{"id":null,"method":"update3","params":["replica",null,{}]}"#.to_owned(),
             "a transaction id is null",
         ),
-        (
-            r#"{"id":null,"method":"update2","params":["other",{}]}"#.to_owned(),
-            "for a monitor that is not ours",
-        ),
+        (r#"{"id":null,"method":"update2","params":["other",{}]}"#.to_owned(), "for an unknown monitor"),
         (
             r#"{"id":null,"method":"monitor_canceled","params":["replica"]}"#.to_owned(),
             "cancelled the monitor",

@@ -1,17 +1,17 @@
-//! Errors of the switch, as text for people.
+//! Error messages of the switch, as text.
 
 use openflow_rs::{Body, Message};
 
 use super::codec::Frame;
 
-/// The longest text of the switch's own that is shown.
+/// The longest explanation of a switch that is shown.
 const TEXT_MAX: usize = 200;
 
-/// The error's name, with the switch's explanation where there is one.
+/// The error's name, with the switch's explanation if there is one.
 pub(crate) fn describe(frame: &Frame) -> String {
     match Message::decode(&frame.bytes).map(|message| message.body) {
         Ok(Body::Error(error)) => {
-            // Only an error about the version has text for data, the others the refused message.
+            // The data of an error about the version is text; that of other errors is the refused message.
             let text: String = std::str::from_utf8(&error.data)
                 .map(|text| text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect())
                 .unwrap_or_default();
@@ -22,7 +22,7 @@ pub(crate) fn describe(frame: &Frame) -> String {
                 error.code.to_string()
             }
         }
-        Ok(_) => "a message that is no error".to_owned(),
+        Ok(_) => "not an error message".to_owned(),
         Err(error) => error.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Groups over the wire (OpenFlow 1.5, sections 7.3.4.3 and 7.3.5.10), and the map of the tunnel option.
+//! The encoding of groups (OpenFlow 1.5, sections 7.3.4.3 and 7.3.5.10), and the mapping of the tunnel option.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -94,19 +94,19 @@ pub(crate) fn option_change(reply: &TlvTableReply) -> Result<Option<Body>, Strin
         None => Ok(Some(Body::TlvTableMod(TlvTableMod { command: TlvCommand::Add, mappings: vec![OPTION] }))),
         Some(mapping) if *mapping == OPTION => Ok(None),
         Some(TlvMapping { class, kind, len, field }) => Err(format!(
-            "the switch has class={class:#x},type={kind:#x},len={len} as tun_metadata{field}; take that away with \
-             ovs-ofctl del-tlv-map and connect the switch anew"
+            "the switch has class={class:#x},type={kind:#x},len={len} as tun_metadata{field}; remove that mapping with \
+             ovs-ofctl del-tlv-map and reconnect the switch"
         )),
     }
 }
 
-/// How the option is called where it makes trouble.
+/// The name of the option in errors.
 pub(crate) fn option_name() -> String {
     let TlvMapping { class, kind, len, field } = OPTION;
     format!("geneve option class={class:#x},type={kind:#x},len={len} as tun_metadata{field}")
 }
 
-/// A reply about the map of options, whole.
+/// Decodes a TLV table reply.
 pub(crate) fn option_reply(bytes: &[u8]) -> Option<TlvTableReply> {
     match Message::decode(bytes).ok()?.body {
         Body::TlvTableReply(reply) => Some(reply),

@@ -1,4 +1,4 @@
-//! One bundle to one switch and nothing else: for measuring, and for tools that need no driver.
+//! Sends one bundle to one switch, for benchmarks and for tools that need no driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,23 +11,23 @@ use crate::flow::{Flow, FlowKey};
 use crate::forwarding::Batch;
 use crate::ledger::FlowChange;
 
-/// How long a push took.
+/// The duration of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pushed {
-    /// To connect, with hello and features.
+    /// Time to connect, hello and features included.
     pub connected: Duration,
-    /// From the first byte of the bundle to the switch's word that all of it is in force.
+    /// Time from the first byte of the bundle to the switch's confirmation that all of it is in force.
     pub in_force: Duration,
 }
 
-/// Why a push failed; the switch has none of the flows then.
+/// Why a push failed. The switch has none of the flows, unless noted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// There is no connection, or it was lost. If it was lost while the bundle was committed, the switch may have
-    /// the flows all the same.
+    /// There is no connection, or it was lost. If it was lost during the commit, the switch may have the flows
+    /// nevertheless.
     #[error("{endpoint}: {why}")]
     Connection {
-        /// Of the switch.
+        /// The endpoint of the switch.
         endpoint: String,
         /// The cause.
         why: String,
@@ -35,7 +35,7 @@ pub enum PushError {
     /// The switch refused the bundle.
     #[error("{endpoint}: the switch refused {flow}: {reason}")]
     Refused {
-        /// Of the switch.
+        /// The endpoint of the switch.
         endpoint: String,
         /// The first flow that it refused.
         flow: String,
@@ -44,10 +44,10 @@ pub enum PushError {
     },
 }
 
-/// Adds flows to a bridge, all or none, in one bundle over a connection of its own.
+/// Adds all flows to a bridge or none of them, in one bundle over a separate connection.
 ///
 /// # Errors
-/// No connection, or a flow that the switch refuses.
+/// There is no connection, or the switch refuses a flow.
 pub async fn push_bundle(openflow: &Endpoint, flows: &[(FlowKey, Flow)]) -> Result<Pushed, PushError> {
     let endpoint = openflow.to_string();
     let lost = |why: String| PushError::Connection { endpoint: endpoint.clone(), why };

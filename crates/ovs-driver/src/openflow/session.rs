@@ -1,4 +1,4 @@
-//! What is said on an OpenFlow connection: greeting, reading all groups and flows, applying a batch.
+//! An OpenFlow session: hello and features, reading all groups and flows, applying a batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,17 +15,17 @@ use super::{Applied, RefusedChange, error};
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
 
-/// Bytes encoded at once. With what still is to be sent this is the memory that a bundle of any size needs here.
+/// The bytes encoded at once. Together with the unsent bytes they bound the memory that a bundle needs here.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A switch with more flows than this is not read. At some 200 bytes a flow that is 1 GB here, 5 GB there.
+/// The most flows that are read. At some 200 bytes a flow they take 1 GB here, and 5 GB in the switch.
 const FLOWS_MAX: usize = 4_000_000;
 
-/// How often a bundle is tried without the changes that the switch refused, before they are sent one by one. A
-/// bundle that fails when it is committed names one bad change a time.
+/// How often a bundle is retried without refused changes before the changes are sent one by one. A bundle that fails at
+/// its commit names only one bad change.
 const BUNDLE_ROUNDS_MAX: usize = 4;
 
-/// A greeted connection.
+/// A connection after the exchange of hello and features.
 pub(crate) struct Session {
     connection: OpenFlowConnection,
     next_bundle: u32,
@@ -35,9 +35,9 @@ pub(crate) struct Session {
 /// How a bundle ended.
 enum Bundle {
     Committed,
-    /// Discarded, or not committed, because of these changes.
+    /// Discarded or not committed because of these changes.
     Refused(Vec<RefusedChange>),
-    /// Discarded, or not committed, for a reason that concerns no change in particular.
+    /// Discarded or not committed for a reason that concerns no particular change.
     Failed(String),
 }
 
@@ -59,7 +59,7 @@ impl Session {
         let features = connection
             .wait_for("the features request", |frame| match frame.header.kind {
                 kind::FEATURES_REPLY if frame.header.xid == xid => read_features(&frame).map(Some),
-                // To our hello; an error about the version is the only one.
+                // The answer to the hello: versions do not agree.
                 kind::ERROR => Err(SessionError::Refused {
                     request: "hello or the features request",
                     error: error::describe(&frame),
@@ -70,19 +70,19 @@ impl Session {
         Ok(Session { connection, next_bundle: 1, features })
     }
 
-    /// Keeps an idle connection alive; ends when it is lost.
+    /// Keeps an idle connection alive until it is lost.
     pub(crate) async fn idle(&mut self) -> SessionError {
         loop {
             match self.connection.step().await {
-                Ok(Some(frame)) => unasked(&frame),
+                Ok(Some(frame)) => unsolicited(&frame),
                 Ok(None) => {}
                 Err(error) => return error,
             }
         }
     }
 
-    /// Reads all groups and all flows, but for those of tables that are the switch's own. Before that, makes the tunnel
-    /// option a field where it is none, since no flow could use it.
+    /// Reads all groups and all flows, except the flows of tables that the switch itself fills. First maps the tunnel
+    /// option to a field if it is not mapped, since no flow could use it otherwise.
     pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, SessionError> {
         let option_fault = self.map_option().await?;
         let mut groups = Groups::new();
@@ -104,8 +104,8 @@ impl Session {
         Ok(Installed { groups, flows, option_fault })
     }
 
-    /// Asks for descriptions and hands each part of the reply to `take`, which says whether more follow and how many
-    /// flows there are by now.
+    /// Requests descriptions and hands each part of the reply to `take`, which returns whether more parts follow and the
+    /// number of flows so far.
     async fn dump(
         &mut self,
         what: &'static str,
@@ -116,7 +116,7 @@ impl Session {
         self.connection
             .wait_for(what, |frame| {
                 if frame.header.xid != xid {
-                    unasked(&frame);
+                    unsolicited(&frame);
                     return Ok(None);
                 }
                 match frame.header.kind {
@@ -124,7 +124,7 @@ impl Session {
                         let (more, flows) =
                             take(frame.body()).map_err(|error| malformed(error.to_string(), &frame))?;
                         let more =
-                            more.ok_or_else(|| malformed("the reply to another request".to_owned(), &frame))?;
+                            more.ok_or_else(|| malformed("a reply to another request".to_owned(), &frame))?;
                         if flows > FLOWS_MAX {
                             return Err(SessionError::TooManyFlows { max: FLOWS_MAX });
                         }
@@ -139,22 +139,24 @@ impl Session {
             .await
     }
 
-    /// Makes the tunnel option a field. Returns why it is none, if it cannot be.
+    /// Maps the tunnel option to a field. Returns the reason if that is impossible.
     async fn map_option(&mut self) -> Result<Option<String>, SessionError> {
         let xid = self.connection.send(Body::TlvTableRequest)?;
         let change = self
             .connection
-            .wait_for("the map of tunnel options", |frame| match frame.header.kind {
+            .wait_for("the TLV table request", |frame| match frame.header.kind {
                 _ if frame.header.xid != xid => {
-                    unasked(&frame);
+                    unsolicited(&frame);
                     Ok(None)
                 }
                 kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
                     Some(reply) => Ok(Some(groups::option_change(&reply))),
-                    None => Err(malformed("no map of tunnel options".to_owned(), &frame)),
+                    None => Err(malformed("not a TLV table reply".to_owned(), &frame)),
                 },
                 kind::ERROR => Ok(Some(Err(error::describe(&frame)))),
-                other => Err(malformed(format!("a message of type {other} for a map of options"), &frame)),
+                other => {
+                    Err(malformed(format!("a message of type {other} for the TLV table request"), &frame))
+                }
             })
             .await?;
         let change = match change {
@@ -166,7 +168,7 @@ impl Session {
         let barrier = self.connection.send(Body::BarrierRequest)?;
         let mut fault = None;
         self.connection
-            .wait_for("the change of the map of tunnel options", |frame| {
+            .wait_for("the TLV table mod", |frame| {
                 if (frame.header.xid, frame.header.kind) == (xid, kind::ERROR) {
                     fault = Some(error::describe(&frame));
                 }
@@ -177,9 +179,8 @@ impl Session {
         Ok(fault)
     }
 
-    /// Applies a batch: all in one bundle; or, if the switch refuses some of it, all but those, again in one
-    /// bundle. If that fails too often, or for no reason that lies in a change, the changes are sent one by one.
-    /// Whatever happens, each change is in force or among the refused when this returns.
+    /// Applies a batch in one bundle. If the switch refuses some changes, sends the others in another bundle. After
+    /// several failed bundles, sends the changes one by one. When this returns, each change is in force or refused.
     pub(crate) async fn apply(&mut self, batch: &Batch) -> Result<Applied, SessionError> {
         let mut refused: BTreeMap<usize, RefusedChange> = BTreeMap::new();
         for _ in 0..BUNDLE_ROUNDS_MAX {
@@ -192,19 +193,19 @@ impl Session {
                 Bundle::Refused(more) => {
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
                 }
-                // The switch may have dropped it because one of us was held up (OFPBFC_TIMEOUT), so once more.
+                // The switch may have dropped it because either side was delayed (OFPBFC_TIMEOUT). Retry.
                 Bundle::Failed(why) => tracing::warn!(why, "a bundle failed"),
             }
         }
-        tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; the changes are sent one by one");
+        tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; sending the changes one by one");
         let steps = steps(batch, |place| refused.contains_key(&place));
         let more = self.one_by_one(batch, &steps).await?;
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
         Ok(Applied::new(batch.len(), refused))
     }
 
-    /// Applies a batch in one bundle or not at all. `Some` is the place of the first change that the switch refused,
-    /// if it was one, and the reason.
+    /// Applies a batch in one bundle or not at all. On failure returns the reason, and the index of the first refused
+    /// change if there is one.
     pub(crate) async fn apply_whole(
         &mut self,
         batch: &Batch,
@@ -219,8 +220,8 @@ impl Session {
         })
     }
 
-    /// Sends messages of a batch in one bundle. An error that the switch finds when a message is added does
-    /// not keep it from committing the rest, so the bundle is committed only if there was none.
+    /// Sends messages of a batch in one bundle. A switch that refuses a message of a bundle would still commit the rest,
+    /// so the bundle is committed only if there was no error.
     async fn bundle(&mut self, batch: &Batch, steps: &[Step]) -> Result<Bundle, SessionError> {
         let id = self.next_bundle;
         self.next_bundle = self.next_bundle.wrapping_add(1);
@@ -235,7 +236,7 @@ impl Session {
         wire::put_bundle_control(self.connection.write_buffer(), discard, id, bundle::DISCARD_REQUEST);
         self.connection
             .wait_for("the discard of a bundle", |frame| {
-                // The answer may be an error: the bundle is gone already. That is as good.
+                // An error is fine too: it means that the bundle is gone already.
                 if frame.header.xid == discard {
                     return Ok(Some(()));
                 }
@@ -256,14 +257,14 @@ impl Session {
                     return Ok(Some(wire::bundle_control(frame.body()) == Some(bundle::COMMIT_REPLY)));
                 }
                 errors.add(&frame);
-                // The error about the commit itself comes after that about the change which is to blame.
+                // The error about the commit follows the error about the change that caused it.
                 Ok((frame.header.xid == xid).then_some(false))
             })
             .await?;
         Ok(if committed { Bundle::Committed } else { errors.verdict() })
     }
 
-    /// Sends messages of a batch each for itself.
+    /// Sends messages of a batch without a bundle.
     async fn one_by_one(
         &mut self,
         batch: &Batch,
@@ -274,7 +275,7 @@ impl Session {
         Ok(errors.refused)
     }
 
-    /// Sends messages made by `put`, and a barrier; returns the errors that came until the barrier's reply.
+    /// Sends messages encoded by `put`, then a barrier, and returns the errors received before the barrier's reply.
     async fn send_all<'a>(
         &mut self,
         what: &'static str,
@@ -314,14 +315,14 @@ impl Session {
     }
 }
 
-/// Errors about the messages of one batch, told apart by their ids.
+/// Errors about the messages of one batch, assigned to changes by transaction id.
 struct Errors<'a> {
-    /// The id of the first step's message; the others follow.
+    /// The transaction id of the first message; the others follow.
     first: u32,
     batch: &'a Batch,
     steps: &'a [Step],
     refused: Vec<RefusedChange>,
-    /// The first error that is about no change in particular.
+    /// The first error that concerns no particular change.
     other: Option<String>,
 }
 
@@ -332,7 +333,7 @@ impl Errors<'_> {
 
     fn add(&mut self, frame: &Frame) {
         if frame.header.kind != kind::ERROR {
-            unasked(frame);
+            unsolicited(frame);
             return;
         }
         let reason = error::describe(frame);
@@ -347,17 +348,17 @@ impl Errors<'_> {
 
     fn verdict(self) -> Bundle {
         if self.refused.is_empty() {
-            Bundle::Failed(self.other.unwrap_or_else(|| "no error said why".to_owned()))
+            Bundle::Failed(self.other.unwrap_or_else(|| "the switch gave no reason".to_owned()))
         } else {
             Bundle::Refused(self.refused)
         }
     }
 }
 
-/// A message that answers nothing: the switch may send port changes and the like at any time.
-fn unasked(frame: &Frame) {
+/// Logs an unsolicited message. The switch may report port changes and the like at any time.
+fn unsolicited(frame: &Frame) {
     if frame.header.kind == kind::BUNDLE_CONTROL {
-        // The reply to an open, which is not waited for.
+        // The reply to an open, for which nothing waits.
         return;
     }
     let Header { kind, xid, .. } = frame.header;
@@ -390,7 +391,7 @@ fn version_name(version: u32) -> String {
 fn read_features(frame: &Frame) -> Result<Features, SessionError> {
     match Message::decode(&frame.bytes).map(|message| message.body) {
         Ok(Body::FeaturesReply(features)) => Ok(features),
-        Ok(_) => Err(malformed("no features".to_owned(), frame)),
+        Ok(_) => Err(malformed("not a features reply".to_owned(), frame)),
         Err(error) => Err(malformed(error.to_string(), frame)),
     }
 }

@@ -1,34 +1,34 @@
-//! The messages of a batch, in the order that a switch needs them.
+//! The messages of a batch, in an order that the switch accepts.
 
 use std::sync::Arc;
 
 use crate::forwarding::{Batch, GroupChange};
 use crate::group::Part;
 
-/// One message. Places are those within the groups, or the flows, of the batch.
+/// One message, by the index of its change among the groups or the flows of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Flow(usize),
     Group(usize, GroupStep),
 }
 
-/// What a message does to a group.
+/// The operation of a group-mod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupStep {
     /// Adds it with all its buckets.
     Add,
     /// Replaces it.
     Modify,
-    /// Takes one bucket away.
+    /// Removes one bucket.
     Remove(u32),
-    /// Adds the buckets that are new or changed.
+    /// Inserts the buckets that are new or changed.
     Insert,
     /// Deletes it.
     Delete,
 }
 
 impl Step {
-    /// The place in the whole batch.
+    /// The index of the change in the whole batch.
     pub(crate) fn place(self, batch: &Batch) -> usize {
         match self {
             Step::Flow(place) => batch.groups.len() + place,
@@ -37,8 +37,8 @@ impl Step {
     }
 }
 
-/// All messages of a batch without the changes at some places: groups, flows, and at last the groups that go. A switch
-/// refuses a flow whose group is not there, and drops one whose group goes.
+/// The messages of a batch, except those of some changes: groups, then flows, then deleted groups. A switch refuses a
+/// flow whose group does not exist, and deletes the flows of a deleted group.
 pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step> {
     let mut steps = Vec::with_capacity(batch.len());
     let mut last = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn steps(batch: &Batch, without: impl Fn(usize) -> bool) -> Vec<Step>
     steps
 }
 
-/// Bucket by bucket, unless most of them change.
+/// Changes a group bucket by bucket, unless most of its buckets change.
 fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
     let stays = |id: &u32, actions: &Arc<[u8]>| value.buckets.get(id) == Some(actions);
     let gone: Vec<u32> =
@@ -73,7 +73,7 @@ fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
     steps
 }
 
-/// The buckets that a step of a group tells.
+/// The buckets in the message of a group step.
 pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
     let Some(value) = &change.value else { return Vec::new() };
     let installed = change.installed.as_ref().filter(|_| step == GroupStep::Insert);

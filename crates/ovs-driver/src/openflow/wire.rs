@@ -1,4 +1,4 @@
-//! The bytes that go over the wire a hundred thousand at a time, written without detours; and the header of all.
+//! The encoding of messages that are sent by the hundred thousand, and the header of every message.
 //!
 //! Layouts: OpenFlow Switch Specification 1.5.1, sections 7.1, 7.3.4.2 (flow-mod), 7.3.9 (bundles) and 7.3.5.2
 //! (flow descriptions); groups have a file of their own.
@@ -55,7 +55,7 @@ const FLOW_DESC: u16 = 1;
 /// `OFPMPF_REPLY_MORE`.
 pub(crate) const MORE: u16 = 1;
 
-/// A message's first eight bytes.
+/// The first eight bytes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: u8,
@@ -70,7 +70,7 @@ impl Header {
         Header { version: VERSION, kind, length: HEADER_LEN as u16, xid }
     }
 
-    /// The header at the start of these bytes, if they are enough.
+    /// The header at the start of these bytes, if they are long enough.
     pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
         let [version, kind, l0, l1, x0, x1, x2, x3] = *bytes.first_chunk::<HEADER_LEN>()?;
         let (length, xid) = (u16::from_be_bytes([l0, l1]), u32::from_be_bytes([x0, x1, x2, x3]));
@@ -156,7 +156,7 @@ pub(crate) fn bundle_control(body: &[u8]) -> Option<u16> {
     body.get(4..6).and_then(|bytes| bytes.try_into().ok()).map(u16::from_be_bytes)
 }
 
-/// A part of a reply that does not have the form of flow descriptions.
+/// Part of a reply is not a well-formed description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a description is malformed at byte {offset} of its message")]
 pub(crate) struct BadDesc {

@@ -1,4 +1,4 @@
-//! Bridges brought to a wanted state.
+//! Creates and configures bridges.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
 use crate::value::Datum;
 
-/// A bridge as it should be. What is not named here is left as it is.
+/// The desired state of a bridge. Other settings are left alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeSpec {
     /// Its name.
@@ -18,12 +18,12 @@ pub struct BridgeSpec {
     pub datapath_type: String,
     /// `secure` or `standalone`.
     pub fail_mode: String,
-    /// The `OpenFlow` versions that it speaks, these and no others.
+    /// The exact set of `OpenFlow` versions that it accepts.
     pub protocols: BTreeSet<String>,
 }
 
 impl BridgeSpec {
-    /// A bridge that forwards nothing but by its controller's flows, and speaks `OpenFlow` 1.5 alone.
+    /// A bridge that forwards by its controller's flows only, and accepts `OpenFlow` 1.5 only.
     pub fn secure(name: impl Into<String>, datapath_type: impl Into<String>) -> Self {
         BridgeSpec {
             name: name.into(),
@@ -34,8 +34,8 @@ impl BridgeSpec {
     }
 }
 
-/// Creates the bridge, with its local port, or corrects those of its settings that are wrong. If all is right only
-/// a select is sent. With a `patience`, waits until the change is in force.
+/// Creates the bridge with its local port, or corrects its settings. Sends only a select if nothing has to change.
+/// With a `patience`, waits until the change is in force.
 pub async fn ensure_bridge(
     client: &Client,
     spec: &BridgeSpec,
@@ -92,7 +92,7 @@ fn plan(spec: &BridgeSpec, found: &Outcomes) -> Result<Plan<Ensured>, Error> {
     ))
 }
 
-/// The wanted values of the columns that have others.
+/// The desired values of the columns that differ.
 fn wrong_settings(spec: &BridgeSpec, bridge: &Bridge) -> Row {
     let mut wrong = Row::new(Bridge::TABLE);
     if normal_datapath_type(&bridge.datapath_type) != normal_datapath_type(&spec.datapath_type) {
@@ -107,7 +107,7 @@ fn wrong_settings(spec: &BridgeSpec, bridge: &Bridge) -> Row {
     wrong
 }
 
-/// The empty text means `system`.
+/// The empty string means `system`.
 fn normal_datapath_type(datapath_type: &str) -> &str {
     if datapath_type.is_empty() { "system" } else { datapath_type }
 }

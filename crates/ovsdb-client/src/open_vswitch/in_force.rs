@@ -1,7 +1,7 @@
-//! Waiting until `ovs-vswitchd` has taken a transaction up.
+//! Waits until `ovs-vswitchd` has applied a transaction.
 //!
-//! A transaction increments `next_cfg`; `ovs-vswitchd` copies it to `cur_cfg` when what it found with it is in
-//! force. The waiting is the server's (`wait` with `until` `!=`), so nothing polls and nothing need be monitored.
+//! A transaction increments `next_cfg`. `ovs-vswitchd` copies that number to `cur_cfg` once the configuration is in
+//! force. The server does the waiting (`wait` with `until` `!=`), so the client neither polls nor monitors.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::session::Client;
 use crate::transact::{Mutation, Mutator, Operation, Outcomes, TransactError};
 use peer_connection::after;
 
-/// The pause before asking again when there is no connection.
+/// The delay before asking again when there is no connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a transaction and waits until it is in force. [`Error::NotInForce`] means that it was committed all the
-/// same. The outcomes are those of `operations`.
+/// Runs a transaction and waits until it is in force. After [`Error::NotInForce`] the transaction is committed
+/// nevertheless. The outcomes are those of `operations`.
 pub async fn transact_in_force(
     client: &Client,
     mut operations: Vec<Operation>,
@@ -34,8 +34,8 @@ pub async fn transact_in_force(
     Ok(outcomes)
 }
 
-/// Waits until `cur_cfg` is at least `next_cfg`. A lost connection in between does not matter if there is another
-/// one in time.
+/// Waits until `cur_cfg` is at least `next_cfg`. The connection may be lost meanwhile if the client reconnects in
+/// time.
 pub async fn wait_in_force(client: &Client, next_cfg: i64, patience: Duration) -> Result<(), Error> {
     let mut reached = None;
     let waited =

@@ -12,17 +12,17 @@ use crate::row::{ColumnError, Row};
 pub struct Interface {
     /// Identity.
     pub uuid: Uuid,
-    /// Unique name; for a device of the system, its name there.
+    /// Unique name. For a network device, also the device's name.
     pub name: String,
     /// `""` or `system`, `internal`, `geneve`, `vxlan`, …
     pub interface_type: String,
-    /// The `OpenFlow` port number; -1 if the interface could not be made, none before `ovs-vswitchd` tried.
+    /// The `OpenFlow` port number: -1 if `ovs-vswitchd` could not create the interface, none if it has not tried yet.
     pub ofport: Option<i64>,
-    /// Why it could not be made.
+    /// Why `ovs-vswitchd` could not create it.
     pub error: Option<String>,
-    /// Among others `iface-id`.
+    /// Keys include `iface-id`.
     pub external_ids: BTreeMap<String, String>,
-    /// Depend on the type.
+    /// Keys depend on the type.
     pub options: BTreeMap<String, String>,
     /// The Ethernet address in use, as text.
     pub mac_in_use: Option<String>,
@@ -31,14 +31,14 @@ pub struct Interface {
 /// Whether an interface has its `OpenFlow` port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PortStatus {
-    /// This is its number.
+    /// Its port number.
     Assigned(u32),
-    /// `ovs-vswitchd` could not make it (`ofport` -1).
+    /// `ovs-vswitchd` could not create it (`ofport` -1).
     Failed {
         /// Column `error`.
         error: String,
     },
-    /// `ovs-vswitchd` has not looked at it yet.
+    /// `ovs-vswitchd` has not tried to create it yet.
     Pending,
 }
 
@@ -63,7 +63,7 @@ impl Interface {
         })
     }
 
-    /// `ofport` and `error` taken together.
+    /// The status according to `ofport` and `error`.
     pub fn status(&self) -> PortStatus {
         match (self.ofport.map(u32::try_from), &self.error) {
             (Some(Ok(ofport)), _) => PortStatus::Assigned(ofport),
@@ -85,7 +85,7 @@ pub struct Port {
     pub name: String,
     /// One interface, or several if the port is a bond.
     pub interfaces: BTreeSet<Uuid>,
-    /// For other programs.
+    /// Keys of other programs.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -117,11 +117,11 @@ pub struct Bridge {
     pub datapath_type: String,
     /// `secure` or `standalone`; none means standalone.
     pub fail_mode: Option<String>,
-    /// The `OpenFlow` versions spoken; none means all.
+    /// The `OpenFlow` versions accepted; none means all.
     pub protocols: BTreeSet<String>,
     /// Its ports.
     pub ports: BTreeSet<Uuid>,
-    /// For other programs.
+    /// Keys of other programs.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -146,20 +146,20 @@ impl Bridge {
     }
 }
 
-/// The one row of table `Open_vSwitch`.
+/// The only row of table `Open_vSwitch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenVswitch {
     /// Identity.
     pub uuid: Uuid,
-    /// Incremented by clients that want to know when their change is in force.
+    /// Incremented by clients that wait for their change to be in force.
     pub next_cfg: i64,
-    /// The `next_cfg` that `ovs-vswitchd` has taken up.
+    /// The `next_cfg` that `ovs-vswitchd` has applied.
     pub cur_cfg: i64,
-    /// Among others `system-id`.
+    /// Keys include `system-id`.
     pub external_ids: BTreeMap<String, String>,
-    /// Datapath types that the switch has.
+    /// The datapath types that the switch supports.
     pub datapath_types: BTreeSet<String>,
-    /// Interface types that the switch has; that one is listed does not prove that it works.
+    /// The interface types that the switch lists. A listed type may still fail to work.
     pub iface_types: BTreeSet<String>,
     /// The version of Open vSwitch.
     pub ovs_version: Option<String>,
@@ -191,7 +191,7 @@ impl OpenVswitch {
     }
 }
 
-/// Everything that the structs of this module read.
+/// Monitors every column that the structs of this module read.
 pub fn monitor() -> MonitorSpec {
     MonitorSpec::nothing()
         .table(Interface::TABLE, Interface::COLUMNS)

@@ -1,4 +1,4 @@
-//! Tunnel and patch ports brought to a wanted state, any number of them in one transaction.
+//! Creates, corrects and deletes tunnel and patch ports, any number of them in one transaction.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use crate::value::Datum;
 const TUNNEL_TYPES: &[&str] =
     &["geneve", "vxlan", "gre", "ip6gre", "erspan", "ip6erspan", "stt", "lisp", "gtpu", "bareudp", "srv6"];
 
-/// The option of a patch port that names the other end.
+/// The option that names the peer of a patch port.
 const PEER: &str = "peer";
-/// The interface type of both ends of a connection between two bridges.
+/// The interface type of patch ports.
 const PATCH: &str = "patch";
 
-/// A tunnel port, or one end of a patch, as it should be.
+/// The desired state of a tunnel port or of a patch port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelSpec {
-    /// The bridge that it is on, if it is another one than that of the call.
+    /// The bridge of the port, if it is not the one named in the call.
     pub bridge: Option<String>,
-    /// The name of port and interface.
+    /// The name of the port and of its interface.
     pub name: String,
     /// `geneve`, `vxlan`, `gre`, …
     pub tunnel_type: String,
-    /// Exactly these, such as `remote_ip=flow` and `key=flow`.
+    /// The exact set of options, such as `remote_ip=flow` and `key=flow`.
     pub options: BTreeMap<String, String>,
-    /// At least these, on the interface; they mark whose it is. Others are left alone.
+    /// External ids of the interface, which mark its owner. Others are left alone.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -43,13 +43,13 @@ impl TunnelSpec {
             .option("key", "flow")
     }
 
-    /// One end of a patch, whose other end has the name `peer`.
+    /// A patch port whose peer is `peer`.
     pub fn patch(name: impl Into<String>, peer: impl Into<String>) -> Self {
         TunnelSpec { name: name.into(), tunnel_type: PATCH.to_owned(), ..TunnelSpec::empty() }
             .option(PEER, peer)
     }
 
-    /// On this bridge, whichever the others are on.
+    /// Puts the port on this bridge.
     pub fn on(mut self, bridge: impl Into<String>) -> Self {
         self.bridge = Some(bridge.into());
         self
@@ -65,35 +65,36 @@ impl TunnelSpec {
         }
     }
 
-    /// With this option.
+    /// Adds an option.
     pub fn option(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.insert(key.into(), value.into());
         self
     }
 
-    /// With this external id.
+    /// Adds an external id.
     pub fn external_id(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.external_ids.insert(key.into(), value.into());
         self
     }
 }
 
-/// What became of one [`TunnelSpec`].
+/// The result for one [`TunnelSpec`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelOutcome {
     /// The port's name.
     pub name: String,
-    /// What was needed.
+    /// The action taken.
     pub ensured: Ensured,
-    /// Its number, or what the switch says is wrong with it. Pending if nobody waited.
+    /// Its port number or the switch's error. Pending if the call did not wait.
     pub status: PortStatus,
 }
 
-/// Creates the ports that are not there and corrects those that differ, in one transaction; if all are right only
-/// selects are sent. With a `patience`, waits until the change is in force, and so for each port's number.
+/// Creates missing ports and corrects ports that differ, in one transaction. Sends only selects if nothing has to
+/// change. With a `patience`, waits until the change is in force and each port has its number.
 ///
-/// A tunnel port of a wanted name on its bridge is taken over, whoever made it; a patch port if it has the external
-/// ids. A port of another kind, or on another bridge, is [`Error::NameTaken`], and nothing is done.
+/// An existing tunnel port with the name, on the right bridge, is taken over whoever created it; an existing patch port
+/// only if it has the external ids. A port of another kind or on another bridge is an [`Error::NameTaken`], and nothing
+/// is changed.
 pub async fn ensure_tunnels(
     client: &Client,
     bridge: &str,
@@ -114,8 +115,8 @@ pub async fn ensure_tunnels(
     Ok(outcomes)
 }
 
-/// Deletes those of the named ports that are on the bridge, with their interfaces, and returns their names. If
-/// none is there only selects are sent.
+/// Deletes those of the named ports that exist on the bridge, with their interfaces, and returns their names. Sends
+/// only selects if none exists.
 pub async fn delete_ports(
     client: &Client,
     bridge: &str,
@@ -128,8 +129,8 @@ pub async fn delete_ports(
     Ok(deleted.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Deletes those of the ports, each named with its bridge, that are there, in one transaction, and returns them. If none
-/// is there only selects are sent.
+/// Deletes those of the ports that exist, each named with its bridge, in one transaction, and returns them. Sends only
+/// selects if none exists.
 pub async fn delete_ports_of(
     client: &Client,
     ports: &[(&str, &str)],
@@ -167,7 +168,7 @@ async fn delete(
     Ok(carry_out(client, &reads(), patience, plan).await?.0)
 }
 
-/// The interfaces that have this external id, in no order.
+/// The interfaces that have this external id, in no particular order.
 pub async fn interfaces_marked(client: &Client, key: &str, value: &str) -> Result<Vec<Interface>, Error> {
     let marked = Condition::includes("external_ids", Datum::map([(key, value)]));
     let found = client.transact(&[select(Interface::TABLE, vec![marked], Interface::COLUMNS)]).await?;
@@ -187,14 +188,14 @@ fn reads() -> [Operation; 3] {
     ]
 }
 
-/// What the reads found.
+/// The rows that were read.
 struct State {
     bridges: BTreeMap<String, Bridge>,
     ports: BTreeMap<String, Port>,
     interfaces: BTreeMap<String, Interface>,
 }
 
-/// Without it ports for a bridge that is gone by now would be collected without a word.
+/// Without it, the server would silently garbage-collect ports of a bridge that was deleted meanwhile.
 fn guard(bridge: &Bridge) -> Operation {
     Operation::guard(bridge.uuid, Row::new(Bridge::TABLE).with("name", bridge.name.as_str()))
 }
@@ -228,7 +229,7 @@ impl State {
         self.bridges.get(name).ok_or_else(|| Error::NoBridge { bridge: name.to_owned() })
     }
 
-    /// The interface under that name if it may be changed, `None` if the name is free.
+    /// The interface with that name if it may be changed; `None` if the name is free.
     fn tunnel(&self, bridge: &Bridge, spec: &TunnelSpec) -> Result<Option<&Interface>, Error> {
         let name = &spec.name;
         let taken = |by: &str| Err(Error::NameTaken { name: name.clone(), by: by.to_owned() });
@@ -319,7 +320,7 @@ fn creation(spec: &TunnelSpec, index: usize) -> [Operation; 2] {
     ]
 }
 
-/// Operations that bring an interface to its wanted state; none if it is there.
+/// The operations that bring an interface to its desired state; none if it is in that state.
 fn corrections(spec: &TunnelSpec, interface: &Interface) -> Vec<Operation> {
     let here = || vec![Condition::uuid(interface.uuid)];
     let mut operations = Vec::new();
