@@ -227,7 +227,7 @@ fn a_tick_that_is_refused_never_was() {
 #[test]
 fn a_tick_without_a_timed_hook_is_a_mistake() {
     let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
-    assert!(runs.tick(1).contains(r#""code":"bad-json","message":"tick 1: nothing here waits for time"#));
+    assert!(runs.tick(1).contains(r#""code":"bad-json","message":"tick 1: the program has no timed hook"#));
 }
 
 #[test]

@@ -70,7 +70,7 @@ fn a_saved_plan_is_chosen_again_whatever_the_statistics_say() {
         misfit
             .has_status(0)
             .stderr
-            .contains("warning: the pinned plan does not fit the rule of route at net.nlog:7:1"),
+            .contains("warning: the pinned plan does not fit the rule for route at net.nlog:7:1"),
         "{}",
         misfit.stderr
     );

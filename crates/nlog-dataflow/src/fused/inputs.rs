@@ -315,7 +315,7 @@ impl Stored {
         }
         for (row, _) in net.rows().filter(|(_, diff)| *diff < 0) {
             let fits = self.insert(row).is_ok();
-            debug_assert!(fits, "only the last changes can be taken back");
+            debug_assert!(fits, "only the most recent changes can be undone");
         }
     }
 }
