@@ -1,4 +1,4 @@
-//! The rules as a running engine that is told what rows there are.
+//! The rules as a running engine whose input rows can be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::rows::Rows;
 /// Rows of output tables, by name.
 pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 
-/// An engine, and what it has been told.
+/// An engine and its input rows.
 pub struct Derivation {
     engine: Dataflow,
     told: Rows,
 }
 
 impl Derivation {
-    /// A program that has been told nothing.
+    /// An engine without input rows.
     ///
     /// # Errors
     /// The engine does not start.
@@ -33,11 +33,11 @@ impl Derivation {
         self.engine.schema()
     }
 
-    /// Tells the engine, in one transaction, that there are these rows and no others, and says how output tables
-    /// change; nothing if that is what it has been told.
+    /// Replaces the input rows in one transaction and returns the changes of the output tables; nothing if the rows are
+    /// the same.
     ///
     /// # Errors
-    /// The transaction is refused; then nothing has been told.
+    /// The transaction is refused; then the input rows stay as they were.
     pub fn tell(&mut self, rows: Rows) -> Result<Option<BTreeMap<TableId, TableDelta>>, String> {
         let transaction = self.difference(&rows);
         if transaction.is_empty() {
@@ -48,7 +48,7 @@ impl Derivation {
         Ok(Some(committed.delta.tables))
     }
 
-    /// What is in the output tables.
+    /// The rows of the output tables.
     ///
     /// # Errors
     /// The engine fails.
@@ -63,7 +63,7 @@ impl Derivation {
         Ok(contents)
     }
 
-    /// What must be told to get from what the engine knows to these rows. Tables that the rules lack are left out.
+    /// The transaction that leads from the current input rows to these. It ignores tables that the rules do not have.
     fn difference(&self, wanted: &Rows) -> Transaction {
         let mut transaction = Transaction::default();
         let (none, schema) = (BTreeSet::new(), self.engine.schema());

@@ -1,4 +1,4 @@
-//! Random networks and what happens to them.
+//! Random networks and their histories.
 
 mod changes;
 mod objects;
@@ -15,7 +15,7 @@ use crate::world::{Change, World};
 pub enum Place {
     /// The vNIC that this host reports for this port.
     Vnic(String, String),
-    /// A machine on this physical network, whose own switch hides nothing from it.
+    /// A machine on this physical network that receives all of its frames.
     Tap(String),
 }
 
@@ -28,36 +28,36 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that happens.
+/// One step of a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Changes that make one transaction; those that make no sense by then are left out.
+    /// Changes that make one transaction; changes that are invalid by then are skipped.
     Change(Vec<Change>),
-    /// So many seconds pass.
+    /// This many seconds pass.
     Wait(u64),
-    /// A frame is sent, if its place is there.
+    /// A frame is sent, if its place exists.
     Send(Place, Vec<u8>),
 }
 
-/// A network's life.
+/// The history of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
-    /// Whether labels are all over their 24 bits.
+    /// Whether labels are spread over their 24 bits.
     pub scattered: bool,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// What histories are made of.
+/// The size of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// At most so many hosts.
+    /// The most hosts at the start.
     pub hosts: u64,
-    /// At most so many switches.
+    /// The most switches at the start.
     pub switches: u64,
-    /// At most so many ports of a switch.
+    /// The most ports of a switch at the start.
     pub ports: u64,
-    /// So many steps after the network has been made.
+    /// The steps after the network has been set up.
     pub steps: u64,
 }
 
@@ -67,18 +67,18 @@ impl Default for Size {
     }
 }
 
-/// What is the same for all objects of a history.
+/// Choices that hold for all objects of a history.
 struct Style {
     size: Size,
     /// Whether the switches' ports have the same addresses.
     alike: bool,
-    /// Of a hundred ports so many are secured, take unknown addresses, are behind another.
+    /// The percentages of ports that are secured, that take unknown addresses, and that are trunk members.
     secured: u64,
     unknown: u64,
     behind: u64,
-    /// Of a hundred switches so many are on a physical network.
+    /// The percentage of switches on a physical network.
     physical: u64,
-    /// Whether all hosts are best at Geneve, so that receivers learn.
+    /// Whether all hosts prefer Geneve, so that receivers learn.
     geneve: bool,
     /// Whether everything is in one zone.
     one_zone: bool,
@@ -112,11 +112,11 @@ pub fn history(random: &mut Random, size: Size) -> History {
 }
 
 impl Generator<'_> {
-    /// Makes a transaction of these changes.
+    /// Adds a transaction of these changes.
     fn change(&mut self, changes: Vec<Change>) {
         let mut taken: Vec<Change> = Vec::new();
         for change in changes {
-            // What comes back in the transaction in which it goes has never been gone.
+            // An object that is removed and added in one transaction was never removed.
             let comes_back = match &change {
                 Change::Port(name, _) => taken.contains(&Change::NoPort(name.clone())),
                 Change::Localnet(name, _) => taken.contains(&Change::NoLocalnet(name.clone())),
@@ -133,7 +133,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Everything there is at the start, in one transaction or several.
+    /// The network at the start, in one transaction or several.
     fn network(&mut self) {
         let mut changes = Vec::new();
         if !self.style.one_zone || self.random.chance(30) {
@@ -161,7 +161,7 @@ impl Generator<'_> {
                 self.change(made.into_iter().chain(plug).collect());
             }
         }
-        // One transaction for everything is as good as one for each object.
+        // Sometimes one transaction for everything instead of one for each object.
         if self.random.chance(30) {
             let all = self.steps.drain(..).flat_map(|step| match step {
                 Step::Change(changes) => changes,
@@ -201,7 +201,7 @@ impl Generator<'_> {
         self.some(|world| world.nodes.keys().cloned().collect())
     }
 
-    /// One of the world's, if there is one.
+    /// A random element of the world, if there is one.
     fn some<T: Clone>(&mut self, of: impl Fn(&World) -> Vec<T>) -> Option<T> {
         let all = of(&self.world);
         (!all.is_empty()).then(|| self.random.pick(&all).clone())

@@ -1,15 +1,15 @@
-//! Whether the rules do what the network model says.
+//! Checks the rules against the network model on random networks.
 //!
-//! A random [`World`] of objects and places lives through a random [`History`]. The rules get its rows, as the controller
-//! would write them, and what they derive is loaded into simulated hosts; the model gets the objects as they are. Then a
-//! frame goes in at the same place of both, and the same frames must come out at the same places.
+//! A random [`World`] of objects and places goes through a random [`History`]. The rules get the world's rows, as the
+//! controller would write them, and simulated hosts load the flows that the rules derive. The model gets the objects
+//! themselves. A frame then enters both at the same place, and both must deliver the same frames to the same places.
 //!
-//! In reading order: [`world`] (objects, places, changes), [`generate`] (random ones) with [`frames`], [`rows`] (a world
-//! for the rules), [`oracle`] (a world for the model), [`derivation`] and [`simulation`] (the rules at work), [`run`] (a history in both),
-//! [`mod@check`] (many of them), [`shrink`], [`report`].
+//! In reading order: [`world`] (objects, places, changes), [`generate`] (random worlds and histories) with [`frames`],
+//! [`rows`] (a world for the rules), [`oracle`] (a world for the model), [`derivation`] and [`simulation`] (the rules on
+//! simulated hosts), [`run`] (a history in both), [`mod@check`] (many histories), [`shrink`], [`report`].
 //!
-//! Left out on purpose: real switches (`datapath` is checked against those), sockets, and the controller's own order of
-//! doing things: a change is in force everywhere before the next frame is sent.
+//! Left out on purpose: real switches (`flow-simulator` is checked against those), sockets, and the order in which the
+//! controller updates switches: every change is in force everywhere before the next frame is sent.
 #![forbid(unsafe_code)]
 
 pub mod check;

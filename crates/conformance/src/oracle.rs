@@ -1,4 +1,4 @@
-//! A world as the network model has it.
+//! A world in the terms of the network model.
 
 use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
 
@@ -6,7 +6,7 @@ use crate::generate::Place;
 use crate::simulation::Hosts;
 use crate::world::{Encap, Form, World};
 
-/// The model's world: the objects, and the ports that hosts really have.
+/// The model's world: the objects, and the ports that hosts actually have.
 pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
     let nodes = world.nodes.iter().map(|(name, node)| {
         let encaps = node.encaps.iter().copied().map(encap).collect();
@@ -35,7 +35,7 @@ pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
     }
 }
 
-/// A place as the model has it.
+/// A place in the model's terms.
 pub fn tap(place: &Place) -> Tap {
     match place {
         Place::Vnic(host, port) => Tap::vnic(host, port),
@@ -43,7 +43,7 @@ pub fn tap(place: &Place) -> Tap {
     }
 }
 
-/// The model's place as a place.
+/// The place of a tap of the model.
 pub fn place(tap: &Tap) -> Place {
     match tap {
         Tap::Vnic { host, port } => Place::Vnic(host.clone(), port.clone()),

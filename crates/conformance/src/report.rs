@@ -1,4 +1,4 @@
-//! A failure as people read it.
+//! The report of a failure.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use crate::generate::{History, Step};
 use crate::run::{Difference, Failure};
 use crate::simulation::{Out, Simulation};
 
-/// What happened, the world at the end, the frame, both outcomes, and what each host did with it.
+/// The steps, the world at the end, the frame, both outcomes, and the trace of the frame on each host.
 pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "What happens:");
+    let _ = writeln!(text, "Steps:");
     for (number, step) in history.steps.iter().enumerate() {
         match step {
             Step::Change(changes) => {
@@ -28,18 +28,18 @@ pub fn text(history: &History, failure: &Failure, simulation: &mut Simulation) -
     let _ = writeln!(text, "\nThe world at step {}:\n{}", failure.step, failure.world);
     match &failure.difference {
         Difference::Change(why) => {
-            let _ = writeln!(text, "The change does not go through: {why}");
+            let _ = writeln!(text, "The change is refused: {why}");
         }
         Difference::Mtu { switch, model, rules } => {
-            let _ = writeln!(text, "MTU of {switch}: {model:?} by the model, {rules:?} by the rules");
+            let _ = writeln!(text, "MTU of {switch}: the model says {model:?}, the rules say {rules:?}");
         }
         Difference::Lost(why) => {
             let _ = writeln!(text, "A frame is lost: {why}");
         }
         Difference::Frames { model, rules } => {
-            list(&mut text, "Only by the model comes out", model, rules);
-            list(&mut text, "Only by the rules comes out", rules, model);
-            list(&mut text, "By both comes out", &both(model, rules), &[]);
+            list(&mut text, "Only the model delivers", model, rules);
+            list(&mut text, "Only the rules deliver", rules, model);
+            list(&mut text, "Both deliver", &both(model, rules), &[]);
         }
     }
     if let Some(Step::Send(place, bytes)) = history.steps.get(failure.step)
@@ -68,7 +68,7 @@ fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// What is in one and not in the other, as often as it is.
+/// Lists the elements of one list that the other does not have, with their multiplicity.
 fn list(text: &mut String, title: &str, from: &[Out], but: &[Out]) {
     let mut rest = but.to_vec();
     for out in from {

@@ -1,4 +1,4 @@
-//! A world as rows of the rules' input tables: what the controller would write.
+//! A world as rows of the rules' input tables, as the controller would write them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub struct Reports {
     pub patches: BTreeMap<(String, String), u16>,
 }
 
-/// All rows of a world and of what switches report in it. Only these hosts are computed.
+/// All rows of a world and of the reports of its switches. Only these hosts are managed.
 pub fn rows(world: &World, reports: &Reports, managed: &dyn Fn(&str) -> bool) -> Rows {
     let mut rows = Rows::new();
     objects(world, &mut rows);

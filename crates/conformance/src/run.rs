@@ -1,4 +1,4 @@
-//! A history in the rules and in the model, side by side.
+//! Runs a history in the rules and in the model, side by side.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,47 +14,47 @@ use crate::world::World;
 /// How rules and model disagree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
-    /// The rules refuse a change, or want of hosts what cannot be.
+    /// The rules refuse a change, or ask hosts for something impossible.
     Change(String),
-    /// A frame got lost between flow tables, by a fault of theirs.
+    /// A fault of the flow tables lost a frame.
     Lost(String),
-    /// Other frames come out.
+    /// Rules and model deliver different frames.
     Frames {
-        /// What the model says.
+        /// The frames that the model delivers.
         model: Vec<Out>,
-        /// What the rules do.
+        /// The frames that the rules deliver.
         rules: Vec<Out>,
     },
-    /// The MTU of a switch is another.
+    /// Rules and model disagree about the MTU of a switch.
     Mtu {
         /// The switch.
         switch: String,
-        /// What the model says.
+        /// The MTU by the model.
         model: Option<i64>,
-        /// What the rules say.
+        /// The MTU by the rules.
         rules: Option<i64>,
     },
 }
 
 impl Difference {
-    /// Whether both are of one kind, so that one can stand for the other while a case is made smaller.
+    /// Whether both are of one kind, so that shrinking may replace one by the other.
     pub fn is_like(&self, other: &Difference) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
-/// A disagreement, and when.
+/// A disagreement, and the step at which it shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The step of the history.
     pub step: usize,
-    /// The world at the time.
+    /// The world at that step.
     pub world: World,
-    /// What differs.
+    /// The disagreement.
     pub difference: Difference,
 }
 
-/// What has been compared.
+/// How much has been compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Histories.
@@ -65,9 +65,9 @@ pub struct Count {
     pub changes: u64,
     /// Frames that were sent.
     pub sent: u64,
-    /// Frames that came out.
+    /// Frames that were delivered.
     pub out: u64,
-    /// Frames of which nothing came out.
+    /// Frames that were not delivered at all.
     pub dropped: u64,
 }
 
@@ -82,14 +82,14 @@ impl std::ops::AddAssign for Count {
     }
 }
 
-/// Runs histories, one after the other, each from nothing.
+/// Runs histories one after another, each from an empty world.
 pub struct Runner {
     program: Arc<Program>,
     simulation: Simulation,
 }
 
 impl Runner {
-    /// Rules that no history has met.
+    /// A runner that has run nothing.
     ///
     /// # Errors
     /// As [`Simulation::new`].
@@ -97,13 +97,13 @@ impl Runner {
         Ok(Runner { simulation: Simulation::new(program.clone())?, program })
     }
 
-    /// The rules and hosts as the last history left them, if it failed.
+    /// The rules and hosts in the state in which the last history failed.
     pub fn simulation(&mut self) -> &mut Simulation {
         &mut self.simulation
     }
 
-    /// Runs a history until rules and model disagree, then takes everything away again. What has failed is left as it
-    /// is.
+    /// Runs a history until rules and model disagree, then removes everything. After a failure the state stays for
+    /// [`Runner::simulation`].
     ///
     /// # Errors
     /// They disagree.
@@ -127,10 +127,10 @@ impl Runner {
         Ok(count)
     }
 
-    /// Takes everything away, and starts anew if that fails.
+    /// Removes everything, and starts a new engine if that fails.
     ///
     /// # Errors
-    /// Something stays.
+    /// Rows are left over.
     pub fn clear(&mut self) -> Result<(), String> {
         let empty = World::new(false);
         let cleared = self.simulation.change(&empty, &|_| true).and_then(|()| {
@@ -147,7 +147,7 @@ impl Runner {
     }
 }
 
-/// A world on its way through a history.
+/// A world and its model in the middle of a history.
 struct Life {
     world: World,
     model: Model,
@@ -206,7 +206,7 @@ impl Life {
         if model == rules { Ok(()) } else { Err(Difference::Frames { model, rules }) }
     }
 
-    /// Users are told the right MTU of each switch that is on several hosts.
+    /// The rules must report no larger MTU than the model for each switch on several hosts.
     fn compare_mtus(&self, simulation: &Simulation) -> Result<(), Difference> {
         let on_hosts = |switch: &str| {
             let places = self.world.ports_of(switch).filter_map(|(port, _)| self.world.place(port));
@@ -215,7 +215,7 @@ impl Life {
         for switch in self.world.switches.keys().filter(|switch| on_hosts(switch) > 1) {
             let model = self.model.world().mtu(switch).map(i64::from);
             let rules = simulation.mtu(switch);
-            // One that is smaller than it need be stops nobody.
+            // A smaller MTU than necessary drops no packet.
             if model.is_some_and(|model| rules.is_none_or(|rules| rules > model)) {
                 return Err(Difference::Mtu { switch: switch.clone(), model, rules });
             }

@@ -1,10 +1,10 @@
-//! Makes a failing history smaller as long as it goes on failing in the same way.
+//! Shrinks a failing history while it keeps failing in the same way.
 
 use crate::generate::{History, Step};
 use crate::run::{Failure, Runner};
 use crate::world::{Change, Encap};
 
-/// A history that fails, of which little can be left out, and its failure. The runner is left as the failure left it.
+/// The smallest history found that fails in the same way, and its failure. The runner keeps the state of that failure.
 pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (History, Failure) {
     let mut shrinking = Shrinking { runner, history, failure, tries: 4000 };
     shrinking.cut();
@@ -18,7 +18,7 @@ pub fn smallest(runner: &mut Runner, history: History, failure: Failure) -> (His
             break;
         }
     }
-    // Once more, so that what stands in the runner is this failure's.
+    // Run it once more, so that the runner holds the state of this failure.
     let _ = shrinking.runner.clear();
     let failed = shrinking.runner.run(&shrinking.history).err();
     let failure = failed.map_or(shrinking.failure, |failure| *failure);
@@ -29,7 +29,7 @@ struct Shrinking<'a> {
     runner: &'a mut Runner,
     history: History,
     failure: Failure,
-    /// Candidates that may still be tried.
+    /// How many more candidates to try.
     tries: u32,
 }
 
@@ -50,7 +50,7 @@ impl Shrinking<'_> {
         true
     }
 
-    /// Leaves out what comes after the failure.
+    /// Drops the steps after the failure.
     fn cut(&mut self) {
         self.history.steps.truncate(self.failure.step + 1);
     }
@@ -139,7 +139,7 @@ impl Shrinking<'_> {
     }
 }
 
-/// A change with a little less in it, in all ways.
+/// All slightly simpler versions of a change.
 fn simpler(change: &Change) -> Vec<Change> {
     let mut all = Vec::new();
     match change {

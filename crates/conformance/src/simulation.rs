@@ -1,4 +1,4 @@
-//! The rules at work: a world's rows through the engine, what it derives on simulated hosts, and frames through those.
+//! The rules on simulated hosts: the engine derives flows from a world's rows, hosts load them, frames pass through them.
 
 mod hosts;
 mod tables;
@@ -19,21 +19,21 @@ use crate::world::{Encap, World};
 pub use hosts::Hosts;
 use tables::{bucket, flow, patch, tunnel};
 
-/// A frame that came out, and where.
+/// A delivered frame and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Out {
-    /// Where.
+    /// The place.
     pub at: Place,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// The rules with the hosts that they are about.
+/// The rules and their hosts.
 pub struct Simulation {
     rules: Derivation,
     tables: Outputs,
     hosts: Hosts,
-    /// What it has said beside flows and ports.
+    /// The rows of the other output tables: MTUs and problems.
     advice: BTreeSet<(TableId, Row)>,
 }
 
@@ -45,11 +45,11 @@ struct Outputs {
     patch: TableId,
 }
 
-/// Rounds of reports that may follow a change: a port is asked for and reported, and what comes of that. More are a loop.
+/// Rounds of reports that may follow a change: rules ask for a port, a host reports it, rules react. More are a loop.
 const ROUNDS: usize = 6;
 
 impl Simulation {
-    /// The rules on no hosts.
+    /// The rules without hosts.
     ///
     /// # Errors
     /// The program does not start, or lacks one of the output tables.
@@ -65,17 +65,17 @@ impl Simulation {
         Ok(Simulation { rules, tables, hosts: Hosts::default(), advice: BTreeSet::new() })
     }
 
-    /// The hosts as they are now.
+    /// The hosts.
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
 
-    /// The same, to look into their switches.
+    /// The hosts, to change their switches.
     pub fn hosts_mut(&mut self) -> &mut Hosts {
         &mut self.hosts
     }
 
-    /// What the rules say now.
+    /// The rows of the rules' output tables.
     ///
     /// # Errors
     /// The engine fails.
@@ -83,11 +83,11 @@ impl Simulation {
         self.rules.contents()
     }
 
-    /// Tells the rules and the hosts what the world is like now, and lets hosts report until nothing new comes of it.
-    /// The rules compute these hosts alone.
+    /// Gives rules and hosts a new world, and lets hosts report until nothing changes any more. The rules compute only the
+    /// hosts that `managed` selects.
     ///
     /// # Errors
-    /// The rules refuse, or want of hosts what cannot be.
+    /// The rules refuse the change, or ask hosts for something impossible.
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
         self.hosts.follow(world);
         for _ in 0..ROUNDS {
@@ -121,20 +121,20 @@ impl Simulation {
         self.hosts.wait(time);
     }
 
-    /// Sends a frame and says what comes out, sorted.
+    /// Sends a frame and returns the delivered frames, sorted.
     ///
     /// # Errors
-    /// A copy was lost between flow tables, or went to a controller.
+    /// The flow tables lost a copy, or sent it to a controller.
     pub fn send(&mut self, place: &Place, bytes: &[u8]) -> Result<Vec<Out>, String> {
         self.hosts.send(place, bytes)
     }
 
-    /// What becomes of a frame on each host.
+    /// The trace of a frame on each host.
     pub fn trace(&self, place: &Place, bytes: &[u8]) -> Crossing {
         self.hosts.trace(place, bytes)
     }
 
-    /// The MTU of a switch, as users are told.
+    /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         let table = self.rules.schema().find("switch_mtu")?;
         self.advice.iter().find_map(|(id, row)| match &row[..] {

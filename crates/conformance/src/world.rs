@@ -1,4 +1,4 @@
-//! A network and where it runs, as users and switches say it, and the changes to that.
+//! A network and its places, as users configure it and switches report it, and changes of both.
 
 mod change;
 mod text;
@@ -28,7 +28,7 @@ pub enum Encap {
     Vxlan,
     /// Does not.
     Gre,
-    /// Nodes can say that they can do it, but their tunnel ports never come up.
+    /// Nodes can offer it, but their tunnel ports never come up.
     Stt,
 }
 
@@ -63,9 +63,9 @@ pub struct Node {
     pub ip: Ipv4Addr,
     /// Its zone.
     pub zone: String,
-    /// What it can do, best first.
+    /// The encapsulations that it supports, in order of preference.
     pub encaps: Vec<Encap>,
-    /// Physical networks to bridges.
+    /// The bridge of each physical network.
     pub mappings: BTreeMap<String, String>,
 }
 
@@ -74,13 +74,13 @@ pub struct Node {
 pub struct Port {
     /// The switch.
     pub switch: String,
-    /// What it sends from.
+    /// The MAC and IP addresses that it sends from.
     pub addresses: Vec<Addresses>,
-    /// Whether it sends from nothing else.
+    /// Whether port security drops frames from other addresses.
     pub security: bool,
-    /// Whether it takes what is for addresses nobody knows.
+    /// Whether it receives frames for unknown addresses.
     pub unknown: bool,
-    /// The port that it is behind, and the tag there.
+    /// The parent port and the VLAN tag there, of a trunk member.
     pub parent: Option<(String, u16)>,
 }
 
@@ -104,10 +104,10 @@ pub struct Vif {
     pub since: u64,
 }
 
-/// A tunnel port that switches fail to make: host, encapsulation, and the peer if only one for this peer fails.
+/// A tunnel port that a switch fails to create: host, encapsulation, and the peer if only the port for this peer fails.
 pub type Failing = (String, Encap, Option<String>);
 
-/// The network objects in force and what switches report.
+/// The network objects in force and the reports of switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
     /// Zones by name; "" is always there.
@@ -122,19 +122,19 @@ pub struct World {
     pub localnets: BTreeMap<String, Localnet>,
     /// vNICs by host and port.
     pub vifs: BTreeMap<(String, String), Vif>,
-    /// Tunnel ports that switches fail to make.
+    /// Tunnel ports that switches fail to create.
     pub failing: BTreeSet<Failing>,
-    /// Numbers that objects have been given.
+    /// The labels of objects.
     pub labels: Labels,
     /// How many changes there were.
     pub changes: u64,
     next_ofport: u16,
 }
 
-/// Labels in use. Those that are given back are not given out again.
+/// Labels in use. A released label is never reused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
-    /// Whether labels are all over their 24 bits instead of one after the other.
+    /// Whether labels are spread over their 24 bits instead of consecutive.
     pub scattered: bool,
     datapaths: BTreeMap<String, u32>,
     ports: BTreeMap<String, u32>,
@@ -174,7 +174,7 @@ pub fn audience(switch: &str, audience: &str, relay: bool) -> String {
 }
 
 impl World {
-    /// A world with nothing in it but the zone that nodes are in by default.
+    /// A world with nothing but the default zone.
     pub fn new(scattered: bool) -> World {
         let default = Zone { form: Form::Flow, mtu: 1500 };
         World {
@@ -184,20 +184,20 @@ impl World {
         }
     }
 
-    /// The host whose vNIC has a port's frames: where the port, or its parent, appeared last.
+    /// The host whose vNIC carries a port's frames: the host where the port, or its parent port, appeared last.
     pub fn place(&self, port: &str) -> Option<&str> {
         let outer = self.outer(port);
         let here = self.vifs.iter().filter(|((_, named), _)| named == outer);
         here.max_by_key(|(_, vif)| vif.since).map(|((host, _), _)| host.as_str())
     }
 
-    /// The port whose vNIC has a port's frames.
+    /// The port whose vNIC carries a port's frames: itself or its parent port.
     pub fn outer<'a>(&'a self, port: &'a str) -> &'a str {
         let parent = self.ports.get(port).and_then(|port| port.parent.as_ref());
         parent.map_or(port, |(parent, _)| parent)
     }
 
-    /// The ports behind a port.
+    /// The trunk members of a port, with their tags.
     pub fn children<'a>(&'a self, parent: &'a str) -> impl Iterator<Item = (u16, &'a str)> {
         self.ports.iter().filter_map(move |(name, port)| match &port.parent {
             Some((of, tag)) if of == parent => Some((*tag, name.as_str())),

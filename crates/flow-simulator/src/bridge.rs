@@ -46,7 +46,7 @@ impl Bridge {
         self.ports.insert(port.0, Port::Patch);
     }
 
-    /// Takes a port away. Flows that name it stay, and send nothing there.
+    /// Removes a port. Flows that name it stay, but send nothing there.
     pub fn remove_port(&mut self, port: PortNo) {
         self.ports.remove(&port.0);
     }
@@ -153,7 +153,7 @@ impl Bridge {
         }
     }
 
-    /// Takes a flow out of its table; whether there was one.
+    /// Removes a flow from its table; whether it existed.
     pub(crate) fn take(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
         let old = self.tables.get_mut(&table).and_then(|table| table.remove(matches, priority));
         let Some(old) = old else { return false };
@@ -162,7 +162,7 @@ impl Bridge {
         true
     }
 
-    /// What goes with a flow that has gone.
+    /// Removes the learned flows that go with a removed flow.
     fn gone(&mut self, old: &FlowEntry) {
         groups_named(&old.actions, &mut |group| {
             if let Some(count) = self.users.get_mut(&group) {
@@ -251,7 +251,7 @@ impl Bridge {
         flows
     }
 
-    /// The flow that a packet meets in a table.
+    /// The flow that a packet matches in a table.
     pub fn lookup(&self, table: u8, key: &FlowKey) -> Option<&FlowEntry> {
         self.find(table, key).map(|entry| &**entry)
     }

@@ -1,4 +1,4 @@
-//! A change to flows and groups at once, as deltas of rules ask for it.
+//! A change of flows and groups at once, as the deltas of rules request it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::check::check;
 use crate::group::misplaced;
 use crate::{Bridge, Bucket, Group, Refused};
 
-/// What is to be different in a bridge. A group is there while it has a bucket, so that groups come and go with those.
+/// Changes to make in a bridge. A group exists while it has a bucket, so groups appear and disappear with their buckets.
 ///
 /// ```
 /// use flow_simulator::{Bridge, Bucket, Change};
@@ -60,8 +60,8 @@ impl Change {
 }
 
 impl Bridge {
-    /// Carries out a change, whole or not at all, in whatever order it was put together. What is to be removed and is
-    /// not there is left out.
+    /// Makes a change as a whole or not at all, whatever the order of its parts. Removing something that does not exist has
+    /// no effect.
     ///
     /// # Errors
     /// As [`Bridge::add_flow`] and [`Bridge::add_group`], by the groups that there are afterwards.

@@ -1,4 +1,4 @@
-//! What a bridge takes.
+//! The checks of flows and groups that a bridge accepts.
 
 use openflow_rs::action::Learn;
 use openflow_rs::flow::ALL_TABLES;
@@ -6,7 +6,7 @@ use openflow_rs::{Action, Actions, PortNo};
 
 use crate::Refused;
 
-/// Refuses what is not interpreted, before a packet finds out.
+/// Refuses actions that the simulator does not interpret before a packet reaches them.
 pub(crate) fn check(actions: &Actions, table: u8, has_group: &dyn Fn(u32) -> bool) -> Result<(), Refused> {
     if table == ALL_TABLES {
         return Err(Refused::Table(table));
@@ -65,7 +65,7 @@ fn unlearnable(learn: &Learn) -> Option<&'static str> {
     }
 }
 
-/// Calls for every group that actions name.
+/// Calls a function for every group that actions name.
 pub(crate) fn groups_named(actions: &Actions, call: &mut dyn FnMut(u32)) {
     for action in &actions.0 {
         match action {

@@ -1,4 +1,4 @@
-//! From bytes to fields, as Open vSwitch does it (`miniflow_extract` in its `lib/flow.c`).
+//! Parses bytes into fields, as Open vSwitch does (`miniflow_extract` in its `lib/flow.c`).
 //!
 //! A packet is never refused: where a header is cut short or contradicts itself, its fields and those of everything
 //! inside stay 0. Padding behind the IP packet is no part of what is inside.
@@ -41,7 +41,7 @@ impl<'a> Cursor<'a> {
         Some(chunk)
     }
 
-    /// Passes over bytes, if they are there.
+    /// Skips bytes, if there are that many.
     fn skip(&mut self, count: usize) -> Option<()> {
         (count <= self.left()).then(|| self.at += count)
     }
@@ -228,7 +228,7 @@ fn transport(cursor: &mut Cursor<'_>, key: &mut FlowKey) -> Option<()> {
     Some(())
 }
 
-/// The target and its options. One link-layer option given twice makes all of them worthless.
+/// The target and its options. A link-layer option given twice invalidates all of them.
 fn neighbour_discovery(cursor: &mut Cursor<'_>, key: &mut FlowKey) -> Option<()> {
     key.nd_target = u128::from_be_bytes(*cursor.pull()?);
     while let Some(option) = cursor.peek::<8>() {

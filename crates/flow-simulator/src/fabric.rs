@@ -54,7 +54,7 @@ impl Host {
         self.networks.insert(port, network.to_owned());
     }
 
-    /// Takes a port away, whatever it leads to.
+    /// Removes a port, whatever it leads to.
     pub fn remove_port(&mut self, port: PortNo) {
         self.bridge.remove_port(port);
         self.networks.remove(&port);
@@ -109,7 +109,7 @@ pub struct Arrival {
     pub bytes: Vec<u8>,
 }
 
-/// A packet that was lost between flow tables, by a fault of theirs.
+/// A packet that a fault of the flow tables lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
     /// It left by a tunnel port without being told where to.
@@ -143,7 +143,7 @@ pub enum Lost {
     Stopped {
         /// The host.
         host: String,
-        /// Why.
+        /// The reason.
         why: Stopped,
     },
     /// A bridge left copies out, because together they were too much.
@@ -174,16 +174,16 @@ pub struct Tapped {
     pub bytes: Vec<u8>,
 }
 
-/// What became of a packet that was sent into a fabric.
+/// The result of sending a packet into a fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Crossing {
-    /// Where it came out, in order: by one host after the other as they were reached.
+    /// The packets delivered, in order: host by host as the hosts were reached.
     pub arrived: Vec<Arrival>,
-    /// What hosts sent into physical networks, in order.
+    /// The frames that hosts sent into physical networks, in order.
     pub tapped: Vec<Tapped>,
-    /// What went wrong on the way. A packet that flows drop is not lost.
+    /// The packets lost by faults of the flow tables. A packet that flows drop is not lost.
     pub lost: Vec<Lost>,
-    /// For each host in turn that the packet or a copy of it passed: what was done there, if it was asked for.
+    /// The trace on each host that the packet or a copy passed, in order, if it was requested.
     pub hops: Vec<(String, Vec<Step>)>,
 }
 
@@ -193,7 +193,7 @@ impl Fabric {
         self.hosts.insert(name.to_owned(), host);
     }
 
-    /// Takes a host away.
+    /// Removes a host.
     pub fn remove(&mut self, name: &str) -> Option<Host> {
         self.hosts.remove(name)
     }

@@ -1,4 +1,4 @@
-//! What a switch knows of a packet: the fields that flows match and actions change.
+//! The fields of a packet that flows match and actions change.
 
 use openflow_rs::{Field, Match, PortNo, Prerequisite};
 
@@ -97,7 +97,7 @@ pub struct FlowKey {
     pub(crate) nd_reserved: u32,
 }
 
-/// What is known of the tunnel that a packet came from, or is to leave by.
+/// Metadata of the tunnel that a packet came from or is to leave by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tunnel {
     pub(crate) id: u64,
@@ -112,7 +112,7 @@ pub(crate) struct Tunnel {
     pub(crate) metadata: Option<u32>,
 }
 
-/// What is known of the packet's connection.
+/// The packet's connection tracking state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tracked {
     pub(crate) state: u8,
@@ -129,7 +129,7 @@ pub(crate) struct Tracked {
 }
 
 impl FlowKey {
-    /// The key of a packet of which nothing is known yet.
+    /// The key of a packet before parsing.
     pub(crate) fn empty(in_port: PortNo) -> FlowKey {
         FlowKey {
             registers: [0; 16],
@@ -289,7 +289,7 @@ impl FlowKey {
         }
     }
 
-    /// Whether the packet is what a match demands.
+    /// Whether the packet matches.
     pub fn meets_match(&self, matches: &Match) -> bool {
         matches.iter().all(|demand| {
             // A demand on an option demands that there is one.

@@ -16,7 +16,7 @@ fn slot(flow: &FlowEntry) -> Slot {
     (flow.table, flow.priority, flow.matches.clone())
 }
 
-/// What a bridge knows of flows beside the flows.
+/// State that a bridge keeps beside its flows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     now: Duration,
@@ -62,7 +62,7 @@ impl Learned {
         dead
     }
 
-    /// What is over by now.
+    /// The flows that have timed out.
     fn expired(&self, flow: impl Fn(&Slot) -> Option<Arc<FlowEntry>>) -> Vec<Slot> {
         let over = |since: Duration, seconds: u16| {
             seconds != 0 && self.now > since + Duration::from_secs(seconds.into())
@@ -89,10 +89,10 @@ fn sources(actions: &Actions) -> Vec<(u64, u8)> {
     found
 }
 
-/// What a packet leaves behind in a bridge.
+/// The changes that a packet makes in a bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Effects {
-    /// What it taught, in order.
+    /// The flows to learn, in order.
     pub(crate) learned: Vec<FlowEntry>,
     /// The flows with an idle timeout that it met.
     pub(crate) used: Vec<Arc<FlowEntry>>,
@@ -116,8 +116,8 @@ impl Bridge {
         !self.learned.times.is_empty() && self.learned.times.contains_key(&slot(flow))
     }
 
-    /// Lets time pass. Learned flows whose time is over go: the hard timeout counts from when they were learned last,
-    /// the idle timeout from when a packet met them last. Other flows stay.
+    /// Lets time pass. Learned flows age out: the hard timeout counts from the last time a flow was learned, the idle
+    /// timeout from the last packet that matched it. Other flows stay.
     pub fn advance(&mut self, time: Duration) {
         self.learned.now += time;
         let expired = self

@@ -1,4 +1,4 @@
-//! A packet and what a switch read from it.
+//! A packet and the fields that a switch parsed from it.
 
 use openflow_rs::{Field, PortNo};
 

@@ -1,4 +1,4 @@
-//! Carrying a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
+//! Processes a packet through a bridge's tables, as Open vSwitch's translation does (`ofproto-dpif-xlate.c`).
 
 use openflow_rs::action::{Learn, MoveBits, Resubmit, SetField};
 use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
@@ -16,7 +16,7 @@ use crate::{Bridge, FlowKey, Packet, Stopped};
 /// A packet that leaves the bridge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emitted {
-    /// By which port; [`PortNo::CONTROLLER`] for a packet-in.
+    /// The egress port; [`PortNo::CONTROLLER`] for a packet-in.
     pub port: PortNo,
     /// The bytes.
     pub bytes: Vec<u8>,
@@ -24,40 +24,40 @@ pub struct Emitted {
     pub key: FlowKey,
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What left the bridge, in order.
+    /// The packets that left the bridge, in order.
     pub emitted: Vec<Emitted>,
     /// The fields at the end.
     pub key: FlowKey,
-    /// Why nothing left, if a limit was met.
+    /// Why no packet left, if a limit was reached.
     pub stopped: Option<Stopped>,
-    /// Whether some copies were left out because all of them were too much: 64 KB of datapath actions.
+    /// Whether copies were dropped because together they exceed 64 KB of datapath actions.
     pub cut: bool,
-    /// What was done, if it was asked for.
+    /// The trace, if it was requested.
     pub steps: Vec<Step>,
 }
 
 impl Bridge {
-    /// Carries a packet through the tables, from table 0 on. Nothing is learned from it.
+    /// Processes a packet from table 0 on, without learning from it.
     pub fn process(&self, packet: &Packet) -> Outcome {
         self.look_at(packet, false).0
     }
 
-    /// As [`Bridge::process`], and says what was looked up and done.
+    /// As [`Bridge::process`], with a trace.
     pub fn trace(&self, packet: &Packet) -> Outcome {
         self.look_at(packet, true).0
     }
 
-    /// Carries a packet through the tables, and learns from it.
+    /// Processes a packet and learns from it.
     pub fn receive(&mut self, packet: &Packet) -> Outcome {
         let (outcome, effects) = self.look_at(packet, false);
         self.leave_behind(effects);
         outcome
     }
 
-    /// Carries a packet through the tables; what it teaches is for the caller to leave behind.
+    /// Processes a packet; the caller decides whether to keep the learned flows.
     pub(crate) fn look_at(&self, packet: &Packet, wanted: bool) -> (Outcome, Effects) {
         Run::new(self, packet, wanted).run()
     }
@@ -73,7 +73,7 @@ enum Flow {
 
 struct Run<'a> {
     bridge: &'a Bridge,
-    /// What the datapath has in hand.
+    /// The packet's bytes as the datapath has them.
     frame: Frame,
     /// What flows see and write.
     key: FlowKey,
@@ -321,7 +321,7 @@ impl<'a> Run<'a> {
         (self.key, self.stack) = (key, stack);
     }
 
-    /// The packet in hand does not meet yet what it teaches.
+    /// The current packet does not match yet the flow that it teaches.
     fn learn(&mut self, learn: &Learn) {
         match lesson(learn, &self.key) {
             Some(flow) => {

@@ -1,8 +1,8 @@
-//! What a bridge's ports lead to.
+//! The ports of a bridge and where they lead.
 
 use std::net::Ipv4Addr;
 
-/// What a tunnel wraps packets in, as far as the receiver can tell.
+/// The encapsulation of a tunnel, as far as the receiver can tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encapsulation {
     /// Geneve, with a key of 24 bits, and the option of 4 bytes that is `tun_metadata0`.
@@ -26,7 +26,7 @@ impl Encapsulation {
 /// A tunnel port, with `options:key=flow`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tunnel {
-    /// What it wraps packets in.
+    /// The encapsulation.
     pub encapsulation: Encapsulation,
     /// The one peer that it leads to; none for a port that serves all of them (`options:remote_ip=flow`).
     pub remote: Option<Ipv4Addr>,
@@ -38,10 +38,10 @@ impl From<Encapsulation> for Tunnel {
     }
 }
 
-/// Where what leaves by a port goes.
+/// Where packets that leave by a port go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// To whoever is there.
+    /// To the machine at the port.
     Plain,
     /// Into a tunnel.
     Tunnel(Tunnel),

@@ -1,4 +1,4 @@
-//! From fields back to bytes: what differs between two keys is written into the packet, and checksums follow.
+//! Writes fields back to bytes: the fields that differ between two keys, and the checksums over them.
 //!
 //! As the switch does it, a checksum is changed by as much as the packet was (RFC 1624), never computed anew: a wrong
 //! one stays wrong, and the zero of a UDP packet without one stays zero. The exception is a changed option type or

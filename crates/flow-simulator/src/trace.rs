@@ -1,4 +1,4 @@
-//! What happened to a packet, as a tree that prints for people.
+//! The trace of a packet: a tree of steps that can be printed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,29 +8,29 @@ use openflow_rs::{Action, FlowEntry};
 /// One step, and the steps within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What was done.
+    /// The kind of step.
     pub what: What,
-    /// What came of it, in order.
+    /// The steps that follow from it, in order.
     pub within: Vec<Step>,
 }
 
-/// What a [`Step`] is.
+/// The kind of a [`Step`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// The packet was looked up in a table.
     Lookup {
         /// The table.
         table: u8,
-        /// The entry that it met; none if there was none, which drops the packet.
+        /// The flow that the packet matched; none if it matched none and is dropped.
         entry: Option<Arc<FlowEntry>>,
     },
     /// An action was carried out.
     Action(Action),
     /// A bucket of a group got a copy of the packet.
     Bucket(u32),
-    /// Something that the action's text does not say.
+    /// A note that the action's text does not contain.
     Note(String),
-    /// What was asked for was not done, and why.
+    /// Why an action had no effect.
     Problem(String),
 }
 

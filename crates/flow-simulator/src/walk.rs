@@ -1,4 +1,4 @@
-//! Following a packet and its copies from host to host.
+//! Follows a packet and its copies from host to host.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -12,9 +12,9 @@ use crate::{
 
 /// The hosts that a packet meets.
 pub(crate) enum Hosts<'a> {
-    /// They learn from it.
+    /// The hosts themselves, which learn from the packet.
     Live(&'a mut BTreeMap<String, Host>),
-    /// Copies of those that it teaches something learn from it.
+    /// Copies of the hosts that learn from the packet; the hosts themselves do not.
     Copied { hosts: &'a BTreeMap<String, Host>, taught: BTreeMap<String, Host> },
 }
 
@@ -59,7 +59,7 @@ impl<'a> Hosts<'a> {
 /// A packet on its way.
 pub(crate) struct Walk<'a> {
     hosts: Hosts<'a>,
-    /// Whether steps are wanted.
+    /// Whether to record a trace.
     wanted: bool,
     under_way: VecDeque<(String, Packet)>,
     crossings: usize,

@@ -1,7 +1,7 @@
-//! What is read from a frame's bytes.
+//! Parses the bytes of a frame.
 //!
-//! Nothing is refused: where a header is cut short or contradicts itself, what it and all inside it would say is
-//! missing. A switch of today sees no more than this either, and what it cannot read it must not take on trust.
+//! No frame is refused: if a header is truncated or contradicts itself, its fields and the fields of all headers inside it
+//! are missing. A real switch sees no more than this either, and must not trust what it cannot parse.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -46,9 +46,9 @@ pub(crate) struct Arp {
     pub(crate) at: usize,
     /// 1 asks, 2 answers.
     pub(crate) operation: u16,
-    /// Who speaks.
+    /// The sender's addresses.
     pub(crate) sender: (Mac, Ipv4Addr),
-    /// Whom it is about.
+    /// The target.
     pub(crate) target: (Mac, Ipv4Addr),
 }
 
@@ -84,10 +84,10 @@ pub(crate) enum Payload {
     Other,
 }
 
-/// What a neighbour solicitation or advertisement says.
+/// The contents of a neighbour solicitation or advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Neighbour {
-    /// Whom it is about.
+    /// The target.
     pub(crate) target: Ipv6Addr,
     /// The source link-layer address. The address of all zeros is none.
     pub(crate) source: Option<Mac>,
@@ -95,7 +95,7 @@ pub(crate) struct Neighbour {
     pub(crate) own: Option<Mac>,
 }
 
-/// Whether an address is a group's.
+/// Whether an address is multicast or broadcast.
 pub(crate) fn is_group(mac: Mac) -> bool {
     mac[0] & 1 == 1
 }

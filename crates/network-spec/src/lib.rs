@@ -1,8 +1,8 @@
-//! What the network does to a frame, said directly: the specification that rules are held against.
+//! The specification that the rules are checked against: how the network forwards a frame, written directly.
 //!
-//! [`Model::inject`] takes the bytes of a frame at a virtual interface and gives what comes out where. It knows objects
-//! and places, and nothing of rules, flow tables, labels or switches; it shares no code with any of them, so that a
-//! mistake would have to be made twice to go unnoticed.
+//! [`Model::inject`] takes the bytes of a frame at a virtual interface and returns the frames delivered, with their places.
+//! It knows objects and places, but no rules, flow tables, labels or switches. It shares no code with any of them, so a
+//! mistake goes unnoticed only if it is made twice.
 //!
 //! ```
 //! use network_spec::{Address, Model, Node, Port, Switch, Tap, World};
@@ -23,13 +23,13 @@
 //! ```
 //!
 //! In reading order:
-//! - [`World`]: the objects, where interfaces are, and which tunnels and patch ports there are.
-//! - [`Model`]: a frame's way, and what hosts learn from it.
-//! - `Frame`: what is read from bytes; `security`: what a port may send and receive; `neighbour`: answers to ARP
-//!   requests and neighbour solicitations.
+//! - [`World`]: the objects, the places of interfaces, and the tunnels and patch ports.
+//! - [`Model`]: the path of a frame, and the addresses that hosts learn from it.
+//! - `Frame`: parsing; `security`: the frames that a port may send and receive; `neighbour`: answers to ARP requests and
+//!   neighbour solicitations.
 //!
-//! Left out on purpose: trees of replication (a copy for each host, however it gets there), labels, the limits of real
-//! switches, and whether objects make sense together, which is their validation's business.
+//! Left out on purpose: replication trees (each host gets a copy, on whatever path), labels, the limits of real switches,
+//! and the validation of objects.
 #![forbid(unsafe_code)]
 
 mod frame;

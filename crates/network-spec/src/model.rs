@@ -1,4 +1,4 @@
-//! A frame's way through the network.
+//! The path of a frame through the network.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::neighbour::Question;
 use crate::security::{may_receive, may_send};
 use crate::world::{Encap, Localnet, Mac, Port};
 
-/// How long a host remembers where an address is after the last frame from it.
+/// A learned address ages out this long after the last frame from it.
 pub const AGE: Duration = Duration::from_mins(5);
 
 /// A place where frames go in and come out.
@@ -41,16 +41,16 @@ impl Tap {
     }
 }
 
-/// A frame that came out.
+/// A delivered frame.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
-    /// Where.
+    /// The place.
     pub at: Tap,
     /// Its bytes.
     pub frame: Vec<u8>,
 }
 
-/// The network at a time: the world, and what hosts have learned.
+/// The network at one time: the world, and the addresses that hosts have learned.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     world: World,
@@ -84,15 +84,15 @@ impl Model {
         Model { world, ..Model::default() }
     }
 
-    /// The world as it is.
+    /// The world.
     pub fn world(&self) -> &World {
         &self.world
     }
 
     /// Changes the world, as one transaction does.
     ///
-    /// What was learned of a port goes when the port goes, leaves its switch, or is learned from no more; and on a host with
-    /// all that it knows of a switch, when that has no ports there any more. A migration alone takes nothing away.
+    /// The addresses learned for a port are forgotten when the port is removed, leaves its switch, or no longer learns. A
+    /// host forgets everything about a switch when it has no port of the switch any more. A migration forgets nothing.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         let world = &self.world;
@@ -103,14 +103,14 @@ impl Model {
         });
     }
 
-    /// Time passes. What was learned is forgotten when more than [`AGE`] has passed since the last frame that said it.
+    /// Lets time pass. A learned address ages out when more than [`AGE`] has passed since the last frame from it.
     pub fn advance(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;
         self.learned.retain(|_, learned| learned.until >= now);
     }
 
-    /// Sends a frame into the network and says what comes out, sorted.
+    /// Sends a frame into the network and returns the delivered frames, sorted.
     ///
     /// A frame comes in by the interface of a port where the port is, and nowhere else: the host that a VM has left, and the
     /// one that reports an interface for a port behind another, take nothing.

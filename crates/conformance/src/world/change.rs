@@ -1,42 +1,42 @@
-//! Changes of a world, each of which can come at any time: one that makes no sense then is not taken.
+//! Changes of a world. Each can come at any time; a change that is invalid at that time is not made.
 
 use super::{AUDIENCES, Failing, Localnet, Node, Port, Vif, World, Zone, audience};
 
-/// One change. Objects that are there already are replaced.
+/// One change. An object of the same name is replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A zone is there.
+    /// Adds a zone.
     Zone(String, Zone),
-    /// A zone is gone.
+    /// Removes a zone.
     NoZone(String),
-    /// A node is there.
+    /// Adds a node.
     Node(String, Node),
-    /// A node is gone, with whatever it reported.
+    /// Removes a node and its reports.
     NoNode(String),
-    /// A switch of a tenant is there.
+    /// Adds a switch of a tenant.
     Switch(String, String),
-    /// A switch is gone.
+    /// Removes a switch.
     NoSwitch(String),
-    /// A port is there.
+    /// Adds a port.
     Port(String, Port),
-    /// A port is gone. Its vNIC may be there still.
+    /// Removes a port. Its vNIC may remain.
     NoPort(String),
-    /// A localnet port is there.
+    /// Adds a localnet port.
     Localnet(String, Localnet),
-    /// A localnet port is gone.
+    /// Removes a localnet port.
     NoLocalnet(String),
-    /// A host reports a vNIC that says which port it is.
+    /// A host reports a vNIC of a port.
     Plug(String, String),
-    /// It reports that one no more.
+    /// A host no longer reports a vNIC.
     Unplug(String, String),
-    /// A host fails to make a tunnel port, or loses it.
+    /// A host fails to create a tunnel port, or loses it.
     Fail(Failing),
-    /// It can make it again.
+    /// A host can create the tunnel port again.
     Heal(Failing),
 }
 
 impl World {
-    /// Makes a change if it makes sense, and says whether it does.
+    /// Makes a change if it is valid; whether it is.
     pub fn apply(&mut self, change: &Change) -> bool {
         if !self.accepts(change) {
             return false;
@@ -123,7 +123,7 @@ impl World {
         }
     }
 
-    /// Whether a change makes sense now, as the controller and the switches judge it.
+    /// Whether a change is valid now, as the controller and the switches would judge it.
     fn accepts(&self, change: &Change) -> bool {
         match change {
             Change::Zone(..) => true,

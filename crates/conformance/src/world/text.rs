@@ -1,4 +1,4 @@
-//! Worlds and changes as people read them.
+//! The text of worlds and changes.
 
 use std::fmt;
 
