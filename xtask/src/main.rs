@@ -5,6 +5,7 @@
 
 mod deny;
 mod setup;
+mod soak;
 mod test;
 
 use std::ffi::OsString;
@@ -36,19 +37,9 @@ enum Task {
     Test(test::Arguments),
     /// Licences, advisories and duplicate versions of the dependencies, by `deny.toml`; a part of `test`
     Deny(deny::Arguments),
-    /// The nightly size of what is random: programs and histories in every engine and the reference, networks in
-    /// rules and model, and a long life with ever new names, in a release build
-    Soak {
-        /// How many programs with their histories; of fifty, one says nothing that compiles
-        #[arg(long, default_value_t = 10_500)]
-        cases: u64,
-        /// How many transactions the long life has
-        #[arg(long, default_value_t = 1_000_000)]
-        transactions: u64,
-        /// How many networks with their histories go through rules and model; ten thousand take some minutes
-        #[arg(long, default_value_t = 50_000)]
-        networks: u64,
-    },
+    /// Random tests at their nightly size, from a fresh seed: programs in every engine and the reference, networks in
+    /// rules and model, and a long run with ever new names, in a release build
+    Soak(soak::Soak),
     /// Mistakes made in the rules one at a time, and whether unit tests or random histories notice, in a release build
     Mutate {
         /// Passed on; `--help` lists them
@@ -89,15 +80,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Test(arguments) => test::run(&arguments),
         Task::Deny(arguments) => deny::command(&arguments),
-        Task::Soak { cases, transactions, networks } => {
-            let soak = |package, test, variable, size: u64| {
-                let soak = ["test", "--release", "--package", package, "--test", test];
-                cargo(&[&soak[..], &["--", "--nocapture"]].concat(), Some((variable, &size.to_string())))
-            };
-            soak("nlog-dataflow", "random", "NLOG_CASES", cases)?;
-            soak("conformance", "random", "NLOG_CASES", networks)?;
-            soak("nlog-dataflow", "soak", "NLOG_TRANSACTIONS", transactions)
-        }
+        Task::Soak(soak) => soak.run(),
         Task::Mutate { arguments } => mutate(&arguments),
         Task::Bench { arguments } => bench(&arguments),
     }

@@ -55,7 +55,7 @@ pub fn check(program: &Arc<Program>, seeds: Range<u64>, size: Size) -> Result<Co
 pub fn explain(program: &Arc<Program>, seed: u64, size: Size) -> Result<String, String> {
     let mut runner = Runner::new(program.clone())?;
     let whole = history(&mut Random::new(seed), size);
-    let again = format!("seed {seed} (NLOG_SEED={seed} runs it alone)");
+    let again = format!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)");
     let Err(failure) = runner.run(&whole) else {
         return Ok(format!("{again} fails only after other histories: something of them is left over"));
     };

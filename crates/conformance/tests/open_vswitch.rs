@@ -64,7 +64,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
             match same(&way, &mut switch, &mut host, bytes) {
                 Ok(out) => tally.add(&out),
                 Err(difference) => {
-                    panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{difference}\n{world}")
+                    panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{difference}\n{world}")
                 }
             }
         }

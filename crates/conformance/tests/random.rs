@@ -2,7 +2,7 @@
 
 use conformance::{Size, check, program};
 
-/// Histories of an ordinary run; `NLOG_CASES` says how many a longer one has.
+/// Histories of an ordinary run; `WEFT_TEST_CASES` says how many a longer one has.
 const HISTORIES: u64 = 1_000;
 
 #[test]

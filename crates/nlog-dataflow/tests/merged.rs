@@ -1,6 +1,6 @@
 //! Several transactions at once are what they are one by one: the same refusals, and the sum of what they change.
 //!
-//! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed.
+//! `WEFT_TEST_CASES=10000` runs so many cases, `WEFT_TEST_SEED=7` the one of that seed.
 
 use std::sync::Arc;
 

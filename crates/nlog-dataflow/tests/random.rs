@@ -1,7 +1,7 @@
 //! Random programs and histories: every engine says what the reference says, after every transaction, with any number
 //! of workers, in processes of their own too, and whatever it is planned by, errors included.
 //!
-//! `NLOG_CASES=10000` runs so many cases (`cargo xtask soak` does), `NLOG_SEED=7` the one of that seed. A case that
+//! `WEFT_TEST_CASES=10000` runs so many cases (`cargo xtask soak` does), `WEFT_TEST_SEED=7` the one of that seed. A case that
 //! fails is cut down first.
 
 use std::collections::BTreeMap;

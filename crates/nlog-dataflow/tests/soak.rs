@@ -1,7 +1,7 @@
 //! A long life with ever new names: what is gone leaves nothing behind.
 //!
 //! Ports come under names that were never there before and go for good, hosts change their addresses, some
-//! transactions are refused; the state stays of one size. `NLOG_TRANSACTIONS=1000000` runs so many (`cargo xtask soak
+//! transactions are refused; the state stays of one size. `WEFT_TEST_TRANSACTIONS=1000000` runs so many (`cargo xtask soak
 //! --transactions 1000000` does, in a release build) and prints what memory is taken on the way.
 
 use std::collections::VecDeque;
@@ -139,7 +139,7 @@ impl History {
 }
 
 fn transactions() -> u64 {
-    let asked = std::env::var("NLOG_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
+    let asked = std::env::var("WEFT_TEST_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(9_000)
 }
 

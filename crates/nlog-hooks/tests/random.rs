@@ -1,7 +1,7 @@
 //! Random programs with hooks and random histories with ticks, errors included: every engine says the same, byte for
 //! byte, and what computing everything anew says; and what was refused leaves no trace.
 //!
-//! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed.
+//! `WEFT_TEST_CASES=10000` runs so many cases, `WEFT_TEST_SEED=7` the one of that seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! Random programs: every pipeline of a rule comes to the same rows and failures, and all rules together to what the
 //! reference evaluator says.
 //!
-//! `NLOG_CASES=10000` runs so many cases, `NLOG_SEED=7` the one of that seed. A case that fails is cut down first.
+//! `WEFT_TEST_CASES=10000` runs so many cases, `WEFT_TEST_SEED=7` the one of that seed. A case that fails is cut down first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

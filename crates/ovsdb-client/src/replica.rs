@@ -426,7 +426,10 @@ mod tests {
             (MonitorSpec::nothing().table("T", &["c"]), "column c in table T"),
         ] {
             let error = Layout::resolve(&spec, &schema).expect_err(what).to_string();
-            assert_eq!(error, format!("the database's schema 2.0.0 has no {what}, which the client monitors"));
+            assert_eq!(
+                error,
+                format!("the database's schema 2.0.0 has no {what}, which the client monitors")
+            );
         }
     }
 }

@@ -198,7 +198,7 @@ fn random_lessons_are_learned_and_forgotten_as_in_open_vswitch() {
                 };
                 text + &format!("{number}. {line}\n")
             });
-            panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{difference}\n{history}");
+            panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{difference}\n{history}");
         }
     }
 }

@@ -33,6 +33,6 @@ fn random_tables_and_frames_go_as_in_open_vswitch() {
             continue;
         };
         let small = shrink::smallest(&mut switch, failure);
-        panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{small}");
+        panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{small}");
     }
 }

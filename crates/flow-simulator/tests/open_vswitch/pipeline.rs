@@ -42,7 +42,7 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
                 }
             };
             if let Err(difference) = same {
-                panic!("seed {seed} (NLOG_SEED={seed} runs it alone), packet {number}\n{difference}");
+                panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone), packet {number}\n{difference}");
             }
         }
         let here = &both.fabric.host("here").expect("it is there").bridge;

@@ -72,7 +72,10 @@ fn random_packets_go_into_tunnels_and_come_out_as_in_open_vswitch() {
                 both.receive_tunnelled(&Wrapped { encapsulation, from, to: address(1), key, option, inner })
             };
             if let Err(difference) = same {
-                panic!("seed {seed} (NLOG_SEED={seed} runs it alone)\n{difference}\n{}", flows.join("\n"));
+                panic!(
+                    "seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{difference}\n{}",
+                    flows.join("\n")
+                );
             }
         }
     }

@@ -1,0 +1,66 @@
+//! `cargo xtask soak`: the random tests at their nightly size, from a fresh seed.
+
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+
+use crate::cargo_program;
+
+/// Arguments of `cargo xtask soak`.
+#[derive(Args)]
+pub(crate) struct Soak {
+    /// Programs with their histories, in every engine and the reference; one of fifty does not compile
+    #[arg(long, value_name = "N", default_value_t = 10_500)]
+    cases: u64,
+    /// Transactions of the long run with ever new names
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    transactions: u64,
+    /// Networks with their histories, in rules and model; ten thousand take some minutes
+    #[arg(long, value_name = "N", default_value_t = 50_000)]
+    networks: u64,
+    /// The first seed; without it, a fresh one, which is printed
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+}
+
+impl Soak {
+    /// Runs the random tests in a release build.
+    pub(crate) fn run(&self) -> Result<()> {
+        let seed = self.seed.map_or_else(fresh_seed, Ok)?;
+        eprintln!("soak: seed {seed}; `cargo xtask soak --seed {seed}` runs the same cases again");
+        test("nlog-dataflow", "random::", seed, ("WEFT_TEST_CASES", self.cases))?;
+        test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
+        test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))
+    }
+}
+
+/// Runs the tests of a package's module in a release build.
+fn test(package: &str, module: &str, seed: u64, size: (&str, u64)) -> Result<()> {
+    let status = Command::new(cargo_program())
+        .args([
+            "test",
+            "--release",
+            "--package",
+            package,
+            "--test",
+            "integration",
+            "--",
+            "--nocapture",
+            module,
+        ])
+        .env("WEFT_TEST_SEED", seed.to_string())
+        .env(size.0, size.1.to_string())
+        .status()
+        .context("cannot start cargo")?;
+    if !status.success() {
+        bail!("a random test of {package} fails; it began at seed {seed} ({status})");
+    }
+    Ok(())
+}
+
+/// A seed that no earlier run has used: the time, in seconds.
+fn fresh_seed() -> Result<u64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs())
+}
