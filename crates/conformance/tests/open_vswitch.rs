@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
 use conformance::{Place, Simulation, Size, Step, World, history, program};
-use flow_simulator::{Bridge, Encapsulation, Host, Packet, Tunnel};
+use flow_simulator::{Bridge, Host, Packet, Tunnel};
 use openflow_rs::{Field, PortNo};
-use ovs_testing::{Switch, Wrapped, hex, unwrap, wrap};
+use ovs_testing::{DummySwitch, Encapsulation, Wrapped, hex, unwrap, wrap};
 use test_random::Random;
 
 /// Networks of an ordinary run.
@@ -56,7 +56,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
             frames.iter().filter_map(|(place, bytes)| Some((own(place)?, bytes))).collect();
         let peers: Vec<Ipv4Addr> =
             world.nodes.values().map(|node| node.ip).filter(|ip| *ip != host.address()).collect();
-        let Some(mut switch) = start(&host, &peers) else { return };
+        let mut switch = start(&host, &peers);
         for _ in 0..FRAMES {
             let from_own = !own.is_empty() && random.chance(60);
             let (port, bytes) = if from_own { *random.pick(&own) } else { (0, &random.pick(&frames).1) };
@@ -120,12 +120,12 @@ fn plain(bridge: &Bridge) -> impl Iterator<Item = u16> + '_ {
 }
 
 /// A switch with ports, flows and groups of a host.
-fn start(host: &Host, peers: &[Ipv4Addr]) -> Option<Switch> {
+fn start(host: &Host, peers: &[Ipv4Addr]) -> DummySwitch {
     let bridge = &host.bridge;
-    let mut switch = Switch::start(plain(bridge).chain([NOBODY]))?;
+    let mut switch = DummySwitch::start(plain(bridge).chain([NOBODY]));
     let remote = |tunnel: Tunnel| tunnel.remote.map_or("flow".to_owned(), |remote| remote.to_string());
     let tunnels: Vec<(u16, Encapsulation, String)> =
-        bridge.tunnels().map(|(port, tunnel)| (port.0, tunnel.encapsulation, remote(tunnel))).collect();
+        bridge.tunnels().map(|(port, tunnel)| (port.0, real(tunnel.encapsulation), remote(tunnel))).collect();
     switch.add_tunnels(host.address(), peers, &tunnels);
     let flows: Vec<String> = bridge.flows().into_iter().map(ToString::to_string).collect();
     // The other groups name those of the ports on this host, which come first.
@@ -133,7 +133,15 @@ fn start(host: &Host, peers: &[Ipv4Addr]) -> Option<Switch> {
     groups.sort_by_key(|(id, _)| std::cmp::Reverse((*id & 0xff00_0000 == 0x0100_0000, *id)));
     let groups: Vec<String> = groups.into_iter().map(|(_, text)| text).collect();
     switch.load(&groups, &flows).expect("the switch takes the flows");
-    Some(switch)
+    switch
+}
+
+fn real(encapsulation: flow_simulator::Encapsulation) -> Encapsulation {
+    match encapsulation {
+        flow_simulator::Encapsulation::Geneve => Encapsulation::Geneve,
+        flow_simulator::Encapsulation::Vxlan => Encapsulation::Vxlan,
+        flow_simulator::Encapsulation::Gre => Encapsulation::Gre,
+    }
 }
 
 /// A group as `ovs-ofctl` reads it.
@@ -168,7 +176,7 @@ impl Way {
 }
 
 /// Sends a frame into both. What leaves both, if it is the same.
-fn same(way: &Way, switch: &mut Switch, host: &mut Host, bytes: &[u8]) -> Result<Vec<Out>, String> {
+fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> Result<Vec<Out>, String> {
     let (packet, sent) = match way {
         Way::Port(port) => (Packet::new(bytes.to_vec(), PortNo(*port)), switch.receive(*port, bytes)),
         Way::Tunnel(port, wrapped) => {
@@ -210,10 +218,10 @@ fn same(way: &Way, switch: &mut Switch, host: &mut Host, bytes: &[u8]) -> Result
 /// What a frame is that leaves by a tunnel port.
 fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) -> Wrapped {
     let field = |field| emitted.key.get(field) as u32;
-    let has_option =
-        emitted.key.get(Field::TunMetadata0) != 0 && tunnel.encapsulation == Encapsulation::Geneve;
+    let encapsulation = real(tunnel.encapsulation);
+    let has_option = emitted.key.get(Field::TunMetadata0) != 0 && encapsulation == Encapsulation::Geneve;
     Wrapped {
-        encapsulation: tunnel.encapsulation,
+        encapsulation,
         from,
         to: tunnel.remote.unwrap_or_else(|| Ipv4Addr::from(field(Field::TunDst))),
         key: field(Field::TunId),
@@ -231,9 +239,10 @@ fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortN
     }
     let (port, tunnel) = *random.pick(&tunnels);
     let from = tunnel.remote.unwrap_or(*random.pick(peers));
-    let has_option = tunnel.encapsulation == Encapsulation::Geneve && random.chance(80);
+    let encapsulation = real(tunnel.encapsulation);
+    let has_option = encapsulation == Encapsulation::Geneve && random.chance(80);
     let wrapped = Wrapped {
-        encapsulation: tunnel.encapsulation,
+        encapsulation,
         from,
         to: host.address(),
         key: *random.pick(&keys),

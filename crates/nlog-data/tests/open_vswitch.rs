@@ -1,10 +1,7 @@
-//! What the functions over OpenFlow fields give is what the installed Open vSwitch accepts and prints.
-//!
-//! Needs `ovs-ofctl`.
+//! The installed Open vSwitch accepts and prints what the functions over OpenFlow fields return.
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::process::Command;
 
 use nlog_data::{Canonical, Results, Value, function, literal};
 use openflow_rs::{Action, Actions, Match};
@@ -38,13 +35,7 @@ fn given() -> (Matches, ActionLists) {
 fn parse_flows(flows: &[String]) -> Vec<String> {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(flows.join("\n").as_bytes()).expect("a temporary file");
-    let output = Command::new("ovs-ofctl")
-        .args(["-O", "OpenFlow15", "--no-names", "parse-flows"])
-        .arg(file.path())
-        .output()
-        .expect("ovs-ofctl is installed");
-    let text = String::from_utf8(output.stdout).expect("UTF-8");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = ovs_testing::ofctl(&["parse-flows", file.path().to_str().expect("an ASCII path")]);
     let flows =
         text.lines().filter_map(|line| line.split_once("ADD").map(|(_, flow)| flow.trim().to_string()));
     flows.collect()

@@ -1,13 +1,22 @@
-//! Real Open vSwitch with dummy devices, for tests that compare with it: frames go in, and what comes out is there byte by
-//! byte, from tunnels too.
+//! Real Open vSwitch for tests: its tools, its daemons, and a switch whose ports are files.
 //!
-//! In reading order: [`Switch`], the running daemons; [`Wrapped`], the frames that tunnels make of frames.
+//! In reading order: [`OpenVswitch`], an `ovsdb-server` and an `ovs-vswitchd` in a temporary folder; [`DummySwitch`], a
+//! bridge of dummy devices that takes frames and returns the frames that it sends, tunnels included; [`Wrapped`], a frame
+//! inside a tunnel; [`run`] and [`ofctl`], the tools alone.
 //!
-//! Left out on purpose: anything that a real host has. That is crate `lab`, which needs privileges.
+//! Every function panics when Open vSwitch is missing or refuses something: the error names the command and its output.
+//! When a test fails, the end of each daemon's log is printed.
+//!
+//! The crate depends on no other crate of the project, so every crate can use it in its tests. Hosts with network
+//! namespaces are crate `lab`.
 #![forbid(unsafe_code)]
 
-mod switch;
+mod daemons;
+mod dummy_switch;
+mod tools;
 mod wrapping;
 
-pub use switch::{Switch, hex};
-pub use wrapping::{Wrapped, unwrap, wrap};
+pub use daemons::OpenVswitch;
+pub use dummy_switch::{DummySwitch, hex};
+pub use tools::{ofctl, run, vsctl, wait_until};
+pub use wrapping::{Encapsulation, Wrapped, unwrap, wrap};

@@ -1,10 +1,9 @@
-//! The frames that tunnels make of frames.
+//! Frames inside tunnels: built as a peer sends them, taken apart as the switch sends them.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
-use flow_simulator::Encapsulation;
-
-/// Addresses of the underlay's Ethernet: the switch's, and its peers'.
+/// MAC addresses on the underlay: of the switch, and of all its peers.
 pub(crate) const OWN_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
 pub(crate) const PEER_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 2];
 
@@ -14,18 +13,37 @@ const UDP: u8 = 17;
 const GRE: u8 = 47;
 const ETHERNET_INSIDE: [u8; 2] = [0x65, 0x58];
 
-/// A frame and what a tunnel says of it.
+/// The encapsulation of a tunnel; prints as the type of an Open vSwitch interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are the protocols'")]
+pub enum Encapsulation {
+    Geneve,
+    Vxlan,
+    Gre,
+}
+
+impl fmt::Display for Encapsulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encapsulation::Geneve => "geneve",
+            Encapsulation::Vxlan => "vxlan",
+            Encapsulation::Gre => "gre",
+        })
+    }
+}
+
+/// A frame inside a tunnel, and the tunnel's headers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wrapped {
-    /// What the tunnel wraps frames in.
+    /// The tunnel's encapsulation.
     pub encapsulation: Encapsulation,
-    /// Who sent it.
+    /// The sender's address.
     pub from: Ipv4Addr,
-    /// Whom it is for.
+    /// The receiver's address.
     pub to: Ipv4Addr,
     /// The tunnel's key.
     pub key: u32,
-    /// The option that is `tun_metadata0`.
+    /// Geneve's option that `tun_metadata0` is mapped to.
     pub option: Option<u32>,
     /// The frame inside.
     pub inner: Vec<u8>,
@@ -61,7 +79,7 @@ fn udp(port: u16, inside: &[u8]) -> Vec<u8> {
     [&[0xc0, 0][..], &port.to_be_bytes(), &length.to_be_bytes(), &[0, 0], inside].concat()
 }
 
-/// What stands in a frame on the underlay; nothing if it is no tunnel's.
+/// Takes a frame on the underlay apart; `None` if it is no tunnelled frame.
 pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
     let (ip, inside) = (frame.get(14..34)?, frame.get(34..)?);
     let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);

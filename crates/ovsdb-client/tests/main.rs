@@ -1,7 +1,5 @@
-//! The client against a real ovsdb-server and against faulty peers.
+//! The client against real Open vSwitch and against faulty peers.
 
 mod common;
-mod database;
+mod open_vswitch;
 mod peers;
-mod replica_property;
-mod switch;

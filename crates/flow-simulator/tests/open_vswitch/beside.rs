@@ -1,12 +1,10 @@
-//! A switch with tunnels to peers, and a fabric beside it that is to do the same.
+//! A switch with tunnels to peers, and a simulated fabric that must do the same.
 
 use std::net::Ipv4Addr;
 
-use flow_simulator::{Bridge, Crossing, Encapsulation, Fabric, Host, Packet, Tunnel};
+use flow_simulator::{Bridge, Crossing, Fabric, Host, Packet, Tunnel};
 use openflow_rs::PortNo;
-
-use ovs_testing::{Switch, hex};
-use ovs_testing::{Wrapped, unwrap, wrap};
+use ovs_testing::{DummySwitch, Encapsulation, Wrapped, hex, unwrap, wrap};
 
 /// The switch's tunnel ports: for all peers, then for one.
 pub(crate) const FOR_ALL: [(u16, Encapsulation); 3] =
@@ -26,13 +24,13 @@ pub(crate) type Out = (String, u16, Vec<u8>);
 /// A switch with tunnel ports, and a fabric in which `here` is to do the same. Peers write what tunnels said into the
 /// addresses of what they get, and tell encapsulations apart by ports.
 pub(crate) struct Beside {
-    pub(crate) switch: Switch,
+    pub(crate) switch: DummySwitch,
     pub(crate) fabric: Fabric,
 }
 
 impl Beside {
-    pub(crate) fn start() -> Option<Beside> {
-        let mut switch = Switch::start(1..=crate::open_vswitch::PORTS)?;
+    pub(crate) fn start() -> Beside {
+        let mut switch = DummySwitch::start(1..=crate::open_vswitch::PORTS);
         let for_all = FOR_ALL.iter().map(|(port, kind)| (*port, *kind, "flow".to_owned()));
         let for_one = FOR_ONE.iter().map(|(port, kind, peer)| (*port, *kind, address(*peer).to_string()));
         let ports: Vec<_> = for_all.chain(for_one).collect();
@@ -51,7 +49,7 @@ impl Beside {
             }
             fabric.add(&peer.to_string(), Host::new(bridge, address(peer), tunnels()));
         }
-        Some(Beside { switch, fabric })
+        Beside { switch, fabric }
     }
 
     /// Replaces all flows and groups on both sides. The groups are in an order in which each names only earlier ones.
@@ -135,7 +133,10 @@ pub(crate) fn arrived(crossing: Crossing) -> Vec<Out> {
 fn here() -> Host {
     let mut here = Host::new(bridge(1..=crate::open_vswitch::PORTS), address(1), tunnels());
     for (port, encapsulation, peer) in FOR_ONE {
-        here.add_tunnel(PortNo(port), Tunnel { encapsulation, remote: Some(address(peer)) });
+        here.add_tunnel(
+            PortNo(port),
+            Tunnel { encapsulation: simulated(encapsulation), remote: Some(address(peer)) },
+        );
     }
     here
 }
@@ -144,8 +145,16 @@ fn bridge(ports: impl IntoIterator<Item = u16>) -> Bridge {
     Bridge::new(ports.into_iter().map(PortNo))
 }
 
-fn tunnels() -> impl Iterator<Item = (PortNo, Encapsulation)> {
-    FOR_ALL.iter().map(|(port, kind)| (PortNo(*port), *kind))
+fn tunnels() -> impl Iterator<Item = (PortNo, flow_simulator::Encapsulation)> {
+    FOR_ALL.iter().map(|(port, kind)| (PortNo(*port), simulated(*kind)))
+}
+
+fn simulated(encapsulation: Encapsulation) -> flow_simulator::Encapsulation {
+    match encapsulation {
+        Encapsulation::Geneve => flow_simulator::Encapsulation::Geneve,
+        Encapsulation::Vxlan => flow_simulator::Encapsulation::Vxlan,
+        Encapsulation::Gre => flow_simulator::Encapsulation::Gre,
+    }
 }
 
 /// What a fabric's peers would make of what the switch sent to them.

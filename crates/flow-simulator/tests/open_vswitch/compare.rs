@@ -6,7 +6,7 @@ use flow_simulator::{Bridge, FlowKey, Outcome, Packet};
 use openflow_rs::{Field, Match, PortNo};
 
 use crate::open_vswitch::tables::{Case, group_text};
-use ovs_testing::{Switch, hex};
+use ovs_testing::{DummySwitch, hex};
 
 /// A frame that went otherwise in the switch.
 pub(crate) struct Failure {
@@ -35,7 +35,7 @@ impl fmt::Display for Failure {
 ///
 /// # Errors
 /// The switch does not take the flows.
-pub(crate) fn first_difference(switch: &mut Switch, cases: &[Case]) -> Result<Option<Failure>, String> {
+pub(crate) fn first_difference(switch: &mut DummySwitch, cases: &[Case]) -> Result<Option<Failure>, String> {
     let flows: Vec<String> =
         cases.iter().flat_map(|case| case.flows.iter().map(ToString::to_string)).collect();
     let groups: Vec<String> = cases.iter().flat_map(|case| case.groups.iter().map(group_text)).collect();

@@ -7,7 +7,7 @@ use openflow_rs::{FlowEntry, FlowMod, PortNo};
 use test_random::Random;
 
 use crate::open_vswitch::frames::frame;
-use ovs_testing::{Switch, hex};
+use ovs_testing::{DummySwitch, hex};
 
 /// Where flows are learned.
 const LEARNED: u8 = 21;
@@ -21,8 +21,25 @@ enum Step {
     Flow(String),
 }
 
+/// The flows of a table, in the order of [`Bridge::flows`], once they are as expected. The switch looks at timeouts only
+/// when it revalidates the datapath's flows, so it gets several rounds before the difference counts.
+pub(crate) fn learned_flows(switch: &mut DummySwitch, table: u8, expected: &[FlowEntry]) -> Vec<FlowEntry> {
+    const ROUNDS: usize = 20;
+    let mut flows = Vec::new();
+    for _ in 0..ROUNDS {
+        let parse = |line: String| line.parse().unwrap_or_else(|error| panic!("{line}: {error}"));
+        flows = switch.flows(table).into_iter().map(parse).collect::<Vec<FlowEntry>>();
+        flows.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.matches.cmp(&b.matches)));
+        if flows == expected {
+            break;
+        }
+        switch.settle();
+    }
+    flows
+}
+
 /// Goes through a history on both sides. What ports send and what was learned is compared after every step.
-fn live(switch: &mut Switch, steps: &[Step]) -> Result<(), String> {
+fn live(switch: &mut DummySwitch, steps: &[Step]) -> Result<(), String> {
     let mut bridge = Bridge::new((1..=crate::open_vswitch::PORTS).map(PortNo));
     switch.load(&[], &[])?;
     for (number, step) in steps.iter().enumerate() {
@@ -46,7 +63,7 @@ fn live(switch: &mut Switch, steps: &[Step]) -> Result<(), String> {
             Step::Seconds(seconds) => {
                 bridge.advance(Duration::from_secs(*seconds));
                 switch.call("time/warp", &[&(seconds * 1000).to_string(), "1000"]);
-                switch.call("revalidator/wait", &[]);
+                switch.settle();
                 format!("{seconds} seconds")
             }
             Step::Flow(line) => {
@@ -57,7 +74,7 @@ fn live(switch: &mut Switch, steps: &[Step]) -> Result<(), String> {
             }
         };
         let here: Vec<FlowEntry> = bridge.learned().into_iter().cloned().collect();
-        let there = switch.flows_settled(LEARNED, &here);
+        let there = learned_flows(switch, LEARNED, &here);
         if there != here {
             let print = |flows: &[FlowEntry]| {
                 flows.iter().fold(String::new(), |text, flow| text + &format!("  {flow}\n"))
@@ -101,7 +118,7 @@ fn ethernet(to: u8, from: u8) -> Vec<u8> {
 
 #[test]
 fn what_the_pipeline_learns_lives_and_goes_as_in_open_vswitch() {
-    let Some(mut switch) = Switch::start(1..=crate::open_vswitch::PORTS) else { return };
+    let mut switch = DummySwitch::start(1..=crate::open_vswitch::PORTS);
     switch.call("time/stop", &[]);
     let mut steps = pipeline();
     steps.extend([
@@ -168,7 +185,7 @@ fn random_learner(random: &mut Random, port: u16) -> String {
 
 #[test]
 fn random_lessons_are_learned_and_forgotten_as_in_open_vswitch() {
-    let Some(mut switch) = Switch::start(1..=crate::open_vswitch::PORTS) else { return };
+    let mut switch = DummySwitch::start(1..=crate::open_vswitch::PORTS);
     switch.call("time/stop", &[]);
     for seed in test_random::seeds(2) {
         let mut random = Random::new(seed);

@@ -4,10 +4,10 @@ use openflow_rs::{Action, Actions, Match};
 
 use crate::open_vswitch::compare::{Failure, first_difference};
 use crate::open_vswitch::tables::Case;
-use ovs_testing::Switch;
+use ovs_testing::DummySwitch;
 
 /// A case that fails and of which nothing can be left out.
-pub(crate) fn smallest(switch: &mut Switch, mut failure: Failure) -> Failure {
+pub(crate) fn smallest(switch: &mut DummySwitch, mut failure: Failure) -> Failure {
     loop {
         let smaller = candidates(&failure.case).into_iter().find_map(|case| {
             // What a switch does not take is no smaller case.

@@ -1,12 +1,12 @@
 //! Tunnels: what a switch with tunnel ports sends to its peers and takes from them, and what limits floods.
 
-use flow_simulator::{Encapsulation, Packet};
+use flow_simulator::Packet;
 use openflow_rs::PortNo;
 use test_random::Random;
 
 use crate::open_vswitch::beside::{Beside, FOR_ALL, Out, PEERS, address, arrived, sent_by_switch};
 use crate::open_vswitch::frames::frame;
-use ovs_testing::Wrapped;
+use ovs_testing::{Encapsulation, Wrapped};
 
 fn actions(random: &mut Random) -> String {
     let mut list = Vec::new();
@@ -50,7 +50,7 @@ fn flows(random: &mut Random) -> Vec<String> {
 
 #[test]
 fn random_packets_go_into_tunnels_and_come_out_as_in_open_vswitch() {
-    let Some(mut both) = Beside::start() else { return };
+    let mut both = Beside::start();
     let bucket = |peer: u8, port: u16| {
         format!("bucket=actions=set_field:{}->tun_dst,set_field:{port}->reg12,resubmit(,50)", address(peer))
     };
@@ -106,7 +106,7 @@ fn flood(parts: &[(usize, &str)], before: &str) -> (Vec<String>, Vec<String>) {
 
 #[test]
 fn a_flood_is_cut_short_where_open_vswitch_cuts_it() {
-    let Some(mut both) = Beside::start() else { return };
+    let mut both = Beside::start();
     let geneve = "set_field:172.31.0.2->tun_dst,output:200";
     let plain = "output:2";
     let called = "set_field:172.31.0.2->tun_dst,set_field:200->reg12,resubmit(,50)";

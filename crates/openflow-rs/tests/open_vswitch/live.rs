@@ -2,93 +2,39 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use openflow_rs::flow::{FlowRemoved, RemovedReason};
 use openflow_rs::message::*;
 use openflow_rs::{
     Action, Actions, Body, Field, FlowEntry, FlowFlags, FlowMod, FlowStats, Frame, Message, PortNo, frame,
 };
+use ovs_testing::{OpenVswitch, ofctl, run};
 
-use crate::open_vswitch::ofctl::{ofctl, run};
 use crate::open_vswitch::random::{runner, sample};
 
 const DEADLINE: Duration = Duration::from_secs(20);
-/// Directory of the schema that Open vSwitch's package installs.
-const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 
-/// A database and a switch of our own, with dummy devices: no privileges, no trace on the host.
-struct Switch {
-    run: tempfile::TempDir,
-    daemons: Vec<Child>,
-}
-
-impl Drop for Switch {
-    fn drop(&mut self) {
-        for daemon in self.daemons.iter_mut().rev() {
-            let _ = daemon.kill();
-            let _ = daemon.wait();
-        }
-    }
-}
+/// A switch with one bridge.
+struct Switch(OpenVswitch);
 
 impl Switch {
     fn start() -> Switch {
-        let run_dir =
-            tempfile::Builder::new().prefix("openflow-rs-").tempdir().expect("a temporary directory");
-        let mut switch = Switch { run: run_dir, daemons: Vec::new() };
-        let db = switch.path("conf.db");
-        assert!(
-            Path::new(SCHEMA).exists(),
-            "{SCHEMA} is missing; install it with: apt-get install openvswitch-switch"
-        );
-        assert!(run("ovsdb-tool", &["create", &db, SCHEMA]).status.success());
-        let socket = switch.path("db.sock");
-        switch.spawn("ovsdb-server", &[&db, &format!("--remote=punix:{socket}")], "db");
-        switch.wait_for("db.sock");
-        let remote = format!("unix:{socket}");
-        let vsctl = format!("--db={remote}");
-        assert!(run("ovs-vsctl", &[&vsctl, "--no-wait", "init"]).status.success());
-        switch.spawn("ovs-vswitchd", &["--enable-dummy=override", "--disable-system", &remote], "vs");
-        let add = ["add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev", "fail_mode=secure"];
-        let output = run("ovs-vsctl", &[&[vsctl.as_str(), "--timeout=20"], &add[..]].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        switch.wait_for("br0.mgmt");
-        switch
+        let ovs = OpenVswitch::start();
+        let add = "add-br br0 -- set bridge br0 datapath_type=dummy fail_mode=secure";
+        ovs.vsctl(&add.split(' ').collect::<Vec<_>>());
+        Switch(ovs)
     }
 
-    fn path(&self, name: &str) -> String {
-        self.run.path().join(name).to_str().expect("an ASCII path").to_owned()
-    }
-
-    fn spawn(&mut self, program: &str, arguments: &[&str], name: &str) {
-        let control = format!("--unixctl={}", self.path(&format!("{name}.ctl")));
-        let log = format!("--log-file={}", self.path(&format!("{name}.log")));
-        let child = Command::new(program)
-            .args(arguments)
-            .args([&control, &log])
-            .env("OVS_RUNDIR", self.run.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let hint = "install it with: apt-get install openvswitch-switch";
-        self.daemons.push(child.unwrap_or_else(|error| panic!("{program}: {error}; {hint}")));
-    }
-
-    fn wait_for(&self, name: &str) {
-        let start = Instant::now();
-        while UnixStream::connect(self.path(name)).is_err() {
-            assert!(start.elapsed() < DEADLINE, "{name} did not appear");
-            std::thread::yield_now();
-        }
+    fn stream(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.0.path("br0.mgmt")).expect("connected");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+        stream
     }
 
     fn connect(&self) -> Connection {
-        let stream = UnixStream::connect(self.path("br0.mgmt")).expect("connected");
-        stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
-        let mut connection = Connection { stream, received: Vec::new(), removed: Vec::new(), xid: 0 };
+        let mut connection =
+            Connection { stream: self.stream(), received: Vec::new(), removed: Vec::new(), xid: 0 };
         connection.send(Body::Hello(Hello::new()));
         let Body::Hello(hello) = connection.receive().body else { panic!("no hello") };
         assert!(hello.speaks(VERSION));
@@ -96,7 +42,7 @@ impl Switch {
     }
 
     fn dump(&self) -> Vec<String> {
-        let printed = ofctl(&["--no-stats", "dump-flows", &format!("unix:{}", self.path("br0.mgmt"))]);
+        let printed = ofctl(&["--no-stats", "dump-flows", &self.0.bridge("br0")]);
         printed.lines().map(|line| line.trim().to_owned()).collect()
     }
 }
@@ -229,7 +175,7 @@ fn entries() -> Vec<FlowEntry> {
 #[test]
 fn flows_sent_in_a_bundle_come_back_in_the_dump() {
     let switch = Switch::start();
-    let target = format!("unix:{}", switch.path("br0.mgmt"));
+    let target = switch.0.bridge("br0");
     ofctl(&["add-tlv-map", &target, "{class=0x102,type=0x80,len=4}->tun_metadata0"]);
     let mut connection = switch.connect();
     let Body::FeaturesReply(features) = connection.request(Body::FeaturesRequest) else {
@@ -325,7 +271,7 @@ fn commands_read_alike() {
         writeln!(file, "flow {text}\nflow {flow}").expect("written");
     }
     let path = file.path().to_str().expect("an ASCII path");
-    let target = format!("unix:{}", switch.path("br0.mgmt"));
+    let target = switch.0.bridge("br0");
     let output = run("ovs-ofctl", &["-O", "OpenFlow15", "-vvconn:console:dbg", "bundle", &target, path]);
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
@@ -383,8 +329,7 @@ fn refusals_name_what_is_wrong() {
 #[test]
 fn another_version_is_refused_in_words() {
     let switch = Switch::start();
-    let mut stream = UnixStream::connect(switch.path("br0.mgmt")).expect("connected");
-    stream.set_read_timeout(Some(DEADLINE)).expect("a timeout");
+    let mut stream = switch.stream();
     // Version 0x3f.
     stream.write_all(&[0x3f, 0, 0, 16, 0, 0, 0, 1, 0, 1, 0, 8, 0x80, 0, 0, 0]).expect("sent");
     let mut received = Vec::new();

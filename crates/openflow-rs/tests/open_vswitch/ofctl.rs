@@ -1,25 +1,9 @@
-//! Running `ovs-ofctl`, many messages in one process.
+//! `ovs-ofctl` prints many messages in one process.
 
 use std::io::Write;
-use std::process::{Command, Output};
 
 use openflow_rs::{Body, Message};
-
-/// Runs a program of Open vSwitch.
-pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
-    let output = Command::new(program).args(arguments).output();
-    output.unwrap_or_else(|error| {
-        panic!("{program}: {error}; install it with: apt-get install openvswitch-switch")
-    })
-}
-
-/// Runs `ovs-ofctl` for OpenFlow 1.5 and returns what it printed.
-pub(crate) fn ofctl(arguments: &[&str]) -> String {
-    let output = run("ovs-ofctl", &[&["-O", "OpenFlow15", "--no-names"], arguments].concat());
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "ovs-ofctl {arguments:?}: {errors}");
-    String::from_utf8(output.stdout).expect("ovs-ofctl prints UTF-8")
-}
+use ovs_testing::ofctl;
 
 /// The transaction id of the messages that separate others in a batch.
 const MARK: u32 = 0x4d41_524b;

@@ -8,7 +8,9 @@ use openflow_rs::{
     Body, Bucket, FlowEntry, FlowMod, FlowStats, GroupEntry, GroupMod, MacAddr, Match, Message, PortNo,
 };
 
-use crate::open_vswitch::ofctl::{check_printed, ofctl, run};
+use ovs_testing::{ofctl, run};
+
+use crate::open_vswitch::ofctl::check_printed;
 
 fn numbered(bodies: impl IntoIterator<Item = Body>) -> Vec<Message> {
     (0x1a..).zip(bodies).map(|(xid, body)| Message { xid, body }).collect()

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use openflow_rs::{Body, FlowMod, Message};
 
-use crate::open_vswitch::ofctl::ofctl;
+use ovs_testing::ofctl;
 
 /// Requires that `ovs-ofctl` reads each text as the addition beside it.
 pub(crate) fn check_read(flows: &[(String, FlowMod)]) {

@@ -4,4 +4,3 @@
 
 pub mod driven;
 pub mod flows;
-pub mod ovs;

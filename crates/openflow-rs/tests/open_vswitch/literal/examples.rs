@@ -4,7 +4,7 @@ use openflow_rs::Actions;
 use openflow_rs::literal::{self, Accepts, ActionInfo, Context};
 
 use super::read;
-use crate::open_vswitch::ofctl::run;
+use ovs_testing::run;
 
 /// What `ovs-ofctl` makes of the actions in a flow whose match suits them; `None` if it takes them in none.
 pub(crate) fn printed_by_ofctl(actions: &str) -> Option<String> {

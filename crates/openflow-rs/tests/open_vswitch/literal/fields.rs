@@ -4,7 +4,9 @@ use openflow_rs::literal::{self, FieldName, Kind, MatchItem, Problem, Term, Valu
 use openflow_rs::{Actions, Body, Field, FlowEntry, FlowMod, Match, Message, Prerequisite, Subfield};
 
 use super::read::{self, sample};
-use crate::open_vswitch::ofctl::{print_all, run};
+use ovs_testing::run;
+
+use crate::open_vswitch::ofctl::print_all;
 
 /// What a field needs, as a literal says it; nothing for fields that need nothing.
 fn said(field: Field) -> &'static str {

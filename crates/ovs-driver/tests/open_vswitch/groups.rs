@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
-use crate::support::ovs::Ovs;
 use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch};
 
 fn standing(event: &Event) -> Option<usize> {
@@ -18,7 +18,7 @@ fn standing(event: &Event) -> Option<usize> {
 
 #[tokio::test]
 async fn groups_are_added_changed_and_removed_and_survive_a_restart() {
-    let Some(mut ovs) = Ovs::start() else { return };
+    let mut ovs = Switch::start();
     let user = "cookie=0x11, priority=100,in_port=1 actions=group:7";
     let desired = Desired {
         flows: flows(&[user]),
@@ -94,7 +94,7 @@ fn many(group: u32, count: u32) -> Vec<(u32, u32, String)> {
 
 #[tokio::test]
 async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut rows = many(5, 1500);
     // One behind it: with a group of more than 64 KB before it, describing this one makes Open vSwitch abort.
     rows.extend(many(6, 3));
@@ -138,7 +138,7 @@ async fn a_group_longer_than_a_message_is_kept_in_parts_and_read_back() {
 
 #[tokio::test]
 async fn the_tunnel_option_is_mapped_before_flows_and_a_map_in_the_way_is_told() {
-    let Some(mut ovs) = Ovs::start() else { return };
+    let mut ovs = Switch::start();
     let flow = "cookie=0x11, table=1, priority=5,tun_id=0x7,tun_metadata0=0x101 actions=move:NXM_NX_TUN_METADATA0[0..31]->NXM_NX_REG0[]";
     let desired = Arc::new(Desired { flows: flows(&[flow]), ..Desired::default() });
     let mut driven = Driven::start(ovs.config());
@@ -177,7 +177,7 @@ async fn the_tunnel_option_is_mapped_before_flows_and_a_map_in_the_way_is_told()
 
 #[tokio::test]
 async fn what_the_switch_has_learned_stays_while_flows_change() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let learning = "cookie=0x11, table=0, priority=5,in_port=LOCAL actions=learn(table=21,hard_timeout=300,priority=100,\
                     delete_learned,cookie=0x7,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],load:0x5->NXM_NX_REG1[]),resubmit(,20)";
     let other = "cookie=0x12, table=20, priority=5,reg0=0x5 actions=resubmit(,21)";
@@ -230,7 +230,7 @@ fn patch_numbers(event: &Event) -> Option<BTreeMap<String, u16>> {
 
 #[tokio::test]
 async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_together() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired::default()));
     driven.synced().await;

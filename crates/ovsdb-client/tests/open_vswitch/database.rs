@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::common::proxy::Proxy;
-use crate::common::{PATIENCE, Server, connected, disconnected, follow, next, next_changes};
+use crate::common::{PATIENCE, connected, disconnected, follow, next, next_changes};
+use crate::open_vswitch::proxy::Proxy;
+use crate::open_vswitch::server::Server;
+use ovs_testing::OpenVswitch;
 use ovsdb_client::{
     Client, Condition, Datum, Endpoint, Event, MonitorSpec, Mutation, Mutator, Operation, Options, Replica,
     Row, TransactError,
@@ -98,7 +100,7 @@ async fn after_a_restart_only_the_difference_is_reported() {
     own.apply(&connected(&mut events).await);
     assert_eq!(own.rows("Bridge").count(), 3);
 
-    server.stop();
+    server.kill_database();
     assert!(disconnected(&mut events).await.contains("closed the connection"));
     let refused = client.transact(&[Operation::Comment("x".to_owned())]).await;
     assert!(matches!(refused, Err(TransactError::NotConnected { .. })), "{refused:?}");
@@ -109,7 +111,7 @@ async fn after_a_restart_only_the_difference_is_reported() {
         {"op": "insert", "table": "Bridge", "uuid-name": "b", "row": {"name": "new"}},
         {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [["bridges", "insert", ["named-uuid", "b"]]]},
     ]));
-    server.resume();
+    server.start_database();
     let changes = connected(&mut events).await;
     crate::common::follow_changes(&mut own, &changes);
     let name = |row: &Option<Row>| row.as_ref().map(|row| row.get::<String>("name").unwrap());
@@ -119,9 +121,9 @@ async fn after_a_restart_only_the_difference_is_reported() {
     client.transact(&[Operation::Comment("again".to_owned())]).await.unwrap();
 
     // A restart without changes reports none.
-    server.stop();
+    server.kill_database();
     disconnected(&mut events).await;
-    server.resume();
+    server.start_database();
     assert_eq!(connected(&mut events).await, []);
     assert!(client.with_replica(|replica| *replica == own));
 }
@@ -217,7 +219,7 @@ async fn requests_overtake_one_that_waits_and_a_lost_connection_leaves_its_fate_
     // Its request is sent before the next one's reply comes.
     tokio::task::yield_now().await;
     client.transact(&[Operation::Comment(String::new())]).await.unwrap();
-    server.stop();
+    server.kill_database();
     let fate = tokio::time::timeout(PATIENCE, second).await.unwrap().unwrap();
     assert!(matches!(fate, Err(TransactError::FateUnknown { .. })), "{fate:?}");
 }
@@ -355,7 +357,7 @@ async fn older_servers_are_monitored_in_older_ways() {
 
 #[tokio::test]
 async fn a_clustered_database_resumes_where_the_connection_broke() {
-    let server = Server::start_clustered();
+    let server = Server(OpenVswitch::start_clustered());
     server.vsctl(&["add-br", "br0", "--", "add-br", "br1"]);
     let proxy = Proxy::start(&server.path("proxy"), &server.path("db.sock"), &[]);
     let (client, mut events) =
@@ -397,10 +399,10 @@ async fn a_receiver_that_does_not_receive_does_not_keep_the_client_from_connecti
     let (client, mut events) = Client::spawn(server.endpoint(), "Open_vSwitch", bridges(), options);
     for n in 0..5 {
         client.transact(&insert_bridge(&format!("br{n}"))).await.unwrap();
-        server.stop();
+        server.kill_database();
         let gone = async { while client.transact(&[]).await.is_ok() {} };
         tokio::time::timeout(PATIENCE, gone).await.unwrap();
-        server.resume();
+        server.start_database();
         let back = async { while client.transact(&[]).await.is_err() {} };
         tokio::time::timeout(PATIENCE, back).await.unwrap();
     }

@@ -1,5 +1,6 @@
 //! A man in the middle: relays messages between a client and a real server, refuses methods that an older server
 //! would not know, records what passes, and cuts connections.
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

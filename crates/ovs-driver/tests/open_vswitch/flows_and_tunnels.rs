@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::open_vswitch::switch::Switch;
 use crate::support::driven::Driven;
 use crate::support::flows::{flow, flows};
-use crate::support::ovs::Ovs;
 use ovs_driver::{Changes, Channel, Desired, Event, FlowKey, Timing, Tunnel};
 
 fn tunnels(tunnels: &[(&str, &str, &str)]) -> BTreeMap<String, Tunnel> {
@@ -31,7 +31,7 @@ fn sorted(texts: &[&str]) -> Vec<String> {
 
 #[tokio::test]
 async fn an_empty_switch_is_brought_up_and_a_right_one_is_left_alone() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let desired = Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() });
 
     let mut driven = Driven::start(ovs.config());
@@ -51,7 +51,7 @@ async fn an_empty_switch_is_brought_up_and_a_right_one_is_left_alone() {
 
 #[tokio::test]
 async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let desired = Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() });
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(desired.clone());
@@ -80,7 +80,7 @@ async fn foreign_and_wrong_flows_are_corrected_and_right_ones_not_touched() {
 
 #[tokio::test]
 async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() {
-    let Some(mut ovs) = Ovs::start() else { return };
+    let mut ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
@@ -108,7 +108,7 @@ async fn a_restart_of_vswitchd_is_healed_and_nothing_pushed_meanwhile_is_lost() 
 
 #[tokio::test]
 async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_left_alone() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     let desired = Desired {
         flows: flows(&FLOWS),
@@ -168,7 +168,7 @@ async fn tunnels_are_created_reported_changed_and_removed_and_those_of_others_le
 
 #[tokio::test]
 async fn a_vif_is_reported_when_it_appears_and_when_it_goes() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven
         .wait("the bridge", |event| match event {
@@ -216,7 +216,7 @@ async fn a_vif_is_reported_when_it_appears_and_when_it_goes() {
 
 #[tokio::test]
 async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
@@ -264,7 +264,7 @@ async fn a_refused_flow_is_reported_and_the_rest_is_in_place() {
 
 #[tokio::test]
 async fn a_wrong_fail_mode_is_corrected_and_the_flows_it_costs_are_back() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
@@ -280,7 +280,7 @@ async fn a_wrong_fail_mode_is_corrected_and_the_flows_it_costs_are_back() {
 
 #[tokio::test]
 async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
-    let Some(mut ovs) = Ovs::start() else { return };
+    let mut ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     let tunnels_wanted = tunnels(&[("gnv", "geneve", "flow")]);
     let desired = Desired { flows: flows(&FLOWS), tunnels: tunnels_wanted, ..Desired::default() };
@@ -303,7 +303,7 @@ async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
 
 #[tokio::test]
 async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let brief = std::time::Duration::from_secs(1);
     let timing = Timing { probe_after: brief, stall_max: brief, handshake_max: brief, ..Timing::default() };
     let mut driven = Driven::start_with(ovs.config(), timing);
@@ -319,7 +319,7 @@ async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
 
 #[tokio::test]
 async fn a_tunnel_that_cannot_be_is_refused_alone() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired::default()));
     driven.synced().await;
@@ -370,7 +370,7 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
 
 #[tokio::test]
 async fn tunnels_come_before_the_flows_of_their_transaction_and_go_after_them() {
-    let Some(ovs) = Ovs::start() else { return };
+    let ovs = Switch::start();
     let mut driven = Driven::start(ovs.config());
     driven.handle.set_desired(Arc::new(Desired::default()));
     driven.synced().await;

@@ -1,12 +1,13 @@
-//! The helpers of module `open_vswitch` against a real ovsdb-server, and an ovs-vswitchd with its userspace
-//! datapath where something must come into force.
+//! The helpers of module `open_vswitch` against a real ovsdb-server, with an ovs-vswitchd where a change must come into
+//! force.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::common::proxy::Proxy;
-use crate::common::{PATIENCE, Server, connected, next_changes};
+use crate::common::{PATIENCE, connected, next_changes};
+use crate::open_vswitch::proxy::Proxy;
+use crate::open_vswitch::server::Server;
 use ovsdb_client::open_vswitch::{
     Bridge, BridgeSpec, DATABASE, Ensured, Error, Interface, OpenVswitch, PortStatus, TunnelSpec,
     delete_ports, ensure_bridge, ensure_tunnels, interfaces_marked, monitor, transact_in_force,
@@ -122,7 +123,7 @@ async fn many_who_ensure_the_same_at_once_agree() {
 
 #[tokio::test]
 async fn an_empty_database_and_a_missing_bridge_are_told() {
-    let server = Server::start_empty();
+    let server = Server(ovs_testing::OpenVswitch::start_uninitialised());
     let (client, _events) = server.client(MonitorSpec::nothing());
     assert_eq!(ensure_bridge(&client, &int(), None).await, Err(Error::NotInitialised));
     let tunnels = ensure_tunnels(&client, "br-int", &[TunnelSpec::by_flow("gnv", "geneve")], None).await;
@@ -235,7 +236,7 @@ async fn without_a_vswitchd_nothing_comes_into_force() {
 #[tokio::test]
 async fn what_is_waited_for_is_in_force() {
     let mut server = Server::start();
-    server.start_vswitchd();
+    server.start_vswitchd(&[]);
     let (client, _events) = start(&server).await;
     assert_eq!(ensure_bridge(&client, &int(), Some(Duration::MAX)).await, Ok(Ensured::Created));
     let local = client.with_replica(|replica| interface(replica, "br-int")).unwrap();
@@ -304,10 +305,10 @@ async fn waiting_survives_a_restart_of_the_database() {
     watcher.wait_for(PATIENCE, committed).await.unwrap();
     // The reply must be through before the server goes.
     client.transact(&[Operation::Comment(String::new())]).await.unwrap();
-    server.stop();
+    server.kill_database();
     crate::common::disconnected(&mut events).await;
     assert!(!waiting.is_finished());
-    server.resume();
+    server.start_database();
     connected(&mut events).await;
     server.vsctl(&["set", "open_vswitch", ".", "cur_cfg=3"]);
     let outcomes = tokio::time::timeout(PATIENCE, waiting).await.unwrap().unwrap().unwrap();
@@ -323,7 +324,8 @@ fn overtaken(server: &Server, change: &[&str]) -> Client {
         let guarded =
             message["params"].as_array().is_some_and(|all| all.iter().any(|one| one["op"] == "wait"));
         if let Some(change) = change.take_if(|_| guarded) {
-            crate::common::vsctl(&database, &change.split(' ').collect::<Vec<_>>());
+            let changed = ovs_testing::vsctl(&database, &change.split(' ').collect::<Vec<_>>());
+            changed.expect("ovs-vsctl succeeds");
         }
     });
     Client::spawn(Endpoint::Unix(proxy.path), DATABASE, MonitorSpec::nothing(), Options::default()).0

@@ -3,7 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::common::{Server, connected, follow};
+use crate::common::{connected, follow};
+use crate::open_vswitch::server::Server;
 use ovsdb_client::{Client, Condition, Datum, MonitorSpec, Mutation, Mutator, Operation, Replica, Row};
 use proptest::prelude::*;
 use uuid::Uuid;

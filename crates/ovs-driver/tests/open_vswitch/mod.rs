@@ -1,0 +1,5 @@
+//! The driver against real Open vSwitch.
+
+mod flows_and_tunnels;
+mod groups;
+mod switch;
