@@ -11,7 +11,7 @@
 //! | `jsonl file=NAME`, or `json`, `yaml`, `toml`, `ini`, `sh` | the text is written to the file; JSON must be JSON |
 //! | `console` | each command after `$ ` prints the lines after it, and succeeds |
 //! | `console exit=N` | the same, but the last one exits so |
-//! | `console ovs` | the same, where the machine has Open vSwitch and network namespaces |
+//! | `console ovs` | the same; the page needs Open vSwitch and network namespaces |
 //! | `console setup` | the commands that get a `weft` from a clone; the tests are run by one |
 //! | `ebnf` | part of the grammar, see `grammar.rs` |
 //! | `text figure` | a drawing: nothing |
@@ -37,7 +37,7 @@ pub(crate) enum Form {
     /// Another file.
     Data { file: String, json: bool },
     /// Commands and what they print.
-    Console { exit: i32, ovs: bool },
+    Console { exit: i32 },
     /// Commands that the tests cannot run.
     Setup,
     /// Grammar.
@@ -75,13 +75,15 @@ impl Form {
                 }
                 Form::Setup
             }
-            "console" => Form::Console {
-                exit: match words.take("exit") {
+            "console" => {
+                // Only decides which tests run the page.
+                words.flag("ovs");
+                let exit = match words.take("exit") {
                     Some(exit) => exit.parse().map_err(|_| format!("`{exit}` is no exit status"))?,
                     None => 0,
-                },
-                ovs: words.flag("ovs"),
-            },
+                };
+                Form::Console { exit }
+            }
             "ebnf" => Form::Grammar,
             "text" if figure => Form::Figure,
             language => return Err(format!("`{language}` without known words after it: what proves it?")),

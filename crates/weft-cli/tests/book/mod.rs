@@ -1,9 +1,12 @@
-//! The book in `docs/` holds: every fenced block of every page is written, checked, run or parsed, and what a page shows
-//! is what happens. A block of no known form is a failure, so that nothing in the book is unproved.
+//! The book in `docs/` is correct: the tests write, check, run or parse every fenced block of every page and compare the
+//! output with the page. A block of unknown form is a failure, so no block goes untested.
 //!
-//! A page is a story in a folder of its own; the chapters of the tutorial are one story, in order. What a block is, its
-//! first line says (`block.rs` has the list). With `UPDATE_EXPECT=1` what commands print is written into the pages instead
-//! of compared: look at the difference before you commit it.
+//! A page is a story in a folder of its own; the chapters of the tutorial are one story, in order. The first line of a
+//! block says what it is (`block.rs` has the list). With `UPDATE_EXPECT=1` the tests write the output of the commands into
+//! the pages instead of comparing it: review the difference before you commit it.
+//!
+//! Pages with a block `console ovs` need Open vSwitch: module `open_vswitch` runs their stories, the other tests run the
+//! stories without these pages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -63,15 +66,19 @@ fn part(page: &Page) -> &str {
     page.name.strip_prefix("docs/").and_then(|rest| rest.split_once('/')).map_or("", |(part, _)| part)
 }
 
-/// Runs the stories of the pages that are in one of these folders, or in none of them.
+/// Runs the stories of the pages in these folders that do not need Open vSwitch.
 fn holds(name: &str, wanted: impl Fn(&str) -> bool) {
-    let pages: Vec<Page> =
-        pages().into_iter().filter(|page| wanted(part(page)) && !is_proved_elsewhere(page)).collect();
-    let mut failures = Vec::new();
-    for pages in pages.chunk_by(|one, other| part(one) == "tutorial" && part(other) == "tutorial") {
-        failures.extend(story::run(name, pages));
-    }
-    report(&failures);
+    let pages: Vec<Page> = pages_of_parts(wanted).into_iter().filter(|page| !page.needs_ovs()).collect();
+    report(&stories(&pages).flat_map(|story| story::run(name, story)).collect::<Vec<_>>());
+}
+
+/// The pages in these folders of `docs/` that no other crate's test covers.
+fn pages_of_parts(wanted: impl Fn(&str) -> bool) -> Vec<Page> {
+    pages().into_iter().filter(|page| wanted(part(page)) && !is_proved_elsewhere(page)).collect()
+}
+
+fn stories(pages: &[Page]) -> impl Iterator<Item = &[Page]> {
+    pages.chunk_by(|one, other| part(one) == "tutorial" && part(other) == "tutorial")
 }
 
 /// Fails with all failures, if there are any.
@@ -101,6 +108,30 @@ fn the_how_tos_hold() {
 #[test]
 fn every_other_page_holds() {
     holds("rest", |part| !["tutorial", "reference", "howto"].contains(&part));
+}
+
+mod open_vswitch {
+    use super::{Page, pages_of_parts, report, stories, story};
+
+    /// Runs the stories in which a page needs Open vSwitch, with all their pages.
+    fn holds(name: &str, wanted: impl Fn(&str) -> bool) {
+        lab::preflight().unwrap_or_else(|missing| panic!("the book's labs cannot run: {missing}"));
+        let pages = pages_of_parts(wanted);
+        let with_labs: Vec<&[Page]> =
+            stories(&pages).filter(|story| story.iter().any(Page::needs_ovs)).collect();
+        assert!(!with_labs.is_empty(), "no page has a block `console ovs`");
+        report(&with_labs.into_iter().flat_map(|story| story::run(name, story)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn the_tutorial_holds() {
+        holds("tutorial", |part| part == "tutorial");
+    }
+
+    #[test]
+    fn every_other_page_holds() {
+        holds("rest", |part| part != "tutorial");
+    }
 }
 
 #[test]

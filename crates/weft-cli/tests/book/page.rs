@@ -30,6 +30,12 @@ impl Page {
         Page { name, path: path.to_owned(), text: std::fs::read_to_string(path).unwrap() }
     }
 
+    /// Whether a block runs commands on Open vSwitch.
+    pub(crate) fn needs_ovs(&self) -> bool {
+        let blocks = self.blocks().unwrap_or_default();
+        blocks.iter().any(|block| block.info.split_whitespace().any(|word| word == "ovs"))
+    }
+
     /// The blocks in order. What a reader would take for code, but no fence marks, is an error with its line.
     pub(crate) fn blocks(&self) -> Result<Vec<Fenced>, (usize, &'static str)> {
         let mut blocks: Vec<Fenced> = Vec::new();

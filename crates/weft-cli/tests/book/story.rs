@@ -18,8 +18,6 @@ struct Story {
     lab: String,
     /// The `.nlog` files so far, in order.
     programs: Vec<String>,
-    /// Why commands that need Open vSwitch are not run here.
-    no_ovs: Option<String>,
     bless: bool,
 }
 
@@ -33,11 +31,10 @@ pub(crate) fn run(name: &str, pages: &[Page]) -> Vec<String> {
 
 /// The same; `bless` writes what commands print into the pages.
 fn tell(name: &str, pages: &[Page], bless: bool) -> Vec<String> {
-    let no_ovs = lab::preflight().err().map(|missing| missing.to_string());
     let lab = format!("book-{name}-{}", std::process::id());
     let clone = tempfile::tempdir().unwrap();
     let folder = like_a_clone(clone.path());
-    let mut story = Story { folder, shell: None, lab, programs: Vec::new(), no_ovs, bless };
+    let mut story = Story { folder, shell: None, lab, programs: Vec::new(), bless };
     let mut failures = Vec::new();
     for page in pages {
         let blocks = match page.blocks() {
@@ -78,7 +75,7 @@ impl Story {
                 if matches!(place, Place::Fragment(_)) { Ok(()) } else { self.layout(block, edits) }
             }
             Form::Data { file, json } => self.data(block, file, *json),
-            Form::Console { exit, ovs } => self.console(block, *exit, *ovs, edits),
+            Form::Console { exit } => self.console(block, *exit, edits),
             // The grammar has tests of its own.
             Form::Setup | Form::Grammar | Form::Figure => Ok(()),
         }
@@ -204,16 +201,7 @@ impl Story {
         Ok(())
     }
 
-    fn console(&mut self, block: &Fenced, exit: i32, ovs: bool, edits: &mut Vec<Edit>) -> Result<(), String> {
-        if let (true, Some(missing)) = (ovs, &self.no_ovs) {
-            if std::env::var_os("WEFT_REQUIRE_OVS").is_some() {
-                return Err(format!("it needs Open vSwitch: {missing}"));
-            }
-            eprintln!(
-                "\n*** NOT TESTED: a block of the book needs Open vSwitch in network namespaces.\n*** {missing}\n"
-            );
-            return Ok(());
-        }
+    fn console(&mut self, block: &Fenced, exit: i32, edits: &mut Vec<Edit>) -> Result<(), String> {
         let shell = self.shell.get_or_insert_with(|| Shell::start(&self.folder, &self.lab));
         let commands = commands(block)?;
         let mut failures = Vec::new();
