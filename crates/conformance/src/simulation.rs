@@ -14,7 +14,7 @@ use nlog_data::{Row, TableDelta, TableId};
 use crate::derivation::{Contents, Derivation};
 use crate::generate::Place;
 use crate::rows::rows;
-use crate::world::{Encap, World};
+use crate::world::World;
 
 pub use hosts::Hosts;
 use tables::{bucket, flow, patch, tunnel};
@@ -158,9 +158,4 @@ fn read<T>(delta: &TableDelta, one: fn(&Row) -> Option<T>) -> Result<Changed<T>,
         rows.iter().map(read).collect::<Result<Vec<T>, String>>()
     };
     Ok(Changed { insert: list(&delta.insert)?, delete: list(&delta.delete)? })
-}
-
-/// The encapsulation of this name.
-fn encap(name: &str) -> Option<Encap> {
-    Encap::ALL.into_iter().find(|encap| encap.name() == name)
 }

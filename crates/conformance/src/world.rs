@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
 
 pub use change::Change;
+pub use tunnel_encap::Encap;
 
 use crate::frames::{Addresses, Mac};
 
@@ -17,34 +18,6 @@ pub enum Form {
     Flow,
     /// A port for each peer and encapsulation.
     Port,
-}
-
-/// How hosts carry frames to each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Encap {
-    /// Carries ingress labels.
-    Geneve,
-    /// Does not.
-    Vxlan,
-    /// Does not.
-    Gre,
-    /// Nodes can offer it, but their tunnel ports never come up.
-    Stt,
-}
-
-impl Encap {
-    /// All of them.
-    pub const ALL: [Encap; 4] = [Encap::Geneve, Encap::Vxlan, Encap::Gre, Encap::Stt];
-
-    /// As rows have it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Encap::Geneve => "geneve",
-            Encap::Vxlan => "vxlan",
-            Encap::Gre => "gre",
-            Encap::Stt => "stt",
-        }
-    }
 }
 
 /// A transport zone.

@@ -1,10 +1,13 @@
 //! Changes of output tables, as what each switch is to change.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use nlog_data::{Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
 use openflow_rs::Actions;
-use ovs_driver::{BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, Tunnel};
+use ovs_driver::{
+    BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, RemoteError, Tunnel, UnknownEncap,
+};
 
 use crate::rules::Rules;
 
@@ -143,8 +146,10 @@ fn tunnel(row: &Row) -> Result<(String, String, Tunnel), TransactionError> {
     else {
         return Err(misfit("ovsdb_tunnel", row));
     };
-    let fault = |error| range(format!("ovsdb_tunnel: {node}: {name}: {error}"));
-    let tunnel = Tunnel { encap: encap.parse().map_err(fault)?, remote: remote.parse().map_err(fault)? };
+    let fault = |error: &dyn fmt::Display| range(format!("ovsdb_tunnel: {node}: {name}: {error}"));
+    let encap = encap.parse().map_err(|error: UnknownEncap| fault(&error))?;
+    let remote = remote.parse().map_err(|error: RemoteError| fault(&error))?;
+    let tunnel = Tunnel { encap, remote };
     Ok((node.to_string(), name.to_string(), tunnel))
 }
 

@@ -3,6 +3,7 @@
 mod built_in;
 mod core;
 mod daemon;
+mod encapsulations;
 mod full_disk;
 mod groups;
 mod load;

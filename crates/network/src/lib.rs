@@ -58,5 +58,6 @@ pub use object::{Kind, Object, ObjectKey, UnknownKind};
 pub use store::{Change, ChangeSet, ObjectStore, Outcome, Rows};
 pub use switch::Switch;
 pub use switch_port::{Address, SwitchPort};
-pub use transport_node::{DatapathType, Encap, Endpoint, Role, TransportNode};
+pub use transport_node::{DatapathType, Endpoint, Role, TransportNode};
 pub use transport_zone::{TransportZone, TunnelForm};
+pub use tunnel_encap::Encap;

@@ -8,6 +8,7 @@ use std::str::FromStr;
 use nlog_data::{Row, Value};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
+use tunnel_encap::Encap;
 
 use crate::field::{self, Fields, name, one_of};
 use crate::object::{Claim, Described};
@@ -62,30 +63,6 @@ impl Role {
     }
 }
 
-/// A way to carry frames between hosts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Encap {
-    /// RFC 8926.
-    Geneve,
-    /// RFC 7348.
-    Vxlan,
-    /// RFC 2784, with the key of RFC 2890.
-    Gre,
-    /// draft-davie-stt.
-    Stt,
-}
-
-impl Encap {
-    const NAMES: &[(&'static str, Encap)] =
-        &[("geneve", Encap::Geneve), ("vxlan", Encap::Vxlan), ("gre", Encap::Gre), ("stt", Encap::Stt)];
-
-    /// What documents and rules call them.
-    pub fn names() -> impl Iterator<Item = &'static str> {
-        Encap::NAMES.iter().map(|(name, _)| *name)
-    }
-}
-
 /// How a bridge forwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,12 +86,6 @@ pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(name_of(Role::NAMES, self))
-    }
-}
-
-impl fmt::Display for Encap {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(name_of(Encap::NAMES, self))
     }
 }
 
@@ -221,7 +192,8 @@ impl Described for TransportNode {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let role = fields.optional("role", |value| one_of(value, Role::NAMES)).unwrap_or(Role::Hypervisor);
         let ip = fields.required("ip", field::ip);
-        let encaps = fields.list("encaps", |value| one_of(value, Encap::NAMES));
+        let encaps =
+            fields.list("encaps", |value| one_of(value, &Encap::ALL.map(|encap| (encap.name(), encap))));
         if let Some(encaps) = &encaps {
             check_encaps(encaps, fields);
         }
@@ -255,7 +227,7 @@ impl Described for TransportNode {
         let mut rows =
             vec![("transport_node", vec![node.clone(), text(&self.role.to_string()), Value::Ip(self.ip)])];
         for (rank, encap) in (0..).zip(&self.encaps) {
-            let row = vec![node.clone(), Value::Int(rank), text(&encap.to_string())];
+            let row = vec![node.clone(), Value::Int(rank), text(encap.name())];
             rows.push(("transport_node_encap", row));
         }
         let zone = self.transport_zone.as_deref().unwrap_or_default();

@@ -81,10 +81,11 @@ mod outbox;
 mod view;
 
 pub use config::{Config, Timing};
-pub use desired::{Changes, Desired, Encap, Patch, Remote, Tunnel, TunnelError};
+pub use desired::{Changes, Desired, Patch, Remote, RemoteError, Tunnel};
 pub use driver::{Handle, spawn, spawn_with};
 pub use event::{Channel, Event, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
+pub use tunnel_encap::{Encap, UnknownEncap};

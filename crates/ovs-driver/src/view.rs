@@ -6,10 +6,11 @@ use ovsdb_client::open_vswitch::{
     self, Bridge, BridgeSpec, Interface, OpenVswitch, Port, PortStatus, TunnelSpec,
 };
 use ovsdb_client::{ColumnError, MonitorSpec, Replica, Row};
+use tunnel_encap::Encap;
 use uuid::Uuid;
 
 use crate::config::Config;
-use crate::desired::{Encap, Patch, Port as Wanted, Ports, Remote, Tunnel};
+use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{Problem, Report, Vif};
 
 /// The mark of a tunnel port that a driver made: `external_ids:weft=tunnel` on its interface.
@@ -126,11 +127,7 @@ impl View {
     pub(crate) fn unsupported(&self, port: &Wanted) -> Option<String> {
         let bridge = self.bridge.as_ref()?;
         match port {
-            Wanted::Tunnel(tunnel) => (tunnel.encap == Encap::Stt && bridge.datapath_type == "netdev").then(|| {
-                "stt cannot be carried by the userspace datapath (netdev), although the switch would accept the \
-                 port: give this node another encapsulation, or a kernel datapath with stt"
-                    .to_owned()
-            }),
+            Wanted::Tunnel(tunnel) => unsupported(tunnel.encap, &bridge.datapath_type),
             Wanted::Patch(patch) => (!self.bridges.contains(&patch.bridge)).then(|| {
                 format!(
                     "there is no bridge {} on this switch: create it, or mend the bridge_mappings of this node",
@@ -304,6 +301,18 @@ pub(crate) struct MissingPort {
 fn mark(interface: &Interface) -> Option<&'static str> {
     let owner = interface.external_ids.get(OWNER.0)?;
     [OWNER.1, PATCH_OWNER.1].into_iter().find(|mark| mark == owner)
+}
+
+/// Why a bridge of this datapath type cannot tunnel so, if it cannot.
+fn unsupported(encap: Encap, datapath_type: &str) -> Option<String> {
+    match encap {
+        Encap::Geneve | Encap::Vxlan | Encap::Gre => None,
+        Encap::Stt => (datapath_type == "netdev").then(|| {
+            "the userspace datapath (netdev) does not carry stt, although the switch accepts the port: give this node \
+             another encapsulation, or a kernel datapath that supports stt"
+                .to_owned()
+        }),
+    }
 }
 
 /// The empty text means `system`.

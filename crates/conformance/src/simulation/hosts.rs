@@ -320,6 +320,7 @@ impl Hosts {
     }
 }
 
+/// What the simulator calls an encapsulation; none for one whose tunnel ports never come up.
 fn encapsulation(encap: Encap) -> Option<Encapsulation> {
     match encap {
         Encap::Geneve => Some(Encapsulation::Geneve),

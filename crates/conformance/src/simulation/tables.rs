@@ -6,7 +6,6 @@ use std::sync::Arc;
 use nlog_data::{Canonical, Row, Value};
 use openflow_rs::{Actions, Match};
 
-use super::encap;
 use crate::world::Encap;
 
 /// A row of `of_flow`.
@@ -74,7 +73,7 @@ pub(super) fn tunnel(row: &Row) -> Option<Tunnel> {
     };
     let remote = if **remote == *"flow" { None } else { Some(remote.parse().ok()?) };
     let (host, name) = (host.to_string(), Some(name.to_string()).filter(|name| name.len() <= NAME)?);
-    Some(Tunnel { host, name, encap: encap(kind)?, remote })
+    Some(Tunnel { host, name, encap: kind.parse().ok()?, remote })
 }
 
 /// A row of `ovsdb_patch`.
