@@ -80,7 +80,7 @@ impl pb::controller_server::Controller for Api {
         if let Some(id) = id
             && objects.is_empty()
         {
-            return Err(Status::not_found(format!("there is no {name} {id}")));
+            return Err(Status::not_found(format!("{name} {id} does not exist")));
         }
         let messages: Vec<_> = objects.chunks(CHUNK).map(|objects| Ok(get_response(objects))).collect();
         Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
@@ -95,7 +95,7 @@ impl pb::controller_server::Controller for Api {
         let node = request.into_inner().transport_node;
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
         let listing =
-            listing.ok_or_else(|| Status::not_found(format!("there is no transport_node {node}")))?;
+            listing.ok_or_else(|| Status::not_found(format!("transport_node {node} does not exist")))?;
         let messages = tokio::task::spawn_blocking(move || listing_messages(&listing));
         let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(Box::pin(tokio_stream::iter(messages.into_iter().map(Ok)))))
@@ -127,7 +127,7 @@ impl pb::controller_server::Controller for Api {
             && kept.first().is_none_or(|first| first.txn != from)
         {
             return Err(Status::not_found(format!(
-                "the receipt of transaction {from} is not kept: it is too old, older than the controller's last start, or still to come"
+                "the receipt of transaction {from} is not kept: the transaction is too old, precedes the last start of the controller, or has not happened yet"
             )));
         }
         let (sender, receiver) = mpsc::channel(CHUNK);
@@ -144,7 +144,7 @@ impl pb::controller_server::Controller for Api {
                         Ok(receipt) if from.is_some_and(|from| receipt.txn < from) => continue,
                         Ok(receipt) => Ok(receipt_message(&receipt)),
                         Err(RecvError::Lagged(missed)) => {
-                            Err(Status::data_loss(format!("the watcher is too slow: {missed} receipts missed")))
+                            Err(Status::data_loss(format!("the watcher is too slow and missed {missed} receipts; watch again from the last one received")))
                         }
                         Err(RecvError::Closed) => return,
                     },
@@ -240,7 +240,7 @@ fn fault(error: &ObjectError) -> pb::ObjectFault {
 
 /// Flows in the order that people read them; at least one message.
 fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
-    let unreadable = |error: openflow_rs::DecodeError| format!("unreadable here: {error}");
+    let unreadable = |error: openflow_rs::DecodeError| format!("cannot be decoded: {error}");
     let mut flows: Vec<pb::Flow> = listing
         .desired
         .flows

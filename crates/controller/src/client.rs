@@ -1,4 +1,4 @@
-//! Asks a controller, over gRPC.
+//! A gRPC client of the controller.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::engine::Stopping;
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
 
-/// How long connecting may take.
+/// The timeout of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// A connection to a controller.
@@ -22,57 +22,59 @@ pub struct Client {
     inner: ControllerClient<Channel>,
 }
 
-/// Why a request has no result.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The text is not where a controller can be.
-    #[error("{endpoint:?} is no controller's address; write ADDRESS:PORT, http://HOST:PORT or unix:/PATH")]
+    /// The text is not an address.
+    #[error(
+        "{endpoint:?} is not the address of a controller; use ADDRESS:PORT, http://HOST:PORT or unix:/PATH"
+    )]
     BadEndpoint {
-        /// As it was given.
+        /// The text.
         endpoint: String,
     },
-    /// Nobody answers there.
+    /// Nothing answers at the address.
     #[error("no controller answers at {endpoint}: {why}; is `weft controller` running?")]
     Unreachable {
-        /// Where.
+        /// The address.
         endpoint: String,
         /// The cause.
         why: String,
     },
-    /// The controller answers, but takes no more requests.
-    #[error("the controller at {endpoint} is stopping; ask again when it is back")]
+    /// The controller is shutting down.
+    #[error("the controller at {endpoint} is stopping; try again after it has restarted")]
     Stopping {
-        /// Where.
+        /// The address.
         endpoint: String,
     },
-    /// The request was judged and refused; nothing changed.
+    /// The request was refused; nothing changed.
     #[error("{}", refusal_text(.0))]
     Refused(pb::Refusal),
-    /// There is no such thing, or no such kind of thing.
+    /// The object or its kind does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The controller failed.
     #[error("the controller at {endpoint} failed: {why}")]
     Failed {
-        /// Where.
+        /// The address.
         endpoint: String,
-        /// What it says.
+        /// Its message.
         why: String,
     },
 }
 
-/// What a switch should have.
+/// The desired state of a switch.
 #[derive(Debug, Clone, Default)]
 pub struct Flows {
-    /// In order of table, priority (highest first), match.
+    /// Flows, ordered by table, priority (highest first) and match.
     pub flows: Vec<pb::Flow>,
-    /// In order of names.
+    /// Tunnel ports, ordered by name.
     pub tunnels: Vec<pb::Tunnel>,
     /// Buckets, by group and number.
     pub buckets: Vec<pb::Bucket>,
     /// Patch ports, by name.
     pub patches: Vec<pb::Patch>,
-    /// The rules that the flows came from; a flow's cookie is its rule's fingerprint.
+    /// The rules of the flows and buckets. The cookie of a flow is the fingerprint of its rule.
     pub rules: Vec<pb::Rule>,
 }
 
@@ -122,7 +124,7 @@ impl Client {
         match response.into_inner().result {
             Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
             Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the answer is empty"))),
+            None => Err(self.failed(Status::internal("the response is empty"))),
         }
     }
 
@@ -134,7 +136,7 @@ impl Client {
         match response.into_inner().result {
             Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
             Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
-            None => Err(self.failed(Status::internal("the answer is empty"))),
+            None => Err(self.failed(Status::internal("the response is empty"))),
         }
     }
 
@@ -144,7 +146,7 @@ impl Client {
         Ok(found.into_iter().map(|(object, _)| object).collect())
     }
 
-    /// The same, each with what the rules say of it.
+    /// The same, each object with its state.
     pub async fn get_with_states(
         &mut self,
         kind: &str,
@@ -162,7 +164,7 @@ impl Client {
         Ok(objects)
     }
 
-    /// What the switch of a transport node should have.
+    /// The desired state of the switch of a transport node.
     pub async fn flows(&mut self, transport_node: &str) -> Result<Flows, ClientError> {
         let request = pb::ListFlowsRequest { transport_node: transport_node.to_owned() };
         let stream = self.inner.list_flows(request).await.map_err(|status| self.failed(status))?;
@@ -178,7 +180,7 @@ impl Client {
         Ok(flows)
     }
 
-    /// The controller and its switches now.
+    /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
         let response = self.inner.status(pb::StatusRequest {}).await;
         response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))

@@ -15,27 +15,60 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// The configuration of a controller: a TOML file. Unknown members are errors.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Config {
-    /// The folder of the journal. One controller uses it at a time. A relative path counts from the file's folder.
-    #[serde(default = "default_state")]
-    pub state: PathBuf,
-    /// Where the API listens: `ADDRESS:PORT` or `unix:/PATH`. Whoever can connect can change the network, so the
-    /// default is this machine alone; the port is near those of OVSDB (6640) and OpenFlow (6653), and nobody's.
-    #[serde(default)]
-    pub listen: Listen,
-    /// A folder of rules in place of those built in; a relative path counts from the file's folder.
-    #[serde(default)]
-    pub rules: Option<PathBuf>,
-    /// How many threads compute; results do not depend on it.
-    #[serde(default = "default_workers")]
-    pub workers: NonZeroUsize,
-    /// What is logged: a level (`error`, `warn`, `info`, `debug`, `trace`), or levels by module, as
-    /// `info,switch=debug`.
-    #[serde(default = "default_log")]
-    pub log: String,
+/// A key of the configuration file, for the reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// The values that it takes.
+    pub values: &'static str,
+    /// Its default, as TOML; `None` if there is no such value.
+    pub default: Option<&'static str>,
+    /// Its meaning: lines of Markdown.
+    pub meaning: &'static [&'static str],
+}
+
+/// Declares the keys once: as fields with their defaults, and as [`KEYS`], from which
+/// `docs/reference/configuration.md` is made.
+macro_rules! keys {
+    ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $shown:expr, $values:literal;)+) => {
+        /// The configuration of a controller: a TOML file. Unknown keys are errors, and every key has a default.
+        #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub struct Config {
+            $($(#[doc = $meaning])+ pub $name: $type,)+
+        }
+
+        impl Default for Config {
+            fn default() -> Self {
+                Config { $($name: $default,)+ }
+            }
+        }
+
+        /// All keys, in the order of the reference.
+        pub const KEYS: &[Key] = &[$(Key {
+            name: stringify!($name),
+            values: $values,
+            default: $shown,
+            meaning: &[$($meaning),+],
+        }),+];
+    };
+}
+
+keys! {
+    /// The folder of the journal, which holds all state of the controller. It is created if it does not exist. Only one
+    /// controller can use it at a time.
+    state: PathBuf = PathBuf::from("/var/lib/weft"), Some("\"/var/lib/weft\""), "a path";
+    /// The address of the API. Anyone who can connect can change the network, so the default accepts connections from
+    /// this machine only. A unix socket is accessible to its owner and its group.
+    listen: Listen = Listen::default(), Some("\"127.0.0.1:6657\""), "`\"ADDRESS:PORT\"` or `\"unix:/PATH\"`";
+    /// A folder of rules to use instead of the built-in rules.
+    rules: Option<PathBuf> = None, None, "a path";
+    /// The number of threads that evaluate rules. Results do not depend on it.
+    workers: NonZeroUsize = NonZeroUsize::MIN, Some("1"), "a number from 1";
+    /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
+    /// `info,ovs_driver=debug`. The log goes to standard error.
+    log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
 }
 
 /// Where the API listens.
@@ -47,7 +80,7 @@ pub enum Listen {
     Unix(PathBuf),
 }
 
-/// Why there is no configuration.
+/// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read.
@@ -58,7 +91,7 @@ pub enum ConfigError {
         /// The cause.
         source: io::Error,
     },
-    /// The file's contents are at fault.
+    /// The contents of the file are invalid.
     #[error("{}:{line}:{column}: {message}", path.display())]
     Content {
         /// The file.
@@ -67,7 +100,7 @@ pub enum ConfigError {
         line: usize,
         /// Column, from 1, in Unicode scalar values.
         column: usize,
-        /// What is wrong.
+        /// The fault.
         message: String,
     },
 }
@@ -94,30 +127,6 @@ impl Config {
     }
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            state: default_state(),
-            listen: Listen::default(),
-            rules: None,
-            workers: default_workers(),
-            log: default_log(),
-        }
-    }
-}
-
-fn default_state() -> PathBuf {
-    PathBuf::from("/var/lib/weft")
-}
-
-fn default_workers() -> NonZeroUsize {
-    NonZeroUsize::MIN
-}
-
-fn default_log() -> String {
-    "info".to_owned()
-}
-
 impl Default for Listen {
     fn default() -> Self {
         Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6657)))
@@ -130,9 +139,9 @@ impl FromStr for Listen {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
             Some(path) if path.starts_with('/') => Ok(Listen::Unix(PathBuf::from(path))),
-            Some(_) => Err(format!("{text:?}: a socket's path must be absolute, as unix:/run/weft.sock")),
+            Some(_) => Err(format!("{text:?}: the path of a socket must be absolute, such as unix:/run/weft.sock")),
             None => text.parse().map(Listen::Tcp).map_err(|_| {
-                format!("{text:?} is nowhere to listen; write ADDRESS:PORT (as 127.0.0.1:6657) or unix:/PATH")
+                format!("{text:?} is not an address to listen on; use ADDRESS:PORT, such as 127.0.0.1:6657, or unix:/PATH")
             }),
         }
     }
@@ -158,8 +167,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_member_can_be_left_out() {
+    fn every_key_can_be_left_out() {
         assert_eq!(toml::from_str::<Config>("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn the_documented_defaults_are_the_defaults() {
+        let line = |key: &Key| key.default.map(|value| format!("{} = {value}\n", key.name));
+        let text: String = KEYS.iter().filter_map(line).collect();
+        assert_eq!(text.lines().count(), KEYS.len() - 1, "only `rules` has no default value");
+        assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
 
     #[test]
@@ -168,8 +185,11 @@ mod tests {
         let path = folder.path().join("weft.toml");
         let cases = [
             ("state = \"s\"\nlissen = \"\"\n", ":2:1: unknown field `lissen`"),
-            ("listen = \"unix:weft.sock\"", ":1:10: \"unix:weft.sock\": a socket's path must be absolute"),
-            ("listen = \"localhost\"", ":1:10: \"localhost\" is nowhere to listen"),
+            (
+                "listen = \"unix:weft.sock\"",
+                ":1:10: \"unix:weft.sock\": the path of a socket must be absolute",
+            ),
+            ("listen = \"localhost\"", ":1:10: \"localhost\" is not an address to listen on"),
             ("workers = 0", ":1:11: "),
             ("log = ", ":1:7: "),
         ];

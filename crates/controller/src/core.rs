@@ -1,4 +1,4 @@
-//! What the controller knows, and what a request does to it. No I/O, no clock.
+//! The state of the controller, and the effects of requests on it. No I/O, no clock.
 //!
 //! Every request is judged first (objects, labels), then given to the rules, and takes effect if they accept it: then
 //! objects, labels, reports and the switches' desired state change together, and a [`Record`] says how. A refused
@@ -17,16 +17,16 @@ use network::{
 use nlog_data::{CommitError, Evaluator, Row, Transaction, TransactionError, Value};
 use ovs_driver::{Changes, Desired};
 
-use crate::fold::{Folded, correction};
+use crate::delta_split::split_by_node;
 use crate::labels::{LabelChanges, LabelUndo, Labels};
-use crate::notices::Notices;
-pub use crate::notices::{Problem, ProblemChanges};
-use crate::origins::Origins;
-use crate::outputs::split;
+use crate::object_status::ObjectStatus;
+pub use crate::object_status::{Problem, ProblemChanges};
+use crate::provenance::Provenance;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
-pub use crate::refused::Verdict;
-use crate::refused::{Entry, Refused};
+pub use crate::refused_reports::Verdict;
+use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
+use crate::restore::{Restored, correction};
 use crate::rules::Rules;
 
 /// All state of a controller.
@@ -36,7 +36,7 @@ pub struct Core {
     objects: ObjectStore,
     labels: Labels,
     reports: Reports,
-    refused: Refused,
+    refused: RefusedReports,
     /// By transport node; only those that have anything.
     desired: BTreeMap<String, Arc<Desired>>,
     derived: Derived,
@@ -46,8 +46,8 @@ pub struct Core {
 /// What the controller itself remembers of the rules' outputs.
 #[derive(Debug, Default)]
 struct Derived {
-    origins: Origins,
-    notices: Notices,
+    provenance: Provenance,
+    status: ObjectStatus,
 }
 
 /// Why a request is refused. Nothing changed.
@@ -87,12 +87,12 @@ pub struct Accepted {
     /// What became of the objects of the request.
     pub objects: ChangeSet,
     /// The transaction, if anything changed: to be journalled before the changes leave the process.
-    pub transaction: Option<Accomplished>,
+    pub transaction: Option<AppliedTransaction>,
 }
 
 /// A transaction that took effect in the core.
 #[derive(Debug)]
-pub struct Accomplished {
+pub struct AppliedTransaction {
     /// For the journal.
     pub record: Record,
     /// By transport node, what its switch is to change.
@@ -122,7 +122,7 @@ pub struct Retried {
     /// Of which report.
     pub report: ovs_driver::Report,
     /// The transaction, if it was accepted now.
-    pub transaction: Option<Accomplished>,
+    pub transaction: Option<AppliedTransaction>,
 }
 
 /// Why a journal and rules do not make a controller.
@@ -137,7 +137,7 @@ pub enum RestoreError {
         why: String,
     },
     /// The objects in force at the end are at fault, by the reckoning of this version.
-    #[error("the journal's objects do not stand: {0}")]
+    #[error("the objects in the journal are invalid for this version: {0}")]
     Objects(Refusal),
     /// The rules refuse the state.
     #[error("the rules refuse the journal's state: {0}; start with the rules that wrote it, or repair them")]
@@ -156,7 +156,7 @@ impl Core {
         records: &[Record],
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Folded { objects, mut labels, reports, rows } = Folded::new(records)?;
+        let Restored { objects, mut labels, reports, rows } = Restored::new(records)?;
         let missing = labels.plan_missing(&objects);
         let missing = missing.map_err(|error| RestoreError::Objects(Refusal::Labels(error.to_string())))?;
         let new_labels = missing.records.clone();
@@ -182,7 +182,7 @@ impl Core {
             CoreError::Failed(why) => RestoreError::Failed(why),
         })?;
         let last_txn = last_txn + u64::from(correction.is_some());
-        let (refused, desired) = (Refused::default(), BTreeMap::new());
+        let (refused, desired) = (RefusedReports::default(), BTreeMap::new());
         let mut core =
             Core { evaluator, rules, objects, labels, reports, refused, desired, derived, last_txn };
         core.change_desired(&changes);
@@ -208,12 +208,12 @@ impl Core {
         node: &str,
         report: &ovs_driver::Report,
         now: SystemTime,
-    ) -> Result<Option<Accomplished>, CoreError> {
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_none() {
             return Ok(None);
         }
         self.refused.forget(node);
-        match self.take(node, report, now) {
+        match self.commit_report(node, report, now) {
             Err(CoreError::Refused(why)) => {
                 let ports = self.reports.missing(node, report);
                 self.refused.refuse_whole(node, report.clone(), ports, &why.to_string());
@@ -229,7 +229,7 @@ impl Core {
         let Some((part, report)) = self.refused.next(&self.reports) else { return Ok(None) };
         let node = part.node.clone();
         let candidate = self.reports.partial(&node, &report, &part.ports);
-        let transaction = match self.take(&node, &candidate, now) {
+        let transaction = match self.commit_report(&node, &candidate, now) {
             Ok(transaction) => {
                 let (_, left) = self.reports.plan(&node, &report, self.last_txn);
                 self.refused.accept(&part, left == Rows::default());
@@ -254,12 +254,12 @@ impl Core {
         self.refused.verdict(node)
     }
 
-    fn take(
+    fn commit_report(
         &mut self,
         node: &str,
         report: &ovs_driver::Report,
         now: SystemTime,
-    ) -> Result<Option<Accomplished>, CoreError> {
+    ) -> Result<Option<AppliedTransaction>, CoreError> {
         let (state, reported) = self.reports.plan(node, report, self.last_txn + 1);
         if reported == Rows::default() {
             return Ok(None);
@@ -267,12 +267,12 @@ impl Core {
         let rows = self.rules.used(reported.clone());
         let (changes, problems) = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows)?;
         let before = self.reports.commit(node, state);
-        self.refused.again();
+        self.refused.retry_later();
         self.change_desired(&changes);
         let mut record = self.record(&rows, &format!("switch {node}"), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
-        Ok(Some(Accomplished { record, changes, problems, undo: Box::new(undo) }))
+        Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
     }
 
     /// The objects in force.
@@ -291,18 +291,18 @@ impl Core {
     }
 
     /// The logical rules behind flows that the physical rules only placed, as they are now. Cheap.
-    pub(crate) fn origins(&self) -> Origins {
-        self.derived.origins.clone()
+    pub(crate) fn provenance(&self) -> Provenance {
+        self.derived.provenance.clone()
     }
 
     /// How large IP packets may be that all ports of a logical switch exchange, if the rules say it.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
-        self.derived.notices.mtu(switch)
+        self.derived.status.mtu(switch)
     }
 
     /// What cannot be done as things are, in order of the objects' kind and id.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
-        self.derived.notices.problems()
+        self.derived.status.problems()
     }
 
     /// The label of a switch or a port.
@@ -332,7 +332,7 @@ impl Core {
         let labels = self.labels.plan(&objects).map_err(|error| Refusal::Labels(error.to_string()))?;
         let gone: Vec<String> = objects
             .effective()
-            .filter(|change| leaves_its_switch(change))
+            .filter(|change| changes_switch(change))
             .map(|change| change.key.id.clone())
             .collect();
         let mut rows = objects.rows();
@@ -358,7 +358,7 @@ impl Core {
             let report = self.reports.remove(&node);
             undo.reports.push((node, report));
         }
-        self.refused.again();
+        self.refused.retry_later();
         self.change_desired(&changes);
         let mut record = self.record(&rows, by, now);
         record.objects = ObjectChanges::of(&objects);
@@ -367,18 +367,18 @@ impl Core {
         undo.labels = Some(self.labels.commit(labels));
         undo.rows = rows;
         let undo = Box::new(undo);
-        Ok(Accepted { objects, transaction: Some(Accomplished { record, changes, problems, undo }) })
+        Ok(Accepted { objects, transaction: Some(AppliedTransaction { record, changes, problems, undo }) })
     }
 
     /// Takes back the last transaction that was not taken back: all is as it was before. An error means that the core
     /// must not be used any more.
-    pub fn undo(&mut self, accomplished: Accomplished) -> Result<(), CoreError> {
-        let Accomplished { record, undo, .. } = accomplished;
+    pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
+        let AppliedTransaction { record, undo, .. } = applied;
         let Undo { rows: Rows { insert, delete }, objects, labels, reports, refused } = *undo;
         let rows = Rows { insert: delete, delete: insert };
         let run = run(&mut *self.evaluator, &self.rules, &mut self.derived, &rows);
         let (changes, _) =
-            run.map_err(|error| CoreError::Failed(format!("cannot take back a transaction: {error}")))?;
+            run.map_err(|error| CoreError::Failed(format!("cannot undo a transaction: {error}")))?;
         self.change_desired(&changes);
         let reverse = |change: Change| Change { key: change.key, before: change.after, after: change.before };
         let changes = objects.changes.into_iter().map(reverse).collect();
@@ -408,13 +408,13 @@ impl Core {
 
     /// Lets [`Core::retry`] rest until something is accepted or [`Core::retry_all`] is called; whether it has anything
     /// left to try then.
-    pub fn rest(&mut self) -> bool {
-        self.refused.rest()
+    pub fn pause_retries(&mut self) -> bool {
+        self.refused.pause()
     }
 
     /// Lets [`Core::retry`] try all that is refused.
     pub fn retry_all(&mut self) {
-        self.refused.again();
+        self.refused.retry_later();
     }
 
     /// The next record.
@@ -440,7 +440,7 @@ impl Core {
 
 /// Whether a transport node is deleted, or its end points change: what its switch reported, port numbers above all, says
 /// nothing about another switch.
-fn leaves_its_switch(change: &Change) -> bool {
+fn changes_switch(change: &Change) -> bool {
     match (change.before.as_deref(), change.after.as_deref()) {
         (Some(Object::TransportNode(_)), None) => true,
         (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
@@ -465,16 +465,16 @@ fn run(
         })
     };
     let committed = commit(&transaction)?;
-    let changes = split(&committed, rules).map_err(|error| {
+    let changes = split_by_node(&committed, rules).map_err(|error| {
         // Every row was new or there: the reverse transaction brings back exactly the state before.
         let Transaction { insert, delete } = transaction;
         match commit(&Transaction { insert: delete, delete: insert }) {
             Ok(_) => CoreError::Refused(Refusal::Rules(error)),
-            Err(failed) => CoreError::Failed(format!("cannot take back a transaction: {failed}")),
+            Err(failed) => CoreError::Failed(format!("cannot undo a transaction: {failed}")),
         }
     })?;
-    derived.origins.apply(&committed, rules);
-    Ok((changes, derived.notices.apply(&committed, rules)))
+    derived.provenance.apply(&committed, rules);
+    Ok((changes, derived.status.apply(&committed, rules)))
 }
 
 fn merge(rows: &mut Rows, more: Rows) {

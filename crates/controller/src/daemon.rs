@@ -23,7 +23,7 @@ use tracing::{error, info, warn};
 use crate::api::{Api, MESSAGE_BYTES_MAX};
 use crate::config::Listen;
 use crate::core::{Core, ProblemChanges, RestoreError};
-use crate::engine::{Engine, EngineError, Worker, tell};
+use crate::engine::{Engine, EngineError, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError};
 use crate::pb::controller_server::ControllerServer;
@@ -55,7 +55,7 @@ pub struct Parts {
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// The address cannot be listened at.
-    #[error("cannot listen at {listen}: {why}")]
+    #[error("cannot listen on {listen}: {why}")]
     Listen {
         /// The address.
         listen: Listen,
@@ -80,7 +80,7 @@ pub enum DaemonError {
     #[error("the controller ends: {0}")]
     Engine(#[from] EngineError),
     /// The API ended.
-    #[error("the interface at {listen} failed: {why}")]
+    #[error("the API at {listen} failed: {why}")]
     Serve {
         /// Its address.
         listen: Listen,
@@ -92,7 +92,7 @@ pub enum DaemonError {
     Rules(#[from] RulesError),
     /// The configuration's `log` means nothing.
     #[error(
-        "log = {log:?}: {why}; write a level (error, warn, info, debug, trace) or levels by module, as info,switch=debug"
+        "log = {log:?}: {why}; use a level (error, warn, info, debug, trace) or levels by module, such as info,ovs_driver=debug"
     )]
     Log {
         /// As it is configured.
@@ -160,7 +160,7 @@ impl Daemon {
 
         let (stop_server, stopped) = oneshot::channel();
         let server = tokio::spawn(listener.serve(Api::new(engine.clone()), stopped));
-        info!(%listen, state = %state.display(), "controller serves");
+        info!(%listen, state = %state.display(), "controller started");
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }
 
@@ -180,7 +180,7 @@ impl Daemon {
         let mut server_result = None;
         let mut engine_result = None;
         tokio::select! {
-            () = shutdown => info!("controller stops; switches keep what they have"),
+            () = shutdown => info!("controller stops; switches keep their flows"),
             result = &mut self.thread => engine_result = Some(result),
             result = &mut self.server => server_result = Some(result),
         }
@@ -199,7 +199,7 @@ impl Daemon {
         if let Listen::Unix(path) = &self.listen
             && let Err(error) = fs::remove_file(path)
         {
-            warn!(socket = %path.display(), %error, "socket cannot be removed");
+            warn!(socket = %path.display(), %error, "cannot remove the socket");
         }
         match engine_result {
             Ok(result) => result?,
@@ -211,7 +211,7 @@ impl Daemon {
             Some(Ok(Err(error))) => Err(serve(error.to_string())),
             Some(Err(error)) => Err(serve(error.to_string())),
             None => {
-                warn!("calls did not end in time and were cut off");
+                warn!("some calls did not finish in time and were cancelled");
                 Ok(())
             }
         }
@@ -232,11 +232,11 @@ fn prepare(
     if let Some(correction) = &correction {
         warn!(
             txn = correction.txn,
-            "rows of the journal differ from those of these rules; a transaction mends them"
+            "the journal has other rows than the present rules need; a transaction corrects them"
         );
         journal.append([correction])?;
     }
-    tell(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
+    log_problems(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
     info!(transactions = records.len(), objects = core.objects().iter().count(), "journal read");
     Ok((core, journal))
 }

@@ -15,10 +15,10 @@ use ovs_driver::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
-use crate::core::{Accepted, Accomplished, Core, CoreError, Problem, ProblemChanges, Refusal, Retried};
+use crate::core::{Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
-use crate::origins::Origins;
+use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Watch};
 use crate::rules::Rules;
 
@@ -73,13 +73,13 @@ pub struct Listing {
     pub desired: Arc<Desired>,
     /// By cookie.
     pub rules: Arc<Rules>,
-    origins: Origins,
+    provenance: Provenance,
 }
 
 impl Listing {
     /// The logical rule behind a flow that the physical rules only placed: its fingerprint.
     pub fn origin(&self, key: &FlowKey) -> Option<u64> {
-        self.origins.of(key)
+        self.provenance.logical_rule(key)
     }
 }
 
@@ -95,7 +95,7 @@ pub enum EngineError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The evaluator is at fault.
-    #[error("{0}; restart the controller: the journal is whole")]
+    #[error("{0}; restart the controller: the journal is intact")]
     Failed(String),
 }
 
@@ -188,7 +188,7 @@ impl Engine {
 
 /// What a group of requests has led to and waits for the journal.
 enum Effect {
-    Publish { accomplished: Box<Accomplished>, objects: ChangeSet, accepted: Instant, computed: Duration },
+    Publish { applied: Box<AppliedTransaction>, objects: ChangeSet, accepted: Instant, computed: Duration },
     Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
     Query(Request),
 }
@@ -248,7 +248,7 @@ impl Worker {
             while retries < RETRIES_MAX && self.retry(&mut effects)? {
                 retries += 1;
             }
-            self.settle(effects)?;
+            self.commit(effects)?;
             if stop {
                 info!("engine stops");
                 return Ok(());
@@ -291,15 +291,15 @@ impl Worker {
         let result = match result {
             Ok(Accepted { objects, transaction }) => {
                 let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
-                let txn = transaction.as_ref().map(|accomplished| accomplished.record.txn);
-                let warnings = self.fleet.expect(&objects);
-                let applied = Applied { txn, outcomes: outcomes.collect(), warnings };
-                if let Some(accomplished) = transaction {
-                    let accomplished = Box::new(accomplished);
+                let txn = transaction.as_ref().map(|applied| applied.record.txn);
+                let warnings = self.fleet.prepare(&objects);
+                let summary = Applied { txn, outcomes: outcomes.collect(), warnings };
+                if let Some(applied) = transaction {
+                    let applied = Box::new(applied);
                     let computed = accepted.elapsed();
-                    effects.push(Effect::Publish { accomplished, objects, accepted, computed });
+                    effects.push(Effect::Publish { applied, objects, accepted, computed });
                 }
-                Ok(applied)
+                Ok(summary)
             }
             Err(CoreError::Refused(refusal)) => Err(refusal),
             Err(CoreError::Failed(why)) => return Err(EngineError::Failed(why)),
@@ -330,38 +330,38 @@ impl Worker {
     fn reported(
         &mut self,
         node: &str,
-        transaction: Option<Accomplished>,
+        transaction: Option<AppliedTransaction>,
         accepted: Instant,
         effects: &mut Vec<Effect>,
     ) {
         if let Some(verdict) = self.core.verdict(node) {
             self.fleet.report_judged(node, verdict.refusal());
         }
-        if let Some(accomplished) = transaction {
-            let accomplished = Box::new(accomplished);
+        if let Some(applied) = transaction {
+            let applied = Box::new(applied);
             let (objects, computed) = (ChangeSet::default(), accepted.elapsed());
-            effects.push(Effect::Publish { accomplished, objects, accepted, computed });
+            effects.push(Effect::Publish { applied, objects, accepted, computed });
         }
     }
 
     /// Puts a group on disk, then lets its effects out, in order.
-    fn settle(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
+    fn commit(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
         let records = effects.iter().filter_map(|effect| match effect {
-            Effect::Publish { accomplished, .. } => Some(&accomplished.record),
+            Effect::Publish { applied, .. } => Some(&applied.record),
             _ => None,
         });
         match self.journal.append(records) {
             Ok(()) => {}
             Err(error @ JournalError::Unwritten { .. }) => {
-                return self.take_back(effects, &error.to_string());
+                return self.roll_back(effects, &error.to_string());
             }
             Err(error) => return Err(error.into()),
         }
         self.reports.clear();
         for effect in effects {
             match effect {
-                Effect::Publish { accomplished, objects, accepted, computed } => {
-                    self.publish(*accomplished, &objects, accepted, computed);
+                Effect::Publish { applied, objects, accepted, computed } => {
+                    self.publish(*applied, &objects, accepted, computed);
                 }
                 // Whoever asked may be gone.
                 Effect::Answer { answer, result } => drop(answer.send(result)),
@@ -373,12 +373,12 @@ impl Worker {
     }
 
     /// Undoes a group that could not be journalled: what was accepted, and what came after it, is refused.
-    fn take_back(&mut self, effects: Vec<Effect>, why: &str) -> Result<(), EngineError> {
+    fn roll_back(&mut self, effects: Vec<Effect>, why: &str) -> Result<(), EngineError> {
         error!(why, "requests are refused");
         let (mut undone, mut rest) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
-                Effect::Publish { accomplished, .. } => undone.push(accomplished),
+                Effect::Publish { applied, .. } => undone.push(applied),
                 // Even a refusal may have been for what is taken back.
                 Effect::Answer { answer, .. } if !undone.is_empty() => {
                     let result = Err(Refusal::Journal(why.to_owned()));
@@ -387,15 +387,15 @@ impl Worker {
                 effect => rest.push(effect),
             }
         }
-        while let Some(accomplished) = undone.pop() {
-            self.core.undo(*accomplished).map_err(failed)?;
+        while let Some(applied) = undone.pop() {
+            self.core.undo(*applied).map_err(failed)?;
         }
-        self.fleet.stay();
+        self.fleet.roll_back();
         for (node, report) in std::mem::take(&mut self.reports) {
             self.core.keep_report(&node, report);
             self.fleet.report_judged(&node, Some(format!("journal: {why}")));
         }
-        if self.core.rest() {
+        if self.core.pause_retries() {
             self.retry_at = Some(Instant::now() + JOURNAL_REST);
         }
         for effect in rest {
@@ -411,13 +411,13 @@ impl Worker {
 
     fn publish(
         &mut self,
-        accomplished: Accomplished,
+        applied: AppliedTransaction,
         objects: &ChangeSet,
         accepted: Instant,
         computed: Duration,
     ) {
-        let Accomplished { record, changes, problems, .. } = accomplished;
-        tell(&problems);
+        let AppliedTransaction { record, changes, problems, .. } = applied;
+        log_problems(&problems);
         let journalled = accepted.elapsed();
         let switches: BTreeMap<_, _> = changes
             .into_iter()
@@ -428,7 +428,7 @@ impl Worker {
             .collect();
         // A driver that starts now gets the whole, this transaction included.
         let core = &self.core;
-        self.fleet.follow(record.txn, objects, |node| core.desired(node));
+        self.fleet.commit(record.txn, objects, |node| core.desired(node));
         debug!(
             txn = record.txn,
             by = record.by,
@@ -455,7 +455,7 @@ impl Worker {
                 let listing = || Listing {
                     desired: core.desired(&node),
                     rules: core.rules().clone(),
-                    origins: core.origins(),
+                    provenance: core.provenance(),
                 };
                 drop(answer.send(known.then(listing)));
             }
@@ -481,12 +481,12 @@ impl Worker {
 }
 
 /// Logs what people are to know.
-pub(crate) fn tell(problems: &ProblemChanges) {
+pub(crate) fn log_problems(problems: &ProblemChanges) {
     for Problem { kind, id, text } in &problems.new {
         warn!(kind, id, "problem: {text}");
     }
     for Problem { kind, id, text } in &problems.gone {
-        info!(kind, id, "problem is gone: {text}");
+        info!(kind, id, "problem resolved: {text}");
     }
 }
 

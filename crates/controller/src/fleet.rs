@@ -1,8 +1,8 @@
-//! The switches: a driver for each transport node, and what is known of it.
+//! The switches: a driver for each transport node, and its state.
 //!
-//! A driver gets the whole desired state when it is started and each transaction's changes from then on, whether its
-//! switch is connected or not: it merges what waits, so nothing is queued for a switch that is away, and it sends the
-//! difference when the switch is back.
+//! A driver receives the full desired state when it starts, and the changes of each transaction from then on, whether its
+//! switch is connected or not. It merges changes, so nothing is queued for an offline switch; it sends the difference when
+//! the switch reconnects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
@@ -23,32 +23,32 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
-/// The table whose flows switches learn by themselves: `FDB` in `rules/interface/layout.nlog`.
+/// The table of flows that switches learn: `FDB` in `rules/interface/layout.nlog`.
 const LEARNED_TABLE: u8 = 21;
-/// How many events of a switch may wait for the controller; its driver then keeps the rest, bounded.
+/// How many events of one switch are queued. Its driver holds back the rest, in bounded memory.
 const EVENTS_MAX: usize = 64;
 
-/// How long the switch of a deleted transport node may take to take away what is ours.
-const FAREWELL_MAX: Duration = Duration::from_secs(30);
+/// How long the switch of a deleted transport node may take to remove flows, groups and ports of the controller.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
 
-/// Starts drivers. Tests have their own.
+/// Starts drivers. Tests supply their own.
 pub trait Drivers: Send {
-    /// Starts the driver of a switch; it ends when what is returned is dropped. Called within the tokio runtime.
+    /// Starts the driver of a switch, which stops when the returned value is dropped. Called within the tokio runtime.
     fn spawn(&self, config: ovs_driver::Config, events: mpsc::Sender<(String, Event)>) -> Box<dyn Driver>;
 }
 
-/// A driver of one switch. No call waits for the switch.
+/// The driver of one switch. No call waits for the switch.
 pub trait Driver: Send {
-    /// What the switch should have, whole.
+    /// Sets the full desired state.
     fn set_desired(&self, desired: Arc<Desired>);
-    /// The changes of one transaction, upon all before.
+    /// Adds the changes of one transaction.
     fn push(&self, txn: u64, changes: Changes);
-    /// Ends the driver; completes when it does nothing any more, which is soon.
-    fn end(self: Box<Self>) -> Ending;
+    /// Stops the driver. The future completes, soon, when the driver no longer acts.
+    fn end(self: Box<Self>) -> Shutdown;
 }
 
 /// See [`Driver::end`].
-pub type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type Shutdown = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Drivers of real switches.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,7 +69,7 @@ impl Driver for ovs_driver::Handle {
         ovs_driver::Handle::push(self, txn, changes);
     }
 
-    fn end(self: Box<Self>) -> Ending {
+    fn end(self: Box<Self>) -> Shutdown {
         Box::pin(ovs_driver::Handle::end(*self))
     }
 }
@@ -78,44 +78,44 @@ impl Driver for ovs_driver::Handle {
 #[derive(Debug)]
 pub(crate) struct FleetEvent {
     node: String,
-    /// Which driver it came from: what a driver says that was replaced meanwhile does not count.
+    /// The driver that sent it. Events of a driver that has been replaced are ignored.
     generation: u64,
-    what: What,
+    what: EventKind,
 }
 
 #[derive(Debug)]
-enum What {
+enum EventKind {
     Event(Event),
-    /// A switch that is leaving has had its time.
-    FarewellOver,
+    /// The time for a draining switch is over.
+    DrainTimeout,
 }
 
-/// What is known of one switch.
+/// The state of one switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchStatus {
     /// The transport node.
     pub node: String,
     /// Whether both connections are up.
     pub connected: bool,
-    /// Whether everything wanted is in force, as far as is known.
+    /// Whether the switch is in sync with its desired state.
     pub synced: bool,
-    /// What is wrong; empty if nothing is.
+    /// The most important error; empty if there is none.
     pub last_error: String,
-    /// Flows, groups, tunnels and patch ports that it refuses.
+    /// The number of flows, groups, tunnels and patch ports that it refuses.
     pub refused: usize,
-    /// Transactions not answered: sent, or waiting for a connection.
+    /// The number of unconfirmed transactions: sent, or waiting for a connection.
     pub pending: usize,
-    /// The last transaction confirmed.
+    /// The last confirmed transaction.
     pub confirmed_txn: Option<u64>,
-    /// Flows that it should have.
+    /// The desired number of flows.
     pub flows: usize,
-    /// Groups that it should have.
+    /// The desired number of groups.
     pub groups: usize,
-    /// Tunnel ports that it should have.
+    /// The desired number of tunnel ports.
     pub tunnels: usize,
-    /// Patch ports that it should have.
+    /// The desired number of patch ports.
     pub patches: usize,
-    /// Flow modifications that the last comparison after a connection took.
+    /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
 }
 
@@ -125,14 +125,14 @@ pub(crate) struct Fleet {
     runtime: Handle,
     events: mpsc::Sender<FleetEvent>,
     switches: BTreeMap<String, Switch>,
-    leaving: Vec<Leaving>,
+    draining: Vec<Draining>,
     generation: u64,
-    farewell_max: Duration,
+    drain_max: Duration,
     pub(crate) receipts: Receipts,
 }
 
-/// The switch of a deleted transport node, whose driver still takes away what is ours.
-struct Leaving {
+/// The switch of a deleted transport node, whose driver still removes flows, groups and ports of the controller.
+struct Draining {
     node: String,
     /// The transaction that deleted it.
     txn: u64,
@@ -141,31 +141,31 @@ struct Leaving {
 
 impl Fleet {
     pub(crate) fn new(drivers: Box<dyn Drivers>, runtime: Handle, events: mpsc::Sender<FleetEvent>) -> Self {
-        let (switches, leaving, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
-        let farewell_max = FAREWELL_MAX;
-        Fleet { drivers, runtime, events, switches, leaving, generation: 0, farewell_max, receipts }
+        let (switches, draining, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
+        let drain_max = DRAIN_MAX;
+        Fleet { drivers, runtime, events, switches, draining, generation: 0, drain_max, receipts }
     }
 
     /// Starts a driver for every transport node.
     pub(crate) fn start(&mut self, objects: &ObjectStore, desired: impl Fn(&str) -> Arc<Desired>) {
         for object in objects.list(network::Kind::TransportNode) {
             if let Object::TransportNode(node) = &**object {
-                self.start_one(node, desired(&node.id));
+                self.add_node(node, desired(&node.id));
             }
         }
     }
 
-    /// Hears of changes that are accepted and not on disk yet: what the switches at end points that change still report
-    /// is not that of the new ones. Says what will be left at the switches of transport nodes that go. What follows
-    /// is [`follow`](Fleet::follow) or [`stay`](Fleet::stay).
-    pub(crate) fn expect(&mut self, objects: &ChangeSet) -> Vec<String> {
+    /// Prepares for changes that are accepted but not on disk yet: from now on, reports of switches whose end points
+    /// change are deferred. Returns warnings about what will remain on the switches of deleted transport nodes. Followed
+    /// by [`commit`](Fleet::commit) or [`roll_back`](Fleet::roll_back).
+    pub(crate) fn prepare(&mut self, objects: &ChangeSet) -> Vec<String> {
         let mut warnings = Vec::new();
         for change in objects.effective() {
             let Some(before) = node_of(change.before.as_ref()) else { continue };
             let after = node_of(change.after.as_ref());
             let Some(switch) = self.switches.get_mut(&before.id) else { continue };
-            if after.as_ref().is_none_or(|after| reach(after) != reach(&before)) {
-                switch.goes = true;
+            if after.as_ref().is_none_or(|after| connection_of(after) != connection_of(&before)) {
+                switch.removing = true;
             }
             if after.is_none() && switch.driver.is_some() {
                 let what =
@@ -174,9 +174,9 @@ impl Fleet {
                         [true, false] => format!(
                             "its database is not connected; the ports marked external_ids:weft stay if it is \
                          not back within {:?}",
-                            self.farewell_max
+                            self.drain_max
                         ),
-                        [false, _] => left("not connected"),
+                        [false, _] => leftovers("not connected"),
                     };
                 warnings.push(format!("transport_node {}: its switch: {what}", before.id));
             }
@@ -184,13 +184,13 @@ impl Fleet {
         warnings
     }
 
-    /// What was expected is taken back: reports that were held back since count.
-    pub(crate) fn stay(&mut self) {
-        for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.goes) {
-            switch.goes = false;
-            if let Some(report) = switch.held_back.take() {
+    /// Cancels prepared changes, and handles the reports that were deferred since.
+    pub(crate) fn roll_back(&mut self) {
+        for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.removing) {
+            switch.removing = false;
+            if let Some(report) = switch.deferred_report.take() {
                 let (node, events) = (node.clone(), self.events.clone());
-                let what = What::Event(Event::Report(report));
+                let what = EventKind::Event(Event::Report(report));
                 let event = FleetEvent { node, generation: switch.generation, what };
                 self.runtime.spawn(async move {
                     // If nobody receives, the controller is stopping.
@@ -200,28 +200,30 @@ impl Fleet {
         }
     }
 
-    /// Starts, restarts and ends drivers as transport nodes change with transaction `txn`, whose changes were pushed.
-    pub(crate) fn follow(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
+    /// Starts, restarts and stops drivers as transaction `txn` changes transport nodes. Its flow changes were pushed before.
+    pub(crate) fn commit(&mut self, txn: u64, objects: &ChangeSet, desired: impl Fn(&str) -> Arc<Desired>) {
         let (mut starting, mut ending) = (Vec::new(), Vec::new());
         for change in objects.effective() {
             match (node_of(change.before.as_ref()), node_of(change.after.as_ref())) {
-                (Some(before), None) => ending.extend(self.leave(&before.id, txn)),
+                (Some(before), None) => ending.extend(self.remove_node(&before.id, txn)),
                 (None, Some(after)) => starting.push(after),
-                (Some(before), Some(after)) if reach(&before) != reach(&after) => starting.push(after),
+                (Some(before), Some(after)) if connection_of(&before) != connection_of(&after) => {
+                    starting.push(after);
+                }
                 _ => {}
             }
         }
-        // No two drivers work at one switch, also if transport nodes exchange theirs: all end before one starts.
+        // No two drivers manage one switch, even if transport nodes exchange switches: all stop before any starts.
         for node in &starting {
-            ending.extend(self.make_room(node));
+            ending.extend(self.stop_predecessors(node));
         }
         self.end(ending);
         for node in starting {
-            self.start_one(&node, desired(&node.id));
+            self.add_node(&node, desired(&node.id));
         }
     }
 
-    /// Ends drivers, and waits until they do nothing any more: no longer than a step of their tasks.
+    /// Stops drivers and waits until they no longer act, which takes at most one step of their tasks.
     fn end(&self, drivers: impl IntoIterator<Item = Box<dyn Driver>>) {
         self.runtime.block_on(async {
             for driver in drivers {
@@ -230,28 +232,29 @@ impl Fleet {
         });
     }
 
-    /// Takes out the drivers that must have ended before that of a transport node starts.
-    fn make_room(&mut self, node: &TransportNode) -> Vec<Box<dyn Driver>> {
+    /// Removes the drivers that must stop before the driver of a transport node starts.
+    fn stop_predecessors(&mut self, node: &TransportNode) -> Vec<Box<dyn Driver>> {
         let mut ending = Vec::new();
         if let Some(switch) = self.switches.remove(&node.id) {
-            info!(switch = node.id, "other end points; what the switch at the old ones has stays");
-            ending.extend(self.let_go(&node.id, switch));
+            info!(switch = node.id, "end points changed; the previous switch keeps its flows");
+            ending.extend(self.release(&node.id, switch));
         }
-        let reach = reach(node);
-        let same = |leaving: &mut Leaving| {
-            let shared = leaving.switch.reach.iter().zip(&reach).take(2);
-            leaving.node == node.id || shared.into_iter().any(|(old, new)| old.is_some() && old == new)
+        let connection = connection_of(node);
+        let same = |draining: &mut Draining| {
+            let shared = draining.switch.connection.iter().zip(&connection).take(2);
+            draining.node == node.id || shared.into_iter().any(|(old, new)| old.is_some() && old == new)
         };
-        let taken_over: Vec<Leaving> = self.leaving.extract_if(.., same).collect();
-        for Leaving { node, switch, .. } in taken_over {
-            ending.extend(self.let_go(&node, switch));
+        let taken_over: Vec<Draining> = self.draining.extract_if(.., same).collect();
+        for Draining { node, switch, .. } in taken_over {
+            ending.extend(self.release(&node, switch));
         }
         ending
     }
 
-    fn start_one(&mut self, node: &TransportNode, desired: Arc<Desired>) {
+    fn add_node(&mut self, node: &TransportNode, desired: Arc<Desired>) {
         self.generation += 1;
-        let mut switch = Switch { generation: self.generation, reach: reach(node), ..Switch::default() };
+        let mut switch =
+            Switch { generation: self.generation, connection: connection_of(node), ..Switch::default() };
         match config(node) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
@@ -262,7 +265,7 @@ impl Fleet {
                 switch.driver = Some(driver);
                 self.runtime.spawn(async move {
                     while let Some((node, event)) = receiver.recv().await {
-                        let what = What::Event(event);
+                        let what = EventKind::Event(event);
                         if events.send(FleetEvent { node, generation, what }).await.is_err() {
                             break;
                         }
@@ -277,92 +280,94 @@ impl Fleet {
         self.switches.insert(node.id.clone(), switch);
     }
 
-    /// Lets a switch go: at once if it is not connected or has nothing to take away, else when it has done so or the
-    /// time for it is over.
-    /// Returns the driver that is to end now.
-    fn leave(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
+    /// Removes a switch: at once if it is offline or has nothing to remove, otherwise when it has confirmed the removal
+    /// or the time for it is over. Returns the driver to stop now.
+    fn remove_node(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
         let switch = self.switches.remove(node)?;
         let node = node.to_owned();
         let connected = switch.driver.is_some() && switch.up.contains(&Channel::OpenFlow);
         if connected && switch.last_pushed == Some(txn) {
-            let over =
-                FleetEvent { node: node.clone(), generation: switch.generation, what: What::FarewellOver };
-            let (events, limit) = (self.events.clone(), self.farewell_max);
+            let over = FleetEvent {
+                node: node.clone(),
+                generation: switch.generation,
+                what: EventKind::DrainTimeout,
+            };
+            let (events, limit) = (self.events.clone(), self.drain_max);
             self.runtime.spawn(async move {
                 tokio::time::sleep(limit).await;
                 // If nobody receives, the controller is stopping.
                 let _ = events.send(over).await;
             });
-            self.leaving.push(Leaving { node, txn, switch });
+            self.draining.push(Draining { node, txn, switch });
             return None;
         }
         if switch.last_pushed == Some(txn) {
-            warn!(switch = node, "transport node deleted, its switch is {}", left("not connected"));
+            warn!(switch = node, "transport node deleted, its switch is {}", leftovers("not connected"));
         } else {
-            info!(switch = node, "transport node deleted; its switch has nothing to take away");
+            info!(switch = node, "transport node deleted; its switch had nothing to remove");
         }
-        self.let_go(&node, switch)
+        self.release(&node, switch)
     }
 
-    /// Takes an event of a switch that is leaving; whether it was one.
-    fn farewell(&mut self, event: &FleetEvent) -> bool {
+    /// Handles an event of a draining switch. Returns false if it is of another switch.
+    fn draining_event(&mut self, event: &FleetEvent) -> bool {
         let Some(index) =
-            self.leaving.iter().position(|leaving| leaving.switch.generation == event.generation)
+            self.draining.iter().position(|draining| draining.switch.generation == event.generation)
         else {
             return false;
         };
-        let Leaving { node, txn, switch } = &mut self.leaving[index];
+        let Draining { node, txn, switch } = &mut self.draining[index];
         let receipts = &mut self.receipts;
-        // How it ended, if it did.
+        // The outcome, once there is one.
         let end = match &event.what {
-            What::FarewellOver => Some(Err(format!("it has not confirmed within {:?}", self.farewell_max))),
-            What::Event(Event::Connected { channel }) => {
+            EventKind::DrainTimeout => Some(Err(format!("it did not confirm within {:?}", self.drain_max))),
+            EventKind::Event(Event::Connected { channel }) => {
                 switch.up.insert(*channel);
                 None
             }
-            What::Event(Event::Disconnected { channel, why }) => {
+            EventKind::Event(Event::Disconnected { channel, why }) => {
                 switch.up.remove(channel);
-                for txn in switch.fall_behind() {
+                for txn in switch.move_to_backlog() {
                     receipts.advance(txn, node, |_| Progress::Offline);
                 }
                 (*channel == Channel::OpenFlow).then(|| Err(format!("not connected: {why}")))
             }
-            What::Event(Event::Confirmed { txn: confirmed, at }) => {
+            EventKind::Event(Event::Confirmed { txn: confirmed, at }) => {
                 if switch.answered(*confirmed) {
                     receipts.confirm(*confirmed, node, *at);
                 }
                 (confirmed == txn).then_some(Ok(()))
             }
-            What::Event(Event::Refused { txn: Some(refused), count, first }) => {
+            EventKind::Event(Event::Refused { txn: Some(refused), count, first }) => {
                 let why = refusal(*count, first);
                 if switch.answered(*refused) {
                     receipts.advance(*refused, node, |_| Progress::Refused(why.clone()));
                 }
                 (refused == txn).then_some(Err(why))
             }
-            What::Event(_) => None,
+            EventKind::Event(_) => None,
         };
         if let Some(end) = end {
-            let Leaving { node, switch, .. } = self.leaving.swap_remove(index);
+            let Draining { node, switch, .. } = self.draining.swap_remove(index);
             match end {
-                Ok(()) => info!(switch = node, "switch is let go; what was ours is taken away"),
-                Err(why) => warn!(switch = node, "transport node deleted, its switch is {}", left(&why)),
+                Ok(()) => info!(switch = node, "switch removed; its flows, groups and ports are deleted"),
+                Err(why) => warn!(switch = node, "transport node deleted, its switch is {}", leftovers(&why)),
             }
-            let driver = self.let_go(&node, switch);
+            let driver = self.release(&node, switch);
             self.end(driver);
         }
         true
     }
 
-    /// Nobody waits for what a switch that is let go has not answered.
-    fn let_go(&mut self, node: &str, switch: Switch) -> Option<Box<dyn Driver>> {
+    /// Marks the unconfirmed transactions of a removed switch as offline, and returns its driver.
+    fn release(&mut self, node: &str, switch: Switch) -> Option<Box<dyn Driver>> {
         for txn in switch.pending.into_keys() {
             self.receipts.advance(txn, node, |_| Progress::Offline);
         }
         switch.driver
     }
 
-    /// Sends a switch the changes of a transaction; says what becomes of it.
+    /// Sends the changes of a transaction to a switch, and returns the first receipt.
     pub(crate) fn push(&mut self, txn: u64, node: &str, changes: Changes) -> SwitchReceipt {
         let mut receipt = SwitchReceipt {
             progress: Progress::Offline,
@@ -377,37 +382,37 @@ impl Fleet {
             let tunnels = changes.touches_ports();
             driver.push(txn, changes);
             switch.last_pushed = Some(txn);
-            if switch.reaches(tunnels) {
+            if switch.can_receive(tunnels) {
                 receipt.progress = Progress::Pending;
                 switch.pending.insert(txn, tunnels);
             } else {
-                switch.behind(tunnels).add(txn);
+                switch.backlog(tunnels).add(txn);
             }
         }
         receipt
     }
 
-    /// Takes an event of a switch. A report is handed back: it is for the rules.
+    /// Handles an event of a switch. A report is returned, since it is input of the rules.
     pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, ovs_driver::Report)> {
-        if self.farewell(&event) {
+        if self.draining_event(&event) {
             return None;
         }
-        let FleetEvent { node, generation, what: What::Event(event) } = event else { return None };
+        let FleetEvent { node, generation, what: EventKind::Event(event) } = event else { return None };
         let switch = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)?;
         match event {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
-                // It is compared anew; what was said of it before does not include this channel.
-                switch.compared = false;
+                // It is reconciled again; the last reconciliation did not include this channel.
+                switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
             }
             Event::Disconnected { channel, why } => {
-                warn!(switch = node, %channel, why, "switch not connected");
+                warn!(switch = node, %channel, why, "switch disconnected");
                 switch.up.remove(&channel);
-                switch.compared = false;
+                switch.reconciled = false;
                 switch.faults.connection.insert(channel, why);
-                for txn in switch.fall_behind() {
+                for txn in switch.move_to_backlog() {
                     self.receipts.advance(txn, &node, |_| Progress::Offline);
                 }
             }
@@ -420,7 +425,7 @@ impl Fleet {
                 }
             }
             Event::Refused { txn, count, first } => {
-                // The driver has logged it.
+                // The driver logs it.
                 let text = refusal(count, &first);
                 if let Some(txn) = txn.filter(|txn| switch.answered(*txn)) {
                     self.receipts.advance(txn, &node, |_| Progress::Refused(text.clone()));
@@ -430,40 +435,40 @@ impl Fleet {
             Event::Standing { refused } => {
                 switch.refused = refused;
                 if refused == 0 {
-                    info!(switch = node, "switch refuses nothing any more");
+                    info!(switch = node, "switch no longer refuses anything");
                     switch.faults.refused = None;
                 }
             }
             Event::Synced { flow_mods, tunnels_changed } => {
-                info!(switch = node, flow_mods, tunnels_changed, "switch compared with what it should have");
-                switch.compared = true;
+                info!(switch = node, flow_mods, tunnels_changed, "switch reconciled");
+                switch.reconciled = true;
                 switch.sync_flow_mods = Some(flow_mods);
             }
         }
         None
     }
 
-    /// Notes what the rules said to a switch's report.
+    /// Records the verdict of the rules on the report of a switch.
     pub(crate) fn report_judged(&mut self, node: &str, refused: Option<String>) {
         if let Some(why) = &refused {
-            warn!(switch = node, why, "report of the switch not accepted in full; the rest is tried again");
+            warn!(switch = node, why, "report of the switch not accepted in full; the rest will be retried");
         }
         if let Some(switch) = self.switches.get_mut(node) {
             switch.faults.report = refused;
         }
     }
 
-    /// What is known of every switch, in order of names.
+    /// The state of every switch, ordered by name.
     pub(crate) fn status(&self, desired: impl Fn(&str) -> Arc<Desired>) -> Vec<SwitchStatus> {
         let status = |(node, switch): (&String, &Switch)| {
             let desired = desired(node);
-            let last_error = switch.faults.worst().unwrap_or_default();
+            let last_error = switch.faults.last_error().unwrap_or_default();
             let connected = switch.up.len() == 2;
-            let whole = connected && switch.compared && switch.unanswered() == 0;
+            let reconciled = connected && switch.reconciled && switch.unanswered() == 0;
             SwitchStatus {
                 node: node.clone(),
                 connected,
-                synced: whole && switch.refused == 0 && switch.faults.refused.is_none(),
+                synced: reconciled && switch.refused == 0 && switch.faults.refused.is_none(),
                 refused: switch.refused,
                 last_error,
                 pending: switch.unanswered(),
@@ -479,15 +484,15 @@ impl Fleet {
     }
 }
 
-/// What is to be done about a switch that is let go with what is ours.
-fn left(why: &str) -> String {
+/// Tells the operator how to clean up a switch that keeps flows, groups and ports of the controller.
+fn leftovers(why: &str) -> String {
     format!(
-        "left as it is: {why}; delete {BRIDGE}'s flows and groups and the ports marked external_ids:weft by hand, or \
+        "left unchanged: {why}; delete the flows and groups of {BRIDGE} and the ports with external_ids:weft by hand, or \
          apply the node again"
     )
 }
 
-/// What a switch refused, as a line.
+/// What a switch refused, as one line.
 fn refusal(count: usize, first: &[Rejection]) -> String {
     let first = first.first().map(ToString::to_string).unwrap_or_default();
     match count {
@@ -503,8 +508,8 @@ fn node_of(object: Option<&Arc<Object>>) -> Option<TransportNode> {
     }
 }
 
-/// What a driver depends on; if it changes, the driver is another.
-fn reach(node: &TransportNode) -> [Option<String>; 3] {
+/// The settings of the connection. If they change, the driver is replaced.
+fn connection_of(node: &TransportNode) -> [Option<String>; 3] {
     let text = |endpoint: &Option<network::Endpoint>| endpoint.as_ref().map(ToString::to_string);
     [text(&node.ovsdb), text(&node.openflow), node.datapath_type.map(|datapath| datapath.to_string())]
 }

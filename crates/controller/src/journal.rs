@@ -81,7 +81,7 @@ pub enum JournalError {
         holder: String,
     },
     /// A line is not what was written.
-    #[error("{path}:{line}: the journal is damaged: {why}; put back a copy of the file that is whole")]
+    #[error("{path}:{line}: the journal is damaged: {why}; restore the file from a backup")]
     Damaged {
         /// The journal.
         path: PathBuf,
@@ -120,7 +120,7 @@ impl Journal {
                 file = %path.display(),
                 bytes = bytes.len() - whole,
                 after_txn = records.len(),
-                "journal ends within a record, as after a crash; the part is cut off"
+                "the journal ends within a record, as after a crash; the incomplete record is removed"
             );
             file.cut(whole as u64).map_err(io_error(&path, "cannot cut off an incomplete record"))?;
         }
@@ -172,7 +172,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Vec<Record>, JournalError> {
             serde_json::from_slice(text).map_err(|error| damaged(line, error.to_string()))?;
         let wanted = records.last().map_or(1, |record| record.txn + 1);
         if record.txn != wanted {
-            return Err(damaged(line, format!("transaction {} stands where {wanted} belongs", record.txn)));
+            return Err(damaged(line, format!("found transaction {}, expected {wanted}", record.txn)));
         }
         records.push(record);
     }
@@ -282,7 +282,7 @@ mod tests {
 
         let lines: Vec<&str> = good.lines().collect();
         let cases = [
-            (format!("{}\n{}\n", lines[0], lines[2]), ":2: ", "transaction 3 stands where 2 belongs"),
+            (format!("{}\n{}\n", lines[0], lines[2]), ":2: ", "found transaction 3, expected 2"),
             (format!("{}\n\n{}\n", lines[0], lines[1]), ":2: ", "EOF while parsing"),
             (format!("{}\n{}\n{}\n", lines[0], &lines[1][..40], lines[2]), ":2: ", "EOF while parsing"),
             (good.replacen("\"by\":\"api\"", "\"by\":7", 1), ":1: ", "expected a string"),

@@ -84,7 +84,7 @@ pub(crate) struct Labels {
 
 /// Every label of a space is taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("all {0} labels are in use: {1} cannot be created")]
+#[error("all {0} labels are in use: {1} cannot be created; delete objects that are no longer needed")]
 pub(crate) struct Exhausted(u32, String);
 
 /// What a change of objects does to labels.
@@ -481,7 +481,10 @@ mod tests {
         assert!(labels.plan(&changes(&ObjectStore::default(), four)).is_ok());
         let five = "{kind: switch, id: s}\n---\n{kind: switch_port, id: p, switch: s}";
         let error = labels.plan(&changes(&ObjectStore::default(), five)).unwrap_err();
-        assert_eq!(error.to_string(), "all 4 labels are in use: s cannot be created");
+        assert_eq!(
+            error.to_string(),
+            "all 4 labels are in use: s cannot be created; delete objects that are no longer needed"
+        );
     }
 
     proptest! {

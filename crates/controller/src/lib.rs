@@ -1,8 +1,8 @@
-//! The daemon: keeps a network of switches as its objects and rules say.
+//! The controller daemon: keeps the switches of a network in sync with its objects and rules.
 //!
-//! One loop does everything. A request (objects applied or deleted, a switch's report) is judged, becomes a transaction
-//! of rows, goes through the rules, is put on disk, and only then do its effects leave the process: changes for each
-//! switch, a receipt, the answer. A controller that is started again reads its journal and knows what it knew.
+//! One loop does everything. A request (objects to apply or to delete, the report of a switch) is validated, becomes a
+//! transaction of rows, passes through the rules, and is written to disk. Only then do its effects leave the process:
+//! changes for each switch, a receipt, the answer. After a restart, the controller restores its state from the journal.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,10 +20,11 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
-//! `refused`, `outputs`, `notices` and `fold`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
+//! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
 //! `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
 //!
-//! Left out on purpose: how one switch is driven (crate `switch`), what objects mean (crate `network` and the rules).
+//! Not here on purpose: how one switch is driven (crate `ovs-driver`), and what objects mean (crate `network` and the
+//! rules).
 #![forbid(unsafe_code)]
 
 mod api;
@@ -31,22 +32,22 @@ pub mod client;
 pub mod config;
 pub mod core;
 pub mod daemon;
+mod delta_split;
 pub mod engine;
 pub mod fleet;
-mod fold;
 pub mod journal;
 mod labels;
-mod notices;
-mod origins;
-mod outputs;
+mod object_status;
+mod provenance;
 pub mod receipt;
 pub mod record;
-mod refused;
+mod refused_reports;
 mod reports;
+mod restore;
 pub mod rules;
 mod run;
 
-/// What `proto/weft/v1/weft.proto` says, generated.
+/// The messages and services of `proto/weft/v1/weft.proto`, generated.
 #[allow(missing_docs, clippy::pedantic)]
 pub mod pb {
     tonic::include_proto!("weft.v1");

@@ -10,7 +10,7 @@ use nlog_data::{Row, Value};
 use serde_json::Value as Json;
 
 use crate::record::Record;
-use crate::refused::Port;
+use crate::refused_reports::Port;
 
 /// The last report of every switch.
 #[derive(Debug, Default)]

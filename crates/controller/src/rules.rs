@@ -18,51 +18,51 @@ use crate::labels::AUDIENCES;
 /// The rules that the program carries with it.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 
-/// What a column of the controller's holds.
+/// The type of a column, as the controller uses it.
 #[derive(Debug)]
-enum Holds {
-    /// Values of this type.
-    Values(Type),
-    /// One of several names: rules declare a string, or an enumeration that has them all.
-    OneOf(fn() -> Vec<&'static str>),
+enum ColumnType {
+    /// This type.
+    Exactly(Type),
+    /// One of these names: rules declare a string, or an enumeration with all of them.
+    Name(fn() -> Vec<&'static str>),
 }
 
-impl Holds {
-    /// Whether a column of this type can hold it.
-    fn fits(&self, ty: &Type) -> bool {
+impl ColumnType {
+    /// Whether a column declared with this type has it.
+    fn accepts(&self, ty: &Type) -> bool {
         match (self, ty) {
-            (Holds::Values(own), ty) => own == ty,
-            (Holds::OneOf(_), Type::String) => true,
-            (Holds::OneOf(names), Type::Enum(of)) => {
+            (ColumnType::Exactly(own), ty) => own == ty,
+            (ColumnType::Name(_), Type::String) => true,
+            (ColumnType::Name(names), Type::Enum(of)) => {
                 names().iter().all(|name| of.members.iter().any(|member| member == name))
             }
-            (Holds::OneOf(_), _) => false,
+            (ColumnType::Name(_), _) => false,
         }
     }
 }
 
-impl fmt::Display for Holds {
+impl fmt::Display for ColumnType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Holds::Values(ty) => write!(f, "{ty}"),
-            Holds::OneOf(names) => write!(f, "string, or an enum of {}", names().join(", ")),
+            ColumnType::Exactly(ty) => write!(f, "{ty}"),
+            ColumnType::Name(names) => write!(f, "string, or an enum of {}", names().join(", ")),
         }
     }
 }
 
-const INT: Holds = Holds::Values(Type::Int);
-const STRING: Holds = Holds::Values(Type::String);
-const MAC: Holds = Holds::Values(Type::Mac);
-const IP: Holds = Holds::Values(Type::Ip);
-const MATCH: Holds = Holds::Values(Type::Match);
-const ACTIONS: Holds = Holds::Values(Type::Actions);
-const ENCAP: Holds = Holds::OneOf(|| Encap::ALL.map(Encap::name).to_vec());
-const ROLE: Holds = Holds::OneOf(|| network::Role::names().collect());
-const TUNNEL_FORM: Holds = Holds::OneOf(|| TunnelForm::names().collect());
-const AUDIENCE: Holds = Holds::OneOf(|| AUDIENCES.to_vec());
+const INT: ColumnType = ColumnType::Exactly(Type::Int);
+const STRING: ColumnType = ColumnType::Exactly(Type::String);
+const MAC: ColumnType = ColumnType::Exactly(Type::Mac);
+const IP: ColumnType = ColumnType::Exactly(Type::Ip);
+const MATCH: ColumnType = ColumnType::Exactly(Type::Match);
+const ACTIONS: ColumnType = ColumnType::Exactly(Type::Actions);
+const ENCAP: ColumnType = ColumnType::Name(|| Encap::ALL.map(Encap::name).to_vec());
+const ROLE: ColumnType = ColumnType::Name(|| network::Role::names().collect());
+const TUNNEL_FORM: ColumnType = ColumnType::Name(|| TunnelForm::names().collect());
+const AUDIENCE: ColumnType = ColumnType::Name(|| AUDIENCES.to_vec());
 
 /// The input tables that the controller fills (`rules/interface/objects.nlog`, `labels.nlog`, `reports.nlog`).
-const INPUTS: &[(&str, &[Holds])] = &[
+const INPUTS: &[(&str, &[ColumnType])] = &[
     ("bridge_mapping", &[STRING, STRING, STRING]),
     ("datapath_label", &[STRING, INT]),
     ("localnet_port", &[STRING, STRING, STRING, INT]),
@@ -87,18 +87,18 @@ const INPUTS: &[(&str, &[Holds])] = &[
 ];
 
 /// The output tables that go to switches (`rules/interface/driver.nlog`).
-const FLOWS: (&str, &[Holds]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
-const BUCKETS: (&str, &[Holds]) = ("of_bucket", &[STRING, INT, INT, ACTIONS]);
-const PATCHES: (&str, &[Holds]) = ("ovsdb_patch", &[STRING, STRING, STRING, STRING]);
-const TUNNELS: (&str, &[Holds]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
+const FLOWS: (&str, &[ColumnType]) = ("of_flow", &[STRING, INT, INT, MATCH, ACTIONS]);
+const BUCKETS: (&str, &[ColumnType]) = ("of_bucket", &[STRING, INT, INT, ACTIONS]);
+const PATCHES: (&str, &[ColumnType]) = ("ovsdb_patch", &[STRING, STRING, STRING, STRING]);
+const TUNNELS: (&str, &[ColumnType]) = ("ovsdb_tunnel", &[STRING, STRING, ENCAP, STRING]);
 
-/// The output tables for people (`rules/interface/driver.nlog`).
-const MTUS: (&str, &[Holds]) = ("switch_mtu", &[STRING, INT]);
-const PROBLEMS: (&str, &[Holds]) = ("problem", &[STRING, STRING, STRING]);
+/// The output tables with the status of objects (`rules/interface/driver.nlog`).
+const MTUS: (&str, &[ColumnType]) = ("switch_mtu", &[STRING, INT]);
+const PROBLEMS: (&str, &[ColumnType]) = ("problem", &[STRING, STRING, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
 /// depends on them; where rules have them, a flow can be told by the logical rule that made it.
-const UNIVERSAL: &[(&str, &[Holds])] = &[
+const UNIVERSAL: &[(&str, &[ColumnType])] = &[
     ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
     ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
     ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
@@ -144,13 +144,15 @@ pub enum RulesError {
     #[error(transparent)]
     Load(#[from] LoadError),
     /// The program has mistakes.
-    #[error("the rules have mistakes\n{}", text.trim_end())]
+    #[error("the rules have errors\n{}", text.trim_end())]
     Mistakes {
         /// The diagnostics, as people read them.
         text: String,
     },
     /// A table has other columns than the controller's.
-    #[error("table {name}: the rules declare {declared}, the controller has {ours}; see rules/interface/")]
+    #[error(
+        "table {name}: the rules declare {declared}, but the controller expects {ours}; see rules/interface/"
+    )]
     Columns {
         /// The table.
         name: String,
@@ -161,7 +163,7 @@ pub enum RulesError {
     },
     /// Nothing would ever reach a switch.
     #[error(
-        "the rules have neither an output table of_flow nor one ovsdb_tunnel; see rules/interface/driver.nlog"
+        "the rules have neither an output table of_flow nor an output table ovsdb_tunnel; see rules/interface/driver.nlog"
     )]
     NoOutput,
 }
@@ -198,7 +200,10 @@ impl Rules {
         let filled: BTreeSet<&str> = inputs.keys().copied().collect();
         for (_, table) in schema.iter().filter(|(_, table)| table.role == Role::Input) {
             if !filled.contains(table.name.as_str()) {
-                warn!(table = table.name, "nothing fills this input table of the rules; it stays empty");
+                warn!(
+                    table = table.name,
+                    "the controller does not fill this input table of the rules; it stays empty"
+                );
             }
         }
         let flows = find(schema, FLOWS.0, Role::Output, FLOWS.1)?;
@@ -266,7 +271,7 @@ impl Rules {
         for table in said.filter(has_none) {
             let mut unused = self.unused.lock().unwrap_or_else(PoisonError::into_inner);
             if unused.insert(table) {
-                warn!(table, "rules have no such input table; its rows are not used");
+                warn!(table, "the rules do not have this input table; its rows are ignored");
             }
         }
         rows.insert.retain(|table, list| self.inputs.contains_key(table) && !list.is_empty());
@@ -302,11 +307,12 @@ fn built_in() -> Vec<(String, String)> {
     texts
 }
 
-fn find(schema: &Schema, name: &str, role: Role, ours: &[Holds]) -> Result<Option<TableId>, RulesError> {
+fn find(schema: &Schema, name: &str, role: Role, ours: &[ColumnType]) -> Result<Option<TableId>, RulesError> {
     let Some(id) = schema.find(name) else { return Ok(None) };
     let table = schema.table(id);
     let columns = || table.columns.iter().map(|column| &column.ty);
-    let fit = table.columns.len() == ours.len() && ours.iter().zip(columns()).all(|(own, ty)| own.fits(ty));
+    let fit =
+        table.columns.len() == ours.len() && ours.iter().zip(columns()).all(|(own, ty)| own.accepts(ty));
     if table.role == role && fit {
         return Ok(Some(id));
     }

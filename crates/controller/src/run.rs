@@ -1,4 +1,4 @@
-//! A controller as its configuration says, from signal handlers to exit.
+//! Runs a controller with its configuration, from signal handlers to exit.
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
     })
 }
 
-/// Whether a controller could run as the configuration says, as far as can be told without starting it.
+/// Checks the configuration and the rules without starting a controller.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     start_log(config)?;
     Rules::load(config.rules.as_deref())?;
@@ -72,7 +72,7 @@ fn start_log(config: &Config) -> Result<(), DaemonError> {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal())
         .finish();
-    // In a process that logs already, its way of logging stays.
+    // A process that already has a logger keeps it.
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(())
 }

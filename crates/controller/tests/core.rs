@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use controller::core::{Accomplished, Core, CoreError, Problem, ProblemChanges, Refusal, RestoreError};
+use controller::core::{AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, RestoreError};
 use controller::record::Record;
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
@@ -70,8 +70,8 @@ fn an_interface_keeps_its_since_until_its_port_number_changes() {
     let (mut core, _) = core(&rules(RULES), &[]);
     apply(&mut core, NETWORK);
     let since = |core: &mut Core, vifs: &[(&str, u16)]| {
-        let accomplished = core.report("hv1", &report(vifs, &[]), now()).unwrap()?;
-        let rows = accomplished.record.insert.get("vif").cloned().unwrap_or_default();
+        let applied = core.report("hv1", &report(vifs, &[]), now()).unwrap()?;
+        let rows = applied.record.insert.get("vif").cloned().unwrap_or_default();
         Some(rows.iter().map(|row| format!("{}@{}", row[1].as_str().unwrap(), row[4])).collect::<Vec<_>>())
     };
     assert_eq!(since(&mut core, &[("blue-1", 5)]), Some(vec!["blue-1@2".to_owned()]));
@@ -103,7 +103,7 @@ fn a_refused_request_leaves_no_trace() {
     let CoreError::Refused(Refusal::Rules(error)) = error else { panic!("{error}") };
     assert_eq!(
         (error.code, &*error.message),
-        (ErrorCode::Range, "of_flow: hv1: there is no table 300; the last is 254")
+        (ErrorCode::Range, "of_flow: hv1: table 300 does not exist; the last is 254")
     );
     assert_eq!(state(&core), before);
 
@@ -114,10 +114,10 @@ fn a_refused_request_leaves_no_trace() {
     assert_eq!(state(&core), before);
 
     // The refused took no labels, no number and nothing in the engine: the next is as if they had never been.
-    let accomplished = apply(&mut core, "{kind: switch, id: c1, tenant: clash}");
-    assert_eq!(accomplished.record.txn, 2);
+    let applied = apply(&mut core, "{kind: switch, id: c1, tenant: clash}");
+    assert_eq!(applied.record.txn, 2);
     assert_eq!(core.label(&key(Kind::Switch, "c1")), Some(3));
-    records.push(accomplished.record);
+    records.push(applied.record);
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
 }
 
@@ -143,10 +143,10 @@ fn a_transport_node_with_other_end_points_has_none_of_the_old_switchs_port_numbe
     let said = report(&[("blue-1", 5)], &[("weft-geneve", 1)]);
     records.push(core.report("hv1", &said, now()).unwrap().unwrap().record);
     let moved = NETWORK.replace("/run/hv1/db.sock", "/run/new/db.sock");
-    let accomplished = apply(&mut core, &moved);
-    assert_eq!((accomplished.record.delete["vif"].len(), core.vif_count("hv1")), (1, 0));
-    assert!(accomplished.record.delete["tunnel_port"].len() == 1);
-    records.push(accomplished.record);
+    let applied = apply(&mut core, &moved);
+    assert_eq!((applied.record.delete["vif"].len(), core.vif_count("hv1")), (1, 0));
+    assert!(applied.record.delete["tunnel_port"].len() == 1);
+    records.push(applied.record);
     assert_eq!(state(&crate::support::core(&rules, &records).0), state(&core));
     // Another tunnel address is no other switch.
     core.report("hv1", &said, now()).unwrap().unwrap();
@@ -339,11 +339,14 @@ fn records_that_do_not_add_up_are_errors() {
         [first.clone(), record]
     };
     let cases = [
-        (record(&|record| record.delete.get_mut("port_label").unwrap()[0][1] = json!(9)), "is not there"),
-        (record(&|record| record.insert = first.insert.clone()), "comes, but is there"),
+        (
+            record(&|record| record.delete.get_mut("port_label").unwrap()[0][1] = json!(9)),
+            "is deleted, but does not exist",
+        ),
+        (record(&|record| record.insert = first.insert.clone()), "is inserted, but already exists"),
         (
             record(&|record| record.objects.delete[0].1 = "red-2".to_owned()),
-            "switch_port red-2 goes, but is not there",
+            "switch_port red-2 is deleted, but does not exist",
         ),
         (record(&|record| record.labels = first.labels.clone()), "cannot be that of switch blue"),
         (record(&|record| record.objects.put = vec![json!({"kind": "switch_port"})]), "no object"),
@@ -443,7 +446,7 @@ enum Step {
 
 impl Step {
     /// The transaction, if it was accepted and changed anything.
-    fn run(&self, core: &mut Core) -> Option<Accomplished> {
+    fn run(&self, core: &mut Core) -> Option<AppliedTransaction> {
         match self {
             Step::Apply(objects) => {
                 let mut batch = network::Batch::default();
@@ -568,12 +571,12 @@ proptest! {
         for (step, before_it) in &steps {
             if *before_it {
                 let before = state(&core);
-                let mut undone: Vec<Accomplished> = other.iter().filter_map(|step| step.run(&mut core)).collect();
+                let mut undone: Vec<AppliedTransaction> = other.iter().filter_map(|step| step.run(&mut core)).collect();
                 while let Some(retried) = core.retry(now()).unwrap() {
                     undone.extend(retried.transaction);
                 }
-                while let Some(accomplished) = undone.pop() {
-                    core.undo(accomplished).unwrap();
+                while let Some(applied) = undone.pop() {
+                    core.undo(applied).unwrap();
                 }
                 core.rest();
                 prop_assert_eq!(state(&core), before);

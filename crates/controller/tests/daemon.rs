@@ -102,7 +102,7 @@ async fn what_is_wrong_is_refused_with_every_fault_and_the_rest_goes_on() {
     assert_eq!(faults, [("bad-value", Some(1), "id"), ("unknown-field", Some(2), "adresses")]);
     assert_eq!(
         refusal.faults[1].text,
-        "net.yaml: document 2: switch_port p: adresses: no such field; did you mean `addresses`?"
+        "net.yaml: document 2: switch_port p: adresses: unknown field; did you mean `addresses`?"
     );
 
     let objects =
@@ -133,12 +133,12 @@ async fn a_refusal_by_the_rules_has_its_code_and_changes_nothing() {
     let error = client.delete(&[ObjectKey::new(Kind::Switch, "blue")], "test").await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "switch blue: is in use by switch_port blue-1, switch_port blue-2; delete what refers to it first"
+        "switch blue: is in use by switch_port blue-1, switch_port blue-2; delete the objects that refer to it first"
     );
     for (kind, id, wanted) in [
-        ("switch", Some("green"), "there is no switch green"),
-        ("swich", None, "kind \"swich\": no such kind; did you mean `switch`?"),
-        ("router", None, "objects of kind `router` are known, but not supported yet"),
+        ("switch", Some("green"), "switch green does not exist"),
+        ("swich", None, "kind \"swich\": unknown kind; did you mean `switch`?"),
+        ("router", None, "kind `router` is not supported yet"),
     ] {
         let error = client.get(kind, id).await.unwrap_err();
         assert!(matches!(error, ClientError::NotFound(_)), "{error}");
@@ -232,7 +232,7 @@ async fn drivers_follow_transport_nodes() {
     let txn = deleted.txn.unwrap();
     // Who asked is told what stays.
     assert!(
-        deleted.warnings[0].starts_with("transport_node hv2: its switch: left as it is: "),
+        deleted.warnings[0].starts_with("transport_node hv2: its switch: left unchanged: "),
         "{deleted:?}"
     );
     assert_eq!(deleted.warnings.len(), 1);
@@ -391,7 +391,7 @@ async fn what_cannot_start_says_why() {
     let mut other = parts(folder.path(), rules(RULES), &switches);
     other.state = folder.path().join("other");
     let error = start_error(other).await;
-    assert!(error.starts_with("cannot listen at unix:/") && error.contains("in use"), "{error}");
+    assert!(error.starts_with("cannot listen on unix:/") && error.contains("in use"), "{error}");
     running.client().await.status().await.unwrap();
     running.stop().await;
 

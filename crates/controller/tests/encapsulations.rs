@@ -62,7 +62,10 @@ fn every_encapsulation_gets_tunnel_ports_and_has_an_overhead() {
             over_ipv4.desired("hv1").tunnels.values().map(|tunnel| tunnel.encap).collect();
         assert_eq!(tunnels, [encap]);
         let mtu = over_ipv4.mtu("blue");
-        assert!(mtu.is_some(), "{encap} has no row in table tunnel_header of rules/logical/encapsulation.nlog");
+        assert!(
+            mtu.is_some(),
+            "{encap} has no row in table tunnel_header of rules/logical/encapsulation.nlog"
+        );
         assert_eq!(over_ipv6.mtu("blue"), mtu.map(|mtu| mtu - 20), "{encap}");
     }
 }

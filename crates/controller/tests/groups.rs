@@ -25,14 +25,14 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
     let mut records = vec![apply(&mut core, NETWORK).record];
     let mapped = "{kind: transport_node, id: hv1, ip: 172.16.0.1, bridge_mappings: {phys: br-phys},
         ovsdb: 'unix:/run/hv1/db.sock', openflow: 'unix:/run/hv1/br-int.mgmt'}";
-    let accomplished = apply(&mut core, mapped);
-    assert_eq!(accomplished.changes["hv1"].patches_add.len(), 1);
-    records.push(accomplished.record);
+    let applied = apply(&mut core, mapped);
+    assert_eq!(applied.changes["hv1"].patches_add.len(), 1);
+    records.push(applied.record);
     let mut report = report(&[("blue-1", 5)], &[]);
     report.patches.insert("weft-phys".to_owned(), 9);
-    let accomplished = core.report("hv1", &report, now()).unwrap().unwrap();
-    assert_eq!(accomplished.record.insert["patch_port"], [[json!("hv1"), json!("weft-phys"), json!(9)]]);
-    records.push(accomplished.record);
+    let applied = core.report("hv1", &report, now()).unwrap().unwrap();
+    assert_eq!(applied.record.insert["patch_port"], [[json!("hv1"), json!("weft-phys"), json!(9)]]);
+    records.push(applied.record);
     let rule = |line: &str| format!("rule={:#x}", rules_fingerprint(&rules, line));
     let local = core.label(&ObjectKey::new(Kind::SwitchPort, "blue-1")).unwrap();
     assert_eq!(
@@ -50,7 +50,7 @@ fn buckets_and_patch_ports_go_to_switches_and_their_numbers_come_back() {
         panic!("a group that no switch can have")
     };
     assert_eq!(error.code, ErrorCode::Range);
-    assert_eq!(error.message, "of_bucket: hv1: there is no group 67108864; the last is 67108863");
+    assert_eq!(error.message, "of_bucket: hv1: group 67108864 is out of range; the last is 67108863");
 
     assert_eq!(shown(&crate::support::core(&rules, &records).0.desired("hv1")), shown(&core.desired("hv1")));
     report.patches.clear();

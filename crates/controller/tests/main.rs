@@ -1,6 +1,7 @@
 //! The daemon, with switches in the tests' hands.
 
 mod built_in;
+mod configuration;
 mod core;
 mod daemon;
 mod encapsulations;

@@ -130,7 +130,7 @@ impl Batch {
             let key = ObjectKey { kind: key.0, id: key.1 };
             if let Some(first) = self.seen.get(&key) {
                 let path = "id".to_owned();
-                let message = format!("is there already, in {first}");
+                let message = format!("is defined twice; first in {first}");
                 faults.push(Fault { code: FaultCode::Duplicate, path, message });
             } else {
                 self.seen.insert(key, place.clone());
@@ -266,7 +266,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
             };
             let Tree(value) = entries.next_value()?;
             if map.insert(key.clone(), value).is_some() {
-                return Err(de::Error::custom(format_args!("field `{key}` is there twice")));
+                return Err(de::Error::custom(format_args!("field `{key}` is given twice")));
             }
         }
         Ok(Json::Object(map))

@@ -1,29 +1,29 @@
-//! What can be wrong with an object, and where.
+//! Faults of objects, and where they are.
 
 use std::fmt;
 
 use crate::ObjectKey;
 
-/// What kind of fault, for scripts.
+/// The kind of a fault, for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum FaultCode {
-    /// The text is neither YAML nor JSON, or holds something that is no object.
+    /// The text is neither YAML nor JSON, or contains something other than objects.
     Syntax,
-    /// No kind has this name.
+    /// The kind is unknown.
     UnknownKind,
-    /// The kind exists, but not in this version.
+    /// This version does not support the kind.
     UnsupportedKind,
-    /// The kind has no such field.
+    /// The field is unknown.
     UnknownField,
-    /// A field that must be there is not.
+    /// A required field is missing.
     MissingField,
-    /// The field cannot have this value.
+    /// The value of the field is invalid.
     BadValue,
-    /// Something else has this id, address or end point.
+    /// Another object already has this id, address or end point.
     Duplicate,
-    /// A reference leads nowhere.
+    /// The referenced object does not exist.
     NoSuchObject,
-    /// Something refers to what is to be deleted.
+    /// Other objects refer to the object to delete.
     InUse,
 }
 
@@ -44,14 +44,14 @@ impl FaultCode {
     }
 }
 
-/// Where an object stands in what was given.
+/// The place of an object in the input.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The name of the file, as the user named it.
     pub document: String,
     /// `document` (YAML) or `object` (JSON).
     pub unit: &'static str,
-    /// Which of them, counted from 1.
+    /// Its number, counted from 1.
     pub number: u32,
 }
 
@@ -64,15 +64,15 @@ impl fmt::Display for Place {
 /// One fault of one object: place, object, field and cause, as far as each is known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ObjectError {
-    /// What kind of fault.
+    /// The code of the fault.
     pub code: FaultCode,
-    /// Where the object stands; `None` if it did not come in a document.
+    /// The place of the object; `None` if it did not come from a document.
     pub place: Option<Place>,
-    /// The kind as it was written, which may be none of ours.
+    /// The kind as written, which may be unknown.
     pub kind: Option<String>,
     /// The object's id.
     pub id: Option<String>,
-    /// The field, as `addresses[0].mac`; empty if the fault concerns the whole object.
+    /// The path of the field, such as `addresses[0].mac`; empty if the fault concerns the object as a whole.
     pub path: String,
     /// Cause and remedy.
     pub message: String,

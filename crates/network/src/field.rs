@@ -148,8 +148,8 @@ impl<'a> Fields<'a> {
         let unknown: Vec<&String> = self.map.keys().filter(|name| !known(name)).collect();
         for name in unknown {
             let message = match nearest(name, self.known.iter().copied()) {
-                Some(near) => format!("no such field; did you mean `{near}`?"),
-                None => format!("no such field; there are {}", list(&self.known)),
+                Some(near) => format!("unknown field; did you mean `{near}`?"),
+                None => format!("unknown field; valid fields are {}", list(&self.known)),
             };
             self.fault(FaultCode::UnknownField, name, message);
         }
@@ -177,7 +177,7 @@ pub(crate) fn list(names: &[&str]) -> String {
 pub(crate) fn form(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",
-        Json::Bool(_) => "a truth value",
+        Json::Bool(_) => "a boolean",
         Json::Number(_) => "a number",
         Json::String(_) => "text",
         Json::Array(_) => "a list",
@@ -205,7 +205,7 @@ pub(crate) fn number(value: &Json, range: RangeInclusive<u16>) -> Result<u16, St
     let number = value.as_u64().and_then(|number| u16::try_from(number).ok());
     number
         .filter(|number| range.contains(number))
-        .ok_or_else(|| format!("{value} is no number from {least} to {greatest}"))
+        .ok_or_else(|| format!("{value} is not a number from {least} to {greatest}"))
 }
 
 /// Text.
@@ -233,7 +233,7 @@ fn check_name(text: &str) -> Result<(), String> {
     } else if text.len() > LENGTH_MAX {
         Err(format!("is longer than {LENGTH_MAX} characters"))
     } else if let Some(odd) = text.chars().find(|c| !fits(*c)) {
-        Err(format!("{text:?} has the character {odd:?}; letters, digits and - _ . : @ can be used"))
+        Err(format!("{text:?} contains the character {odd:?}; use only letters, digits and - _ . : @"))
     } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
         Err(format!("{text:?} must begin with a letter or a digit"))
     } else {
@@ -249,21 +249,24 @@ pub(crate) fn one_of<T: Copy>(value: &Json, choices: &[(&'static str, T)]) -> Re
     }
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     Err(match nearest(text, names.iter().copied()) {
-        Some(near) => format!("{text:?} is none of {}; did you mean `{near}`?", list(&names)),
-        None => format!("{text:?} is none of {}", list(&names)),
+        Some(near) => format!("{text:?} is not one of {}; did you mean `{near}`?", list(&names)),
+        None => format!("{text:?} is not one of {}", list(&names)),
     })
 }
 
 /// The address of one interface: neither of a group nor zero.
 pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
     let text = text(value)?;
-    let mac: MacAddr =
-        text.parse().map_err(|_| format!("{text:?} is no MAC address; write it as \"02:00:00:00:00:01\""))?;
+    let mac: MacAddr = text
+        .parse()
+        .map_err(|_| format!("{text:?} is not a MAC address; write it as \"02:00:00:00:00:01\""))?;
     if mac.0[0] & 1 == 1 {
-        return Err(format!("{mac} is a group address; an interface needs one whose first byte is even"));
+        return Err(format!(
+            "{mac} is a multicast address; the address of an interface must be unicast (first byte even)"
+        ));
     }
     if mac == MacAddr::default() {
-        return Err(format!("{mac} is nobody's address"));
+        return Err(format!("{mac} is the null address; use the address of an interface"));
     }
     Ok(mac)
 }
@@ -272,19 +275,19 @@ pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
 pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
     let text = text(value)?;
     let ip: IpAddr = text.parse().map_err(|_| {
-        let prefix = if text.contains('/') { " (a prefix has no place here)" } else { "" };
-        format!("{text:?} is no IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"")
+        let prefix = if text.contains('/') { " (a prefix is not allowed here)" } else { "" };
+        format!("{text:?} is not an IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"")
     })?;
     let mapped = matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
     let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());
     if ip.is_multicast() || broadcast {
-        Err(format!("{ip} is a group address, not that of one interface"))
+        Err(format!("{ip} is a multicast or broadcast address; must be unicast"))
     } else if ip.is_unspecified() {
-        Err(format!("{ip} is nobody's address"))
+        Err(format!("{ip} is the unspecified address; use the address of an interface"))
     } else if mapped {
-        Err(format!("{ip} stands for an IPv4 address; write that"))
+        Err(format!("{ip} is an IPv4-mapped address; write the IPv4 address"))
     } else if ip.is_loopback() {
-        Err(format!("{ip} cannot be reached from other hosts"))
+        Err(format!("{ip} is a loopback address, which other hosts cannot reach"))
     } else {
         Ok(ip)
     }

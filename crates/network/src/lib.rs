@@ -1,4 +1,4 @@
-//! Network objects: what a user says about transport zones and nodes, switches and their ports.
+//! Network objects: transport zones and nodes, switches and their ports, as users declare them.
 //!
 //! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the
 //! field. An [`ObjectStore`] holds the objects that are in force and judges a batch as a whole: references, addresses
@@ -29,7 +29,7 @@
 //! let faults: Vec<String> = store.plan(batch).unwrap_err().iter().map(ToString::to_string).collect();
 //! assert_eq!(faults, [
 //!     "more.yaml: document 1: switch_port red-1: switch: is missing",
-//!     "more.yaml: document 1: switch_port red-1: swich: no such field; did you mean `switch`?",
+//!     "more.yaml: document 1: switch_port red-1: swich: unknown field; did you mean `switch`?",
 //! ]);
 //! ```
 //!

@@ -1,27 +1,27 @@
-//! `localnet_port`: where a logical switch meets a physical network.
+//! `localnet_port`: connects a logical switch to a physical network.
 
 use nlog_data::{Row, Value};
 use serde::Serialize;
 
 use crate::field::{Fields, TAG_MAX, name, number};
-use crate::object::{Claim, Described};
+use crate::object::{Claim, ObjectKind};
 use crate::{Kind, ObjectKey};
 
-/// Joins a logical switch to a VLAN of a physical network, which is no other switch's, on every host that has a bridge mapping of that network.
-/// Between hosts the switch's frames then go over the physical network, not through tunnels.
+/// Connects a logical switch to a VLAN of a physical network, on every host with a bridge mapping for that network. A VLAN
+/// belongs to at most one switch. Between hosts, frames of the switch use the physical network instead of tunnels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LocalnetPort {
-    /// Its id; no `switch_port` has the same.
+    /// Its id. No `switch_port` can have the same id.
     pub id: String,
-    /// The switch; it has no other localnet port.
+    /// The logical switch. It can have only one localnet port.
     pub switch: String,
-    /// The physical network, as `bridge_mappings` of transport nodes call it.
+    /// The physical network: a name in the `bridge_mappings` of transport nodes.
     pub network: String,
-    /// The VLAN; 0: untagged frames, which is so if not said.
+    /// The VLAN; 0, the default, stands for untagged frames.
     pub tag: u16,
 }
 
-impl Described for LocalnetPort {
+impl ObjectKind for LocalnetPort {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let switch = fields.required("switch", name);
         let network = fields.required("network", name);

@@ -1,6 +1,6 @@
 //! The kinds of objects.
 //!
-//! To add one: a file beside `switch.rs` with its type and its `Described`, one line in `kinds!` below, and the tables
+//! To add one: a file beside `switch.rs` with its type and its `ObjectKind`, one line in `kinds!` below, and the tables
 //! of its rows in `rules/interface/objects.nlog`.
 
 use std::fmt;
@@ -14,31 +14,30 @@ use serde::Serialize;
 use crate::field::{Fields, list};
 use crate::{LocalnetPort, Switch, SwitchPort, TransportNode, TransportZone};
 
-/// What every kind of object says about itself.
-pub(crate) trait Described: Sized {
+/// A kind of network object.
+pub(crate) trait ObjectKind: Sized {
     /// Reads an object whose fields `kind` and `id` are read already.
     fn read(id: String, fields: &mut Fields) -> Option<Self>;
 
     /// The object's id.
     fn id(&self) -> &str;
 
-    /// The rows that the object is to rules, each with its table.
+    /// The rows of the object, each with its input table.
     fn rows(&self) -> Vec<(&'static str, Row)>;
 
     /// Other objects that must exist, each with the path of the field that names it.
     fn references(&self) -> Vec<(String, ObjectKey)>;
 
-    /// What no other object may have, each with the path of the field that has it.
+    /// Values that must be unique, each with the path of its field.
     fn claims(&self) -> Vec<(String, Claim)>;
 
-    /// The object of the same kind that it is a part of, with the path of the field that names it. What is a part has no
-    /// parts itself.
-    fn whole(&self) -> Option<(&'static str, ObjectKey)> {
+    /// The parent of the same kind, with the path of the field that names it. A parent cannot have a parent itself.
+    fn parent(&self) -> Option<(&'static str, ObjectKey)> {
         None
     }
 }
 
-/// Something that one object alone can have.
+/// A value that at most one object can have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
     /// A transport node's tunnel end point.
@@ -49,13 +48,13 @@ pub(crate) enum Claim {
     Mac(String, MacAddr),
     /// An IP address on a switch.
     Ip(String, IpAddr),
-    /// What is plugged in, and labelled, as a port: ids of ports of all kinds are one name space.
+    /// The id of a port: ports of all kinds share one name space.
     PortId(String),
-    /// A VLAN tag behind a port.
+    /// A VLAN tag of a trunk.
     Tag(String, u16),
-    /// The way of a switch to a physical network.
+    /// The connection of a switch to a physical network.
     Localnet(String),
-    /// A VLAN of a physical network; 0: its untagged frames.
+    /// A VLAN of a physical network; 0 stands for untagged frames.
     Vlan(String, u16),
 }
 
@@ -67,10 +66,10 @@ impl fmt::Display for Claim {
             Claim::Mac(switch, mac) => write!(f, "{mac} on switch {switch}"),
             Claim::Ip(switch, ip) => write!(f, "{ip} on switch {switch}"),
             Claim::PortId(id) => write!(f, "port id {id}"),
-            Claim::Tag(parent, tag) => write!(f, "tag {tag} behind switch_port {parent}"),
-            Claim::Vlan(network, 0) => write!(f, "what is untagged on physical network {network}"),
+            Claim::Tag(parent, tag) => write!(f, "tag {tag} on parent switch_port {parent}"),
+            Claim::Vlan(network, 0) => write!(f, "untagged traffic of physical network {network}"),
             Claim::Vlan(network, tag) => write!(f, "VLAN {tag} of physical network {network}"),
-            Claim::Localnet(switch) => write!(f, "the one way of switch {switch} to a physical network"),
+            Claim::Localnet(switch) => write!(f, "the connection of switch {switch} to a physical network"),
         }
     }
 }
@@ -95,7 +94,7 @@ macro_rules! kinds {
             }
         }
 
-        /// An object: valid by itself, but not yet judged beside others.
+        /// An object that is valid by itself. References and uniqueness are checked by [`ObjectStore`](crate::ObjectStore).
         #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
         #[serde(tag = "kind")]
         pub enum Object {
@@ -107,21 +106,21 @@ macro_rules! kinds {
         }
 
         impl Object {
-            /// What kind of object it is.
+            /// Its kind.
             pub fn kind(&self) -> Kind {
                 match self {
                     $(Object::$variant(_) => Kind::$variant,)*
                 }
             }
 
-            /// Its id, unique in its kind.
+            /// Its id, unique within its kind.
             pub fn id(&self) -> &str {
                 match self {
                     $(Object::$variant(object) => object.id(),)*
                 }
             }
 
-            /// The rows that it is to rules, each with its table of `rules/interface/objects.nlog`.
+            /// Its rows, each with its table of `rules/interface/objects.nlog`.
             pub fn rows(&self) -> Vec<(&'static str, Row)> {
                 match self {
                     $(Object::$variant(object) => object.rows(),)*
@@ -140,9 +139,9 @@ macro_rules! kinds {
                 }
             }
 
-            pub(crate) fn whole(&self) -> Option<(&'static str, ObjectKey)> {
+            pub(crate) fn parent(&self) -> Option<(&'static str, ObjectKey)> {
                 match self {
-                    $(Object::$variant(object) => object.whole(),)*
+                    $(Object::$variant(object) => object.parent(),)*
                 }
             }
 
@@ -163,7 +162,7 @@ kinds! {
     LocalnetPort = "localnet_port",
 }
 
-/// Kinds that the contract names and this version does not have.
+/// Planned kinds that this version does not support.
 const PLANNED: &[&str] = &["acl", "router", "router_port"];
 
 impl fmt::Display for Kind {
@@ -172,16 +171,16 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why a name is no [`Kind`].
+/// A name that is not a [`Kind`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownKind {
-    /// It will be one.
-    #[error("objects of kind `{0}` are known, but not supported yet")]
+    /// The kind is planned.
+    #[error("kind `{0}` is not supported yet")]
     Planned(String),
-    /// It is none.
-    #[error("no such kind; {hint}")]
+    /// The kind is unknown.
+    #[error("unknown kind; {hint}")]
     Unknown {
-        /// What may be meant.
+        /// A suggestion.
         hint: String,
     },
 }
@@ -204,7 +203,7 @@ impl FromStr for Kind {
 }
 
 impl Object {
-    /// Names it.
+    /// Its key.
     pub fn key(&self) -> ObjectKey {
         ObjectKey { kind: self.kind(), id: self.id().to_owned() }
     }
@@ -220,12 +219,12 @@ impl Object {
     }
 }
 
-/// Names an object.
+/// Identifies an object.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
-    /// Which of them.
+    /// Its id.
     pub id: String,
 }
 

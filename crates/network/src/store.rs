@@ -8,53 +8,53 @@ use nlog_data::Row;
 use crate::object::Claim;
 use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
 
-/// The objects in force. Every reference leads to one of them, and nothing that one alone can have is held by two.
+/// The objects in force. Every reference leads to one of them, and unique values belong to at most one object.
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
     /// Which objects refer to each.
     referrers: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
-    /// Who has what one object alone can have.
+    /// The holder of each unique value.
     claims: HashMap<Claim, ObjectKey>,
 }
 
-/// What a request does to the store.
+/// The effect of a request on the store.
 #[derive(Debug, Clone, Default)]
 pub struct ChangeSet {
-    /// One for each object of the request, in its order, those included that stay as they are.
+    /// One change for each object of the request, in its order, including unchanged objects.
     pub changes: Vec<Change>,
 }
 
-/// What happens to one object.
+/// The change of one object.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// Which object.
     pub key: ObjectKey,
-    /// As it is; `None`: it does not exist.
+    /// The object before; `None` if it does not exist.
     pub before: Option<Arc<Object>>,
-    /// As it becomes; `None`: it is deleted.
+    /// The object after; `None` if it is deleted.
     pub after: Option<Arc<Object>>,
 }
 
-/// What a request does to one object.
+/// The outcome for one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// It did not exist.
     Created,
-    /// It was another.
+    /// It was replaced.
     Updated,
-    /// It is as it was.
+    /// It was equal already.
     Unchanged,
-    /// It exists no more.
+    /// It was deleted.
     Deleted,
 }
 
 /// Rows of input tables, by the table's name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rows {
-    /// Rows that come, ascending in each table.
+    /// Rows to insert, ascending in each table.
     pub insert: BTreeMap<&'static str, Vec<Row>>,
-    /// Rows that go, ascending in each table.
+    /// Rows to delete, ascending in each table.
     pub delete: BTreeMap<&'static str, Vec<Row>>,
 }
 
@@ -71,17 +71,17 @@ impl Change {
 }
 
 impl ChangeSet {
-    /// Whether everything stays as it is.
+    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.changes.iter().all(|change| change.outcome() == Outcome::Unchanged)
     }
 
-    /// The changes alone.
+    /// The changes, without unchanged objects.
     pub fn effective(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| change.outcome() != Outcome::Unchanged)
     }
 
-    /// The rows that come and go with the objects. No row is in both.
+    /// The rows to insert and to delete. No row is in both.
     pub fn rows(&self) -> Rows {
         let mut rows = Rows::default();
         for change in self.effective() {
@@ -137,7 +137,11 @@ impl ObjectStore {
             for (path, target) in entry.object.references() {
                 let known = keys.contains_key(&target) || self.objects.contains_key(&target);
                 if !known && !unnamed && !faulty.contains(&target.id) {
-                    fault(FaultCode::NoSuchObject, path, format!("there is no {target}"));
+                    fault(
+                        FaultCode::NoSuchObject,
+                        path,
+                        format!("{target} does not exist; apply it first, or in the same request"),
+                    );
                 }
             }
             if let Some((path, message)) = self.nested(&entries, &keys, &faulty, &entry.object) {
@@ -146,13 +150,13 @@ impl ObjectStore {
             for (path, claim) in entry.object.claims() {
                 let holder = self.claims.get(&claim).filter(|holder| !keys.contains_key(holder));
                 if let Some(holder) = holder {
-                    fault(FaultCode::Duplicate, path, format!("{claim} is that of {holder} already"));
+                    fault(FaultCode::Duplicate, path, format!("{claim} already belongs to {holder}"));
                 } else if let Some(first) = claims.get(&claim) {
                     let message = if *first == index {
-                        format!("{claim} is there twice")
+                        format!("{claim} is given twice")
                     } else {
                         let first = &entries[*first];
-                        format!("{claim} is that of {} already ({})", first.object.key(), first.place)
+                        format!("{claim} already belongs to {} ({})", first.object.key(), first.place)
                     };
                     fault(FaultCode::Duplicate, path, message);
                 } else {
@@ -176,7 +180,7 @@ impl ObjectStore {
         Ok(ChangeSet { changes: entries.into_iter().map(|entry| change(entry.object)).collect() })
     }
 
-    /// Why an object cannot be a part of another: that one is a part itself, or it has parts.
+    /// Why an object cannot have its parent: the parent has a parent itself, or the object is a parent.
     fn nested(
         &self,
         entries: &[crate::Entry],
@@ -184,26 +188,32 @@ impl ObjectStore {
         faulty: &BTreeSet<String>,
         object: &Object,
     ) -> Option<(String, String)> {
-        let (path, whole) = object.whole()?;
-        if faulty.contains(&whole.id) {
+        let (path, parent) = object.parent()?;
+        if faulty.contains(&parent.id) {
             return None;
         }
-        let given = keys.get(&whole).map(|index| &entries[*index].object);
-        let there = given.or_else(|| self.objects.get(&whole).map(|object| &**object));
-        if let Some((_, outer)) = there.and_then(Object::whole) {
-            return Some((path.to_owned(), format!("{whole} is behind {outer} itself; name that one")));
+        let given = keys.get(&parent).map(|index| &entries[*index].object);
+        let there = given.or_else(|| self.objects.get(&parent).map(|object| &**object));
+        if let Some((_, outer)) = there.and_then(Object::parent) {
+            return Some((
+                path.to_owned(),
+                format!("{parent} is itself a member of trunk {outer}; use {outer} as the parent"),
+            ));
         }
         let key = object.key();
-        // What is in the batch is told by itself, if it stays a part.
+        // Members in the batch are checked on their own, if they keep their parent.
         let referrers = self.referrers.get(&key).into_iter().flatten();
-        let is_part = |referrer: &&ObjectKey| {
-            let there = self.objects.get(*referrer).and_then(|object| object.whole());
+        let is_member = |referrer: &&ObjectKey| {
+            let there = self.objects.get(*referrer).and_then(|object| object.parent());
             !keys.contains_key(referrer)
                 && !faulty.contains(&referrer.id)
-                && there.is_some_and(|(_, whole)| whole == key)
+                && there.is_some_and(|(_, parent)| parent == key)
         };
-        let part = referrers.into_iter().find(is_part)?;
-        Some((path.to_owned(), format!("{part} is behind {key}, which cannot be behind another then")))
+        let member = referrers.into_iter().find(is_member)?;
+        Some((
+            path.to_owned(),
+            format!("{member} has {key} as its parent, so {key} cannot have a parent itself"),
+        ))
     }
 
     /// What it would mean to delete objects; or why that cannot be: [`FaultCode::NoSuchObject`], and
@@ -229,7 +239,8 @@ impl ObjectStore {
                 let more = staying.len().saturating_sub(NAMED_MAX);
                 let tail = if more > 0 { format!(" and {more} more") } else { String::new() };
                 let named = staying[..staying.len() - more].join(", ");
-                let message = format!("is in use by {named}{tail}; delete what refers to it first");
+                let message =
+                    format!("is in use by {named}{tail}; delete the objects that refer to it first");
                 errors.push(ObjectError::of_object(FaultCode::InUse, key, message));
             }
             changes.push(Change { key: (*key).clone(), before: Some(object.clone()), after: None });
@@ -237,7 +248,7 @@ impl ObjectStore {
         if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
     }
 
-    /// Makes a plan true. It must be the store's latest: nothing may have been committed since it was made.
+    /// Applies a plan. It must be the latest: nothing may have been committed since it was made.
     pub fn commit(&mut self, changes: &ChangeSet) {
         // All that goes goes first: an address may move from one object to another.
         for change in changes.effective() {

@@ -5,19 +5,19 @@ use serde::Serialize;
 
 use crate::ObjectKey;
 use crate::field::{Fields, name};
-use crate::object::{Claim, Described};
+use crate::object::{Claim, ObjectKind};
 
-/// A logical switch: an Ethernet segment of its own, wherever its ports are.
+/// A logical switch: an Ethernet segment that spans hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Switch {
     /// Its id.
     pub id: String,
-    /// Whose it is; `None`: nobody's.
+    /// The tenant that owns it, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-impl Described for Switch {
+impl ObjectKind for Switch {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let tenant = fields.optional("tenant", name);
         Some(Switch { id, tenant })

@@ -7,45 +7,45 @@ use openflow_rs::MacAddr;
 use serde::{Serialize, Serializer};
 
 use crate::field::{Fields, TAG_MAX, flag, ip, mac, name, number};
-use crate::object::{Claim, Described};
+use crate::object::{Claim, ObjectKind};
 use crate::{FaultCode, Kind, ObjectKey};
 
-/// A port of a logical switch. The virtual interface with `external_ids:iface-id` equal to its id is what it attaches, or
-/// the frames of its parent's interface that carry its tag.
+/// A port of a logical switch. It attaches the virtual interface whose `external_ids:iface-id` equals its id. A trunk
+/// member attaches the frames of its parent's interface that carry its tag.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SwitchPort {
     /// Its id.
     pub id: String,
-    /// The switch that it is a port of.
+    /// The logical switch.
     pub switch: String,
-    /// What the interface sends from and receives at. No two ports of a switch share a MAC or an IP address.
+    /// The addresses of the interface. No two ports of a switch share a MAC or an IP address.
     pub addresses: Vec<Address>,
-    /// Whether the interface is held to its addresses; `false` if not said.
+    /// Whether the interface can only send from its own addresses; `false` by default.
     pub port_security: bool,
-    /// Whether it takes what is for addresses that nobody knows, and the switch learns the addresses that it sends from;
-    /// `false` if not said. Not together with `port_security`.
+    /// Whether the port receives frames to unknown addresses, and the switch learns the addresses that it sends from;
+    /// `false` by default. Excludes `port_security`.
     pub unknown_addresses: bool,
-    /// The port whose interface it is behind, with the VLAN tag that is its own there.
+    /// The parent port and the VLAN tag of a trunk member.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub behind: Option<Behind>,
+    pub trunk_member: Option<TrunkMember>,
 }
 
-/// Where a port is that has no interface of its own.
+/// Where a port without an interface of its own is attached.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Behind {
-    /// The port with the interface, of the same or another switch.
+pub struct TrunkMember {
+    /// The parent port, which has the interface. It can belong to another switch.
     pub parent: String,
-    /// Its VLAN tag; no other port behind that parent has it.
+    /// Its VLAN tag, unique within the trunk.
     pub tag: u16,
 }
 
-/// A MAC address of a port, and the IP addresses that are at it.
+/// A MAC address of a port and its IP addresses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Address {
-    /// The MAC address; no group's.
+    /// The MAC address; must be unicast.
     #[serde(serialize_with = "mac_text")]
     pub mac: MacAddr,
-    /// The IP addresses, each once; none is a group's.
+    /// The IP addresses, without duplicates; must be unicast.
     pub ips: Vec<IpAddr>,
 }
 
@@ -55,7 +55,7 @@ fn mac_text<S: Serializer>(mac: &MacAddr, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(mac)
 }
 
-impl Described for SwitchPort {
+impl ObjectKind for SwitchPort {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let switch = fields.required("switch", name);
         let addresses = fields.parts("addresses", |address| {
@@ -66,13 +66,12 @@ impl Described for SwitchPort {
         let port_security = fields.optional("port_security", flag).unwrap_or(false);
         let unknown_addresses = fields.optional("unknown_addresses", flag).unwrap_or(false);
         if port_security && unknown_addresses {
-            let message =
-                "cannot be `true` beside `port_security`: what is held to its own addresses has no others";
+            let message = "cannot be `true` together with `port_security`, which restricts the port to its own addresses";
             fields.fault(FaultCode::BadValue, "unknown_addresses", message);
         }
-        let behind = behind(&id, fields);
+        let trunk_member = trunk_member(&id, fields);
         let addresses = addresses.unwrap_or_default();
-        Some(SwitchPort { id, switch: switch?, addresses, port_security, unknown_addresses, behind })
+        Some(SwitchPort { id, switch: switch?, addresses, port_security, unknown_addresses, trunk_member })
     }
 
     fn id(&self) -> &str {
@@ -96,7 +95,7 @@ impl Described for SwitchPort {
         if self.unknown_addresses {
             rows.push(("unknown_addresses", vec![port.clone()]));
         }
-        if let Some(Behind { parent, tag }) = &self.behind {
+        if let Some(TrunkMember { parent, tag }) = &self.trunk_member {
             let row = vec![port, Value::String(parent.as_str().into()), Value::Int((*tag).into())];
             rows.push(("port_parent", row));
         }
@@ -105,7 +104,7 @@ impl Described for SwitchPort {
 
     fn references(&self) -> Vec<(String, ObjectKey)> {
         let mut references = vec![("switch".to_owned(), ObjectKey::new(Kind::Switch, &self.switch))];
-        references.extend(self.whole().map(|(path, parent)| (path.to_owned(), parent)));
+        references.extend(self.parent().map(|(path, parent)| (path.to_owned(), parent)));
         references
     }
 
@@ -117,34 +116,34 @@ impl Described for SwitchPort {
                 (format!("addresses[{index}].ips[{number}]"), Claim::Ip(self.switch.clone(), *ip))
             }));
         }
-        if let Some(Behind { parent, tag }) = &self.behind {
+        if let Some(TrunkMember { parent, tag }) = &self.trunk_member {
             claims.push(("tag".to_owned(), Claim::Tag(parent.clone(), *tag)));
         }
         claims
     }
 
-    fn whole(&self) -> Option<(&'static str, ObjectKey)> {
-        self.behind.as_ref().map(|behind| ("parent", ObjectKey::new(Kind::SwitchPort, &behind.parent)))
+    fn parent(&self) -> Option<(&'static str, ObjectKey)> {
+        self.trunk_member.as_ref().map(|member| ("parent", ObjectKey::new(Kind::SwitchPort, &member.parent)))
     }
 }
 
-/// The fields `parent` and `tag`, which are there both or neither.
-fn behind(id: &str, fields: &mut Fields) -> Option<Behind> {
+/// Reads the fields `parent` and `tag`, which require each other.
+fn trunk_member(id: &str, fields: &mut Fields) -> Option<TrunkMember> {
     let parent = fields.optional("parent", |value| {
         let parent = name(value)?;
-        if parent == id { Err("a port cannot be behind itself".to_owned()) } else { Ok(parent) }
+        if parent == id { Err("a port cannot be its own parent".to_owned()) } else { Ok(parent) }
     });
     let tag = fields.optional("tag", |value| number(value, 1..=TAG_MAX));
     match (fields.has("parent"), fields.has("tag")) {
         (true, false) => {
-            let message = "is missing: a port behind a parent has a VLAN tag of its own, from 1 to 4094";
+            let message = "is missing: a port with a parent needs a VLAN tag from 1 to 4094";
             fields.fault(FaultCode::MissingField, "tag", message);
         }
         (false, true) => {
-            let message = "is missing: a tag is for a port behind a parent";
+            let message = "is missing: `tag` is only valid together with `parent`";
             fields.fault(FaultCode::MissingField, "parent", message);
         }
         _ => {}
     }
-    Some(Behind { parent: parent?, tag: tag? })
+    Some(TrunkMember { parent: parent?, tag: tag? })
 }

@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use tunnel_encap::Encap;
 
 use crate::field::{self, Fields, name, one_of};
-use crate::object::{Claim, Described};
+use crate::object::{Claim, ObjectKind};
 use crate::{FaultCode, Kind, ObjectKey};
 
 /// An Open vSwitch that the controller manages.
@@ -19,16 +19,16 @@ use crate::{FaultCode, Kind, ObjectKey};
 pub struct TransportNode {
     /// Its id.
     pub id: String,
-    /// What it is for; a hypervisor if not said.
+    /// Its role; a hypervisor by default.
     pub role: Role,
     /// Its tunnel end point.
     pub ip: IpAddr,
-    /// How it can tunnel, in order of preference; never empty; geneve if not said.
+    /// Its encapsulations in order of preference, never empty; geneve by default.
     pub encaps: Vec<Encap>,
-    /// The zone that its tunnels stay in; `None`: the default zone, which is there always.
+    /// Its transport zone; `None` stands for the default zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport_zone: Option<String>,
-    /// By physical network, the bridge of the same Open vSwitch that is its way there.
+    /// For each physical network, the bridge of the same Open vSwitch that connects to it.
     pub bridge_mappings: BTreeMap<String, String>,
     /// Where its OVSDB listens; `None`: the switch dials in, known by its `external_ids:system-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,20 +36,20 @@ pub struct TransportNode {
     /// Where its `br-int` listens; `None`: the controller's address is set as the bridge's controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Endpoint>,
-    /// What `br-int` is made with where it does not exist yet; `None`: Open vSwitch's default.
+    /// The datapath type of `br-int` if the controller creates it; `None`: Open vSwitch's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datapath_type: Option<DatapathType>,
 }
 
-/// What a transport node is for.
+/// The role of a transport node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Hosts virtual machines.
     Hypervisor,
-    /// Joins logical and physical networks.
+    /// Connects logical and physical networks.
     Gateway,
-    /// Replicates broadcast and multicast.
+    /// Replicates BUM traffic.
     ServiceNode,
 }
 
@@ -57,13 +57,13 @@ impl Role {
     const NAMES: &[(&'static str, Role)] =
         &[("hypervisor", Role::Hypervisor), ("gateway", Role::Gateway), ("service_node", Role::ServiceNode)];
 
-    /// What documents and rules call them.
+    /// The names of all roles, as in documents and rules.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Role::NAMES.iter().map(|(name, _)| *name)
     }
 }
 
-/// How a bridge forwards.
+/// The datapath of a bridge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatapathType {
@@ -122,10 +122,10 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, String> {
         let forms = "write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT";
         let (scheme, rest) =
-            text.split_once(':').ok_or_else(|| format!("{text:?} is no end point; {forms}"))?;
+            text.split_once(':').ok_or_else(|| format!("{text:?} is not an end point; {forms}"))?;
         match scheme {
             "unix" if rest.starts_with('/') => Ok(Endpoint::Unix(rest.to_owned())),
-            "unix" => Err(format!("{text:?}: a socket's path must be absolute")),
+            "unix" => Err(format!("{text:?}: the path of a socket must be absolute")),
             "tcp" | "ssl" => {
                 let (host, port) =
                     rest.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port; {forms}"))?;
@@ -141,7 +141,7 @@ impl FromStr for Endpoint {
                 let port = port.ok_or_else(|| format!("{text:?}: a port is a number from 1 to 65535"))?;
                 Ok(if scheme == "tcp" { Endpoint::Tcp { host, port } } else { Endpoint::Ssl { host, port } })
             }
-            _ => Err(format!("{text:?} is no end point; {forms}")),
+            _ => Err(format!("{text:?} is not an end point; {forms}")),
         }
     }
 }
@@ -180,15 +180,19 @@ const BRIDGE_BYTES_MAX: usize = 15;
 fn bridge(value: &Json) -> Result<String, String> {
     let bridge = name(value)?;
     if bridge.len() > BRIDGE_BYTES_MAX {
-        Err(format!("{bridge:?} is longer than the {BRIDGE_BYTES_MAX} bytes that a bridge's name can have"))
+        Err(format!(
+            "{bridge:?} is longer than {BRIDGE_BYTES_MAX} bytes, the maximum for the name of a bridge"
+        ))
     } else if bridge == INTEGRATION_BRIDGE {
-        Err(format!("{bridge:?} is the controller's own; name the bridge that the network's interface is in"))
+        Err(format!(
+            "{bridge:?} is managed by the controller; name the bridge that has the interface of the physical network"
+        ))
     } else {
         Ok(bridge)
     }
 }
 
-impl Described for TransportNode {
+impl ObjectKind for TransportNode {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let role = fields.optional("role", |value| one_of(value, Role::NAMES)).unwrap_or(Role::Hypervisor);
         let ip = fields.required("ip", field::ip);
@@ -256,11 +260,11 @@ impl Described for TransportNode {
 
 fn check_encaps(encaps: &[Encap], fields: &mut Fields) {
     if encaps.is_empty() {
-        fields.fault(FaultCode::BadValue, "encaps", "must not be empty; leave it out for `geneve`");
+        fields.fault(FaultCode::BadValue, "encaps", "must not be empty; omit it to use `geneve`");
     }
     for (index, encap) in encaps.iter().enumerate() {
         if encaps[..index].contains(encap) {
-            fields.fault(FaultCode::BadValue, "encaps", format!("{encap} is there twice"));
+            fields.fault(FaultCode::BadValue, "encaps", format!("{encap} is listed twice"));
         }
     }
 }

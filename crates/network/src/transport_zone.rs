@@ -1,4 +1,4 @@
-//! `transport_zone`: transport nodes whose tunnel end points reach each other.
+//! `transport_zone`: transport nodes with tunnels between them.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use serde::Serialize;
 
 use crate::ObjectKey;
 use crate::field::{Fields, number, one_of};
-use crate::object::{Claim, Described};
+use crate::object::{Claim, ObjectKind};
 use crate::transport_node::name_of;
 
-/// Transport nodes whose tunnel end points reach each other. There are tunnels inside a zone alone. Nodes that name none
-/// are in the default zone.
+/// Transport nodes with tunnels between them. Nodes of different zones have no tunnels. A node without a zone is in the
+/// default zone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TransportZone {
-    /// Its id; that of the default zone is empty.
+    /// Its id; empty for the default zone.
     pub id: String,
-    /// How its tunnels are made; by flow if not said.
+    /// The form of its tunnel ports; `flow` by default.
     pub tunnels: TunnelForm,
-    /// How large IP packets the network between its nodes carries, in bytes; 1500 if not said.
+    /// The MTU of the network between its nodes, in bytes; 1500 by default.
     pub mtu: u16,
 }
 
-/// How tunnels are made.
+/// The form of tunnel ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TunnelForm {
-    /// One port for each encapsulation; flows say which peer a frame goes to.
+    /// One port for each encapsulation; flows set the peer of each frame.
     Flow,
     /// One port for each encapsulation and peer.
     Port,
@@ -35,7 +35,7 @@ pub enum TunnelForm {
 impl TunnelForm {
     const NAMES: &[(&'static str, TunnelForm)] = &[("flow", TunnelForm::Flow), ("port", TunnelForm::Port)];
 
-    /// What documents and rules call them.
+    /// The names of all forms, as in documents and rules.
     pub fn names() -> impl Iterator<Item = &'static str> {
         TunnelForm::NAMES.iter().map(|(name, _)| *name)
     }
@@ -48,16 +48,16 @@ impl fmt::Display for TunnelForm {
 }
 
 impl TransportZone {
-    /// What IPv6 asks of every link.
+    /// The minimum MTU of an IPv6 link.
     const MTU_MIN: u16 = 1280;
     const MTU_DEFAULT: u16 = 1500;
 
-    /// The zone of nodes that name none. It is there without being applied.
+    /// The zone of nodes without a zone. It always exists.
     pub fn default_zone() -> TransportZone {
         TransportZone { id: String::new(), tunnels: TunnelForm::Flow, mtu: TransportZone::MTU_DEFAULT }
     }
 
-    /// The row that the zone is to rules, with its table.
+    /// The row of the zone, with its input table.
     pub fn row(&self) -> (&'static str, Row) {
         let text = |text: &str| Value::String(text.into());
         let row = vec![text(&self.id), text(&self.tunnels.to_string()), Value::Int(self.mtu.into())];
@@ -65,7 +65,7 @@ impl TransportZone {
     }
 }
 
-impl Described for TransportZone {
+impl ObjectKind for TransportZone {
     fn read(id: String, fields: &mut Fields) -> Option<Self> {
         let default = TransportZone::default_zone();
         let tunnels = fields.optional("tunnels", |value| one_of(value, TunnelForm::NAMES));

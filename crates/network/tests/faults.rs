@@ -71,23 +71,23 @@ kind: switch_port
 id: blue-3
 ",
         &[
-            "bad-value: net.yaml: document 1: transport_node: id: \"hv 2\" has the character ' '; letters, digits and - _ . : @ can be used",
-            "bad-value: net.yaml: document 1: transport_node: role: \"hyperviser\" is none of `hypervisor`, `gateway` and `service_node`; did you mean `hypervisor`?",
-            "bad-value: net.yaml: document 1: transport_node: ip: \"172.16.0.999\" is no IP address; write it as \"10.0.0.1\" or \"fd00::1\"",
-            "bad-value: net.yaml: document 1: transport_node: encaps[1]: \"vxlam\" is none of `geneve`, `vxlan`, `gre` and `stt`; did you mean `vxlan`?",
+            "bad-value: net.yaml: document 1: transport_node: id: \"hv 2\" contains the character ' '; use only letters, digits and - _ . : @",
+            "bad-value: net.yaml: document 1: transport_node: role: \"hyperviser\" is not one of `hypervisor`, `gateway` and `service_node`; did you mean `hypervisor`?",
+            "bad-value: net.yaml: document 1: transport_node: ip: \"172.16.0.999\" is not an IP address; write it as \"10.0.0.1\" or \"fd00::1\"",
+            "bad-value: net.yaml: document 1: transport_node: encaps[1]: \"vxlam\" is not one of `geneve`, `vxlan`, `gre` and `stt`; did you mean `vxlan`?",
             "bad-value: net.yaml: document 1: transport_node: ovsdb: \"tcp:172.16.0.2\" has no port; write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT",
-            "bad-value: net.yaml: document 1: transport_node: openflow: \"unix:br-int.mgmt\": a socket's path must be absolute",
-            "bad-value: net.yaml: document 1: transport_node: datapath_type: \"netdef\" is none of `system` and `netdev`; did you mean `netdev`?",
-            "unknown-field: net.yaml: document 1: transport_node: mtu: no such field; there are `kind`, `id`, `role`, `ip`, `encaps`, `transport_zone`, `bridge_mappings`, `ovsdb`, `openflow` and `datapath_type`",
-            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].mac: 03:00:00:00:00:02 is a group address; an interface needs one whose first byte is even",
-            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[0]: \"10.0.0.2/24\" is no IP address (a prefix has no place here); write it as \"10.0.0.1\" or \"fd00::1\"",
-            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[1]: 224.0.0.1 is a group address, not that of one interface",
-            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[2]: 0.0.0.0 is nobody's address",
+            "bad-value: net.yaml: document 1: transport_node: openflow: \"unix:br-int.mgmt\": the path of a socket must be absolute",
+            "bad-value: net.yaml: document 1: transport_node: datapath_type: \"netdef\" is not one of `system` and `netdev`; did you mean `netdev`?",
+            "unknown-field: net.yaml: document 1: transport_node: mtu: unknown field; valid fields are `kind`, `id`, `role`, `ip`, `encaps`, `transport_zone`, `bridge_mappings`, `ovsdb`, `openflow` and `datapath_type`",
+            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].mac: 03:00:00:00:00:02 is a multicast address; the address of an interface must be unicast (first byte even)",
+            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[0]: \"10.0.0.2/24\" is not an IP address (a prefix is not allowed here); write it as \"10.0.0.1\" or \"fd00::1\"",
+            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[1]: 224.0.0.1 is a multicast or broadcast address; must be unicast",
+            "bad-value: net.yaml: document 2: switch_port blue-2: addresses[0].ips[2]: 0.0.0.0 is the unspecified address; use the address of an interface",
             "missing-field: net.yaml: document 2: switch_port blue-2: addresses[1].mac: is missing",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[1].ips: must be a list, not text",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[2]: must be a mapping of fields, not text",
             "bad-value: net.yaml: document 2: switch_port blue-2: addresses[3].mac: must be text, not a number; write it in quotes",
-            "unknown-field: net.yaml: document 2: switch_port blue-2: addresses[3].mask: no such field; there are `mac` and `ips`",
+            "unknown-field: net.yaml: document 2: switch_port blue-2: addresses[3].mask: unknown field; valid fields are `mac` and `ips`",
             "bad-value: net.yaml: document 2: switch_port blue-2: port_security: must be `true` or `false`, not text",
             "missing-field: net.yaml: document 3: switch_port blue-3: switch: is missing",
         ],
@@ -109,9 +109,9 @@ fn kinds_that_are_not_ours_are_told_apart_from_those_to_come() {
 {kind: [switch], id: x}
 ",
         &[
-            "unknown-kind: net.yaml: document 1: swich a: kind: no such kind; did you mean `switch`?",
-            "unsupported-kind: net.yaml: document 2: router r1: kind: objects of kind `router` are known, but not supported yet",
-            "unknown-kind: net.yaml: document 3: tap t: kind: no such kind; there are `transport_zone`, `transport_node`, `switch`, `switch_port` and `localnet_port`",
+            "unknown-kind: net.yaml: document 1: swich a: kind: unknown kind; did you mean `switch`?",
+            "unsupported-kind: net.yaml: document 2: router r1: kind: kind `router` is not supported yet",
+            "unknown-kind: net.yaml: document 3: tap t: kind: unknown kind; valid kinds are `transport_zone`, `transport_node`, `switch`, `switch_port` and `localnet_port`",
             "missing-field: net.yaml: document 4: x: kind: is missing",
             "bad-value: net.yaml: document 5: x: kind: must be text, not a list",
         ],
@@ -122,11 +122,13 @@ fn kinds_that_are_not_ours_are_told_apart_from_those_to_come() {
 fn a_dangling_reference_is_a_fault_but_not_a_consequence_of_another() {
     check(
         "{kind: switch_port, id: p, switch: red}",
-        &["no-such-object: net.yaml: document 1: switch_port p: switch: there is no switch red"],
+        &[
+            "no-such-object: net.yaml: document 1: switch_port p: switch: switch red does not exist; apply it first, or in the same request",
+        ],
     );
     check(
         "{kind: switch_port, id: p, switch: red}\n---\n{kind: switch, id: red, tenent: acme}",
-        &["unknown-field: net.yaml: document 2: switch red: tenent: no such field; did you mean `tenant`?"],
+        &["unknown-field: net.yaml: document 2: switch red: tenent: unknown field; did you mean `tenant`?"],
     );
     check(
         "{kind: switch_port, id: p, switch: red}\n---\n{kind: switch}",
@@ -157,17 +159,17 @@ fn ids_addresses_and_end_points_belong_to_one() {
 {kind: transport_node, id: hv4, ip: '::ffff:10.0.0.1', encaps: [gre, gre]}
 ",
         &[
-            "duplicate: net.yaml: document 2: switch red: id: is there already, in net.yaml: document 1",
-            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].mac: 02:00:00:00:00:01 on switch red is that of switch_port p1 already (net.yaml: document 3)",
-            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].ips[0]: 10.0.0.1 on switch red is that of switch_port p1 already (net.yaml: document 3)",
-            "duplicate: net.yaml: document 5: switch_port p3: addresses[0].mac: 02:00:00:00:00:01 on switch blue is that of switch_port blue-1 already",
-            "duplicate: net.yaml: document 6: switch_port p4: addresses[1].ips[0]: fd00::1 on switch blue is there twice",
-            "duplicate: net.yaml: document 7: transport_node hv2: ip: tunnel end point 172.16.0.1 is that of transport_node hv1 already",
-            "duplicate: net.yaml: document 7: transport_node hv2: ovsdb: end point unix:/run/hv1/db.sock is that of transport_node hv1 already",
-            "bad-value: net.yaml: document 8: transport_node hv3: ip: 127.0.0.1 cannot be reached from other hosts",
-            "bad-value: net.yaml: document 8: transport_node hv3: encaps: must not be empty; leave it out for `geneve`",
-            "bad-value: net.yaml: document 9: transport_node hv4: ip: ::ffff:10.0.0.1 stands for an IPv4 address; write that",
-            "bad-value: net.yaml: document 9: transport_node hv4: encaps: gre is there twice",
+            "duplicate: net.yaml: document 2: switch red: id: is defined twice; first in net.yaml: document 1",
+            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].mac: 02:00:00:00:00:01 on switch red already belongs to switch_port p1 (net.yaml: document 3)",
+            "duplicate: net.yaml: document 4: switch_port p2: addresses[0].ips[0]: 10.0.0.1 on switch red already belongs to switch_port p1 (net.yaml: document 3)",
+            "duplicate: net.yaml: document 5: switch_port p3: addresses[0].mac: 02:00:00:00:00:01 on switch blue already belongs to switch_port blue-1",
+            "duplicate: net.yaml: document 6: switch_port p4: addresses[1].ips[0]: fd00::1 on switch blue is given twice",
+            "duplicate: net.yaml: document 7: transport_node hv2: ip: tunnel end point 172.16.0.1 already belongs to transport_node hv1",
+            "duplicate: net.yaml: document 7: transport_node hv2: ovsdb: end point unix:/run/hv1/db.sock already belongs to transport_node hv1",
+            "bad-value: net.yaml: document 8: transport_node hv3: ip: 127.0.0.1 is a loopback address, which other hosts cannot reach",
+            "bad-value: net.yaml: document 8: transport_node hv3: encaps: must not be empty; omit it to use `geneve`",
+            "bad-value: net.yaml: document 9: transport_node hv4: ip: ::ffff:10.0.0.1 is an IPv4-mapped address; write the IPv4 address",
+            "bad-value: net.yaml: document 9: transport_node hv4: encaps: gre is listed twice",
         ],
     );
 }
@@ -199,28 +201,28 @@ fn zones_mappings_tags_and_numbers_have_their_limits() {
 {kind: localnet_port, id: l4, switch: red, network: physnet}
 ",
         &[
-            "bad-value: net.yaml: document 1: transport_zone z1: tunnels: \"flows\" is none of `flow` and `port`; did you mean `flow`?",
-            "bad-value: net.yaml: document 1: transport_zone z1: mtu: 1279 is no number from 1280 to 65535",
+            "bad-value: net.yaml: document 1: transport_zone z1: tunnels: \"flows\" is not one of `flow` and `port`; did you mean `flow`?",
+            "bad-value: net.yaml: document 1: transport_zone z1: mtu: 1279 is not a number from 1280 to 65535",
             "bad-value: net.yaml: document 2: transport_zone z2: tunnels: must be text, not a number; write it in quotes",
-            "bad-value: net.yaml: document 2: transport_zone z2: mtu: 65536 is no number from 1280 to 65535",
+            "bad-value: net.yaml: document 2: transport_zone z2: mtu: 65536 is not a number from 1280 to 65535",
             "bad-value: net.yaml: document 3: transport_zone z3: mtu: must be a number from 1280 to 65535, not text",
-            "unknown-field: net.yaml: document 3: transport_zone z3: tunnel: no such field; did you mean `tunnels`?",
-            "bad-value: net.yaml: document 4: transport_zone z4: mtu: 1500.5 is no number from 1280 to 65535",
+            "unknown-field: net.yaml: document 3: transport_zone z3: tunnel: unknown field; did you mean `tunnels`?",
+            "bad-value: net.yaml: document 4: transport_zone z4: mtu: 1500.5 is not a number from 1280 to 65535",
             "bad-value: net.yaml: document 5: transport_node hv2: transport_zone: must be text, not a number; write it in quotes",
-            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings: \"a b\" has the character ' '; letters, digits and - _ . : @ can be used",
-            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.c: \"br-a-long-name-16\" is longer than the 15 bytes that a bridge's name can have",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings: \"a b\" contains the character ' '; use only letters, digits and - _ . : @",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.c: \"br-a-long-name-16\" is longer than 15 bytes, the maximum for the name of a bridge",
             "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.d: must be text, not a list",
             "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.e: must not be empty",
-            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.net: \"br-int\" is the controller's own; name the bridge that the network's interface is in",
+            "bad-value: net.yaml: document 5: transport_node hv2: bridge_mappings.net: \"br-int\" is managed by the controller; name the bridge that has the interface of the physical network",
             "bad-value: net.yaml: document 6: transport_node hv3: bridge_mappings: must be a mapping, not a list",
-            "no-such-object: net.yaml: document 7: transport_node hv4: transport_zone: there is no transport_zone far",
+            "no-such-object: net.yaml: document 7: transport_node hv4: transport_zone: transport_zone far does not exist; apply it first, or in the same request",
             "missing-field: net.yaml: document 8: localnet_port l1: network: is missing",
-            "bad-value: net.yaml: document 8: localnet_port l1: tag: 4095 is no number from 0 to 4094",
+            "bad-value: net.yaml: document 8: localnet_port l1: tag: 4095 is not a number from 0 to 4094",
             "missing-field: net.yaml: document 9: localnet_port l2: switch: is missing",
-            "bad-value: net.yaml: document 9: localnet_port l2: tag: -1 is no number from 0 to 4094",
-            "unknown-field: net.yaml: document 9: localnet_port l2: vlan: no such field; there are `kind`, `id`, `switch`, `network` and `tag`",
+            "bad-value: net.yaml: document 9: localnet_port l2: tag: -1 is not a number from 0 to 4094",
+            "unknown-field: net.yaml: document 9: localnet_port l2: vlan: unknown field; valid fields are `kind`, `id`, `switch`, `network` and `tag`",
             "bad-value: net.yaml: document 10: localnet_port l3: tag: must be a number from 0 to 4094, not text",
-            "no-such-object: net.yaml: document 11: localnet_port l4: switch: there is no switch red",
+            "no-such-object: net.yaml: document 11: localnet_port l4: switch: switch red does not exist; apply it first, or in the same request",
         ],
     );
 }
@@ -252,20 +254,20 @@ fn ports_behind_ports_are_one_level_deep_and_have_tags_of_their_own() {
 {kind: switch_port, id: p11, switch: blue, unknown_addresses: 1, addresses: [{mac: 00:00:00:00:00:00, ips: [127.0.0.2, '::1', 'ff02::1', '::']}]}
 ",
         &[
-            "missing-field: net.yaml: document 1: switch_port p1: tag: is missing: a port behind a parent has a VLAN tag of its own, from 1 to 4094",
-            "missing-field: net.yaml: document 2: switch_port p2: parent: is missing: a tag is for a port behind a parent",
-            "bad-value: net.yaml: document 3: switch_port p3: parent: a port cannot be behind itself",
-            "bad-value: net.yaml: document 3: switch_port p3: tag: 0 is no number from 1 to 4094",
-            "bad-value: net.yaml: document 4: switch_port p4: tag: 4095 is no number from 1 to 4094",
-            "no-such-object: net.yaml: document 5: switch_port p5: parent: there is no switch_port gone",
-            "duplicate: net.yaml: document 7: switch_port p7: tag: tag 5 behind switch_port blue-1 is that of switch_port p6 already (net.yaml: document 6)",
-            "bad-value: net.yaml: document 8: switch_port p8: parent: switch_port p6 is behind switch_port blue-1 itself; name that one",
-            "bad-value: net.yaml: document 10: switch_port p10: unknown_addresses: cannot be `true` beside `port_security`: what is held to its own addresses has no others",
-            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].mac: 00:00:00:00:00:00 is nobody's address",
-            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[0]: 127.0.0.2 cannot be reached from other hosts",
-            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[1]: ::1 cannot be reached from other hosts",
-            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[2]: ff02::1 is a group address, not that of one interface",
-            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[3]: :: is nobody's address",
+            "missing-field: net.yaml: document 1: switch_port p1: tag: is missing: a port with a parent needs a VLAN tag from 1 to 4094",
+            "missing-field: net.yaml: document 2: switch_port p2: parent: is missing: `tag` is only valid together with `parent`",
+            "bad-value: net.yaml: document 3: switch_port p3: parent: a port cannot be its own parent",
+            "bad-value: net.yaml: document 3: switch_port p3: tag: 0 is not a number from 1 to 4094",
+            "bad-value: net.yaml: document 4: switch_port p4: tag: 4095 is not a number from 1 to 4094",
+            "no-such-object: net.yaml: document 5: switch_port p5: parent: switch_port gone does not exist; apply it first, or in the same request",
+            "duplicate: net.yaml: document 7: switch_port p7: tag: tag 5 on parent switch_port blue-1 already belongs to switch_port p6 (net.yaml: document 6)",
+            "bad-value: net.yaml: document 8: switch_port p8: parent: switch_port p6 is itself a member of trunk switch_port blue-1; use switch_port blue-1 as the parent",
+            "bad-value: net.yaml: document 10: switch_port p10: unknown_addresses: cannot be `true` together with `port_security`, which restricts the port to its own addresses",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].mac: 00:00:00:00:00:00 is the null address; use the address of an interface",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[0]: 127.0.0.2 is a loopback address, which other hosts cannot reach",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[1]: ::1 is a loopback address, which other hosts cannot reach",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[2]: ff02::1 is a multicast or broadcast address; must be unicast",
+            "bad-value: net.yaml: document 11: switch_port p11: addresses[0].ips[3]: :: is the unspecified address; use the address of an interface",
             "bad-value: net.yaml: document 11: switch_port p11: unknown_addresses: must be `true` or `false`, not a number",
         ],
     );
@@ -279,7 +281,7 @@ fn what_is_printed_of_an_object_can_be_applied() {
 ---
 {kind: switch_port, id: p, switch: a, addresses: [{mac: 02:00:00:00:00:01, state: {}}]}",
         &[
-            "unknown-field: net.yaml: document 2: switch_port p: addresses[0].state: no such field; there are `mac` and `ips`",
+            "unknown-field: net.yaml: document 2: switch_port p: addresses[0].state: unknown field; valid fields are `mac` and `ips`",
         ],
     );
 }
@@ -314,34 +316,34 @@ fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
         (
             "{kind: switch_port, id: blue-1, switch: blue, parent: other, tag: 5}",
             &[
-                "net.yaml: document 1: switch_port blue-1: parent: switch_port box is behind switch_port blue-1, which cannot be behind another then",
+                "net.yaml: document 1: switch_port blue-1: parent: switch_port box has switch_port blue-1 as its parent, so switch_port blue-1 cannot have a parent itself",
             ],
         ),
         (
             "{kind: switch_port, id: deep, switch: blue, parent: box, tag: 5}",
             &[
-                "net.yaml: document 1: switch_port deep: parent: switch_port box is behind switch_port blue-1 itself; name that one",
+                "net.yaml: document 1: switch_port deep: parent: switch_port box is itself a member of trunk switch_port blue-1; use switch_port blue-1 as the parent",
             ],
         ),
         (
             "{kind: switch_port, id: box-2, switch: blue, parent: blue-1, tag: 5}",
             &[
-                "net.yaml: document 1: switch_port box-2: tag: tag 5 behind switch_port blue-1 is that of switch_port box already",
+                "net.yaml: document 1: switch_port box-2: tag: tag 5 on parent switch_port blue-1 already belongs to switch_port box",
             ],
         ),
         (
             "{kind: localnet_port, id: out-2, switch: red, network: other}",
             &[
-                "net.yaml: document 1: localnet_port out-2: switch: the one way of switch red to a physical network is that of localnet_port out already",
+                "net.yaml: document 1: localnet_port out-2: switch: the connection of switch red to a physical network already belongs to localnet_port out",
             ],
         ),
         (
             "{kind: localnet_port, id: box, switch: blue, network: physnet}",
-            &["net.yaml: document 1: localnet_port box: id: port id box is that of switch_port box already"],
+            &["net.yaml: document 1: localnet_port box: id: port id box already belongs to switch_port box"],
         ),
         (
             "{kind: switch_port, id: out, switch: blue}",
-            &["net.yaml: document 1: switch_port out: id: port id out is that of localnet_port out already"],
+            &["net.yaml: document 1: switch_port out: id: port id out already belongs to localnet_port out"],
         ),
         // Parent and part in one file, the wrong way round for what is there: no fault, since both change.
         (
@@ -359,7 +361,8 @@ fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
     };
     assert_eq!(
         delete(&["box"]),
-        Err("switch_port box: is in use by switch_port blue-1; delete what refers to it first".to_owned())
+        Err("switch_port box: is in use by switch_port blue-1; delete the objects that refer to it first"
+            .to_owned())
     );
     assert_eq!(delete(&["box", "blue-1"]), Ok(2));
 }
@@ -376,7 +379,7 @@ fn text_that_is_no_yaml_ends_the_reading_and_what_came_before_is_judged() {
     check("just text", &["syntax: net.yaml: document 1: must be a mapping with `kind` and `id`, not text"]);
     check(
         "kind: switch\nid: a\nid: b",
-        &["syntax: net.yaml: document 1: not valid YAML: field `id` is there twice"],
+        &["syntax: net.yaml: document 1: not valid YAML: field `id` is given twice"],
     );
     check(
         "kind: switch\n1: b",
@@ -402,7 +405,7 @@ fn json_comes_as_object_array_or_lines() {
             "net.jsonl",
             "{\"kind\": \"switch\", \"id\": \"a\"}\n{\"kind\": \"switch\", \"kind\": \"switch\"}"
         ),
-        ["syntax: net.jsonl: object 2: not valid JSON: field `kind` is there twice at line 2 column 36"]
+        ["syntax: net.jsonl: object 2: not valid JSON: field `kind` is given twice at line 2 column 36"]
     );
 }
 
@@ -449,7 +452,7 @@ fn deleting_names_the_referrers() {
         faults.iter().map(ToString::to_string).collect::<Vec<_>>(),
         [
             "switch blue: is in use by switch_port blue-1, switch_port blue-2, switch_port blue-3, switch_port blue-4, \
-          switch_port blue-5 and 3 more; delete what refers to it first"
+          switch_port blue-5 and 3 more; delete the objects that refer to it first"
         ]
     );
     let faults = store.plan_delete(&[ObjectKey::new(Kind::SwitchPort, "red-1")]).expect_err("there is none");

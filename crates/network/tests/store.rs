@@ -296,10 +296,10 @@ fn assert_sound(store: &ObjectStore) {
                 hold(format!("{ip} on {}", port.switch));
             }
         }
-        let Some(behind) = &port.behind else { continue };
-        hold(format!("tag {} of {}", behind.tag, behind.parent));
-        match store.get(&ObjectKey::new(Kind::SwitchPort, &behind.parent)).map(|parent| &**parent) {
-            Some(network::Object::SwitchPort(parent)) => assert_eq!(parent.behind, None, "{port:?}"),
+        let Some(member) = &port.trunk_member else { continue };
+        hold(format!("tag {} of {}", member.tag, member.parent));
+        match store.get(&ObjectKey::new(Kind::SwitchPort, &member.parent)).map(|parent| &**parent) {
+            Some(network::Object::SwitchPort(parent)) => assert_eq!(parent.trunk_member, None, "{port:?}"),
             other => panic!("{port:?} is behind {other:?}"),
         }
     }

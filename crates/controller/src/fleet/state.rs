@@ -1,4 +1,4 @@
-//! What is known of one switch: its connections, what it has not answered, what is wrong.
+//! The state of one switch: its connections, unconfirmed transactions, and faults.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,89 +11,89 @@ use super::Driver;
 #[derive(Default)]
 pub(super) struct Switch {
     pub(super) generation: u64,
-    pub(super) reach: [Option<String>; 3],
-    /// `None`: the transport node says too little to reach its switch.
+    pub(super) connection: [Option<String>; 3],
+    /// `None` if the transport node lacks an end point.
     pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,
-    /// Whether it is about to be let go, and what it has reported since that is known.
-    pub(super) goes: bool,
-    pub(super) held_back: Option<Report>,
-    /// Whether it was compared with the desired state since it was connected.
-    pub(super) compared: bool,
-    /// Transactions that are sent and not answered, and whether they have tunnels.
+    /// Whether it is about to be removed, and its last report since.
+    pub(super) removing: bool,
+    pub(super) deferred_report: Option<Report>,
+    /// Whether it was reconciled with the desired state since it connected.
+    pub(super) reconciled: bool,
+    /// Transactions that were sent but not answered, and whether they change tunnels.
     pub(super) pending: BTreeMap<u64, bool>,
-    /// Transactions that wait for a connection: their receipts say so, and nobody waits for their answers.
-    pub(super) flows_behind: Behind,
-    pub(super) tunnels_behind: Behind,
+    /// Transactions that wait for a connection. Their receipts say `offline`.
+    pub(super) flows_backlog: Backlog,
+    pub(super) tunnels_backlog: Backlog,
     pub(super) last_pushed: Option<u64>,
     pub(super) confirmed_txn: Option<u64>,
     pub(super) sync_flow_mods: Option<usize>,
-    /// How many flows and tunnels the switch refuses now.
+    /// The number of flows, groups and ports that the switch refuses now.
     pub(super) refused: usize,
     pub(super) faults: Faults,
 }
 
-/// Transactions that a switch gets together when it is back.
+/// Transactions that a switch receives together when it reconnects.
 #[derive(Default)]
-pub(super) struct Behind {
+pub(super) struct Backlog {
     pub(super) count: usize,
-    /// The driver confirms all of them by this one.
+    /// The driver confirms all of them with this one.
     pub(super) last: u64,
 }
 
-/// What is wrong with a switch, each until it is mended.
+/// The faults of a switch, each until it is resolved.
 #[derive(Default)]
 pub(super) struct Faults {
-    /// The connection that is down, and why.
+    /// The connections that are down, and why.
     pub(super) connection: BTreeMap<Channel, String>,
-    /// What the switch refused last, until its driver says that nothing is refused any more.
+    /// The last refusal, until the driver reports that nothing is refused.
     pub(super) refused: Option<String>,
-    /// Its last report, refused by the rules.
+    /// Why the rules refused its last report.
     pub(super) report: Option<String>,
-    /// What it reports as wrong.
+    /// Problems that it reports.
     pub(super) problems: Option<String>,
     /// Why there is no driver.
     pub(super) unreachable: Option<String>,
 }
 
 impl Switch {
-    pub(super) fn behind(&mut self, tunnels: bool) -> &mut Behind {
-        if tunnels { &mut self.tunnels_behind } else { &mut self.flows_behind }
+    pub(super) fn backlog(&mut self, tunnels: bool) -> &mut Backlog {
+        if tunnels { &mut self.tunnels_backlog } else { &mut self.flows_backlog }
     }
 
-    /// Whether a transaction can be in force soon.
-    pub(super) fn reaches(&self, tunnels: bool) -> bool {
+    /// Whether the connections that a transaction needs are up.
+    pub(super) fn can_receive(&self, tunnels: bool) -> bool {
         self.up.contains(&Channel::OpenFlow) && (!tunnels || self.up.contains(&Channel::Ovsdb))
     }
 
-    /// Takes the transactions that wait for a connection now, out of those that are pending.
-    pub(super) fn fall_behind(&mut self) -> Vec<u64> {
-        let [flows, tunnels] = [false, true].map(|tunnels| self.reaches(tunnels));
+    /// Moves pending transactions whose connection is down to the backlog, and returns them.
+    pub(super) fn move_to_backlog(&mut self) -> Vec<u64> {
+        let [flows, tunnels] = [false, true].map(|tunnels| self.can_receive(tunnels));
         let lost: Vec<(u64, bool)> = self
             .pending
             .extract_if(.., |_, has_tunnels| !if *has_tunnels { tunnels } else { flows })
             .collect();
         for (txn, tunnels) in &lost {
-            self.behind(*tunnels).add(*txn);
+            self.backlog(*tunnels).add(*txn);
         }
         lost.into_iter().map(|(txn, _)| txn).collect()
     }
 
-    /// A transaction is answered; whether its receipt waits for that.
+    /// Removes an answered transaction. Returns whether its receipt was waiting for the answer.
     pub(super) fn answered(&mut self, txn: u64) -> bool {
         for tunnels in [false, true] {
-            let behind = self.behind(tunnels);
-            if behind.last == txn {
-                *behind = Behind::default();
+            let backlog = self.backlog(tunnels);
+            if backlog.last == txn {
+                *backlog = Backlog::default();
             }
         }
         self.pending.remove(&txn).is_some()
     }
 
-    /// Takes a report; gives it back if it is for the rules.
+    /// Handles a report. Returns it unless it is deferred.
     pub(super) fn reported(&mut self, node: &str, report: Report) -> Option<Report> {
-        if self.goes {
-            self.held_back = Some(report);
+        if self.removing {
+            self.deferred_report = Some(report);
             return None;
         }
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
@@ -106,11 +106,11 @@ impl Switch {
     }
 
     pub(super) fn unanswered(&self) -> usize {
-        self.pending.len() + self.flows_behind.count + self.tunnels_behind.count
+        self.pending.len() + self.flows_backlog.count + self.tunnels_backlog.count
     }
 }
 
-impl Behind {
+impl Backlog {
     pub(super) fn add(&mut self, txn: u64) {
         self.count += 1;
         self.last = self.last.max(txn);
@@ -118,7 +118,7 @@ impl Behind {
 }
 
 impl Faults {
-    pub(super) fn worst(&self) -> Option<String> {
+    pub(super) fn last_error(&self) -> Option<String> {
         let connection = || self.connection.values().next().cloned();
         let refused = || self.refused.clone();
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));

@@ -37,7 +37,7 @@ impl Driver for FakeDriver {
 
     fn push(&self, _txn: u64, _changes: Changes) {}
 
-    fn end(self: Box<Self>) -> Ending {
+    fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
             // Not at once.
             tokio::task::yield_now().await;
@@ -101,14 +101,14 @@ impl Setting {
     fn follow(&mut self, changes: &ChangeSet) {
         self.objects.commit(changes);
         self.txn += 1;
-        self.fleet.follow(self.txn, changes, |_| Arc::default());
+        self.fleet.commit(self.txn, changes, |_| Arc::default());
     }
 
     fn event(&mut self, node: &str, event: Event) -> bool {
-        let leaving = self.fleet.leaving.iter().find(|leaving| leaving.node == node);
-        let switch = leaving.map_or_else(|| &self.fleet.switches[node], |leaving| &leaving.switch);
+        let draining = self.fleet.draining.iter().find(|draining| draining.node == node);
+        let switch = draining.map_or_else(|| &self.fleet.switches[node], |draining| &draining.switch);
         let (node, generation) = (node.to_owned(), switch.generation);
-        self.fleet.event(FleetEvent { node, generation, what: What::Event(event) }).is_some()
+        self.fleet.event(FleetEvent { node, generation, what: EventKind::Event(event) }).is_some()
     }
 
     fn connect(&mut self, node: &str, channel: Channel) {
@@ -163,7 +163,7 @@ fn a_transaction_whose_connection_is_down_holds_nobody_up() {
     setting.connect("hv1", Channel::Ovsdb);
     assert_eq!(setting.push("hv1", tunnel()), Progress::Pending);
     let (first, last) = (setting.txn - 2, setting.txn);
-    // The database goes: what needs it does not hold up any more, the other does.
+    // The database disconnects: transactions with tunnels go offline, the others do not.
     setting.disconnect("hv1", Channel::Ovsdb);
     assert_eq!(setting.progress(last - 1, "hv1"), Progress::Pending);
     assert_eq!(setting.progress(last, "hv1"), Progress::Offline);
@@ -222,19 +222,19 @@ fn a_switch_that_leaves_ends_before_another_node_takes_it_over() {
 #[test]
 fn a_farewell_that_is_not_answered_ends_all_the_same() {
     let mut setting = Setting::new(&node("hv1", "/a"));
-    setting.fleet.farewell_max = Duration::from_millis(1);
+    setting.fleet.drain_max = Duration::from_millis(1);
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
     let earlier = setting.txn;
     // The database is down, so that its tunnel cannot be taken away.
     assert_eq!(setting.delete("hv1", tunnel()), Progress::Offline);
-    assert_eq!(setting.fleet.leaving.len(), 1);
+    assert_eq!(setting.fleet.draining.len(), 1);
     setting.confirm("hv1", earlier);
     assert!(matches!(setting.progress(earlier, "hv1"), Progress::Confirmed(_)));
     setting.told.take();
     let over = setting.runtime.block_on(setting.events.recv()).unwrap();
     setting.fleet.event(over);
-    assert_eq!((setting.fleet.leaving.len(), setting.told.take()), (0, vec!["end unix:/a/of".to_owned()]));
+    assert_eq!((setting.fleet.draining.len(), setting.told.take()), (0, vec!["end unix:/a/of".to_owned()]));
 }
 
 #[test]
@@ -245,11 +245,11 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
     let txn = setting.txn;
     setting.connect("hv1", Channel::Ovsdb);
     setting.confirm("hv1", txn);
-    assert_eq!(setting.fleet.leaving.len(), 0);
+    assert_eq!(setting.fleet.draining.len(), 0);
     // Of a switch that is not connected nothing is expected.
     setting.apply(&node("hv2", "/b"));
     assert_eq!(setting.delete("hv2", tunnel()), Progress::Offline);
-    assert_eq!((setting.fleet.leaving.len(), setting.fleet.switches.len()), (0, 0));
+    assert_eq!((setting.fleet.draining.len(), setting.fleet.switches.len()), (0, 0));
 }
 
 #[test]
@@ -259,15 +259,15 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
     let mut batch = Batch::default();
     batch.add_document("net.yaml", &(node("hv1", "/c") + &node("hv2", "/b")));
     let changes = setting.objects.plan(batch).unwrap();
-    assert_eq!(setting.fleet.expect(&changes), Vec::<String>::new());
+    assert_eq!(setting.fleet.prepare(&changes), Vec::<String>::new());
     assert!(!setting.event("hv1", report()));
     assert!(setting.event("hv2", report()), "that of another counts");
     // It does not come to it: the report counts after all.
-    setting.fleet.stay();
+    setting.fleet.roll_back();
     let event = setting.runtime.block_on(setting.events.recv()).unwrap();
     assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), ovs_driver::Report::default())));
     // It does: what the new switch reports counts.
-    setting.fleet.expect(&changes);
+    setting.fleet.prepare(&changes);
     setting.event("hv1", report());
     setting.follow(&changes);
     assert!(setting.event("hv1", report()));
@@ -279,10 +279,10 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
     let key = ObjectKey::new(network::Kind::TransportNode, "hv1");
     let told = |setting: &mut Setting| {
         let changes = setting.objects.plan_delete(std::slice::from_ref(&key)).unwrap();
-        setting.fleet.expect(&changes)
+        setting.fleet.prepare(&changes)
     };
-    let by_hand = "transport_node hv1: its switch: left as it is: not connected; delete br-int's flows and groups \
-                   and the ports marked external_ids:weft by hand, or apply the node again";
+    let by_hand = "transport_node hv1: its switch: left unchanged: not connected; delete the flows and groups of br-int \
+                   and the ports with external_ids:weft by hand, or apply the node again";
     assert_eq!(told(&mut setting), [by_hand]);
     setting.connect("hv1", Channel::OpenFlow);
     assert!(told(&mut setting)[0].contains("its database is not connected"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use controller::fleet::{Driver, Drivers, Ending};
+use controller::fleet::{Driver, Drivers, Shutdown};
 use ovs_driver::{Changes, Channel, Config, Desired, Event, Report};
 use tokio::sync::mpsc;
 
@@ -100,7 +100,7 @@ impl Driver for FakeDriver {
         });
     }
 
-    fn end(self: Box<Self>) -> Ending {
+    fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move { drop(self) })
     }
 }

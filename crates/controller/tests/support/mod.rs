@@ -6,7 +6,7 @@ pub(crate) mod running;
 use std::sync::Arc;
 
 use controller::Rules;
-use controller::core::{Accepted, Accomplished, Core};
+use controller::core::{Accepted, AppliedTransaction, Core};
 use controller::record::Record;
 use network::Batch;
 use nlog::Sources;
@@ -103,7 +103,7 @@ pub(crate) fn batch(text: &str) -> Batch {
     batch
 }
 
-pub(crate) fn apply(core: &mut Core, text: &str) -> Accomplished {
+pub(crate) fn apply(core: &mut Core, text: &str) -> AppliedTransaction {
     let Accepted { transaction, .. } =
         core.apply(batch(text), "test", now()).unwrap_or_else(|error| panic!("{error}"));
     transaction.unwrap_or_else(|| panic!("nothing changes with {text}"))

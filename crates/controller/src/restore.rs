@@ -1,4 +1,4 @@
-//! What the journal's records add up to, and how that differs from what it should.
+//! Restores the state of a controller from the records of its journal, and finds rows that differ from the present rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,10 @@ use crate::labels::Labels;
 use crate::record::{JsonRows, Record, rows_to_json};
 use crate::reports::Reports;
 
-/// The rows by their text, in each table.
+/// The rows of each table, by their text.
 pub(crate) type RowTexts = BTreeMap<String, BTreeMap<String, Vec<Json>>>;
 
-/// The rows that come and go from what a journal adds up to, to what it should; `None` if they are the same.
+/// The rows to insert and to delete so that the journal has the wanted rows; `None` if it has them.
 pub(crate) fn correction(journal: &RowTexts, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
     let (wanted, _) = rows_to_json(wanted);
     let mut insert = JsonRows::new();
@@ -44,28 +44,28 @@ fn text(row: &[Json]) -> String {
     Json::Array(row.to_vec()).to_string()
 }
 
-/// What all records add up to.
-pub(crate) struct Folded {
+/// The state after all records.
+pub(crate) struct Restored {
     pub(crate) objects: ObjectStore,
     pub(crate) labels: Labels,
     pub(crate) reports: Reports,
     pub(crate) rows: RowTexts,
 }
 
-impl Folded {
-    pub(crate) fn new(records: &[Record]) -> Result<Folded, RestoreError> {
+impl Restored {
+    pub(crate) fn new(records: &[Record]) -> Result<Restored, RestoreError> {
         let mut objects: BTreeMap<(String, String), Json> = BTreeMap::new();
         let mut labels = Labels::default();
         let mut reports = Reports::default();
         let mut rows = RowTexts::new();
         for (record, line) in records.iter().zip(1..) {
             let fault = |why| RestoreError::Record { line, why };
-            fold_rows(&mut rows, record).map_err(fault)?;
+            replay_rows(&mut rows, record).map_err(fault)?;
             reports.restore(record).map_err(fault)?;
             for key in &record.objects.delete {
                 objects
                     .remove(key)
-                    .ok_or_else(|| fault(format!("{} {} goes, but is not there", key.0, key.1)))?;
+                    .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
                 labels.release(kind(&key.0).map_err(fault)?, &key.1);
             }
             for object in &record.objects.put {
@@ -80,7 +80,7 @@ impl Folded {
         }
         let objects = store(&objects)?;
         let end = |why| RestoreError::Record { line: records.len() as u64, why };
-        // Those of other kinds of objects were not always allocated; who lacks one gets one now.
+        // Older versions did not allocate labels for other kinds of objects; objects without one get one now.
         let labelled =
             |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort | Kind::LocalnetPort);
         for (key, _) in objects.iter().filter(|(key, _)| labelled(key)) {
@@ -88,7 +88,7 @@ impl Folded {
                 return Err(end(format!("{key} has no label")));
             }
         }
-        Ok(Folded { objects, labels, reports, rows })
+        Ok(Restored { objects, labels, reports, rows })
     }
 }
 
@@ -96,12 +96,14 @@ fn kind(name: &str) -> Result<Kind, String> {
     name.parse().map_err(|error| format!("kind {name}: {error}"))
 }
 
-fn fold_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
+fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
     for (table, list) in &record.delete {
         let there = rows.entry(table.clone()).or_default();
         for row in list {
             let text = text(row);
-            there.remove(&text).ok_or_else(|| format!("row {text} of {table} goes, but is not there"))?;
+            there
+                .remove(&text)
+                .ok_or_else(|| format!("row {text} of {table} is deleted, but does not exist"))?;
         }
     }
     for (table, list) in &record.insert {
@@ -109,14 +111,14 @@ fn fold_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
         for row in list {
             let text = text(row);
             if there.insert(text.clone(), row.clone()).is_some() {
-                return Err(format!("row {text} of {table} comes, but is there"));
+                return Err(format!("row {text} of {table} is inserted, but already exists"));
             }
         }
     }
     Ok(())
 }
 
-/// The store of these objects, judged anew.
+/// The store of these objects, validated again.
 fn store(objects: &BTreeMap<(String, String), Json>) -> Result<ObjectStore, RestoreError> {
     let mut batch = Batch::default();
     for object in objects.values() {

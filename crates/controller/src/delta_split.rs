@@ -1,4 +1,4 @@
-//! Changes of output tables, as what each switch is to change.
+//! Splits the changes of output tables by transport node, and converts them to changes of switches.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::rules::Rules;
 
 /// Splits the changes of a transaction by transport node.
 ///
-/// A value that no switch can have (a table number over 254, an unknown encapsulation) is an error of the transaction
-/// as `range` is: rules could not check it.
-pub(crate) fn split(
+/// A value that no switch supports (a table number over 254, an unknown encapsulation) is a `range` error of the
+/// transaction, since rules cannot check it.
+pub(crate) fn split_by_node(
     committed: &Committed,
     rules: &Rules,
 ) -> Result<BTreeMap<String, Changes>, TransactionError> {
@@ -106,9 +106,9 @@ fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
     let fault = |why: String| range(format!("of_flow: {node}: {why}"));
     // 255 is OFPTT_ALL.
     let table_id = u8::try_from(*table).ok().filter(|table| *table < u8::MAX);
-    let table_id = table_id.ok_or_else(|| fault(format!("there is no table {table}; the last is 254")))?;
+    let table_id = table_id.ok_or_else(|| fault(format!("table {table} does not exist; the last is 254")))?;
     let priority = u16::try_from(*priority)
-        .map_err(|_| fault(format!("there is no priority {priority}; the highest is 65535")))?;
+        .map_err(|_| fault(format!("priority {priority} is out of range; the highest is 65535")))?;
     let key = FlowKey::new(table_id, priority, &matching.get()).map_err(|error| fault(error.to_string()))?;
     Ok((node.to_string(), key, actions.get()))
 }
@@ -121,7 +121,8 @@ fn bucket(row: &Row) -> Result<(String, (u32, u32), Actions), TransactionError> 
         return Err(misfit("of_bucket", row));
     };
     let number = |what: &str, number: i64, max: u32| {
-        let fault = || range(format!("of_bucket: {node}: there is no {what} {number}; the last is {max}"));
+        let fault =
+            || range(format!("of_bucket: {node}: {what} {number} is out of range; the last is {max}"));
         u32::try_from(number).ok().filter(|number| *number <= max).ok_or_else(fault)
     };
     let key = (number("group", *group, GROUP_MAX)?, number("bucket", *bucket, BUCKET_MAX)?);

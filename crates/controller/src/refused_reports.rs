@@ -1,8 +1,8 @@
-//! Reports of switches that the rules refuse, wholly or in part.
+//! Reports of switches that the rules refuse, entirely or in part.
 //!
-//! A report is tried whole. If the rules refuse it, it is halved until those ports are found that are at fault; the
-//! others are accepted. What stays refused is tried again when something else was accepted, for a switch does not say
-//! twice what has not changed. Each trial is a step of its own, so that nothing else waits for many.
+//! A report is first tried as a whole. If the rules refuse it, it is halved until the ports at fault are found; the other
+//! ports are accepted. Refused ports are retried whenever another transaction is accepted, since a switch does not repeat
+//! an unchanged report. Each attempt is a step of its own, so that other requests do not wait for many attempts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -58,7 +58,7 @@ pub(crate) struct Part {
 
 /// The last report of each transport node of whose report something is refused or not judged yet.
 #[derive(Debug, Default)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedReports {
     nodes: BTreeMap<String, Entry>,
     due: VecDeque<Part>,
     /// Something was accepted since all that is refused was last due.
@@ -74,7 +74,7 @@ pub(crate) struct Entry {
     told: Option<String>,
 }
 
-impl Refused {
+impl RefusedReports {
     /// Takes a report that was refused as a whole.
     pub(crate) fn refuse_whole(
         &mut self,
@@ -88,7 +88,7 @@ impl Refused {
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
-    /// Keeps a report to be tried [again](Refused::again).
+    /// Keeps a report to be tried [again](RefusedReports::retry_later).
     pub(crate) fn keep(&mut self, node: &str, report: ovs_driver::Report) {
         self.forget(node);
         self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
@@ -106,15 +106,15 @@ impl Refused {
         self.nodes.insert(node.to_owned(), entry);
     }
 
-    /// Tries nothing until it is called [again](Refused::again); whether there is anything.
-    pub(crate) fn rest(&mut self) -> bool {
+    /// Tries nothing until it is called [again](RefusedReports::retry_later); whether there is anything.
+    pub(crate) fn pause(&mut self) -> bool {
         self.due.clear();
         self.again = false;
         !self.nodes.is_empty()
     }
 
     /// Something else was accepted: what is refused will be tried again.
-    pub(crate) fn again(&mut self) {
+    pub(crate) fn retry_later(&mut self) {
         self.again = true;
     }
 

@@ -1,8 +1,7 @@
-//! Where flows come from that the logical rules made and the physical ones only placed.
+//! The logical rules behind flows that the physical rules only placed.
 //!
-//! A flow's cookie names the rule whose head it is: for universal flows always the one rule that places them. What a
-//! reader wants to know is which logical rule made the row; a universal row and the flows that it becomes have table,
-//! priority and match in common.
+//! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places them,
+//! but a reader wants the logical rule. A universal row and its flows have table, priority and match in common.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -13,27 +12,27 @@ use ovs_driver::FlowKey;
 
 use crate::rules::Rules;
 
-/// How many parts there are; a change copies its part while an older copy of the whole is being read.
+/// The number of parts. While a reader holds an older copy, a change copies only its part.
 const PARTS: usize = 256;
 
 /// The logical rules behind universal flows. A copy costs no more than `PARTS` pointers.
 #[derive(Debug, Clone)]
-pub(crate) struct Origins {
-    /// A key's part is told by its hash.
+pub(crate) struct Provenance {
+    /// The part of a key is determined by its hash.
     parts: Vec<Arc<Part>>,
 }
 
-/// By what universal row and flow have in common: the fingerprint of the rule, by logical switch.
+/// For each key, the fingerprint of the rule for each logical switch.
 type Part = BTreeMap<FlowKey, BTreeMap<String, u64>>;
 
-impl Default for Origins {
+impl Default for Provenance {
     fn default() -> Self {
-        Origins { parts: vec![Arc::default(); PARTS] }
+        Provenance { parts: vec![Arc::default(); PARTS] }
     }
 }
 
-impl Origins {
-    /// Takes in the changes of the universal tables.
+impl Provenance {
+    /// Applies the changes of the universal tables.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) {
         for delta in rules.universal.iter().filter_map(|table| committed.delta.tables.get(table)) {
             for (key, switch) in delta.delete.iter().filter_map(universal) {
@@ -56,9 +55,9 @@ impl Origins {
         }
     }
 
-    /// The logical rule that made this flow, if it is a universal one. Two switches that share a key have it from one
-    /// rule, since matches name the datapath.
-    pub(crate) fn of(&self, key: &FlowKey) -> Option<u64> {
+    /// The logical rule behind a universal flow. Switches that share a key share the rule, since matches include the
+    /// datapath.
+    pub(crate) fn logical_rule(&self, key: &FlowKey) -> Option<u64> {
         self.parts[part(key)].get(key)?.values().next().copied()
     }
 }
@@ -118,13 +117,13 @@ mod tests {
             core.apply(batch, "test", now).unwrap();
         };
         apply(&mut core, "a");
-        let before = core.origins();
+        let before = core.provenance();
         apply(&mut core, "b");
-        let after = core.origins();
+        let after = core.provenance();
 
-        let known = |origins: &Origins| {
+        let known = |origins: &Provenance| {
             let desired = core.desired("hv1");
-            desired.flows.keys().filter_map(|key| origins.of(key)).collect::<Vec<_>>()
+            desired.flows.keys().filter_map(|key| origins.logical_rule(key)).collect::<Vec<_>>()
         };
         let logical = known(&after);
         assert_eq!((known(&before).len(), logical.len()), (1, 2));

@@ -1,4 +1,4 @@
-//! What rules say to people: the largest packets of each switch, and what cannot be done as things are.
+//! The status of objects, computed by the rules: the MTU of each logical switch, and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,36 +6,36 @@ use nlog_data::{Committed, Row, Value};
 
 use crate::rules::Rules;
 
-/// What rules say to people now.
+/// The current status of objects.
 #[derive(Debug, Default)]
-pub(crate) struct Notices {
+pub(crate) struct ObjectStatus {
     /// By logical switch.
     mtus: BTreeMap<String, i64>,
     problems: BTreeSet<Problem>,
 }
 
-/// Something that an object asks and that cannot be done as things are.
+/// Something that an object asks and that the network currently cannot do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The object's kind.
     pub kind: String,
     /// Its id.
     pub id: String,
-    /// What cannot be done, and why.
+    /// The problem and its cause.
     pub text: String,
 }
 
-/// Problems that come and go with a transaction.
+/// Problems that appear or disappear with a transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProblemChanges {
-    /// That were not there before.
+    /// New problems.
     pub new: Vec<Problem>,
-    /// That are there no more.
+    /// Resolved problems.
     pub gone: Vec<Problem>,
 }
 
-impl Notices {
-    /// Takes in the changes of `switch_mtu` and `problem`.
+impl ObjectStatus {
+    /// Applies the changes of `switch_mtu` and `problem`.
     pub(crate) fn apply(&mut self, committed: &Committed, rules: &Rules) -> ProblemChanges {
         let delta = |table| committed.delta.tables.get(&table);
         if let Some(delta) = rules.mtus.and_then(delta) {
@@ -56,12 +56,12 @@ impl Notices {
         changes
     }
 
-    /// How large IP packets may be that all ports of a logical switch exchange, if the rules say it.
+    /// The MTU of a logical switch, if the rules compute one.
     pub(crate) fn mtu(&self, switch: &str) -> Option<i64> {
         self.mtus.get(switch).copied()
     }
 
-    /// All problems, in order of kind and id.
+    /// All problems, ordered by kind and id.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
     }
