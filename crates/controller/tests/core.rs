@@ -578,7 +578,7 @@ proptest! {
                 while let Some(applied) = undone.pop() {
                     core.undo(applied).unwrap();
                 }
-                core.rest();
+                core.pause_retries();
                 prop_assert_eq!(state(&core), before);
             }
             records.extend(step.run(&mut core).map(|done| done.record));

@@ -12,20 +12,20 @@ use crate::program::{load, show};
 /// Arguments of `weft check`.
 #[derive(Args)]
 #[command(
-    after_help = "The exit status is 0 if there is no error (there may be warnings), 1 if there is one. A comment \
-                  `# weft: allow(CODE): reason` before a declaration allows its warnings."
+    after_help = "The exit status is 0 if there are no errors, even if there are warnings, and 1 otherwise. A comment \
+                  `# weft: allow(CODE): reason` before a declaration suppresses its warnings of that code."
 )]
 pub(crate) struct Check {
-    /// `.nlog` files, or folders of them; together they are one program
+    /// `.nlog` files or folders; together they form one program
     #[arg(required_unless_present = "explain", value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    /// One JSON object a line on standard output, for each diagnostic
+    /// Print one JSON object per diagnostic, one per line, on standard output
     #[arg(long)]
     json: bool,
-    /// Exit with status 1 if there is a warning
+    /// Exit with status 1 if there are warnings
     #[arg(long)]
     deny_warnings: bool,
-    /// Tell what a code means, with an example; without a code, list all of them
+    /// Explain a diagnostic code, with an example; without CODE, list all codes
     #[arg(
         long,
         value_name = "CODE",
@@ -67,7 +67,7 @@ impl Check {
     }
 }
 
-/// How much was found, and where to read about it.
+/// Prints the number of errors and warnings, and where to read about them.
 fn sum_up(diagnostics: &[Diagnostic], errors: usize, warnings: usize) {
     let mut codes: Vec<&str> = diagnostics.iter().map(|diagnostic| diagnostic.code.name()).collect();
     codes.sort_unstable();
@@ -84,7 +84,7 @@ fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// All codes with their meanings.
+/// Prints all codes with their meanings.
 fn list(json: bool) -> Result<(), Failure> {
     let mut codes = Code::ALL.to_vec();
     codes.sort_by_key(|code| code.name());
@@ -102,16 +102,16 @@ fn list(json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The page of one code.
+/// Prints the page of one code.
 fn explain(name: &str, json: bool) -> Result<(), Failure> {
     // As diagnostics show it: `warning[unused-table]`.
     let name = name.split_once('[').map_or(name, |(_, code)| code.trim_end_matches(']'));
     let Some(code) = Code::by_name(name) else {
         let near = match Code::nearest(name) {
             Some(near) => format!("did you mean `{}`?", near.name()),
-            None => "`weft check --explain` lists all of them".to_owned(),
+            None => "run `weft check --explain` to list all codes".to_owned(),
         };
-        return Err(Failure::Usage(format!("`{name}` is no code: {near}")));
+        return Err(Failure::Usage(format!("unknown code `{name}`: {near}")));
     };
     let page = page(code).unwrap_or_else(|| code.meaning());
     let mut out = std::io::stdout().lock();

@@ -15,17 +15,18 @@ use crate::exit::{Failure, say};
 use crate::flows;
 use crate::wait::Wait;
 
-/// How long a controller may take to start answering, and how often it is looked for meanwhile.
+/// How long to wait for a controller that is still starting, and how often to try.
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Where the controller is.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
-    /// The controller: `ADDRESS:PORT`, or `unix:/PATH`
+    /// Address of the controller: `ADDRESS:PORT` or `unix:/PATH`
     #[arg(
         long = "controller",
         env = "WEFT_CONTROLLER",
+        hide_env_values = true,
         default_value = "127.0.0.1:6657",
         value_name = "ADDRESS"
     )]
@@ -33,17 +34,17 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// Connects, and does `work` with the connection.
+    /// Connects to the controller and runs `work` with the connection.
     fn with<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         work: impl FnOnce(Client) -> F,
     ) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| Failure::outside("cannot start", error))?;
+        let runtime = runtime.map_err(|error| Failure::outside("cannot start the client", error))?;
         runtime.block_on(async { work(self.connect().await.map_err(failed)?).await })
     }
 
-    /// Connects; a controller that is just being started gets a moment to appear.
+    /// Connects, and retries for a moment: the controller may still be starting.
     async fn connect(&self) -> Result<Client, ClientError> {
         let begun = Instant::now();
         loop {
@@ -60,7 +61,7 @@ impl Address {
 fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
-        // What was given is in order; the controller's disk is not.
+        // The request is valid; the disk of the controller is at fault.
         ClientError::Refused(ref refusal) if refusal.code == "journal" => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
@@ -72,7 +73,7 @@ fn failed(error: ClientError) -> Failure {
 /// Arguments of `weft apply`.
 #[derive(Args)]
 pub(crate) struct Apply {
-    /// Files of objects, YAML or JSON; `-` is standard input. All of them are one transaction
+    /// Files of objects (YAML or JSON); `-` reads standard input. All files together are one transaction
     #[arg(short = 'f', long = "file", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -97,7 +98,7 @@ impl Apply {
     }
 }
 
-/// A file's name and text.
+/// Reads a file: its name and its text.
 fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
     if path.as_os_str() == "-" {
         let mut text = String::new();
@@ -110,12 +111,15 @@ fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
     let bytes =
         std::fs::read(path).map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
     let text = String::from_utf8(bytes).map_err(|error| {
-        Failure::Rejected(format!("{name}: byte {} is not UTF-8", error.utf8_error().valid_up_to()))
+        Failure::Rejected(format!(
+            "{name}: not UTF-8 at byte {}; save the file as UTF-8",
+            error.utf8_error().valid_up_to()
+        ))
     })?;
     Ok((name, text))
 }
 
-/// Says what became of each object.
+/// Prints the outcome for each object.
 fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
     let word = |outcome| match Outcome::try_from(outcome) {
         Ok(Outcome::Created) => "created",
@@ -148,12 +152,12 @@ fn show_accepted(accepted: &Accepted, json: bool) -> Result<(), Failure> {
 /// Arguments of `weft get`.
 #[derive(Args)]
 pub(crate) struct Get {
-    /// `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`; `status` (of the controller and its
-    /// switches); `flows` (of a transport node, with its groups and ports, and the rule that each came from)
+    /// A kind of object (`transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`), `status` (the
+    /// controller and its switches), or `flows` (of a transport node: flows, groups and ports, with the rule of each)
     kind: String,
-    /// Which; default: all
+    /// The id of one object, or of the transport node for `flows` (default: all objects)
     id: Option<String>,
-    /// Print JSON, one object a line
+    /// Print JSON, one object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -225,8 +229,8 @@ impl Get {
             for switch in &status.switches {
                 let state = match (switch.connected, switch.synced, switch.refused) {
                     (false, ..) => "not connected".to_owned(),
-                    (true, true, _) => "in order".to_owned(),
-                    (true, false, 0) => "in progress".to_owned(),
+                    (true, true, _) => "in sync".to_owned(),
+                    (true, false, 0) => "synchronising".to_owned(),
                     (true, false, refused) => format!("{refused} refused"),
                 };
                 text += &format!(
@@ -245,10 +249,9 @@ impl Get {
     }
 
     fn flows(&self) -> Result<(), Failure> {
-        let node = self
-            .id
-            .clone()
-            .ok_or_else(|| Failure::Usage("flows of which transport node? `weft get flows ID`".into()))?;
+        let node = self.id.clone().ok_or_else(|| {
+            Failure::Usage("`weft get flows` needs the id of a transport node: weft get flows ID".into())
+        })?;
         let flows =
             self.address.with(|mut client| async move { client.flows(&node).await.map_err(failed) })?;
         print(&if self.json { flows::to_json(&flows) } else { flows::to_text(&flows) })
@@ -262,14 +265,14 @@ fn singular(word: &str) -> &str {
     std::iter::once(word).chain(singulars).find(is_kind).unwrap_or(word)
 }
 
-/// What the rules say of an object, before it: files can have comments, so that what is printed can be applied.
+/// The state of an object as comments before it, so that the output can be applied again.
 fn state_comments(state: &ObjectState) -> String {
     let mtu = state.mtu.iter().map(|mtu| format!("# mtu: {mtu}\n"));
     let problems = state.problems.iter().map(|problem| format!("# problem: {problem}\n"));
     mtu.chain(problems).collect()
 }
 
-/// The same beside the object's fields.
+/// An object as JSON, with its state as one more field.
 fn json_with_state(object: &str, state: &ObjectState) -> String {
     let mut members = Vec::new();
     members.extend(state.mtu.map(|mtu| format!(r#""mtu":{mtu}"#)));
@@ -291,7 +294,7 @@ fn yaml(json: &str) -> Result<String, Failure> {
     match batch.entries() {
         [entry] => Ok(entry.object.to_yaml()),
         _ => Err(Failure::Outside(
-            "the controller's answer is no object that this program knows; is it newer?".into(),
+            "the controller returned an object that this version of weft cannot read; use the version of the controller".into(),
         )),
     }
 }
@@ -299,9 +302,9 @@ fn yaml(json: &str) -> Result<String, Failure> {
 /// Arguments of `weft delete`.
 #[derive(Args)]
 pub(crate) struct Delete {
-    /// `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`
+    /// The kind of the object: `transport_zone`, `transport_node`, `switch`, `switch_port` or `localnet_port`
     kind: String,
-    /// Which
+    /// The id of the object
     id: String,
     #[command(flatten)]
     wait: Wait,

@@ -10,11 +10,10 @@ use crate::exit::Failure;
 /// Arguments of `weft controller`.
 #[derive(Args)]
 pub(crate) struct Controller {
-    /// Its configuration (TOML): `state` (folder), `listen` (`address:port` or `unix:/path`), `rules` (folder, default: those
-    /// built in), `workers`, `log`
+    /// The configuration file (TOML). Its keys are `state`, `listen`, `rules`, `workers` and `log`; all have defaults
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Only say whether the configuration and the rules are in order
+    /// Check the configuration and the rules, then exit
     #[arg(long)]
     check: bool,
 }

@@ -19,10 +19,10 @@ use crate::exit::Failure;
 /// Arguments of `weft demo`.
 #[derive(Args)]
 pub(crate) struct Demo {
-    /// Show the same networks' rules, rows and deltas, with no switch
+    /// Show rules, rows and deltas of the same networks, without switches
     #[arg(long)]
     rules_only: bool,
-    /// Leave the lab and the controller running, and print commands to try
+    /// Keep the lab and the controller running, and print commands to try
     #[arg(long, conflicts_with = "rules_only")]
     keep: bool,
 }
@@ -42,7 +42,7 @@ impl Demo {
             return rules_only::run().map_err(|error| Failure::Outside(format!("{error:#}")));
         }
         lab::preflight().map_err(|missing| {
-            Failure::Outside(format!("{missing}\n`weft demo --rules-only` does without switches"))
+            Failure::Outside(format!("{missing}\n`weft demo --rules-only` runs without Open vSwitch"))
         })?;
         on_real_switches(self.keep).map_err(|error| Failure::Outside(format!("{error:#}")))
     }

@@ -33,24 +33,24 @@ pub(crate) use running::Running;
 pub(crate) use state::Begin;
 
 /// What `--help` ends with.
-const EXAMPLE: &str = r#"A transaction is a line of JSON, and so is the answer; each takes effect whole or not at all:
+const EXAMPLE: &str = r#"Each transaction is one line of JSON, and so is its result. A transaction takes effect as a whole or not at all:
   {"insert": {"vm": [["web", "hv1"]]}, "delete": {"vm": [["web", "hv2"]]}}
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}
-One that is refused changes nothing and is answered by its error; the exit status is then 1."#;
+The result of a rejected transaction is its error. It changes nothing, and the exit status is 1."#;
 
 /// What is run, and on what: the arguments that `weft profile` has as well.
 #[derive(Args)]
 pub(crate) struct Given {
-    /// `.nlog` files, or folders of them; together they are one program
+    /// `.nlog` files or folders; together they form one program
     #[arg(required = true, value_name = "PROGRAM")]
     pub(crate) programs: Vec<PathBuf>,
-    /// Transactions as JSON Lines; `-` reads standard input
+    /// A file of transactions, one JSON object per line; `-` reads standard input
     #[arg(short, long, value_name = "TXNS")]
     pub(crate) input: PathBuf,
-    /// The tables that are wanted: `all`, or names with commas between (default: output tables)
+    /// Tables to show: `all`, or names separated by commas (default: the output tables)
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     pub(crate) tables: Vec<String>,
-    /// Threads that share the work; the result is the same for any number
+    /// Number of worker threads; the result does not depend on it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) workers: u16,
 }
@@ -61,26 +61,26 @@ pub(crate) struct Given {
 pub(crate) struct Eval {
     #[command(flatten)]
     given: Given,
-    /// Processes of this machine that share the work; the result is the same for any number
+    /// Number of worker processes on this machine; the result does not depend on it
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     #[arg(conflicts_with_all = ["workers", "reference", "wirings"])]
     processes: u16,
-    /// How rules become operators
+    /// How rules are executed; the results are the same
     #[arg(long, default_value = "fused")]
     engine: Engine,
-    /// Print the final contents as one object instead of the deltas
+    /// Print the final contents as one object instead of deltas
     #[arg(long = "final")]
     final_contents: bool,
-    /// Use the reference evaluator instead of the dataflow: slow, and obviously right
+    /// Use the reference evaluator instead of the dataflow engine: slow, but simple enough to be trusted
     #[arg(long)]
     reference: bool,
-    /// Begin with the state that an earlier run saved, and go on as that run would have
+    /// Start from a state saved by `--save-state`, as if the earlier run had continued
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// Save the state after the last transaction: the input tables' rows, and how many rows and values tables have
+    /// Save the state after the last transaction: the rows of the input tables, and statistics of all tables
     #[arg(long, value_name = "FILE")]
     save_state: Option<PathBuf>,
-    /// Join in the orders that `weft plan --save` wrote, for the rules that it names
+    /// Use the join orders in FILE, written by `weft plan --save`, for the rules that it lists
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
     #[command(flatten)]
@@ -90,9 +90,9 @@ pub(crate) struct Eval {
 /// Both ways give the same results, byte for byte.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq)]
 enum Engine {
-    /// One dataflow of standard differential operators
+    /// One dataflow built of standard differential operators
     Composed,
-    /// All rules in their static order, of which a transaction pays for those that it touches
+    /// Rules in a static order; a transaction costs only the rules that it touches
     Fused,
 }
 

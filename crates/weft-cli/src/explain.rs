@@ -23,16 +23,16 @@ use crate::why;
 /// What both commands take.
 #[derive(Args)]
 struct Question {
-    /// An `.nlog` file, or a folder of them
+    /// An `.nlog` file or a folder
     #[arg(value_name = "PROGRAM")]
     program: PathBuf,
-    /// Transactions as JSON Lines; `-` reads standard input
+    /// A file of transactions, one JSON object per line; `-` reads standard input
     #[arg(short, long, value_name = "TXNS")]
     input: PathBuf,
-    /// A row as it stands in a rule; `_` and `..` leave columns open: 'location("p1", _)'
+    /// A row, written as in a rule; `_` and `..` match any value: 'location("p1", _)'
     #[arg(value_name = "ATOM")]
     atom: String,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
@@ -40,23 +40,21 @@ struct Question {
 /// Arguments of `weft explain`.
 #[derive(Args)]
 #[command(
-    after_help = "Of a row that several rules derive, the first by fingerprint is shown; of bindings, the first.\n\
-                        The exit status is 1 if no such row is there: `weft why-not` says why."
+    after_help = "If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
+                        The exit status is 1 if no row matches; `weft why-not` explains why."
 )]
 pub(crate) struct Explain {
     #[command(flatten)]
     question: Question,
-    /// How many rows are explained, if several are like the one asked for
+    /// Maximum number of rows to explain if several match
     #[arg(long, default_value_t = 10, value_name = "N")]
     rows: usize,
 }
 
 /// Arguments of `weft why-not`.
 #[derive(Args)]
-#[command(
-    after_help = "For each rule, the atoms are gone through in the order in which most is known of them.\n\
-                        The exit status is 1 if such a row is there: `weft explain` says why."
-)]
+#[command(after_help = "The atoms of each rule are tried in order of how many of their columns are known.\n\
+                        The exit status is 1 if a row matches; `weft explain` explains why.")]
 pub(crate) struct WhyNotCommand {
     #[command(flatten)]
     question: Question,

@@ -16,14 +16,14 @@ use crate::exit::{Failure, say};
 /// Arguments of `weft fmt`.
 #[derive(Args)]
 #[command(
-    after_help = "The names of files that change go to standard error. A file with syntax errors is left as it is, and the \
+    after_help = "The names of changed files go to standard error. A file with syntax errors is left unchanged, and the \
                   exit status is 1."
 )]
 pub(crate) struct Fmt {
-    /// `.nlog` files, or folders of them; `-` lays standard input out on standard output
+    /// `.nlog` files or folders; `-` formats standard input to standard output
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    /// Change nothing; the exit status is 1 if a file would change
+    /// Write nothing; exit with status 1 if a file would change
     #[arg(long)]
     check: bool,
 }

@@ -1,4 +1,4 @@
-//! `weft lab`: virtual hosts with real Open vSwitch, one machine.
+//! `weft lab`: virtual hosts with real Open vSwitch on one machine.
 
 mod reach;
 
@@ -19,8 +19,15 @@ use crate::exit::Failure;
 pub(crate) struct Lab {
     #[command(subcommand)]
     command: Command,
-    /// The lab's name
-    #[arg(long = "lab", global = true, default_value = "weft", value_name = "NAME", env = "WEFT_LAB")]
+    /// Name of the lab
+    #[arg(
+        long = "lab",
+        global = true,
+        default_value = "weft",
+        value_name = "NAME",
+        env = "WEFT_LAB",
+        hide_env_values = true
+    )]
     name: String,
     /// Print JSON
     #[arg(long, global = true)]
@@ -29,137 +36,138 @@ pub(crate) struct Lab {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make hosts hv1, hv2, … each with its own Open vSwitch; they stay until `weft lab down`
+    /// Create a lab of hosts hv1, hv2, …, each with its own Open vSwitch; it runs until `weft lab down`
     Up {
-        /// How many hosts
+        /// Number of hosts
         #[arg(long, default_value_t = 2)]
         hosts: u8,
-        /// Physical networks; each host gets a bridge `br-NAME` on each
+        /// Physical networks, separated by commas; each host gets a bridge `br-NAME` on each of them
         #[arg(long, value_delimiter = ',', value_name = "NAME")]
         physical: Vec<String>,
-        /// Where the hosts' databases, sockets and logs go
+        /// Folder for the databases, sockets and logs of the hosts
         #[arg(long, value_name = "FOLDER")]
         run_dir: Option<PathBuf>,
     },
-    /// Remove a lab and everything in it, whatever became of its maker
+    /// Remove a lab and everything in it
     Down {
-        /// Which (default: the one of --lab)
-        name: Option<String>,
+        /// Name of the lab (default: the value of --lab)
+        #[arg(value_name = "NAME")]
+        lab: Option<String>,
     },
-    /// Remove every lab whose maker died
+    /// Remove every lab whose creator has died
     Sweep {
-        /// Wait until this process has ended
+        /// First wait until process PID has ended
         #[arg(long, value_name = "PID")]
         after: Option<u32>,
     },
-    /// Say what this machine lacks, and how to get it
+    /// Check whether this machine can run a lab, and say how to install what is missing
     Check,
-    /// The labs that run
+    /// List the running labs
     List,
-    /// The lab's hosts as transport nodes, to be applied with `weft apply -f -`
+    /// Print the hosts as transport nodes, for `weft apply -f -`
     Nodes {
-        /// Encapsulations of every node, in order of preference
+        /// Encapsulations of every node, in order of preference, separated by commas
         #[arg(long, value_delimiter = ',', default_value = "geneve")]
         encaps: Vec<String>,
     },
-    /// The lab's virtual machines
+    /// List the virtual machines
     Vms,
-    /// Make a virtual machine and plug it in
+    /// Create a virtual machine and attach it to a host, a trunk or a physical network
     Add {
-        /// Its name
+        /// Name of the virtual machine
         vm: String,
-        /// The host to plug it in at
+        /// Host that it runs on
         #[arg(long, required_unless_present_any = ["behind", "physical"])]
         host: Option<String>,
-        /// Others can be put behind it, each with a VLAN tag
+        /// Make it a trunk: other virtual machines can be attached behind it, each with a VLAN tag
         #[arg(long, requires = "host")]
         trunk: bool,
-        /// Instead of a host: the virtual machine, made with --trunk, that it is behind
+        /// Attach it behind VM, which was created with --trunk, instead of to a host
         #[arg(long, value_name = "VM", conflicts_with_all = ["host", "physical"], requires = "tag")]
         behind: Option<String>,
-        /// Instead of a host: the physical network that it is on
+        /// Attach it to a physical network instead of to a host
         #[arg(long, value_name = "NAME", conflicts_with = "host")]
         physical: Option<String>,
-        /// Its VLAN there
+        /// VLAN tag behind the trunk or on the physical network
         #[arg(
             long,
             default_value_if("physical", clap::builder::ArgPredicate::IsPresent, "0"),
             conflicts_with = "host"
         )]
         tag: Option<u16>,
-        /// The logical port it attaches to: its interface's `external_ids:iface-id` (default: its name)
+        /// Logical port: the `external_ids:iface-id` of its interface (default: its name)
         #[arg(long)]
         port: Option<String>,
-        /// MAC of its eth0
+        /// MAC address of its eth0
         #[arg(long)]
         mac: String,
-        /// Addresses with prefix length, such as 10.0.0.1/24
+        /// IP addresses with prefix length, such as 10.0.0.1/24, separated by commas
         #[arg(long, value_delimiter = ',')]
         ip: Vec<String>,
-        /// Default route
+        /// Default gateway; can be repeated
         #[arg(long)]
         gateway: Vec<IpAddr>,
     },
-    /// Make the virtual machines that a file such as examples/trunk.lab.yaml lists
+    /// Create the virtual machines listed in a file such as examples/trunk.lab.yaml
     Plug {
-        /// The file
+        /// File that describes the machines
         file: PathBuf,
     },
-    /// Try who reaches whom among the machines of a file such as examples/trunk.lab.yaml, and compare with what it says.
+    /// Test which machines of a file such as examples/trunk.lab.yaml reach each other, and compare with the file
     ///
-    /// In the lab of --lab, if it runs: what is missing is plugged in. Else in a lab made for it, with a controller and the
-    /// network applied, which is removed afterwards. Exits 1 if a pair is not as the file says
+    /// If the lab of --lab is running, missing machines are created in it. Otherwise a temporary lab is created, with a
+    /// controller and the network, and removed afterwards. The exit status is 1 if any pair differs from the file.
     Reach {
-        /// The file
+        /// File that describes the machines
         file: PathBuf,
     },
-    /// Unplug a virtual machine and remove it
+    /// Detach and remove a virtual machine
     Remove {
-        /// Which
+        /// Name of the virtual machine
         vm: String,
     },
     /// Move a running virtual machine to another host
     Migrate {
-        /// Which
+        /// Name of the virtual machine
         vm: String,
-        /// Where to
+        /// Host to move it to
         host: String,
-        /// Plug it in at the new host before it is unplugged at the old one
+        /// Attach it to the new host before detaching it from the old one
         #[arg(long)]
         plug_first: bool,
     },
     /// Ping from a virtual machine
     Ping {
-        /// From
+        /// Virtual machine that sends
         vm: String,
-        /// To
+        /// Address to ping
         address: IpAddr,
-        /// How many
+        /// Number of pings
         #[arg(short, long, default_value_t = 5)]
         count: u32,
-        /// Between two, in milliseconds
+        /// Interval between pings, in milliseconds
         #[arg(short, long, default_value_t = 200)]
         interval_ms: u64,
     },
-    /// Run a command in a virtual machine, with its exit status
+    /// Run a command in a virtual machine and exit with its status
     Exec {
-        /// Which
+        /// Name of the virtual machine
         vm: String,
-        /// The command and its arguments
+        /// Command and arguments
         #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
-    /// Run a command on a host with its Open vSwitch's environment, as in `weft lab host hv1 ovs-vsctl show`
+    /// Run a command on a host, in the environment of its Open vSwitch: `weft lab host hv1 ovs-vsctl show`
     Host {
-        /// Which
+        /// Name of the host
         host: String,
-        /// The command and its arguments
+        /// Command and arguments
         #[arg(trailing_var_arg = true, required = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
 }
 
-/// What the lab says, as a failure of the command.
+/// An error of the lab as a failure of the command.
 fn failed(error: Error) -> Failure {
     match error {
         Error::Invalid { .. }
@@ -179,12 +187,12 @@ impl Lab {
         let open = || Network::open(&self.name).map_err(failed);
         match &self.command {
             Command::Up { hosts, physical, run_dir } => self.up(*hosts, physical, run_dir.clone()),
-            Command::Down { name } => {
-                let name = name.as_ref().unwrap_or(&self.name);
+            Command::Down { lab } => {
+                let name = lab.as_ref().unwrap_or(&self.name);
                 if Network::destroy(name).map_err(failed)? {
-                    eprintln!("lab {name} is removed");
+                    eprintln!("lab {name} removed");
                 } else {
-                    eprintln!("there was no lab {name}");
+                    eprintln!("no lab {name} to remove");
                 }
                 Ok(())
             }
@@ -198,7 +206,7 @@ impl Lab {
             }
             Command::Check => {
                 lab::preflight().map_err(|missing| Failure::Outside(missing.to_string()))?;
-                eprintln!("nothing is missing");
+                eprintln!("this machine can run a lab");
                 Ok(())
             }
             Command::List => self.list(),
@@ -267,7 +275,7 @@ impl Lab {
         }
         let name = &self.name;
         eprintln!(
-            "lab {name} is up; `weft lab --lab {name} nodes` prints its hosts as objects, `weft lab down {name}` removes it"
+            "lab {name} is running; `weft lab --lab {name} nodes` prints its hosts as objects, `weft lab down {name}` removes it"
         );
         Ok(())
     }
@@ -402,7 +410,7 @@ fn wait_for_end(process: u32) {
 }
 
 fn no_command() -> Failure {
-    Failure::Usage("no command was given".into())
+    Failure::Usage("no command given".into())
 }
 
 /// Runs a command in this process's place: its output is ours, its exit status too.

@@ -1,18 +1,22 @@
-//! The `weft` command: rules checked and run, networks applied, labs made.
+//! The `weft` command: checks and runs rules, applies networks, and makes labs.
 //!
-//! Each command is one module; this file only parses the command line and turns results into exit statuses
-//! ([`exit::Failure`]). Data goes to standard output, everything for people to standard error.
+//! Each command is one module. This file only parses the command line and turns results into exit statuses
+//! ([`exit::Failure`]). Data goes to standard output, messages for people to standard error.
+//!
+//! The feature `lab`, on by default, adds `weft lab` and `weft demo`.
 #![forbid(unsafe_code)]
 
 mod check;
 mod client;
 mod daemon;
+#[cfg(feature = "lab")]
 mod demo;
 mod eval;
 mod exit;
 mod explain;
 mod flows;
 mod fmt;
+#[cfg(feature = "lab")]
 mod lab;
 mod plan;
 mod profile;
@@ -25,7 +29,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// A network virtualisation controller whose forwarding logic is rules.
+/// A network virtualisation controller with forwarding logic written as rules.
 #[derive(Parser)]
 #[command(name = "weft", version, arg_required_else_help = true)]
 struct Arguments {
@@ -35,36 +39,38 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Parse, resolve, type-check and lint rules
+    /// Parse, type-check and lint rules
     Check(check::Check),
-    /// Lay rules out in the one canonical way
+    /// Format rules in the canonical layout
     Fmt(fmt::Fmt),
-    /// Run the unit tests that stand beside rules
+    /// Run the unit tests of rules
     Test(test::Test),
-    /// How rules are evaluated: what is looked up in which order, and why
+    /// Show the query plans of rules: join orders, indexes and their estimated cost
     Plan(plan::PlanCommand),
-    /// Run transactions through rules and print what changes
+    /// Run transactions through rules and print the changes
     Eval(eval::Eval),
-    /// One of the processes that `weft eval --processes` starts
+    /// A worker process started by `weft eval --processes`
     #[command(hide = true)]
     EvalProcess(eval::EvalProcess),
-    /// Run transactions through rules and print where time and memory go
+    /// Run transactions through rules and show where time and memory go
     Profile(profile::Profile),
-    /// Why is this row there: its derivation, down to input rows and the transactions that put them there
+    /// Explain why a row exists: its derivation, down to the input rows and their transactions
     Explain(explain::Explain),
-    /// Why is this row not there: for each rule, the first atom that finds nothing
+    /// Explain why a row does not exist: for each rule, the first atom without a match
     WhyNot(explain::WhyNotCommand),
     /// Run the controller
     Controller(daemon::Controller),
-    /// Create or update network objects from a YAML or JSON file, all or none
+    /// Create or update network objects from YAML or JSON files, in one transaction
     Apply(client::Apply),
-    /// Print network objects, or what the controller knows of switches and flows
+    /// Print network objects, the state of the controller and its switches, or flows
     Get(client::Get),
     /// Delete a network object
     Delete(client::Delete),
-    /// Virtual hosts in network namespaces with real Open vSwitch, for trying and testing
+    /// Manage a lab: virtual hosts with real Open vSwitch in network namespaces
+    #[cfg(feature = "lab")]
     Lab(lab::Lab),
-    /// Two hypervisors, two tenants, a migration and a dead controller, shown on real Open vSwitch
+    /// Show isolation, migration and a controller failure on real Open vSwitch, in under two minutes
+    #[cfg(feature = "lab")]
     Demo(demo::Demo),
 }
 
@@ -86,7 +92,9 @@ fn main() -> ExitCode {
         Command::Apply(apply) => apply.run(),
         Command::Get(get) => get.run(),
         Command::Delete(delete) => delete.run(),
+        #[cfg(feature = "lab")]
         Command::Lab(lab) => lab.run(),
+        #[cfg(feature = "lab")]
         Command::Demo(demo) => demo.run(),
     };
     match result {

@@ -15,37 +15,37 @@ use crate::program::{chosen_tables, compile};
 
 /// What `--help` ends with.
 const READING: &str = "\
-Each rule has a way from each of its atoms, for when rows of that atom change: which atoms are looked up then, one after
-the other, by which index, and how many bindings there are for each row at the beginning. `all rows this way` marks what
-is cheapest for all rows together. `a > b` looks up `b` of the rule of `a`, in place of an index of `a`. The how-to
-`Read a plan, and keep one` goes through an example.";
+A rule has one pipeline for each of its atoms, which runs when rows of that atom change. A pipeline lists the atoms that it
+looks up, in order, the index of each lookup, and the number of bindings for each changed row. `all rows this way` marks
+the pipeline that is cheapest for all rows together. `a > b` looks up `b` in the rule of `a`, instead of an index of `a`.
+The how-to `Read a plan, and keep one` explains an example.";
 
 /// Arguments of `weft plan`.
 #[derive(Args)]
 #[command(after_help = READING)]
 pub(crate) struct PlanCommand {
-    /// `.nlog` files, or folders of them; together they are one program
+    /// `.nlog` files or folders; together they form one program
     #[arg(required = true, value_name = "PROGRAM")]
     programs: Vec<PathBuf>,
-    /// Take figures of tables from this: what `weft eval --save-state` wrote, or a JSON file
+    /// Use table statistics from FILE: a state saved by `weft eval --save-state`, or JSON
     #[arg(long, value_name = "STATE")]
     stats: Option<PathBuf>,
-    /// The tables that are wanted: `all`, or names with commas between (default: output tables)
+    /// Tables to show: `all`, or names separated by commas (default: the output tables)
     #[arg(long, value_delimiter = ',', value_name = "TABLES")]
     tables: Vec<String>,
-    /// Only rules of this table, or whose text contains this
+    /// Show only the rules of the table TEXT, or rules that contain TEXT
     #[arg(long, value_name = "TEXT")]
     rule: Option<String>,
-    /// Say why each order was chosen, and what the second best would cost
+    /// Explain each join order: its cost, and the cost of the second best
     #[arg(long)]
     explain: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Write the orders that were chosen to a file, to be chosen again with `--plan`
+    /// Save the chosen join orders to FILE, for use with `--plan`
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Choose the orders in this file, which `--save` wrote, for the rules that it names
+    /// Use the join orders in FILE, written by `--save`, for the rules that it lists
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
 }

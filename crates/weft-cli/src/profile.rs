@@ -28,24 +28,23 @@ const SHOWN: usize = 20;
 /// Arguments of `weft profile`.
 #[derive(Args)]
 #[command(
-    after_help = "Times are those that the rules' joins take; reading transactions and deriving sets is the \
-                        rest of the time in all.\n\
-                        Of several workers, the figures of rules, tables and indexes are the first one's: each has \
-                        its part."
+    after_help = "Times of rules are the times of their joins. The rest of the total is spent on reading transactions \
+                        and on deriving sets.\n\
+                        With several workers, the figures of rules, tables and indexes are those of the first worker."
 )]
 pub(crate) struct Profile {
     #[command(flatten)]
     given: Given,
-    /// Begin with the state that `weft eval --save-state` saved; loading it counts
+    /// Start from a state saved by `weft eval --save-state`; loading it is part of the profile
     #[arg(long, value_name = "FILE")]
     state: Option<PathBuf>,
-    /// How many rules, tables and indexes are shown (default: 20; with `--json` all)
+    /// Number of rules, tables and indexes to show (default: 20; with `--json` all)
     #[arg(long, value_name = "N")]
     top: Option<usize>,
-    /// Under each rule also its pipelines: one for each table whose changes it begins with
+    /// Show the pipelines of each rule: one for each table whose changes it starts from
     #[arg(long)]
     verbose: bool,
-    /// One JSON object
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }

@@ -28,7 +28,7 @@ use report::Tally;
 use run::Outcome;
 
 /// What `--help` ends with.
-const EXAMPLE: &str = r#"Tests stand in files named NAME.test.nlog, each of which is a program of itself and what it imports:
+const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and its imports form one program:
   import "route.nlog";
   test "a machine is reached by way of its host" {
       given { machine("web", "hv1"); host_address("hv1", "172.16.0.1"); }
@@ -37,24 +37,24 @@ const EXAMPLE: &str = r#"Tests stand in files named NAME.test.nlog, each of whic
       expect no route("web", ..);
   }
 Steps: given {rows} and change {insert row; delete row;} are transactions; expect row, expect no row, expect exactly
-{rows}, expect delta {insert row; delete row;} and expect error "key-conflict" say what comes of them. Any column may be
-`_` after expect and expect no. The program's facts hold from the start. Every test runs in an engine of its own.
-The exit status is 0 if all tests pass, 1 if one fails, a program is rejected or there is no test."#;
+{rows}, expect delta {insert row; delete row;} and expect error "key-conflict" check their results. After expect and
+expect no, `_` matches any value. The facts of the program hold from the start. Each test runs in its own engine.
+The exit status is 0 if all tests pass, and 1 if a test fails, a program is rejected, or there are no tests."#;
 
 /// Arguments of `weft test`.
 #[derive(Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct Test {
-    /// `*.test.nlog` files, or folders, of which all such files at any depth are meant
+    /// `*.test.nlog` files, or folders to search for them
     #[arg(default_value = ".", value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Only tests whose names contain this text
+    /// Run only tests whose names contain TEXT
     #[arg(long, value_name = "TEXT")]
     filter: Option<String>,
-    /// Run again whatever depends on a file whenever it changes, until interrupted
+    /// Run affected tests again whenever a file changes, until interrupted
     #[arg(long)]
     watch: bool,
-    /// One JSON object a line on standard output, for each test
+    /// Print one JSON object per test, one per line, on standard output
     #[arg(long)]
     json: bool,
 }

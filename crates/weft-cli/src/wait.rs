@@ -1,4 +1,4 @@
-//! `--wait`: until the switches have what follows from a transaction.
+//! `--wait`: waits until the switches have confirmed a transaction.
 
 use std::time::{Duration, Instant};
 
@@ -16,16 +16,16 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Whether to wait, and for how long.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Wait until the switches have what follows from it; those that are not connected are named
+    /// Wait until every affected switch has confirmed the change; warn about switches that are not connected
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most
+    /// Maximum time to wait
     #[arg(long, value_name = "SECONDS", default_value_t = 30, requires = "wait")]
     timeout: u64,
 }
 
 impl Wait {
-    /// Waits, if that is wanted, for the switches that an accepted request changes.
+    /// Waits, if `--wait` is given, for the switches that an accepted request changes.
     pub(crate) async fn settle(self, client: &mut Client, accepted: &Accepted) -> Result<(), Failure> {
         if !self.wait {
             return Ok(());
@@ -43,17 +43,17 @@ impl Wait {
         let begun = Instant::now();
         let limit = Duration::from_secs(self.timeout);
         let fault = |why: String| {
-            Failure::Outside(format!("transaction {txn} is accepted, but {why}; see `weft get status`"))
+            Failure::Outside(format!("transaction {txn} was accepted, but {why}; see `weft get status`"))
         };
         let receipt = match tokio::time::timeout(limit, client.settled(txn)).await {
             Err(_) => {
-                return Err(fault(format!("not every switch has answered within {} s", self.timeout)));
+                return Err(fault(format!("not every switch answered within {} s", self.timeout)));
             }
             // Its receipt is kept no more: that was long ago.
             Ok(Err(ClientError::NotFound(_))) if accepted.txn.is_none() => return Ok(()),
             Ok(Err(error)) => return Err(fault(error.to_string())),
             Ok(Ok(None)) => {
-                return Err(fault("the controller ended before every switch had answered".to_owned()));
+                return Err(fault("the controller stopped before every switch answered".to_owned()));
             }
             Ok(Ok(Some(receipt))) => receipt,
         };
@@ -65,14 +65,16 @@ impl Wait {
             let node = &switch.transport_node;
             // What becomes of one that is deleted is among the answer's warnings.
             if !new.contains(node) && !gone.contains(node) {
-                say(format_args!("warning: {node} is not connected; it gets this when it is"));
+                say(format_args!(
+                    "warning: {node} is not connected; it receives the change when it reconnects"
+                ));
             }
         }
-        in_order(client, new, || limit.saturating_sub(begun.elapsed())).await.map_err(fault)
+        until_in_sync(client, new, || limit.saturating_sub(begun.elapsed())).await.map_err(fault)
     }
 }
 
-/// What switches said against it.
+/// The refusals of switches, one per line.
 fn refusals(receipt: &Receipt) -> Option<String> {
     let refused = receipt.switches.iter().filter(|switch| switch.state() == State::Refused);
     let texts: Vec<String> =
@@ -89,8 +91,8 @@ fn nodes(accepted: &Accepted, outcome: Outcome) -> Vec<String> {
     nodes.map(|object| object.id.clone()).collect()
 }
 
-/// Waits until these transport nodes are connected and have all that they should; warns of those that are not in time.
-async fn in_order(
+/// Waits until these transport nodes are connected and in sync, and warns about those that are late.
+async fn until_in_sync(
     client: &mut Client,
     mut nodes: Vec<String>,
     left: impl Fn() -> Duration,
@@ -103,7 +105,7 @@ async fn in_order(
             for node in &nodes {
                 let error = switch(node).map(|switch| switch.last_error.as_str()).unwrap_or_default();
                 let why = if error.is_empty() { String::new() } else { format!(": {error}") };
-                say(format_args!("warning: {node} is not in order yet{why}"));
+                say(format_args!("warning: {node} is not in sync yet{why}"));
             }
             return Ok(());
         }

@@ -87,6 +87,35 @@ fn every_command_has_help() {
     }
 }
 
+/// The commands that `--help` of a command lists, each with those below it.
+fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
+    let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let help = folder.weft(&arguments).has_status(0).stdout.clone();
+    let listed = help.split_once("\nCommands:\n").map_or("", |(_, rest)| rest);
+    let names = listed.lines().take_while(|line| !line.is_empty());
+    let names = names.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let mut all = Vec::new();
+    for name in names.filter(|name| !name.is_empty() && *name != "help") {
+        let below = [command, &[name.to_owned()]].concat();
+        all.extend(commands_below(folder, &below));
+        all.push(below);
+    }
+    all
+}
+
+/// The book's own test compares the texts; this one finds commands that the page lacks.
+#[test]
+fn every_command_is_in_the_reference() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/command-line.md");
+    let page = fs::read_to_string(page).unwrap();
+    let commands = commands_below(&folder(), &[]);
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let line = format!("\n$ weft {} --help\n", command.join(" "));
+        assert!(page.contains(&line), "docs/reference/command-line.md lacks {line}");
+    }
+}
+
 #[test]
 fn one_is_a_program_or_data_that_is_rejected() {
     let folder = folder();

@@ -13,9 +13,9 @@ use crate::exit::Failure;
 /// Which hooks a program is run with.
 #[derive(Args)]
 pub(super) struct Hooks {
-    /// Fill an input table from an output table by a hook: `connected_components:FROM:TO`, or
-    /// `hysteresis:FROM:TO:rise=MS,fall=MS`, for which lines `{"tick": MS}` among the transactions say the time. May be
-    /// given several times
+    /// Fill the input table TO from the output table FROM with a hook: `connected_components:FROM:TO`, or
+    /// `hysteresis:FROM:TO:rise=MS,fall=MS`, which takes the time from lines `{"tick": MS}` among the transactions. Can be
+    /// repeated
     #[arg(long = "hook", value_name = "HOOK:FROM:TO", conflicts_with_all = ["state", "save_state"])]
     wirings: Vec<Wiring>,
 }
