@@ -232,7 +232,7 @@ impl World {
             addresses: vec![Address { mac, ips: vec![IpAddr::V4(Ipv4Addr::new(10, x, y, z))] }],
             port_security: true,
             unknown_addresses: false,
-            behind: None,
+            trunk_member: None,
         }));
         step.insert("port_label", vec![text(port_id(port.number)), Value::Int(self.label)]);
         self.label += 1;

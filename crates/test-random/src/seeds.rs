@@ -85,7 +85,7 @@ pub fn seeds(usual: u64) -> std::ops::Range<u64> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seeds {
     test: Test,
-    seeds: Vec<u64>,
+    all: Vec<u64>,
     is_whole: bool,
 }
 
@@ -110,12 +110,12 @@ impl Seeds {
             }
         };
         let is_whole = seeds.len() as u64 >= usual;
-        Seeds { test, seeds, is_whole }
+        Seeds { test, all: seeds, is_whole }
     }
 
     /// One of several parts, from 0 on, so that tests can share the seeds and run side by side.
     pub fn part(self, number: usize, parts: usize) -> Seeds {
-        Seeds { seeds: self.seeds.into_iter().skip(number).step_by(parts).collect(), ..self }
+        Seeds { all: self.all.into_iter().skip(number).step_by(parts).collect(), ..self }
     }
 
     /// Whether these are at least the usual cases (before [`Seeds::part`]), so that a test may ask how much they cover.
@@ -125,12 +125,12 @@ impl Seeds {
 
     /// The number of cases.
     pub fn len(&self) -> u64 {
-        self.seeds.len() as u64
+        self.all.len() as u64
     }
 
     /// Whether there is no case.
     pub fn is_empty(&self) -> bool {
-        self.seeds.is_empty()
+        self.all.is_empty()
     }
 }
 
@@ -139,7 +139,7 @@ impl IntoIterator for Seeds {
     type IntoIter = Running;
 
     fn into_iter(self) -> Running {
-        Running { test: self.test, seeds: self.seeds.into_iter(), current: None }
+        Running { test: self.test, seeds: self.all.into_iter(), current: None }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which tests an edit calls for: those of the crates that it touches, and those that run the rules or the book.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
@@ -44,7 +45,7 @@ impl Selection {
                 (None, Some((_, name))) => {
                     selected.insert(name.clone());
                 }
-                (None, None) if path.ends_with(".md") => {}
+                (None, None) if Path::new(&path).extension().is_some_and(|extension| extension == "md") => {}
                 (None, None) => return Ok(Selection::Whole),
             }
         }
