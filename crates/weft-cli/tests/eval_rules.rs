@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use crate::support::{Folder, Outcome, Random};
+use test_random::Random;
+
+use crate::support::{Folder, Outcome};
 
 const PROGRAM: &str = r"
 # Ports and where they are.
@@ -272,13 +274,13 @@ fn random_edits_say_what_the_reference_says() {
     let (mut accepted, mut refused, mut changed) = (0, 0, 0);
     for seed in 0..12 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let folder = Folder::new();
         folder.write("p.nlog", PROGRAM);
         let mut there = [false; POOL.len()];
         let mut lines: Vec<String> = Vec::new();
         for _ in 0..40 {
-            if random.one_in(2) {
+            if random.below(2) == 0 {
                 let mut rows = || {
                     let (port, host, ip) = (random.below(5), random.below(4), random.below(5));
                     format!(r#"{{"on":[["p{port}","h{host}"]],"at":[["h{host}",{ip}]]}}"#)
@@ -286,9 +288,9 @@ fn random_edits_say_what_the_reference_says() {
                 lines.push(format!(r#"{{"delete":{},"insert":{}}}"#, rows(), rows()));
                 continue;
             }
-            let which = random.below(POOL.len());
+            let which = random.below(POOL.len() as u64) as usize;
             let verb = if there[which] { "remove" } else { "add" };
-            let dry = random.one_in(4);
+            let dry = random.below(4) == 0;
             // Whether it is accepted only the run knows; a second try of the same is refused or does it.
             there[which] ^= !dry && random.below(5) > 0;
             lines.push(format!(r#"{{"rules":{{"{verb}":["{}"]}},"dry_run":{dry}}}"#, POOL[which]));

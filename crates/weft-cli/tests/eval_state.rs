@@ -4,7 +4,9 @@
 
 use std::fs;
 
-use crate::support::{Folder, Random, WAYS};
+use test_random::Random;
+
+use crate::support::{Folder, WAYS};
 
 const PROGRAM: &str = r#"
     type encap = enum {geneve, stt};
@@ -44,10 +46,10 @@ fn a_run_in_parts_prints_what_one_run_prints() {
     folder.write("p.nlog", PROGRAM);
     for seed in 0..6 {
         println!("seed {seed}");
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let history: Vec<String> = (0..30).map(|_| transaction(&mut random)).collect();
         // The first part of the first history is empty: facts then come with the second.
-        let cuts = [random.below(15) * usize::from(seed > 0), 15 + random.below(15)];
+        let cuts = [random.below(15) * u64::from(seed > 0), 15 + random.below(15)].map(|cut| cut as usize);
         let parts = [&history[..cuts[0]], &history[cuts[0]..cuts[1]], &history[cuts[1]..]];
         for way in WAYS {
             let run = |lines: &[String], more: &[&str]| {

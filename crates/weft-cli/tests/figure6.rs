@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::IpAddr;
 
-use crate::support::{Folder, Random, WAYS, eval};
+use test_random::Random;
+
+use crate::support::{Folder, WAYS, eval};
 
 const FIGURE6: &str = include_str!("../../../examples/figure6.nlog");
 
@@ -270,13 +272,13 @@ struct Exchange {
 
 /// A row that may well be there, or share a key with one that is.
 fn random_row(random: &mut Random, table: &'static str) -> Row {
-    let text = |prefix: &str, n: usize| Cell::Text(format!("{prefix}{n}"));
+    let text = |prefix: &str, n: u64| Cell::Text(format!("{prefix}{n}"));
     let lport = text("p", random.below(9));
     let hv = text("hv", random.below(4));
     let encap = Cell::Text((*random.pick(&["geneve", "vxlan", "gré \"1\""])).to_owned());
     let addresses = ["10.0.0.9", "10.0.0.10", "255.255.255.255", "fd00::1", "2001:db8::a:1"];
     let ip = Cell::Ip(random.pick(&addresses).parse().unwrap());
-    let rarely = random.one_in(12);
+    let rarely = random.below(12) == 0;
     match table {
         "log_port" => vec![lport, text("ldp", random.below(3))],
         "log_datapath_encap" => vec![text("ldp", random.below(3)), encap],
@@ -320,18 +322,18 @@ fn unreadable(random: &mut Random, present: &Tables) -> (String, &'static str) {
 }
 
 fn history(seed: u64) -> Vec<Exchange> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut oracle = Oracle::default();
     let mut exchanges = Vec::new();
     let mut txn = 0;
     for number in 0..40 {
         txn += 1;
         let mut line = String::from("{");
-        if random.one_in(10) {
-            txn += random.next() % 100;
+        if random.below(10) == 0 {
+            txn += random.below(100);
             write!(line, "\"txn\":{txn},").unwrap();
         }
-        if random.one_in(8) {
+        if random.below(8) == 0 {
             let (rest, code) = unreadable(&mut random, &oracle.inputs);
             // A line that is no JSON has no number either; one that only is no transaction has.
             if code == "bad-json" && rest.contains(",]") && line.len() > 1 {
@@ -348,17 +350,17 @@ fn history(seed: u64) -> Vec<Exchange> {
             let row = random_row(&mut random, table);
             let key = INPUTS.iter().find(|(name, _)| *name == table).unwrap().1;
             let present = oracle.inputs.get(table).and_then(|rows| {
-                rows.iter().find(|present| key > 0 && present[..key] == row[..key] || random.one_in(15))
+                rows.iter().find(|present| key > 0 && present[..key] == row[..key] || random.below(15) == 0)
             });
             match present {
                 // Mostly a row replaces the one under its key.
-                Some(present) if !random.one_in(20) => deletes.push((table, present.clone())),
-                _ if random.one_in(10) => deletes.push((table, random_row(&mut random, table))),
+                Some(present) if random.below(20) > 0 => deletes.push((table, present.clone())),
+                _ if random.below(10) == 0 => deletes.push((table, random_row(&mut random, table))),
                 _ => {}
             }
             let rival =
                 |(other, chosen): &(&str, Row)| *other == table && key > 0 && chosen[..key] == row[..key];
-            if random.one_in(40) || !random.one_in(4) && !inserts.iter().any(rival) {
+            if random.below(40) == 0 || random.below(4) > 0 && !inserts.iter().any(rival) {
                 inserts.push((table, row));
             }
         }

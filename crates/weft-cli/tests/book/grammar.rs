@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use nlog::syntax::{SyntaxKind, parse};
+use test_random::Random;
 
 use super::block::Form;
 use super::page::Page;
@@ -195,17 +196,13 @@ const LONG_SENTENCE: usize = 2_000;
 struct Maker<'a> {
     grammar: &'a Grammar,
     depths: BTreeMap<String, usize>,
-    /// State of a generator after Marsaglia, "Xorshift RNGs".
-    state: u64,
+    random: Random,
     text: String,
 }
 
 impl Maker<'_> {
     fn below(&mut self, bound: usize) -> usize {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        (self.state % bound as u64) as usize
+        self.random.below(bound as u64) as usize
     }
 
     fn push(&mut self, word: &str) {
@@ -273,8 +270,8 @@ fn sentences_of_the_grammar_parse() {
     let depths = grammar.depths();
     let (mut characters, mut longest) = (0, 0);
     for seed in 1..=1000_u64 {
-        let state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut maker = Maker { grammar: &grammar, depths: depths.clone(), state, text: String::new() };
+        let random = Random::new(seed);
+        let mut maker = Maker { grammar: &grammar, depths: depths.clone(), random, text: String::new() };
         maker.make(grammar.rule("item"), 6 + (seed % 30) as usize);
         let parsed = parse(&maker.text);
         assert!(parsed.errors.is_empty(), "seed {seed}: {:?}\n{}", parsed.errors.first(), maker.text);
