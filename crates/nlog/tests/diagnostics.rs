@@ -1,10 +1,9 @@
-//! Golden files: what is said about each program of `tests/diagnostics`, beside it. A folder there is a program of
-//! several files. `UPDATE_EXPECT=1` writes what is said now; review the difference like code.
+//! Golden files: beside each program of `tests/diagnostics`, its diagnostics. A folder there is a program of several
+//! files. `UPDATE_EXPECT=1` writes the present diagnostics; review the difference like code.
 
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,8 +38,6 @@ fn text_of(path: &Path) -> (String, String) {
 
 #[test]
 fn what_is_said_is_what_was_reviewed() {
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
-    let mut wrong = String::new();
     for (name, texts) in programs() {
         let sources = Sources::from_texts(texts);
         let compilation = compile(&sources);
@@ -49,15 +46,8 @@ fn what_is_said_is_what_was_reviewed() {
             said += &to_text(diagnostic, &sources, Style::Plain);
             said.push('\n');
         }
-        let path = folder().join(format!("{name}.txt"));
-        let expected = fs::read_to_string(&path).unwrap_or_default();
-        if update {
-            fs::write(&path, &said).unwrap();
-        } else if said != expected {
-            writeln!(wrong, "--- {name}: expected\n{expected}--- {name}: said\n{said}").unwrap();
-        }
+        expect_test::expect_file![folder().join(format!("{name}.txt"))].assert_eq(&said);
     }
-    assert!(wrong.is_empty(), "{wrong}");
 }
 
 /// A folder or file is named after the one code that it shows, which it shows at least twice; `ten-mistakes`,

@@ -76,16 +76,10 @@ fn laid_out(text: &str) -> String {
 
 #[test]
 fn layouts_are_those_that_were_reviewed() {
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let mut seen = 0;
     for before in programs(&folder("tests/format")) {
         let text = fs::read_to_string(&before).unwrap();
-        let after = before.with_extension("txt");
-        let out = laid_out(&text);
-        if update {
-            fs::write(&after, &out).unwrap();
-        }
-        assert_eq!(out, fs::read_to_string(&after).unwrap_or_default(), "{}", before.display());
+        expect_test::expect_file![before.with_extension("txt")].assert_eq(&laid_out(&text));
         seen += 1;
     }
     assert!(seen >= 5);

@@ -22,7 +22,6 @@ fn said(text: &str) -> Vec<String> {
 /// Each of these declarations has one mistake; the next one is read all the same.
 #[test]
 fn each_mistake_has_its_message_and_remedy() {
-    let update = std::env::var_os("UPDATE_EXPECT").is_some();
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/syntax");
     let programs = std::fs::read_to_string(folder.join("mistakes.nlog")).unwrap();
     let mut shown = String::new();
@@ -41,11 +40,7 @@ fn each_mistake_has_its_message_and_remedy() {
         shown += &format!("{line}\n{}{} {}\n", " ".repeat(column), "^".repeat(width), error.message);
         shown += &format!("    help: {}\n\n", error.help);
     }
-    let path = folder.join("mistakes.txt");
-    if update {
-        std::fs::write(&path, &shown).unwrap();
-    }
-    assert_eq!(shown, std::fs::read_to_string(&path).unwrap());
+    expect_test::expect_file![folder.join("mistakes.txt")].assert_eq(&shown);
 }
 
 /// A character that fits nowhere, before every token in turn: one error, and all other declarations are read.

@@ -41,12 +41,5 @@ fn the_list_of_errors_and_warnings_is_up_to_date() {
         codes,
         "a page does not begin with its code and its severity"
     );
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &wanted).unwrap();
-    }
-    let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        found == wanted,
-        "docs/reference/diagnostics.md: UPDATE_EXPECT=1 cargo test -p weft-cli --test book writes it anew"
-    );
+    expect_test::expect_file![path].assert_eq(&wanted);
 }
