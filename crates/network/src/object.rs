@@ -197,7 +197,7 @@ impl FromStr for Kind {
         } else if let Some(near) = nearest(text, names.iter().chain(PLANNED).copied()) {
             Err(UnknownKind::Unknown { hint: format!("did you mean `{near}`?") })
         } else {
-            Err(UnknownKind::Unknown { hint: format!("there are {}", list(&names)) })
+            Err(UnknownKind::Unknown { hint: format!("valid kinds are {}", list(&names)) })
         }
     }
 }

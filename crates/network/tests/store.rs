@@ -185,7 +185,7 @@ fn a_change_touches_only_the_rows_that_differ() {
         "{kind: switch_port, id: p3, switch: blue, addresses: [{mac: 02:00:00:00:00:03, ips: [10.0.0.1]}]}",
     );
     let faults = store.plan(batch).unwrap_err();
-    assert!(faults[0].message.contains("that of switch_port p2"), "{faults:?}");
+    assert!(faults[0].message.contains("already belongs to switch_port p2"), "{faults:?}");
 
     // A port goes to another switch: the first is free to go.
     apply(

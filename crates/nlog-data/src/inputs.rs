@@ -222,8 +222,7 @@ pub fn check_form<'a>(
 /// The refusal of a row whose key another one has.
 pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
     let message = format!(
-        "table {}: row {} has the same {} as existing row {}; delete that row in the same transaction to \
-        replace it",
+        "table {}: row {} has the same {} as row {}; to replace a row, delete it in the same transaction",
         table.name,
         quote_row(row),
         table.quote_key(row),

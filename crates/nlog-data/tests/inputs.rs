@@ -144,12 +144,16 @@ fn a_second_row_under_a_key_names_both_and_the_key() {
     let expected = |message: &str| Err(TransactionError::new(ErrorCode::DuplicateKey, message));
     assert_eq!(
         inputs.apply(&insert(KEYED, vec![row(2, 9), row(2, 8), row(1, 5), row(1, 4)])),
-        expected("table keyed: row [1,5] has the same key (k: 1) as row [1,4], which is not deleted")
+        expected(
+            "table keyed: row [1,5] has the same key (k: 1) as row [1,4]; to replace a row, delete it in the same transaction"
+        )
     );
     inputs.apply(&insert(KEYED, vec![row(1, 7)])).expect("accepted");
     assert_eq!(
         inputs.apply(&insert(KEYED, vec![row(1, 5)])),
-        expected("table keyed: row [1,5] has the same key (k: 1) as row [1,7], which is not deleted")
+        expected(
+            "table keyed: row [1,5] has the same key (k: 1) as row [1,7]; to replace a row, delete it in the same transaction"
+        )
     );
 }
 

@@ -379,7 +379,7 @@ fn input_errors_come_before_derived_ones() {
         .run();
     assert_eq!(
         run.eval(r#"{"insert":{"k":[[1,1],[1,2]]}}"#),
-        "duplicate-key: table k: row [1,2] has the same key (k: 1) as row [1,1], which is not deleted"
+        "duplicate-key: table k: row [1,2] has the same key (k: 1) as row [1,1]; to replace a row, delete it in the same transaction"
     );
 }
 

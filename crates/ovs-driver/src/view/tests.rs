@@ -173,7 +173,8 @@ fn stt_is_a_problem_of_the_userspace_datapath_alone() {
     let view = Rows::new().view();
     let plan = view.port_plan(&want);
     assert!(plan.missing.is_empty() && plan.unsupported["s"].contains("netdev"));
-    assert!(view.report(&config(), &want).problems[0].to_string().starts_with("s: stt cannot be carried"));
+    let problem = view.report(&config(), &want).problems[0].to_string();
+    assert!(problem.starts_with("s: the userspace datapath (netdev) does not carry stt"), "{problem}");
     let mut rows = Rows::new();
     rows.bridge = rows.bridge.with("datapath_type", "");
     let view = rows.view();
