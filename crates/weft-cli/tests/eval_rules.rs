@@ -209,7 +209,7 @@ fn names_do_not_change_their_meaning_under_rules() {
     let printed = run(&[
         r#"{"rules":{"remove":["input table on(port: string, hv: string) key(port);"],"add":["input table on(port: string, hv: string);"]}}"#,
     ]);
-    assert!(printed.contains("input table on has 2 rows and other columns or another key"), "{printed}");
+    assert!(printed.contains("input table on has 2 rows, and the new program changes its columns or its key"), "{printed}");
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn what_takes_no_edits_says_so() {
     let lines = [ROWS, edit, "{}"].join("\n");
     for (way, why) in [
         (&["--engine", "composed"][..], "the composed engine cannot change its rules while it runs"),
-        (&["--engine", "fused", "--workers", "2"], "rules can be changed in an engine of one worker only"),
+        (&["--engine", "fused", "--workers", "2"], "rules can only be changed with one worker"),
         (&["--hook", "connected_components:reach:island"], "hooks are wired to them"),
     ] {
         let hooked = PROGRAM.replace("ip: int", "ip: string") + "input table island(a: string, b: string);";
