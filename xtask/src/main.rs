@@ -4,6 +4,7 @@
 //! works but what the lab needs, so that it builds in seconds.
 
 mod deny;
+mod mutate;
 mod setup;
 mod soak;
 mod test;
@@ -81,7 +82,7 @@ fn run(task: Task) -> Result<()> {
         Task::Test(arguments) => test::run(&arguments),
         Task::Deny(arguments) => deny::command(&arguments),
         Task::Soak(soak) => soak.run(),
-        Task::Mutate { arguments } => mutate(&arguments),
+        Task::Mutate { arguments } => mutate::mutate(&arguments),
         Task::Bench { arguments } => bench(&arguments),
     }
 }
@@ -116,22 +117,6 @@ fn bench(arguments: &[String]) -> Result<()> {
         .with_context(|| format!("cannot start {}", benches.display()))?;
     if !status.success() {
         bail!("the benchmarks failed ({status})");
-    }
-    Ok(())
-}
-
-/// Makes mistakes in the rules. What survives is said by the program itself.
-fn mutate(arguments: &[String]) -> Result<()> {
-    cargo(&["build", "--release", "--package", "weft-cli", "--package", "mutation"], None)?;
-    let program = release("mutation")?;
-    let status = Command::new(&program)
-        .arg("--weft")
-        .arg(release("weft")?)
-        .args(arguments)
-        .status()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    if !status.success() {
-        bail!("some mistakes survive, or could not be tried ({status})");
     }
     Ok(())
 }

@@ -6,7 +6,7 @@
 //!
 //! In reading order: [`world`] (objects, places, changes), [`generate`] (random worlds and histories) with [`frames`],
 //! [`rows`] (a world for the rules), [`oracle`] (a world for the model), [`derivation`] and [`simulation`] (the rules on
-//! simulated hosts), [`run`] (a history in both), [`mod@check`] (many histories), [`shrink`], [`report`].
+//! simulated hosts), [`run`] (a history in both), [`mod@check`] (the history of a seed), [`shrink`], [`report`].
 //!
 //! Left out on purpose: real switches (`flow-simulator` is checked against those), sockets, and the order in which the
 //! controller updates switches: every change is in force everywhere before the next frame is sent.

@@ -97,6 +97,14 @@ impl Runner {
         Ok(Runner { simulation: Simulation::new(program.clone())?, program })
     }
 
+    /// A runner of the same rules that has run nothing.
+    ///
+    /// # Errors
+    /// As [`Simulation::new`].
+    pub fn fresh(&self) -> Result<Runner, String> {
+        Runner::new(self.program.clone())
+    }
+
     /// The rules and hosts in the state in which the last history failed.
     pub fn simulation(&mut self) -> &mut Simulation {
         &mut self.simulation

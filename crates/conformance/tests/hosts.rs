@@ -25,7 +25,7 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
     let program = program::rules();
     let mut alone = Derivation::new(program.clone()).unwrap();
     let mut compared = 0;
-    for seed in test_random::seeds(15) {
+    for seed in test_random::seeds!("hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end", 15) {
         let history = history(&mut Random::new(seed), SIZE);
         let mut simulation = Simulation::new(program.clone()).unwrap();
         let mut world = World::new(history.scattered);

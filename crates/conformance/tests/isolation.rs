@@ -76,7 +76,7 @@ fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
 fn nothing_passes_between_tenants_with_the_same_addresses() {
     let mut simulation = Simulation::new(program::rules()).unwrap();
     let (mut arrived, mut pairs) = (0, BTreeSet::new());
-    for seed in test_random::seeds(25) {
+    for seed in test_random::seeds!("nothing_passes_between_tenants_with_the_same_addresses", 25) {
         let random = &mut Random::new(seed);
         let world = world(random);
         simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));

@@ -29,7 +29,8 @@ enum Out {
 #[test]
 fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
     let (program, mut tally) = (program::rules(), Tally::default());
-    for seed in test_random::seeds(NETWORKS) {
+    for seed in test_random::seeds!("hosts_of_random_networks_do_in_open_vswitch_what_they_do_here", NETWORKS)
+    {
         let mut random = Random::new(seed);
         let history = history(&mut random, Size::default());
         let mut world = World::new(history.scattered);
@@ -64,7 +65,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
             match same(&way, &mut switch, &mut host, bytes) {
                 Ok(out) => tally.add(&out),
                 Err(difference) => {
-                    panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{difference}\n{world}")
+                    panic!("seed {seed}\n{difference}\n{world}")
                 }
             }
         }

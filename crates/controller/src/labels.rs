@@ -488,9 +488,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        /// Against a plain list of all labels in the order in which they are due; also after steps taken back.
+            /// Against a plain list of all labels in the order in which they are due; also after steps taken back.
         #[test]
         fn labels_are_unique_and_come_again_in_the_order_of_their_return(
             steps in prop::collection::vec((0..3, 0..16usize), 1..400),

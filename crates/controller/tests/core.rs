@@ -519,7 +519,7 @@ fn replay(records: &[Record]) -> BTreeMap<String, Vec<nlog_data::Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
     /// Whatever happened, refusals included: a core restored from the records is the one that wrote them, and goes on
     /// as it would have.

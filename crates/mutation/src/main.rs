@@ -1,13 +1,14 @@
 //! Whether tests notice when a rule is wrong.
 //!
-//! A machine makes a mistake in the rules, one at a time: an atom, a match field or an action left out, a constant that is
-//! another ([`mutants`]). What does not compile is no mistake that could be made unseen. Each of the others is to be noticed by
-//! the unit tests beside the rules or, if not by those, by random histories against the network model. What nothing notices
-//! survives, and is printed: a test is missing, or what was changed says nothing.
+//! The program makes one mistake at a time in the rules ([`mutants`]): it leaves out an atom, a match field or an action,
+//! changes a constant, or takes one variable, table or field for another. A mistake that does not compile cannot be made
+//! unseen. Each other mistake meets two independent tests: the unit tests beside the rules, and random histories against the
+//! network model. The report counts both. A mistake that neither notices survives and is printed: a test is missing, or the
+//! text that was changed has no effect.
 #![forbid(unsafe_code)]
 
 mod mutants;
-mod suite;
+mod tally;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -18,49 +19,35 @@ use std::time::Instant;
 
 use clap::Parser;
 use conformance::{Runner, Size, history};
-use mutants::{Mutant, mutants};
+use mutants::{Mutant, Names, mutants};
 use nlog::Program;
-use suite::{Copy, Suite};
+use nlog_plan::query::Plan;
+use rule_tests::{Folder, Suite, Verdict};
+use tally::{Fate, Tally};
 use test_random::Random;
 
-/// Mistakes made in the rules by a machine, and whether tests notice.
+/// Makes mistakes in the rules, one at a time, and reports whether unit tests and random histories notice
 #[derive(Parser)]
 #[command(name = "cargo xtask mutate")]
 struct Arguments {
     /// Only mistakes in files whose paths contain this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// How many mistakes are tried at a time
+    /// How many mistakes to try at a time; by default, one for each processor
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
-    /// How many random histories a mistake that unit tests let pass must get through to survive
+    /// How many random histories each mistake meets; with 0, unit tests alone
     #[arg(long, value_name = "N", default_value_t = 200)]
     histories: u64,
-    /// Only histories, to see what these notice by themselves
-    #[arg(long)]
-    without_unit_tests: bool,
-    /// Only each N-th mistake
+    /// Only every N-th mistake
     #[arg(long, value_name = "N", default_value_t = 1)]
     each: usize,
+    /// Print every mistake with its fate, not just the survivors
+    #[arg(long)]
+    verbose: bool,
     /// The folder of rules
     #[arg(long, value_name = "DIR", default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../../rules"))]
     rules: PathBuf,
-    /// The `weft` command, whose `weft test` runs the unit tests
-    #[arg(long, value_name = "PATH")]
-    weft: PathBuf,
-}
-
-/// What became of a mistake.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
-    /// It does not compile.
-    Refused,
-    /// A unit test fails.
-    UnitTest,
-    /// A random history goes otherwise than the model says.
-    History,
-    /// Nothing noticed.
-    Survived,
 }
 
 fn main() -> ExitCode {
@@ -74,35 +61,36 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes all mistakes; how many survive.
+/// Makes all mistakes; the number that survive.
 fn run(arguments: &Arguments) -> Result<usize, String> {
-    let suite = Suite::load(&arguments.rules)?;
-    without_mistakes(&suite, arguments)?;
+    let folder = Folder::load(&arguments.rules)?;
+    let original = without_mistakes(&folder, arguments)?;
+    let names = Names::of(folder.rules()).ok_or("the rules do not compile; `weft check` says why")?;
     let wanted = |name: &str| arguments.only.as_deref().is_none_or(|only| name.contains(only));
-    let files = suite.rules().filter(|(name, _)| wanted(name) && !name.starts_with("interface/"));
-    let all: Vec<(&String, Mutant)> = files
-        .flat_map(|(name, text)| mutants(text).into_iter().map(move |mutant| (name, mutant)))
+    let files = folder.rules().filter(|(name, _)| wanted(name));
+    let all: Vec<(&str, Mutant)> = files
+        .flat_map(|(name, text)| mutants(&names, name, text).into_iter().map(move |mutant| (name, mutant)))
         .step_by(arguments.each.max(1))
         .collect();
     let jobs = arguments.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     eprintln!("{} mistakes, {jobs} at a time", all.len());
-    // What goes wrong in a worker's rules is no fault of ours.
+    // A mistake may make the engine panic; the messages would only hide the report.
     std::panic::set_hook(Box::new(|_| {}));
-    let (next, fates, start) = (AtomicUsize::new(0), Mutex::new(vec![None; all.len()]), Instant::now());
+    let (next, tally, start) = (AtomicUsize::new(0), Mutex::new(Tally::default()), Instant::now());
+    let plan = plan(&original);
     let work = || -> Result<(), String> {
-        let copy =
-            Copy::new(&suite, &arguments.weft).map_err(|error| format!("a temporary folder: {error}"))?;
-        while let Some((at, (file, mutant))) =
-            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, all.get(at)?)))
-        {
-            let text = mutant.text(&suite.files[*file]);
-            let fate = fate(&suite, &copy, (file, &text), arguments)?;
-            let mut fates = fates.lock().map_err(|_| "another worker failed")?;
-            fates[at] = Some(fate);
-            if fate == Fate::Survived {
-                println!("{file}:{}: {mutant}", mutant.line);
+        let mut suite = Suite::new(&folder);
+        while let Some((file, mutant)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let fate = fate(&mut suite, &plan, (file, mutant), &folder, arguments);
+            let mut tally = tally.lock().map_err(|_| "another worker failed")?;
+            tally.add(fate);
+            if arguments.verbose || fate.survives() {
+                println!("{file}:{}: {mutant}: {fate}", mutant.line);
             }
-            progress(&fates, start);
+            if tally.mistakes().is_multiple_of(20) {
+                let seconds = start.elapsed().as_secs();
+                eprintln!("{} of {} after {seconds} s", tally.mistakes(), all.len());
+            }
         }
         Ok(())
     };
@@ -113,73 +101,96 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
             .map(|ended| ended.unwrap_or_else(|_| Err("a worker failed".to_owned())))
             .collect::<Result<Vec<()>, _>>()
     })?;
-    let fates = fates.into_inner().map_err(|_| "a worker failed")?;
-    let survivors = count(&fates, Fate::Survived);
-    println!("{}", summary(&fates));
-    Ok(survivors)
+    let tally = tally.into_inner().map_err(|_| "a worker failed")?;
+    println!("{tally}");
+    Ok(tally.survivors())
 }
 
-/// Whether rules without a mistake pass; otherwise nothing follows from what fails with one.
-fn without_mistakes(suite: &Suite, arguments: &Arguments) -> Result<(), String> {
-    let (file, text) = suite.rules().next().ok_or("there are no rules")?;
+/// The rules without a mistake, which must pass all tests: otherwise a test that fails with a mistake proves nothing.
+fn without_mistakes(folder: &Folder, arguments: &Arguments) -> Result<Arc<Program>, String> {
+    let mut suite = Suite::new(folder);
+    let (file, text) = folder.rules().next().ok_or("the folder has no rules")?;
     let program = suite.program(file, text).ok_or("the rules do not compile; `weft check` says why")?;
-    let copy = Copy::new(suite, &arguments.weft).map_err(|error| format!("a temporary folder: {error}"))?;
-    if !copy.passes_all().map_err(|error| format!("{}: {error}", arguments.weft.display()))? {
-        return Err("unit tests fail without any mistake; `weft test rules` says which".to_owned());
+    for (file, text) in folder.rules() {
+        match suite.verdict(file, text) {
+            Verdict::Passed => {}
+            verdict => return Err(format!("a unit test fails without any mistake: {verdict:?}")),
+        }
     }
-    if !passes_histories(program, arguments.histories) {
+    if !passes_histories(&program, arguments.histories) {
         return Err("histories fail without any mistake; `cargo test -p conformance` says which".to_owned());
     }
-    Ok(())
+    Ok(program)
 }
 
-/// What becomes of a file with a mistake in it.
+/// What the tests say about a file with a mistake in it.
 fn fate(
-    suite: &Suite,
-    copy: &Copy<'_>,
-    (file, text): (&str, &str),
+    suite: &mut Suite<'_>,
+    original: &[String],
+    (file, mutant): (&str, &Mutant),
+    folder: &Folder,
     arguments: &Arguments,
-) -> Result<Fate, String> {
-    let Some(program) = suite.program(file, text) else {
-        return Ok(Fate::Refused);
-    };
-    let passes = arguments.without_unit_tests
-        || copy.passes(file, text).map_err(|error| format!("weft test: {error}"))?;
-    if !passes {
-        return Ok(Fate::UnitTest);
+) -> Fate {
+    let text = mutant.text(folder.text(file).unwrap_or_default());
+    let Some(program) = suite.program(file, &text) else { return Fate::Rejected };
+    let unit_tests = suite.verdict(file, &text) != Verdict::Passed;
+    let histories = !passes_histories(&program, arguments.histories);
+    // A plan names declared functions and does not show their bodies.
+    if !unit_tests && !histories && !mutant.in_function && plan(&program) == original {
+        return Fate::SamePlan;
     }
-    Ok(if passes_histories(program, arguments.histories) { Fate::Survived } else { Fate::History })
+    Fate::Made { unit_tests, histories }
 }
 
-/// Whether a program does what the model says. One that panics does not.
-fn passes_histories(program: Arc<Program>, histories: u64) -> bool {
+/// Whether a program does what the model says. A program that panics does not.
+fn passes_histories(program: &Arc<Program>, histories: u64) -> bool {
     let pass = || {
-        let Ok(mut runner) = Runner::new(program) else { return false };
+        if histories == 0 {
+            return true;
+        }
+        let Ok(mut runner) = Runner::new(program.clone()) else { return false };
         (1..=histories).all(|seed| runner.run(&history(&mut Random::new(seed), Size::default())).is_ok())
     };
     catch_unwind(AssertUnwindSafe(pass)).unwrap_or(false)
 }
 
-fn count(fates: &[Option<Fate>], fate: Fate) -> usize {
-    fates.iter().filter(|one| **one == Some(fate)).count()
-}
-
-/// Says from time to time how far it is.
-fn progress(fates: &[Option<Fate>], start: Instant) {
-    let done = fates.iter().flatten().count();
-    if done.is_multiple_of(20) {
-        let seconds = start.elapsed().as_secs();
-        eprintln!("{done} of {} after {seconds} s: {}", fates.len(), summary(fates));
+/// The plan of each rule, whatever the rule's place and the numbers of its indexes, in one order.
+fn plan(program: &Arc<Program>) -> Vec<String> {
+    let mut rules: Vec<String> = Vec::new();
+    for line in Plan::for_outputs(program.clone()).to_string().lines() {
+        let words = line.split(' ').map(|word| if is_index(word) { "index" } else { word });
+        let line = words.collect::<Vec<_>>().join(" ");
+        match rules.last_mut() {
+            Some(rule) if line.starts_with(' ') => rule.extend(["\n", &line]),
+            _ => rules.push(line.rsplit_once(" (").map_or(line.as_str(), |(head, _place)| head).to_owned()),
+        }
     }
+    rules.sort();
+    rules
 }
 
-fn summary(fates: &[Option<Fate>]) -> String {
-    let [refused, unit, model, survived] =
-        [Fate::Refused, Fate::UnitTest, Fate::History, Fate::Survived].map(|fate| count(fates, fate));
-    let made = unit + model + survived;
-    let score = 100.0 * (unit + model) as f64 / made.max(1) as f64;
-    format!(
-        "{score:.1}% of {made} mistakes are noticed: {unit} by unit tests, {model} by histories alone; {survived} survive; \
-         {refused} do not compile"
-    )
+/// Whether a word of a plan is the number of an index, such as `i12:`.
+fn is_index(word: &str) -> bool {
+    let digits = word.trim_end_matches([':', ',']).strip_prefix('i').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan_of(rules: &str) -> Vec<String> {
+        let tables =
+            "input table a(x: int, y: int); input table b(x: int); output table c(x: int, y: int);\n";
+        let text = format!("{tables}{rules}");
+        plan(&nlog::compile(&nlog::Sources::from_texts([("rules.nlog", text)])).program.expect("it compiles"))
+    }
+
+    #[test]
+    fn plans_are_the_same_wherever_rules_stand_and_differ_with_what_they_mean() {
+        let rule = "c(x, y) :- a(x, y), b(y), x < 3;";
+        assert_eq!(plan_of(rule), plan_of(&format!("\n\n  {rule}")));
+        assert_ne!(plan_of(rule), plan_of("c(x, y) :- a(x, y), b(y), x < 4;"));
+        assert_ne!(plan_of(rule), plan_of("c(x, y) :- a(x, y), b(x), x < 3;"));
+    }
 }

@@ -1,20 +1,28 @@
-//! The mistakes: one change of one place, found in the syntax tree.
+//! The mistakes: one change in one place, found in the syntax tree and among the names.
+
+mod typed;
+mod values;
 
 use std::fmt;
 use std::ops::Range;
 
 use nlog::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken, parse};
 
+pub(crate) use typed::Names;
+use values::{other_number, other_string, wider_mask, wider_prefix};
+
 /// A file with one mistake in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mutant {
     /// The line, from 1.
     pub(crate) line: usize,
+    /// Whether the mistake is in a function that the rules declare.
+    pub(crate) in_function: bool,
     /// What is written in place of what.
     change: Change,
 }
 
-/// Bytes, and what stands there instead.
+/// A range of bytes, its text, and the text that replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     range: Range<usize>,
@@ -41,35 +49,45 @@ impl fmt::Display for Mutant {
     }
 }
 
-/// All mistakes that are made in a file, in the order of their places.
+/// All mistakes made in a file, in the order of their places.
 ///
-/// Left out is each rule, each item of a body, each field of a match, each action, and each side of `&` and `++`; every number
-/// is another, every truth the contrary, every address and named constant its neighbour, comparisons and aggregates are
-/// turned round, and of `if` one branch is always taken. Declarations stay as they are.
-pub(crate) fn mutants(text: &str) -> Vec<Mutant> {
+/// Each rule is left out, and so is each item of a body, each field of a match, each action, and each side of `&` and `++`.
+/// Each number, truth value, address and named constant is replaced by another; comparisons and aggregates are reversed; an
+/// `if` always takes one branch. Beside these stand the mistakes of people: another variable of the same type, another table
+/// with the same column types, swapped fields (source and destination), and a wider mask or prefix. Declarations of tables
+/// and types stay as they are.
+pub(crate) fn mutants(names: &Names, file: &str, text: &str) -> Vec<Mutant> {
     let root = parse(text).root();
-    let mut found = Found { text, mutants: Vec::new() };
+    let mut found = Found { text, in_function: false, mutants: Vec::new() };
     for item in root.children().filter(|item| matches!(item.kind(), K::Rule | K::Function | K::Const)) {
+        found.in_function = item.kind() == K::Function;
         if item.kind() == K::Rule {
-            found.replace(&item, range(&item), "");
+            found.replace(range(&item), "");
         }
         for node in item.descendants() {
             found.node(&node);
         }
+        for (range, other) in names.mistaken(file, range(&item)) {
+            found.replace(range, &other);
+        }
     }
     let mut mutants = found.mutants;
-    mutants.sort_by_key(|mutant| (mutant.change.range.start, mutant.change.range.end));
+    mutants.sort_by(|one, other| {
+        let key = |mutant: &Mutant| (mutant.change.range.start, mutant.change.range.end);
+        key(one).cmp(&key(other)).then_with(|| one.change.new.cmp(&other.change.new))
+    });
     mutants.dedup_by(|one, other| one.change == other.change);
     mutants
 }
 
 struct Found<'a> {
     text: &'a str,
+    in_function: bool,
     mutants: Vec<Mutant>,
 }
 
 impl Found<'_> {
-    /// What can go wrong at a node.
+    /// The mistakes at a node.
     fn node(&mut self, node: &SyntaxNode) {
         match node.kind() {
             K::Body | K::Match | K::Actions => self.leave_out(node),
@@ -78,6 +96,7 @@ impl Found<'_> {
             K::Binary => self.binary(node),
             K::If => self.one_branch(node),
             K::Call => self.aggregate(node),
+            K::MatchTerm => self.mask(node),
             _ => {}
         }
     }
@@ -91,7 +110,7 @@ impl Found<'_> {
                 (None, Some(before)) => elements[before].end..element.end,
                 (None, None) => element.clone(),
             };
-            self.replace(list, with_comma, "");
+            self.replace(with_comma, "");
         }
     }
 
@@ -105,8 +124,23 @@ impl Found<'_> {
             Some(K::String | K::PrefixedString) => other_string(written),
             _ => None,
         };
-        if let Some(other) = other {
-            self.replace(node, range(node), &other);
+        let wider = wider_prefix(written);
+        for other in other.into_iter().chain(wider) {
+            self.replace(range(node), &other);
+        }
+    }
+
+    /// The mask after the slash of `field: value/mask` has a bit less, and so has the value.
+    fn mask(&mut self, term: &SyntaxNode) {
+        let text = self.text;
+        let parts: Vec<SyntaxNode> = term.children().filter(|part| part.kind() != K::BitRange).collect();
+        let slash =
+            tokens(term).any(|token| token.kind() == K::Slash && token.parent().as_ref() == Some(term));
+        let [.., value, mask] = &parts[..] else { return };
+        if let Some((value_text, mask_text)) =
+            wider_mask(&text[range(value)], &text[range(mask)]).filter(|_| slash)
+        {
+            self.replace(range(value).start..range(mask).end, &format!("{value_text}/{mask_text}"));
         }
     }
 
@@ -115,7 +149,7 @@ impl Found<'_> {
         let text = self.text;
         let name = &text[range(node)];
         if name.len() > 1 && name.chars().all(|letter| !letter.is_lowercase()) && name != "_" {
-            self.replace(node, range(node), &format!("({name} + 1)"));
+            self.replace(range(node), &format!("({name} + 1)"));
         }
     }
 
@@ -134,20 +168,20 @@ impl Found<'_> {
             K::Minus => "+",
             K::Pipe => "&",
             K::Amp | K::PlusPlus => {
-                self.replace(node, range(left).start..range(right).start, "");
-                self.replace(node, range(left).end..range(right).end, "");
+                self.replace(range(left).start..range(right).start, "");
+                self.replace(range(left).end..range(right).end, "");
                 return;
             }
             _ => return,
         };
         let at = operator.text_range();
-        self.replace(node, at.start().into()..at.end().into(), turned);
+        self.replace(at.start().into()..at.end().into(), turned);
     }
 
     fn one_branch(&mut self, node: &SyntaxNode) {
         let text = self.text;
         for branch in node.children().skip(1) {
-            self.replace(node, range(node), &format!("({})", &text[range(&branch)]));
+            self.replace(range(node), &format!("({})", &text[range(&branch)]));
         }
     }
 
@@ -163,25 +197,25 @@ impl Found<'_> {
             _ => return,
         };
         let at = name.text_range();
-        self.replace(call, at.start().into()..at.end().into(), other);
+        self.replace(at.start().into()..at.end().into(), other);
     }
 
-    fn replace(&mut self, node: &SyntaxNode, range: Range<usize>, new: &str) {
-        debug_assert!(self::range(node).start <= range.start);
+    fn replace(&mut self, range: Range<usize>, new: &str) {
         let line = self.text[..range.start].matches('\n').count() + 1;
         let old = self.text[range.clone()].to_owned();
-        self.mutants.push(Mutant { line, change: Change { range, old, new: new.to_owned() } });
+        let change = Change { range, old, new: new.to_owned() };
+        self.mutants.push(Mutant { line, in_function: self.in_function, change });
     }
 }
 
-/// A node's tokens that mean something.
-pub(crate) fn tokens(node: &SyntaxNode) -> impl Iterator<Item = SyntaxToken> {
+/// A node's tokens without spaces and comments.
+fn tokens(node: &SyntaxNode) -> impl Iterator<Item = SyntaxToken> {
     let end = node.text_range().end();
     let tokens = std::iter::successors(node.first_token(), SyntaxToken::next_token);
     tokens.take_while(move |token| token.text_range().end() <= end).filter(|token| !token.kind().is_trivia())
 }
 
-/// Where the first and the last of them stand.
+/// The bytes from a node's first token to its last.
 fn range(node: &SyntaxNode) -> Range<usize> {
     let mut ranges = tokens(node).map(|token| token.text_range());
     let first = ranges.next().unwrap_or(node.text_range());
@@ -189,63 +223,42 @@ fn range(node: &SyntaxNode) -> Range<usize> {
     first.start().into()..last.end().into()
 }
 
-/// Whether a number stands in a rule's head itself, where it is the priority of a flow.
+/// Whether a number stands directly in a rule's head, as the priorities of flows do.
 fn is_priority(literal: &SyntaxNode) -> bool {
     let kinds: Vec<K> = literal.ancestors().skip(1).take(4).map(|node| node.kind()).collect();
     kinds.ends_with(&[K::Call, K::Rule]) && kinds.contains(&K::Arguments)
-}
-
-/// A number beside this one; a priority below or above all.
-fn other_number(written: &str, is_priority: bool) -> Option<String> {
-    let number = match written.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16).ok()?,
-        None => written.parse().ok()?,
-    };
-    Some(match (is_priority, number) {
-        (true, 0) => "1000".to_owned(),
-        (true, _) => "1".to_owned(),
-        (false, _) => (number + 1).to_string(),
-    })
-}
-
-/// An address beside this one; another member of an enumeration; a text that is another.
-fn other_string(written: &str) -> Option<String> {
-    let (prefix, text) = written.strip_suffix('"')?.split_once('"')?;
-    let other = match text {
-        "all" => "unknown",
-        "unknown" => "all",
-        "flow" => "port",
-        "port" => "flow",
-        "geneve" => "vxlan",
-        "vxlan" => "gre",
-        "gre" => "geneve",
-        "::" => "::1",
-        _ => return other_text(prefix, text),
-    };
-    Some(format!("{prefix}\"{other}\""))
-}
-
-fn other_text(prefix: &str, text: &str) -> Option<String> {
-    let (base, length) =
-        text.split_once('/').map_or((text, String::new()), |(base, length)| (base, format!("/{length}")));
-    let is_address = base.contains(':') || base.split('.').count() == 4;
-    let last = base.chars().last()?;
-    let other = match last {
-        '0'..='8' | 'a'..='e' if is_address => char::from(last as u8 + 1),
-        '9' | 'f' if is_address => '0',
-        _ if is_address => return Some(format!("{prefix}\"{base}1{length}\"")),
-        _ => return Some(format!("{prefix}\"{text}?\"")),
-    };
-    Some(format!("{prefix}\"{}{other}{length}\"", &base[..base.len() - 1]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What becomes of a rule.
+    /// The mutants that the syntax alone tells.
     fn all(text: &str) -> Vec<String> {
-        mutants(text).iter().map(|mutant| mutant.text(text)).collect()
+        mutants(&Names::default(), "", text).iter().map(|mutant| mutant.text(text)).collect()
+    }
+
+    const PROGRAM: &str = r#"
+input table port(name: string, vlan: int);
+input table spare(name: string, vlan: int);
+input table host(name: string, address: ip);
+output table flow(name: string, host: string, match: match);
+const TAG = 4;
+flow(p, h, match{eth_src: "02:00:00:00:00:00"/"fe:00:00:00:00:00", ip_dst: net"10.0.0.0/8", ip, reg0: v}) :-
+    port(p, v), host(h, _), v > TAG;
+"#;
+
+    /// Every mutant of a small program. `UPDATE_EXPECT=1` writes the list; review the difference like code.
+    #[test]
+    fn the_mutants_of_a_small_program_are_these() {
+        let names = Names::of([("rules.nlog", PROGRAM)]).expect("the program compiles");
+        let lines = mutants(&names, "rules.nlog", PROGRAM);
+        let lines: String = lines.iter().map(|mutant| format!("{}: {mutant}\n", mutant.line)).collect();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mutants/small.txt");
+        if std::env::var_os("UPDATE_EXPECT").is_some() {
+            std::fs::write(path, &lines).expect("the list can be written");
+        }
+        assert_eq!(lines, std::fs::read_to_string(path).expect("the list can be read"));
     }
 
     #[test]

@@ -306,8 +306,6 @@ fn assert_sound(store: &ObjectStore) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn rows_follow_the_objects_through_any_history(steps in prop::collection::vec(step(), 1..20)) {
         let mut store = ObjectStore::default();

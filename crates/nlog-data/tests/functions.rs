@@ -103,13 +103,7 @@ fn bits(ip: IpAddr) -> u128 {
     }
 }
 
-fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
-}
-
 proptest! {
-    #![proptest_config(config())]
-
     #[test]
     fn set_functions_agree_with_ordered_sets(a in int_sets(), b in int_sets(), x in -3_i64..8) {
         let (set_a, set_b) = (int_set(&a), int_set(&b));

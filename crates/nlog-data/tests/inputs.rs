@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 /// No files with failures: a failure prints its smallest case.
 fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases, ..ProptestConfig::default() }
 }
 
 /// `keyed(k, v) key(k)`, `plain(k, v)`, and a derived table.

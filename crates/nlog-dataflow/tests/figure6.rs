@@ -53,7 +53,7 @@ fn two_ports_on_two_hosts_get_two_tunnels_and_their_flows() {
 fn random_histories_agree() {
     let program = compile(FIGURE_6);
     let id = |name: &str| program.schema.find(name).expect("Figure 6 has the table");
-    for seed in crate::support::seeds(3) {
+    for seed in test_random::seeds!("random_histories_agree", 3) {
         let mut random = Random::new(seed);
         let mut runs = Runs::new(&program, &Tables::All, false);
         for step in 0..40 {

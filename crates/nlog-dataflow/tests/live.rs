@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::support::generate::Case;
-use crate::support::{Random, compile, seeds, transaction};
+use crate::support::{Random, compile, transaction};
 use nlog::Program;
 use nlog_data::{
     CommitError, Delta, Evaluator, Role, TableDelta, TableId, Tables, Transaction, TransactionError, json,
@@ -163,7 +163,7 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
 #[test]
 fn an_edited_engine_is_one_that_always_had_these_rules() {
     let mut tally = Tally::default();
-    for seed in seeds(300) {
+    for seed in test_random::seeds!("an_edited_engine_is_one_that_always_had_these_rules", 300) {
         if let Err(why) = run(seed, &mut tally) {
             panic!("seed {seed}: {why}\n{}", Case::random(seed));
         }

@@ -1,11 +1,11 @@
 //! Several transactions at once are what they are one by one: the same refusals, and the sum of what they change.
 //!
-//! `WEFT_TEST_CASES=10000` runs so many cases, `WEFT_TEST_SEED=7` the one of that seed.
+//! The crate `test-random` says which seeds run.
 
 use std::sync::Arc;
 
 use crate::support::generate::Case;
-use crate::support::{Random, Runs, compile, seeds, transaction};
+use crate::support::{Random, Runs, compile, transaction};
 use nlog_data::{Evaluator, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_reference::Reference;
@@ -63,13 +63,15 @@ fn difference(seed: u64, tally: &mut Tally) -> Result<(), String> {
 #[test]
 fn together_and_one_by_one_agree() {
     let mut tally = Tally::default();
-    for seed in seeds(400) {
+    let seeds = test_random::seeds!("together_and_one_by_one_agree", 400);
+    let is_whole = seeds.is_whole();
+    for seed in seeds {
         if let Err(why) = difference(seed, &mut tally) {
             panic!("seed {seed}:\n{}\n{why}", Case::random(seed).text());
         }
     }
     println!("{tally:?}");
-    if seeds(400).count() >= 100 {
+    if is_whole {
         assert!(tally.refused * 10 > tally.batches && tally.accepted * 10 > tally.batches, "{tally:?}");
     }
 }

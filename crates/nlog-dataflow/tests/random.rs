@@ -1,20 +1,20 @@
 //! Random programs and histories: every engine says what the reference says, after every transaction, with any number
 //! of workers, in processes of their own too, and whatever it is planned by, errors included.
 //!
-//! `WEFT_TEST_CASES=10000` runs so many cases (`cargo xtask soak` does), `WEFT_TEST_SEED=7` the one of that seed. A case that
-//! fails is cut down first.
+//! A case that fails is shrunk first. The crate `test-random` says which seeds run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::{Case, FEATURES};
 use crate::support::way::{Life, Way, start};
-use crate::support::{ENGINES, Random, Runs, seeds, statistics};
+use crate::support::{ENGINES, Random, Runs, statistics};
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::query::{Output, Pipeline, Plan, Step};
 use nlog_plan::{Keep, Settings, Statistics};
+use test_random::{Seeds, seeds};
 
 /// What became of cases and their transactions.
 #[derive(Debug, Default)]
@@ -154,8 +154,8 @@ fn final_statistics(case: &Case, program: &Arc<Program>) -> Statistics {
     runs.statistics()
 }
 
-/// Runs a case everywhere; what was different, if anything was.
-fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
+/// Runs a case in the reference and, if asked to, in all engines. An error says what differs.
+fn difference(case: &Case, seed: u64, engines: bool, tally: &mut Tally) -> Result<(), String> {
     let Some(program) = case.compile() else {
         tally.mistakes.extend(case.mistakes());
         return Ok(());
@@ -166,9 +166,8 @@ fn difference(case: &Case, seed: u64, tally: &mut Tally) -> Result<(), String> {
     }
     let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
     let mut runs = Runs::alone(&program, &tables, seed.is_multiple_of(2));
-    for way in ways(case, seed, &program, tally)? {
-        runs.add(way);
-    }
+    let ways = ways(case, seed, &program, tally)?;
+    ways.into_iter().filter(|_| engines).for_each(|way| runs.add(way));
     for step in 0..case.steps() {
         let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
         let line = runs.commit(&transaction);
@@ -200,30 +199,63 @@ fn fail(case: Case, seed: u64, what: &dyn Fn(&Case) -> Result<(), String>) -> ! 
     panic!("seed {seed}:\n{case}\n{why}\n{plan}");
 }
 
+/// All seeds of the tests below, which share them so that they run side by side.
+fn all_seeds() -> Seeds {
+    seeds!("dataflow_and_reference_agree", 250)
+}
+
+fn dataflow_and_reference_agree(part: usize) {
+    for seed in all_seeds().part(part, 4) {
+        let case = Case::random(seed);
+        if difference(&case, seed, true, &mut Tally::default()).is_err() {
+            fail(case, seed, &|case| difference(case, seed, true, &mut Tally::default()));
+        }
+    }
+}
+
 #[test]
-fn dataflow_and_reference_agree() {
+fn dataflow_and_reference_agree_1() {
+    dataflow_and_reference_agree(0);
+}
+
+#[test]
+fn dataflow_and_reference_agree_2() {
+    dataflow_and_reference_agree(1);
+}
+
+#[test]
+fn dataflow_and_reference_agree_3() {
+    dataflow_and_reference_agree(2);
+}
+
+#[test]
+fn dataflow_and_reference_agree_4() {
+    dataflow_and_reference_agree(3);
+}
+
+/// The cases above have every feature, refusal and part of a plan. This needs the reference alone.
+#[test]
+fn the_cases_cover_the_language_and_the_plans() {
     let mut tally = Tally::default();
-    let seeds = seeds(250);
-    let cases = seeds.end - seeds.start;
+    let seeds = all_seeds();
+    let (cases, is_whole) = (seeds.len(), seeds.is_whole());
     for seed in seeds {
         let case = Case::random(seed);
-        if difference(&case, seed, &mut tally).is_err() {
-            fail(case, seed, &|case| difference(case, seed, &mut Tally::default()));
-        }
+        difference(&case, seed, false, &mut tally).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
     let Tally { compiled, accepted, changed, refused, ref features, ref mistakes } = tally;
     for mistake in mistakes.iter().take(20) {
         println!("{mistake}");
     }
     println!("{compiled} of {cases} programs compile; of them have {features:?}");
-    println!("{accepted} transactions accepted ({changed} changed what is reported), {refused} refused");
-    if cases >= 100 {
-        assert!(compiled * 10 >= cases * 8, "the generator writes programs that mostly compile");
+    println!("{accepted} transactions accepted ({changed} changed the output), {refused} refused");
+    if is_whole {
+        assert!(compiled * 10 >= cases * 8, "most programs must compile");
         for part in REFUSALS.iter().chain(&PARTS).chain(&FEATURES).chain(&["processes"]) {
-            assert!(features.contains_key(part), "{part} are tried: {features:?}");
+            assert!(features.contains_key(part), "no case has {part}: {features:?}");
         }
-        assert!(tally.changed * 10 > tally.refused, "histories are not mostly errors: {tally:?}");
-        assert!(tally.refused * 20 > tally.accepted, "errors are tried as well: {tally:?}");
+        assert!(tally.changed * 10 > tally.refused, "histories are mostly errors: {tally:?}");
+        assert!(tally.refused * 20 > tally.accepted, "histories have too few errors: {tally:?}");
     }
 }
 
@@ -400,8 +432,8 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
 #[test]
 fn contents_depend_on_inputs_alone() {
     let mut ways = Ways::new();
-    let seeds = seeds(120);
-    let cases = seeds.end - seeds.start;
+    let seeds = seeds!("contents_depend_on_inputs_alone", 120);
+    let (cases, is_whole) = (seeds.len(), seeds.is_whole());
     for seed in seeds {
         // Other programs than those of the test above.
         let case = Case::random(seed + 1_000_000);
@@ -410,8 +442,8 @@ fn contents_depend_on_inputs_alone() {
         }
     }
     println!("of {cases} cases came to the same on other ways, without a refusal: {ways:?}");
-    if cases >= 100 {
+    if is_whole {
         let tried = ways.values().filter(|count| **count as u64 * 4 > cases).count();
-        assert_eq!(tried, 5, "most other ways can be gone: {ways:?}");
+        assert_eq!(tried, 5, "too few cases can take the other ways: {ways:?}");
     }
 }

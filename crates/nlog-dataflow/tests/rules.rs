@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::support::{Random, Runs, seeds};
+use crate::support::{Random, Runs};
 use nlog_data::{Role, Tables, Transaction, Type, Value, literal};
 
 /// A value of a small domain, so that rows meet; `None`: the test knows no values of the type.
@@ -34,7 +34,7 @@ fn the_projects_rules_agree_on_random_networks() {
     let program = compilation.program.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics));
     let inputs: Vec<_> = program.schema.iter().filter(|(_, table)| table.role == Role::Input).collect();
     let (mut accepted, mut flows) = (0, 0);
-    for seed in seeds(2) {
+    for seed in test_random::seeds!("the_projects_rules_agree_on_random_networks", 2) {
         let mut random = Random::new(seed);
         let mut runs = Runs::new(&program, &Tables::All, true);
         for step in 0..40 {

@@ -1,8 +1,8 @@
-//! A long life with ever new names: what is gone leaves nothing behind.
+//! A long run with ever new names: the engine's memory stays bounded.
 //!
-//! Ports come under names that were never there before and go for good, hosts change their addresses, some
-//! transactions are refused; the state stays of one size. `WEFT_TEST_TRANSACTIONS=1000000` runs so many (`cargo xtask soak
-//! --transactions 1000000` does, in a release build) and prints what memory is taken on the way.
+//! Ports appear under names never used before and disappear for good, hosts change their addresses, and some transactions
+//! are refused. The state keeps its size. `WEFT_TEST_TRANSACTIONS=1000000` runs that
+//! many, as `cargo xtask soak` does in a release build, and prints the memory in use on the way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -139,16 +139,22 @@ impl History {
 }
 
 fn transactions() -> u64 {
-    let asked = std::env::var("WEFT_TEST_TRANSACTIONS").ok().and_then(|text| text.parse().ok());
-    asked.unwrap_or(9_000)
+    let asked = std::env::var("WEFT_TEST_TRANSACTIONS").ok();
+    asked.map_or(9_000, |text| text.parse().expect("WEFT_TEST_TRANSACTIONS is a number"))
 }
 
 #[test]
 fn names_that_are_gone_take_no_memory() {
+    for seed in test_random::seeds!("names_that_are_gone_take_no_memory", 1) {
+        run(seed);
+    }
+}
+
+fn run(seed: u64) {
     let program = compile(PROGRAM);
     let options = Options { engine: Kind::Fused, ..Options::default() };
     let mut engine = Dataflow::new(Arc::clone(&program), options).expect("it starts");
-    let mut history = History::new(&program, 1);
+    let mut history = History::new(&program, seed);
     let first = history.first();
     engine.commit(&first).expect("nothing is wrong with it");
     let transactions = transactions();

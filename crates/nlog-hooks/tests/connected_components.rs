@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Random, components, difference, seeds};
+use crate::support::{Random, components, difference};
 use nlog_data::{Row, TableDelta, Value};
 use nlog_hooks::{ConnectedComponents, Hook};
 
@@ -49,7 +49,7 @@ impl Graph {
 #[test]
 fn random_graphs_come_and_go() {
     let mut split = 0;
-    for seed in seeds(300) {
+    for seed in test_random::seeds!("random_graphs_come_and_go", 300) {
         let mut random = Random::new(seed);
         let nodes = 2 + random.below(25);
         // From forests to thick graphs.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Moment, Random, difference, hysteresis, seeds};
+use crate::support::{Moment, Random, difference, hysteresis};
 use nlog_data::{Row, Value};
 use nlog_hooks::{Hook, Hysteresis};
 
@@ -93,7 +93,7 @@ fn without_a_time_to_wait_there_is_no_wait() {
 #[test]
 fn random_histories_are_as_each_row_says() {
     let mut changes = 0;
-    for seed in seeds(400) {
+    for seed in test_random::seeds!("random_histories_are_as_each_row_says", 400) {
         let mut random = Random::new(seed);
         let times = [0, 1, 3, 10, 1 << 63];
         let mut held = Held::new(*random.pick(&times), *random.pick(&times));

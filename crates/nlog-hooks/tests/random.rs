@@ -1,14 +1,14 @@
 //! Random programs with hooks and random histories with ticks, errors included: every engine says the same, byte for
 //! byte, and what computing everything anew says; and what was refused leaves no trace.
 //!
-//! `WEFT_TEST_CASES=10000` runs so many cases, `WEFT_TEST_SEED=7` the one of that seed.
+//! The crate `test-random` says which seeds run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use crate::support::{
-    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, seeds, wirings,
+    ENGINES, Engine, Moment, Random, compile, components, difference, hysteresis, line, said, wirings,
 };
 use nlog::Program;
 use nlog_data::{
@@ -340,15 +340,15 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
 #[test]
 fn all_engines_say_what_computing_anew_says() {
     let mut tally = Tally::default();
-    let seeds = seeds(60);
-    let cases = seeds.end - seeds.start;
+    let seeds = test_random::seeds!("all_engines_say_what_computing_anew_says", 60);
+    let is_whole = seeds.is_whole();
     for seed in seeds {
         if let Err(why) = run_case(seed, &mut tally) {
             panic!("seed {seed}:\n{why}");
         }
     }
     println!("{tally:?}");
-    if cases >= 50 {
+    if is_whole {
         let refused: usize = tally.refused.values().sum();
         assert!(tally.accepted > 2 * refused, "histories are not mostly errors: {tally:?}");
         assert!(8 * tally.hooked > tally.accepted, "hooks do something: {tally:?}");

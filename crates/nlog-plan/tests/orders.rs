@@ -215,7 +215,7 @@ fn chosen_orders_are_hardly_worse_than_the_best() {
     let orders = permutations(ATOMS);
     for skewed in [false, true] {
         let mut found: [Vec<f64>; 4] = Default::default();
-        for seed in seeds(60) {
+        for seed in seeds!("chosen_orders_are_hardly_worse_than_the_best", 60) {
             let Some(ratios) = ratios(seed, skewed, &orders) else { continue };
             let of_all = ratios[0];
             assert!(of_all <= 2.0, "seed {seed}, skewed: {skewed}: {of_all:.2} times the best order's rows");

@@ -35,12 +35,14 @@
 //!
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
-//! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `join` (bodies to bindings),
-//! `expression`, `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`. Left out
-//! on purpose: any speed beyond an index on the columns that earlier atoms bind.
+//! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `join` (bodies to bindings), `expression`,
+//! `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`,
+//! [`explanation`] (both questions answered in text). Left out on purpose: any speed beyond an index on the columns that
+//! earlier atoms bind.
 #![forbid(unsafe_code)]
 
 mod aggregate;
+pub mod explanation;
 mod expression;
 mod hidden;
 mod join;

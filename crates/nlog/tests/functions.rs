@@ -179,7 +179,7 @@ fn long_chains_need_no_stack() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 50, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
 
     /// A call is what its body would be in its place.
     #[test]

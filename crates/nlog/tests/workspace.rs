@@ -138,7 +138,7 @@ fn texts(files: &[Vec<String>]) -> Vec<(String, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
 
     #[test]
     fn an_edited_program_is_a_fresh_one(
@@ -201,7 +201,7 @@ const PARTS: [(usize, &[&str]); 13] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn an_edited_program_without_errors_is_a_fresh_one(

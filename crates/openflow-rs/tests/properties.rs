@@ -11,7 +11,7 @@ use openflow_rs::{
 use proptest::prelude::*;
 
 fn config() -> ProptestConfig {
-    ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: 256, ..ProptestConfig::default() }
 }
 
 fn group() -> impl Strategy<Value = GroupEntry> {

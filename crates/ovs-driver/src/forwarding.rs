@@ -264,9 +264,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
+            #[test]
         fn a_switch_has_the_groups_and_all_flows_whose_groups_are_there(
             history in proptest::collection::vec((changes(), any::<bool>()), 1..12),
         ) {

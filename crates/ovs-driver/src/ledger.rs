@@ -294,9 +294,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
+            #[test]
         fn what_is_sent_makes_the_switch_right_and_touches_nothing_that_is(have in some_flows(), want in some_flows()) {
             let mut ledger = Ledger::default();
             let (have, want) = (contents(&have), contents(&want));

@@ -149,9 +149,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
+            #[test]
         fn a_slow_receiver_ends_where_a_fast_one_does(
             steps in proptest::collection::vec((0u8..4, 0u8..9), 0..60),
             room in 1usize..4,

@@ -456,9 +456,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
+            #[test]
         fn json_round_trip(datum in datum()) {
             let text = datum.to_json().to_string();
             let value = serde_json::from_str(&text).expect("JSON");

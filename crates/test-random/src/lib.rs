@@ -26,4 +26,4 @@ mod seeds;
 
 pub use random::Random;
 pub use regressions::{Regression, regressions};
-pub use seeds::{Running, Seeds, Test, seeds};
+pub use seeds::{Running, Seeds, Test, cases};

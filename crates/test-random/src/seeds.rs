@@ -38,7 +38,7 @@ impl Test {
     pub fn replay(self, seed: u64) -> String {
         let Test { package, name, .. } = self;
         format!(
-            "seed {seed} fails. To replay it:\n    WEFT_TEST_SEED={seed} cargo test -p {package} {name}\n\
+            "seed {seed} fails. To replay it:\n    WEFT_TEST_SEED={seed} cargo nextest run -p {package} {name}\n\
              To replay it in every run, add this line to crates/{package}/tests/regressions.txt:\n    \
              {name} {seed}: WHAT IT FOUND\n"
         )
@@ -73,12 +73,9 @@ impl Request {
     }
 }
 
-/// The seeds of a test that has no regressions: as many as the test usually runs, or as the environment asks for.
-pub fn seeds(usual: u64) -> std::ops::Range<u64> {
-    let request = Request::of_environment();
-    let first = request.seed.unwrap_or(1);
-    let cases = if request.seed.is_some() { request.cases.unwrap_or(1) } else { request.cases(usual) };
-    first..first.saturating_add(cases)
+/// The number of cases of a test that usually runs this many and does not take [`seeds!`].
+pub fn cases(usual: u64) -> u64 {
+    Request::of_environment().cases(usual)
 }
 
 /// The seeds to run, in order.
@@ -211,7 +208,7 @@ mod tests {
     fn a_failure_names_the_command_and_the_line_to_add() {
         assert_eq!(
             TEST.replay(9),
-            "seed 9 fails. To replay it:\n    WEFT_TEST_SEED=9 cargo test -p rules histories\n\
+            "seed 9 fails. To replay it:\n    WEFT_TEST_SEED=9 cargo nextest run -p rules histories\n\
              To replay it in every run, add this line to crates/rules/tests/regressions.txt:\n    \
              histories 9: WHAT IT FOUND\n"
         );

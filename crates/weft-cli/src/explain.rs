@@ -12,13 +12,12 @@ use nlog::program::{Pattern, Place};
 use nlog_data::json::to_json;
 use nlog_data::{ColumnDelta, Evaluator as _, Role, Row, TableId, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Options};
-use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot};
+use nlog_reference::{Obstacle, ObstacleKind, Reference, WhyNot, explanation};
 use serde_json::{Value as Json, json};
 
 use crate::eval::{Run, Running, open_input};
 use crate::exit::Failure;
 use crate::program::{load, show};
-use crate::why;
 
 /// What both commands take.
 #[derive(Args)]
@@ -66,7 +65,7 @@ impl Explain {
         let Case { state, origins, pattern, refused } = self.question.case()?;
         let rows = matching(&state, &pattern);
         if rows.is_empty() {
-            let asked = why::pattern(state.program(), &pattern);
+            let asked = explanation::pattern(state.program(), &pattern);
             return Err(Failure::Rejected(format!("no row is like {asked}; `weft why-not` says why")));
         }
         let mut explainer = Explainer { state: &state, origins: &origins, told: BTreeSet::new() };
@@ -97,7 +96,7 @@ impl WhyNotCommand {
         let Case { state, pattern, refused, .. } = self.question.case()?;
         let program = state.program();
         if let Some(row) = matching(&state, &pattern).first() {
-            let row = why::atom(program, pattern.table, row);
+            let row = explanation::atom(program, pattern.table, row);
             return Err(Failure::Rejected(format!("{row} is there; `weft explain` says why")));
         }
         let answer = state.why_not(&pattern);
@@ -105,7 +104,7 @@ impl WhyNotCommand {
         let text = if self.question.json {
             why_not_json(program, &answer).to_string()
         } else {
-            why::why_not(program, &answer).join("\n")
+            explanation::why_not(program, &answer).join("\n")
         };
         writeln!(out, "{text}").map_err(Failure::output)?;
         refused
@@ -203,7 +202,7 @@ impl Explainer<'_> {
             Reason::Told
         } else {
             let ways = self.state.derivations(table, row);
-            let mut bodies = ways.iter().map(|way| (way.rule, why::Body::of(program, way)));
+            let mut bodies = ways.iter().map(|way| (way.rule, explanation::Body::of(program, way)));
             match bodies.next() {
                 None => Reason::Told,
                 Some((rule, body)) => Reason::Rule {
@@ -221,7 +220,7 @@ impl Explainer<'_> {
 
 impl Tree {
     fn text(&self, program: &Program, indent: &str, lines: &mut Vec<String>) {
-        let row = why::atom(program, self.table, &self.row);
+        let row = explanation::atom(program, self.table, &self.row);
         match &self.reason {
             Reason::Transaction(Some(txn)) => lines.push(format!("{indent}{row}  transaction {txn}")),
             Reason::Transaction(None) => lines.push(format!("{indent}{row}")),

@@ -23,7 +23,6 @@ mod profile;
 mod program;
 mod test;
 mod wait;
-mod why;
 
 use std::process::ExitCode;
 

@@ -1,12 +1,10 @@
 //! `weft test`: the unit tests that stand beside rules.
 //!
-//! In reading order: `files` (which there are), `run` (one test), `compare` (rows expected and rows found), `report`
-//! (what is said), `watch` (again after every change).
+//! In reading order: `files` (the files of tests), `report` (the output), `watch` (a run after every change). The crate
+//! `rule-tests` runs a single test.
 
-mod compare;
 mod files;
 mod report;
-mod run;
 mod watch;
 
 use std::collections::BTreeSet;
@@ -25,7 +23,7 @@ use nlog::{Compilation, Program, Workspace};
 use crate::exit::Failure;
 use crate::program::{load_failure, show};
 use report::Tally;
-use run::Outcome;
+use rule_tests::Outcome;
 
 /// What `--help` ends with.
 const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and its imports form one program:
@@ -191,7 +189,7 @@ fn run_all(suites: &[Suite], filter: Option<&str>) -> Vec<Vec<Outcome>> {
     let work = || {
         let mut done = Vec::new();
         while let Some((suite, program, test)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((*suite, *test, run::run(program, &program.tests[*test])));
+            done.push((*suite, *test, rule_tests::run(program, &program.tests[*test])));
         }
         done
     };

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -47,43 +46,6 @@ fn the_rules_pass_their_tests() {
     let said = String::from_utf8(weft.stderr).unwrap();
     assert_eq!(weft.status.code(), Some(0), "{said}");
     assert!(said.contains(" files: all ok") && !said.contains("warning"), "{said}");
-}
-
-/// Without any one of its rules the network is another one, and a test says so.
-#[test]
-fn every_rule_is_needed_by_a_test() {
-    let sources = nlog::Sources::load(&[root().join("rules")]).unwrap();
-    let program = nlog::compile(&sources).program.unwrap();
-    let folder = Folder::new();
-    let mut texts: BTreeMap<PathBuf, String> = BTreeMap::new();
-    copy(&root().join("rules"), Path::new(""), &mut texts);
-    for (path, text) in &texts {
-        folder.write(&path.display().to_string(), text);
-    }
-    let mut idle = Vec::new();
-    for rule in &program.rules {
-        let file = Path::new(&*rule.place.file).strip_prefix(root().join("rules")).unwrap();
-        let text = &texts[file];
-        assert!(text.contains(&*rule.text), "{} is not as it stands there", rule.place);
-        folder.write(&file.display().to_string(), text.replacen(&*rule.text, "", 1));
-        if folder.weft(&["test", "."]).status != Some(1) {
-            idle.push(rule.place.to_string());
-        }
-        folder.write(&file.display().to_string(), text);
-    }
-    assert_eq!(idle, Vec::<String>::new(), "no test fails without these rules");
-}
-
-fn copy(folder: &Path, name: &Path, texts: &mut BTreeMap<PathBuf, String>) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let entry = entry.unwrap();
-        let name = name.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &name, texts);
-        } else {
-            texts.insert(name, fs::read_to_string(entry.path()).unwrap());
-        }
-    }
 }
 
 /// `UPDATE_EXPECT=1` writes what is said now; review the difference like code.

@@ -24,7 +24,7 @@ const PORTS: u16 = 16;
 #[test]
 fn random_tables_and_frames_go_as_in_open_vswitch() {
     let mut switch = DummySwitch::start(1..=PORTS);
-    for seed in test_random::seeds(8) {
+    for seed in test_random::seeds!("random_tables_and_frames_go_as_in_open_vswitch", 8) {
         let mut random = Random::new(seed);
         let cases: Vec<Case> = (1..=PORTS).map(|port| case(&mut random, port)).collect();
         let Some(failure) =
@@ -33,6 +33,6 @@ fn random_tables_and_frames_go_as_in_open_vswitch() {
             continue;
         };
         let small = shrink::smallest(&mut switch, failure);
-        panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone)\n{small}");
+        panic!("seed {seed}\n{small}");
     }
 }

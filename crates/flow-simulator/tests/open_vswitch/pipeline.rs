@@ -27,7 +27,7 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
     let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
     let (groups, flows) =
         (lines(include_str!("pipeline/groups.txt")), lines(include_str!("pipeline/flows.txt")));
-    for seed in test_random::seeds(1) {
+    for seed in test_random::seeds!("the_pipeline_of_a_host_goes_as_in_open_vswitch", 1) {
         both.load(&groups, &flows);
         let mut random = Random::new(seed);
         for number in 0..400 {
@@ -42,7 +42,7 @@ fn the_pipeline_of_a_host_goes_as_in_open_vswitch() {
                 }
             };
             if let Err(difference) = same {
-                panic!("seed {seed} (WEFT_TEST_SEED={seed} runs it alone), packet {number}\n{difference}");
+                panic!("seed {seed}, packet {number}\n{difference}");
             }
         }
         let here = &both.fabric.host("here").expect("it is there").bridge;

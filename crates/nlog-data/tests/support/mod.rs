@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// A few hundred cases, and no files with failures: a failure prints its smallest case.
 pub fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases, ..ProptestConfig::default() }
 }
 
 pub fn any_type() -> impl Strategy<Value = Type> {

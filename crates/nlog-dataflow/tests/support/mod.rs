@@ -13,8 +13,7 @@ use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Tables,
 use nlog_dataflow::{Kind, Options};
 use nlog_plan::Statistics;
 use nlog_reference::Reference;
-#[allow(unused_imports, reason = "each test file uses its part")]
-pub(crate) use test_random::{Random, seeds};
+pub(crate) use test_random::Random;
 
 use way::Way;
 

@@ -11,8 +11,7 @@ use nlog_data::{
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_hooks::{Hooked, Wired, Wiring};
 use nlog_reference::Reference;
-#[allow(unused_imports, reason = "each test file uses its part")]
-pub(crate) use test_random::{Random, seeds};
+pub(crate) use test_random::Random;
 
 /// Compiles a program that is right.
 pub(crate) fn compile(text: &str) -> Arc<Program> {

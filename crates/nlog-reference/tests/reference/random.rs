@@ -314,7 +314,7 @@ fn apply(tables: &mut BTreeMap<TableId, BTreeSet<Row>>, delta: &Delta) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
     fn the_reference_agrees_with_trying_every_assignment(

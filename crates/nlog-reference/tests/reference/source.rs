@@ -61,7 +61,7 @@ const PARTS: [&str; 7] =
     ["a(x, y)", "b(y, z)", "q = x / y", "r = q + z", "r != 3", "element_at([0, 5], i, e)", "i + x < 3"];
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn the_order_of_a_body_shows_in_nothing(

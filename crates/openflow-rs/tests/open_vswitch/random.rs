@@ -15,8 +15,7 @@ pub(crate) fn runner() -> TestRunner {
     println!("OPENFLOW_RS_SEED={seed}");
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let config = Config { failure_persistence: None, ..Config::default() };
-    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+    TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
 pub(crate) fn sample<S: Strategy>(strategy: &S, runner: &mut TestRunner, n: usize) -> Vec<S::Value> {

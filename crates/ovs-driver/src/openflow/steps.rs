@@ -107,9 +107,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
-        #[test]
+            #[test]
         fn the_messages_make_the_group(have in some(), want in some()) {
             let (installed, value) = (part(&have), part(&want));
             let mut table = Table::default();

@@ -224,8 +224,6 @@ fn a_missing_bridge_waits_until_the_switch_has_said_which_datapaths_it_has() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
-
     #[test]
     fn the_plan_for_tunnels_leads_from_any_state_to_the_wanted_one(
         have in proptest::collection::btree_map(0u8..6, (0u8..3, any::<bool>()), 0..6),

@@ -172,12 +172,7 @@ async fn check(server: &Server, steps: &[Step]) {
 fn replica_equals_a_fresh_select() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = Server::start();
-    let config = ProptestConfig {
-        cases: 48,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::default()
-    };
+    let config = ProptestConfig { cases: 48, max_shrink_iters: 200, ..ProptestConfig::default() };
     proptest!(config, |(steps in proptest::collection::vec(step(), 1..25))| {
         runtime.block_on(check(&server, &steps));
     });

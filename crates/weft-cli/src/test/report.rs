@@ -4,10 +4,10 @@ use std::io::IsTerminal as _;
 
 use nlog_data::Value;
 use nlog_data::json::to_json as value_to_json;
+use rule_tests::comparison::{Comparison, Line};
+use rule_tests::{Failure, Outcome};
 use serde_json::json;
 
-use super::compare::{Comparison, Line};
-use super::run::{Failure, Outcome};
 use crate::exit::say;
 
 /// How many of each.

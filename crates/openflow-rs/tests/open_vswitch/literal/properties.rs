@@ -154,7 +154,7 @@ fn literal_action(action: &Action, holes: &mut Holes) -> Option<ActionTerm> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
     fn matches_are_filled_as_their_text_reads(m in crate::strategies::matches()) {

@@ -1,26 +1,27 @@
-//! Why rows are there, and why not, in words.
+//! Explanations as text: why a row is there, and why no row matches a pattern.
 
 use std::collections::BTreeSet;
 
 use nlog::Program;
 use nlog::program::HeadTerm;
 use nlog_data::{Role, Row, TableId, Value};
-use nlog_reference::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
 
-/// How many rules a question is answered with.
+use crate::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
+
+/// How many rules an answer names.
 const RULES: usize = 5;
 
 /// How many rows of a group are shown.
 const GROUP: usize = 20;
 
 /// `table(value, …)`
-pub(crate) fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
+pub fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
     let values: Vec<String> = row.iter().map(ToString::to_string).collect();
     call(program, table, &values)
 }
 
 /// `table(value, …)`, where `None` is `_`.
-pub(crate) fn pattern(program: &Program, pattern: &nlog::program::Pattern) -> String {
+pub fn pattern(program: &Program, pattern: &nlog::program::Pattern) -> String {
     let value = |value: &Option<Value>| value.as_ref().map_or("_".to_owned(), ToString::to_string);
     call(program, pattern.table, &pattern.columns.iter().map(value).collect::<Vec<_>>())
 }
@@ -29,8 +30,8 @@ fn call(program: &Program, table: TableId, terms: &[String]) -> String {
     format!("{}({})", program.schema.table(table).name, terms.join(", "))
 }
 
-/// Why a row is there: the rules that derive it, each with the rows that it does so from.
-pub(crate) fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
+/// Why a row is there: each rule that derives it, with the rows it derives it from.
+pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
     let program = reference.program();
     if program.schema.table(table).role == Role::Input {
         return vec!["a transaction put it there".to_owned()];
@@ -55,18 +56,19 @@ pub(crate) fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<Strin
     lines
 }
 
-/// The rows that a rule derives a row from.
-pub(crate) struct Body {
-    /// Of a rule with aggregates those of the whole group, of any other those of one binding.
-    pub(crate) rows: Vec<(TableId, Row)>,
-    /// How many of a group are left out.
-    pub(crate) more_rows: usize,
-    /// How many other bindings derive the same row.
-    pub(crate) other_ways: usize,
+/// The rows from which a rule derives a row.
+pub struct Body {
+    /// The rows of the whole group if the rule has aggregates, otherwise the rows of one binding.
+    pub rows: Vec<(TableId, Row)>,
+    /// How many rows of the group `rows` leaves out.
+    pub more_rows: usize,
+    /// How many other bindings of the rule derive the same row.
+    pub other_ways: usize,
 }
 
 impl Body {
-    pub(crate) fn of(program: &Program, derivation: &Derivation) -> Body {
+    /// The body of a derivation.
+    pub fn of(program: &Program, derivation: &Derivation) -> Body {
         let terms = &program.rule(derivation.rule).terms;
         let bodies = &derivation.bodies;
         if !terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. })) {
@@ -86,8 +88,8 @@ impl Body {
     }
 }
 
-/// Why no row is like this.
-pub(crate) fn why_not(program: &Program, answer: &WhyNot) -> Vec<String> {
+/// Why no row matches a pattern: how far each rule gets that could derive one.
+pub fn why_not(program: &Program, answer: &WhyNot) -> Vec<String> {
     let mut lines = Vec::new();
     rules(program, answer, RULES, "", &mut lines);
     lines

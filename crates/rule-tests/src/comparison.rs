@@ -1,45 +1,46 @@
-//! Rows that were expected beside rows that are there.
+//! Expected rows beside the rows found.
 
 use nlog::program::Pattern;
 use nlog_data::{Row, Table, Value};
 
-/// Rows of one table, to be shown below each other.
+/// Rows of one table, shown below each other.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Comparison {
+pub struct Comparison {
     /// The table's name.
-    pub(super) table: String,
-    /// Its columns' names.
-    pub(super) columns: Vec<String>,
-    pub(super) lines: Vec<Line>,
+    pub table: String,
+    /// The names of its columns.
+    pub columns: Vec<String>,
+    /// The rows.
+    pub lines: Vec<Line>,
 }
 
-/// One of the rows.
+/// One row of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Line {
-    /// What it is: `expected`, `found`.
-    pub(super) label: &'static str,
-    /// Its values; `None` where any will do.
-    pub(super) cells: Vec<Option<Value>>,
-    /// What the line is held against, if it is like another one.
+pub struct Line {
+    /// The kind of row, such as `expected` or `there is`.
+    pub label: &'static str,
+    /// The values; `None` where a pattern accepts any value.
+    pub cells: Vec<Option<Value>>,
+    /// The cells to compare with, if the row resembles another one.
     against: Option<Vec<Option<Value>>>,
 }
 
-/// How many rows of a kind are shown.
-pub(super) const SHOWN: usize = 8;
+/// How many rows of each kind are shown.
+pub(crate) const SHOWN: usize = 8;
 
 impl Comparison {
-    pub(super) fn of(table: &Table) -> Self {
+    pub(crate) fn of(table: &Table) -> Self {
         let columns = table.columns.iter().map(|column| column.name.clone()).collect();
         Comparison { table: table.name.clone(), columns, lines: Vec::new() }
     }
 
     /// Adds a row.
-    pub(super) fn row(&mut self, label: &'static str, row: &Row) {
+    pub(crate) fn row(&mut self, label: &'static str, row: &Row) {
         self.lines.push(Line { label, cells: cells(row), against: None });
     }
 
-    /// Adds what was expected, and below it what is like it.
-    pub(super) fn pattern(&mut self, pattern: &Pattern, label: &'static str, like: &[Row]) {
+    /// Adds an expected pattern and, below it, the rows that resemble it.
+    pub(crate) fn pattern(&mut self, pattern: &Pattern, label: &'static str, like: &[Row]) {
         let expected = &pattern.columns;
         self.lines.push(Line { label: "expected", cells: expected.clone(), against: None });
         for row in like {
@@ -47,8 +48,8 @@ impl Comparison {
         }
     }
 
-    /// Adds rows that were expected and rows that are there instead, those that are like each other together.
-    pub(super) fn rows(
+    /// Adds missing and surplus rows, each missing row next to the surplus row that resembles it most.
+    pub(crate) fn rows(
         &mut self,
         labels: [&'static str; 2],
         missing: &[Row],
@@ -69,8 +70,8 @@ impl Comparison {
         surplus.iter().take(SHOWN).for_each(|row| self.row(labels[1], row));
     }
 
-    /// A line of names, one for each row, and marks below what differs.
-    pub(super) fn text(&self) -> Vec<String> {
+    /// A line of column names, a line for each row, and carets below the differences.
+    pub fn text(&self) -> Vec<String> {
         let shown: Vec<Vec<String>> = self
             .lines
             .iter()
@@ -112,8 +113,8 @@ fn text(cell: Option<&Value>) -> String {
     cell.map_or("_".to_owned(), ToString::to_string)
 }
 
-/// How like rows are that are about the same thing, the table's key or half of the columns: what shares more columns is
-/// more alike, and of equals what shares the first ones.
+/// How much two rows resemble each other, if they share the table's key or half of the columns: rows that share more
+/// columns resemble each other more; among equals, rows that share the first columns do.
 fn likeness(a: &Row, b: &Row, table: &Table) -> Option<(bool, usize, Vec<bool>)> {
     let same: Vec<bool> = a.iter().zip(b).map(|(a, b)| a == b).collect();
     let count = same.iter().filter(|same| **same).count();
@@ -121,7 +122,7 @@ fn likeness(a: &Row, b: &Row, table: &Table) -> Option<(bool, usize, Vec<bool>)>
     (one_key || count * 2 >= a.len()).then_some((one_key, count, same))
 }
 
-/// Carets below the part of a cell's text that differs from what was expected there.
+/// Carets below the part of a cell that differs from the expected value.
 fn marks(cell: &str, expected: Option<&Value>) -> String {
     let Some(expected) = expected.map(ToString::to_string).filter(|expected| expected != cell) else {
         return String::new();

@@ -1,8 +1,8 @@
 //! One test, in an engine of its own.
 //!
-//! It runs in the dataflow, which is what users run, and beside it in the reference evaluator, which can say why a row
-//! is there or not. Both always agree; should they not, that is the failure: every rule author's tests are tests of the
-//! engine too. A test's tables are small, so that this costs about a millisecond, most of it to start the dataflow.
+//! A test runs in the dataflow engine, which users run, and in the reference evaluator, which explains why a row is or is
+//! not there. If the two disagree, the test fails: every unit test of a rule also tests the engine. The tables of a test are
+//! small, so a test takes about a millisecond, most of it to start the dataflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,33 +14,37 @@ use nlog_data::{
     CommitError, Delta, ErrorCode, Evaluator, Row, TableDelta, TableId, Tables, Transaction, TransactionError,
 };
 use nlog_dataflow::{Dataflow, Options};
-use nlog_reference::{Reference, nearest};
+use nlog_reference::{Reference, explanation, nearest};
 
-use super::compare::{Comparison, SHOWN};
-use crate::why;
+use crate::comparison::{Comparison, SHOWN};
 
 /// How many rows of a failed expectation are explained.
 const EXPLAINED: usize = 3;
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Debug)]
-pub(super) struct Outcome {
-    pub(super) name: Arc<str>,
-    pub(super) place: Place,
-    pub(super) elapsed: Duration,
-    /// None if it passed.
-    pub(super) failures: Vec<Failure>,
+pub struct Outcome {
+    /// The test's name.
+    pub name: Arc<str>,
+    /// The test's place in its file.
+    pub place: Place,
+    /// The time that the test took.
+    pub elapsed: Duration,
+    /// The expectations that failed; none if the test passed.
+    pub failures: Vec<Failure>,
 }
 
-/// What did not come as expected.
+/// One expectation that failed.
 #[derive(Debug)]
-pub(super) struct Failure {
-    /// The expectation, or the transaction.
-    pub(super) place: Place,
-    pub(super) message: String,
-    pub(super) comparison: Option<Box<Comparison>>,
-    /// Questions, each with its answer.
-    pub(super) reasons: Vec<(String, Vec<String>)>,
+pub struct Failure {
+    /// The place of the expectation, or of the transaction that was refused.
+    pub place: Place,
+    /// What is wrong, in one line.
+    pub message: String,
+    /// Expected rows beside the rows found.
+    pub comparison: Option<Box<Comparison>>,
+    /// Why rows are there or missing: questions, each with the lines of its answer.
+    pub reasons: Vec<(String, Vec<String>)>,
 }
 
 impl Failure {
@@ -49,25 +53,38 @@ impl Failure {
     }
 }
 
-/// Runs a test to its end, or to a transaction that is refused and should not be.
-pub(super) fn run(program: &Arc<Program>, test: &Test) -> Outcome {
+/// Runs a test to its end, or until a transaction is refused that should be accepted.
+pub fn run(program: &Arc<Program>, test: &Test) -> Outcome {
     let start = Instant::now();
-    let mut failures = Vec::new();
-    match Stage::new(program, &test.place) {
-        Err(failure) => failures.push(failure),
-        Ok(mut stage) => {
-            for (at, step) in test.steps.iter().enumerate() {
-                if let Err(failure) = stage.step(step, &test.steps[at + 1..], &mut failures) {
-                    failures.push(failure);
-                    break;
-                }
-            }
-        }
-    }
+    let failures = failures(program, test, usize::MAX);
     Outcome { name: test.name.clone(), place: test.place.clone(), elapsed: start.elapsed(), failures }
 }
 
-/// The evaluators, and what the last transaction came to.
+/// Whether a test passes. It stops at the first expectation that fails.
+pub fn passes(program: &Arc<Program>, test: &Test) -> bool {
+    failures(program, test, 1).is_empty()
+}
+
+/// What fails, up to this many expectations.
+fn failures(program: &Arc<Program>, test: &Test, most: usize) -> Vec<Failure> {
+    let mut failures = Vec::new();
+    let mut stage = match Stage::new(program, &test.place) {
+        Ok(stage) => stage,
+        Err(failure) => return vec![failure],
+    };
+    for (at, step) in test.steps.iter().enumerate() {
+        if let Err(failure) = stage.step(step, &test.steps[at + 1..], &mut failures) {
+            failures.push(failure);
+            break;
+        }
+        if failures.len() >= most {
+            break;
+        }
+    }
+    failures
+}
+
+/// The two evaluators, and the result of the last transaction.
 struct Stage<'a> {
     program: &'a Arc<Program>,
     dataflow: Dataflow,
@@ -111,7 +128,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Takes one step. An error ends the test: what follows would only follow from it.
+    /// Takes one step. An error ends the test, because later steps would only repeat it.
     fn step(
         &mut self,
         step: &TestStep,
@@ -141,7 +158,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The error with the rule that it comes from.
+    /// The error, with the rule that causes it.
     fn refusal(&self, error: &TransactionError) -> String {
         let rule = error.rule.map(|rule| format!(" (the rule at {})", self.program.rule(rule).place));
         format!("{error}{}", rule.unwrap_or_default())
@@ -298,18 +315,18 @@ impl<'a> Stage<'a> {
     }
 
     fn why(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
-        let question = format!("why {}", why::atom(self.program, table, row));
-        (question, why::why(&self.reference, table, row))
+        let question = format!("why {}", explanation::atom(self.program, table, row));
+        (question, explanation::why(&self.reference, table, row))
     }
 
     fn why_not(&self, pattern: &Pattern) -> (String, Vec<String>) {
-        let question = format!("why no {}", why::pattern(self.program, pattern));
-        (question, why::why_not(self.program, &self.reference.why_not(pattern)))
+        let question = format!("why no {}", explanation::pattern(self.program, pattern));
+        (question, explanation::why_not(self.program, &self.reference.why_not(pattern)))
     }
 
     fn why_no_insert(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
         if self.is_there(table, row) {
-            let question = format!("why no insert of {}", why::atom(self.program, table, row));
+            let question = format!("why no insert of {}", explanation::atom(self.program, table, row));
             return (question, vec!["it was there before the transaction".to_owned()]);
         }
         self.why_not(&Pattern::of_row(table, row))
@@ -317,7 +334,7 @@ impl<'a> Stage<'a> {
 
     fn why_no_delete(&self, table: TableId, row: &Row) -> (String, Vec<String>) {
         if !self.is_there(table, row) {
-            let question = format!("why no delete of {}", why::atom(self.program, table, row));
+            let question = format!("why no delete of {}", explanation::atom(self.program, table, row));
             return (question, vec!["it was not there before the transaction".to_owned()]);
         }
         self.why(table, row)

@@ -1,0 +1,122 @@
+//! Mistakes of people, who take one name for another: a variable of the same type, a table with the same column types, the
+//! source for the destination.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use nlog::Sources;
+use nlog::index::{Index, Symbol, SymbolKind};
+use nlog_data::{Role, Type};
+
+/// Fields that take each other's place without a type error.
+const FIELDS: [(&str, &str); 14] = [
+    ("eth_src", "eth_dst"),
+    ("ip_src", "ip_dst"),
+    ("nw_src", "nw_dst"),
+    ("ipv6_src", "ipv6_dst"),
+    ("arp_spa", "arp_tpa"),
+    ("arp_sha", "arp_tha"),
+    ("nd_sll", "nd_tll"),
+    ("tcp_src", "tcp_dst"),
+    ("udp_src", "udp_dst"),
+    ("tp_src", "tp_dst"),
+    ("tun_src", "tun_dst"),
+    ("tun_ipv6_src", "tun_ipv6_dst"),
+    // Labels of the ingress and the egress port; egress port and VLAN.
+    ("reg0", "reg1"),
+    ("reg12", "reg13"),
+];
+
+/// The names in a program's files, with their types.
+#[derive(Default)]
+pub(crate) struct Names {
+    sources: Sources,
+    index: Index,
+    /// For each table the next one with the same column types, if any; inputs apart from tables that rules fill.
+    siblings: BTreeMap<String, Sibling>,
+}
+
+/// Tables with the same column types as another.
+#[derive(Default)]
+struct Sibling {
+    /// To read in its place.
+    any: Option<String>,
+    /// To fill in its place.
+    derived: Option<String>,
+}
+
+impl Names {
+    /// The names of a program; nothing if it does not compile.
+    pub(crate) fn of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Names> {
+        let sources = Sources::from_texts(texts);
+        let (compilation, index) = nlog::compile_indexed(&sources);
+        let program = compilation.program?;
+        let tables = program.schema.iter().filter(|(_, table)| table.role != Role::Hidden);
+        let mut tables: Vec<(&str, Role, Vec<&Type>)> = tables
+            .map(|(_, table)| {
+                (&*table.name, table.role, table.columns.iter().map(|column| &column.ty).collect())
+            })
+            .collect();
+        tables.sort_by_key(|(name, ..)| *name);
+        let mut siblings = BTreeMap::new();
+        for (name, _, columns) in &tables {
+            let next = |wanted: &dyn Fn(Role) -> bool| {
+                let alike =
+                    tables.iter().filter(|(other, role, of)| other != name && of == columns && wanted(*role));
+                let alike: Vec<&str> = alike.map(|(other, ..)| *other).collect();
+                following(&alike, name).map(str::to_owned)
+            };
+            let sibling = Sibling { any: next(&|_| true), derived: next(&|role| role != Role::Input) };
+            siblings.insert((*name).to_owned(), sibling);
+        }
+        Some(Names { sources, index, siblings })
+    }
+
+    /// What people write in place of the names in a range of a file.
+    pub(crate) fn mistaken(&self, file: &str, range: Range<usize>) -> Vec<(Range<usize>, String)> {
+        let number = self.sources.files().iter().position(|known| *known.name == *file);
+        let Some(number) = number else { return Vec::new() };
+        let within = |symbol: &&Symbol| {
+            range.start <= symbol.span.start as usize && symbol.span.end as usize <= range.end
+        };
+        let symbols: Vec<&Symbol> = self.index.symbols(number as u32).filter(within).collect();
+        let mistaken = symbols.iter().filter_map(|symbol| {
+            let at = symbol.span.start as usize..symbol.span.end as usize;
+            let other = match symbol.kind {
+                SymbolKind::Variable | SymbolKind::Parameter => same_type(symbol, &symbols)?,
+                SymbolKind::Table => {
+                    let sibling = self.siblings.get(&symbol.name)?;
+                    let head = at.start == range.start;
+                    if head { sibling.derived.clone()? } else { sibling.any.clone()? }
+                }
+                SymbolKind::OpenFlowField => other_field(&symbol.name)?.to_owned(),
+                _ => return None,
+            };
+            Some((at, other))
+        });
+        mistaken.collect()
+    }
+}
+
+/// Another variable of the same type: of all of them in the order of their names, the next one.
+fn same_type(symbol: &Symbol, symbols: &[&Symbol]) -> Option<String> {
+    let alike = |other: &&&Symbol| {
+        other.kind == symbol.kind && other.ty.is_some() && other.ty == symbol.ty && other.name != symbol.name
+    };
+    let mut names: Vec<&str> = symbols.iter().filter(alike).map(|other| &*other.name).collect();
+    names.sort_unstable();
+    following(&names, &symbol.name).map(str::to_owned)
+}
+
+/// The first name after this one, or the first of all.
+fn following<'a>(names: &[&'a str], name: &str) -> Option<&'a str> {
+    names.iter().find(|other| **other > name).or(names.first()).copied()
+}
+
+fn other_field(name: &str) -> Option<&'static str> {
+    FIELDS.iter().find_map(|(one, other)| match name {
+        _ if name == *one => Some(*other),
+        _ if name == *other => Some(*one),
+        _ => None,
+    })
+}

@@ -1,0 +1,147 @@
+//! A folder of rules and unit tests, in memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::iter::successors;
+use std::path::Path;
+
+use nlog::source::{files_of, is_test_file};
+use nlog::syntax::{SyntaxKind, SyntaxNode, SyntaxToken, parse};
+
+/// All files of a folder of rules, and which tests import which files.
+#[derive(Clone, Debug, Default)]
+pub struct Folder {
+    /// By path in the folder.
+    files: BTreeMap<String, String>,
+    /// For each file of tests, the files that it imports, directly or not.
+    tests: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Folder {
+    /// Reads a folder.
+    ///
+    /// # Errors
+    /// A file or folder cannot be read; the text names it.
+    pub fn load(folder: &Path) -> Result<Folder, String> {
+        let read = |path: &Path| {
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            let name = path.strip_prefix(folder).unwrap_or(path).display().to_string();
+            Ok((name, text))
+        };
+        let files = files_of(folder).map_err(|error| error.to_string())?;
+        let texts: Vec<(String, String)> =
+            files.iter().map(|path| read(path)).collect::<Result<_, String>>()?;
+        Ok(Folder::from_texts(texts))
+    }
+
+    /// A folder of these texts, by path in the folder.
+    pub fn from_texts<N: Into<String>, T: Into<String>>(texts: impl IntoIterator<Item = (N, T)>) -> Folder {
+        let files: BTreeMap<String, String> =
+            texts.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
+        let imports: BTreeMap<&String, Vec<String>> =
+            files.iter().map(|(name, text)| (name, imports(name, text))).collect();
+        let tests = files.keys().filter(|name| is_test_file(Path::new(name)));
+        let tests = tests.map(|name| (name.clone(), reached(name, &imports))).collect();
+        Folder { files, tests }
+    }
+
+    /// The files of rules, without the files of tests: path and text.
+    pub fn rules(&self) -> impl Iterator<Item = (&str, &str)> {
+        let rules = self.files.iter().filter(|(name, _)| !self.tests.contains_key(*name));
+        rules.map(|(name, text)| (&**name, &**text))
+    }
+
+    /// The text of a file; nothing if the folder has no such file.
+    pub fn text(&self, file: &str) -> Option<&str> {
+        self.files.get(file).map(String::as_str)
+    }
+
+    /// The files of tests that a file of rules can affect, the file's own tests first.
+    pub fn tests_of(&self, file: &str) -> Vec<&str> {
+        let affected = self.tests.iter().filter(|(_, imports)| imports.contains(file));
+        let mut tests: Vec<&str> = affected.map(|(name, _)| &**name).collect();
+        let own = file.strip_suffix(".nlog").map(|stem| format!("{stem}.test.nlog"));
+        tests.sort_by_key(|name| own.as_deref() != Some(*name));
+        tests
+    }
+
+    /// The files of tests.
+    pub fn tests(&self) -> impl Iterator<Item = &str> {
+        self.tests.keys().map(String::as_str)
+    }
+
+    /// A file of tests and the files that it imports: path and text.
+    pub(crate) fn program_of<'a>(&'a self, test: &'a str) -> Vec<(&'a str, &'a str)> {
+        let imports = self.tests.get(test).into_iter().flatten().map(String::as_str);
+        let names = std::iter::once(test).chain(imports.filter(|import| *import != test));
+        names.filter_map(|name| Some((name, self.text(name)?))).collect()
+    }
+}
+
+/// The files that a file imports, by path in the folder.
+fn imports(name: &str, text: &str) -> Vec<String> {
+    let folder = Path::new(name).parent().unwrap_or(Path::new(""));
+    let root = parse(text).root();
+    let imports = root.children().filter(|item| item.kind() == SyntaxKind::Import);
+    imports.filter_map(|import| path_of(&import)).map(|path| joined(folder, &path)).collect()
+}
+
+/// The path of an import, as written.
+fn path_of(import: &SyntaxNode) -> Option<String> {
+    let end = import.text_range().end();
+    let mut tokens = successors(import.first_token(), SyntaxToken::next_token);
+    let string = tokens.find(|token| token.kind() == SyntaxKind::String)?;
+    (string.text_range().end() <= end).then(|| string.text().trim_matches('"').to_owned())
+}
+
+/// A path relative to a folder, without `.` and `..`.
+fn joined(folder: &Path, path: &str) -> String {
+    let mut parts: Vec<&str> = folder.iter().filter_map(|part| part.to_str()).collect();
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            "." => {}
+            _ => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+/// The files that a file imports, directly or not.
+fn reached(name: &String, imports: &BTreeMap<&String, Vec<String>>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut next = vec![name];
+    while let Some(name) = next.pop() {
+        for import in imports.get(name).into_iter().flatten() {
+            if found.insert(import.clone()) {
+                next.push(import);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_affects_the_tests_that_import_it_directly_or_not_its_own_first() {
+        let folder = Folder::from_texts([
+            ("a.nlog", ""),
+            ("a.test.nlog", "import \"a.nlog\";"),
+            ("0.test.nlog", "import \"in/b.nlog\";"),
+            ("in/b.nlog", "import \"../a.nlog\";"),
+            ("in/b.test.nlog", "import \"./b.nlog\";"),
+            ("c.test.nlog", ""),
+        ]);
+        assert_eq!(folder.tests_of("a.nlog"), ["a.test.nlog", "0.test.nlog", "in/b.test.nlog"]);
+        assert_eq!(folder.tests_of("in/b.nlog"), ["in/b.test.nlog", "0.test.nlog"]);
+        assert_eq!(folder.rules().map(|(name, _)| name).collect::<Vec<_>>(), ["a.nlog", "in/b.nlog"]);
+        let program = folder.program_of("in/b.test.nlog");
+        assert_eq!(
+            program.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
+            ["in/b.test.nlog", "a.nlog", "in/b.nlog"]
+        );
+    }
+}

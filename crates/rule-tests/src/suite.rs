@@ -1,0 +1,84 @@
+//! The unit tests of a folder, with another text in the place of one file.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use nlog::{Program, Workspace};
+
+use crate::folder::Folder;
+use crate::run::passes;
+
+/// What the unit tests say about a text of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All tests that the file can affect pass.
+    Passed,
+    /// A test fails; no later one was run.
+    Failed {
+        /// The file of tests.
+        file: String,
+        /// The test's name.
+        test: String,
+    },
+    /// A file of tests does not compile with this text.
+    Rejected {
+        /// The file of tests.
+        file: String,
+    },
+}
+
+/// Compiles a folder's tests and runs them. Files that do not change are parsed and checked once for each suite; each
+/// thread needs a suite of its own.
+pub struct Suite<'a> {
+    folder: &'a Folder,
+    /// The rules without tests.
+    rules: Option<Workspace>,
+    /// For each file of tests its program, compiled when it is first needed.
+    tests: BTreeMap<&'a str, Workspace>,
+}
+
+impl<'a> Suite<'a> {
+    /// The tests of a folder, none of them compiled yet.
+    pub fn new(folder: &'a Folder) -> Suite<'a> {
+        Suite { folder, rules: None, tests: BTreeMap::new() }
+    }
+
+    /// The rules without tests, with this text in the place of a file's; nothing if they do not compile.
+    pub fn program(&mut self, file: &str, text: &str) -> Option<Arc<Program>> {
+        let folder = self.folder;
+        let workspace = self.rules.get_or_insert_with(|| Workspace::from_texts(folder.rules()));
+        compile(workspace, folder, file, text)
+    }
+
+    /// What the tests that a file can affect say about this text of it. The first test that fails ends the run; a test
+    /// that panics fails.
+    pub fn verdict(&mut self, file: &str, text: &str) -> Verdict {
+        let folder = self.folder;
+        for name in folder.tests_of(file) {
+            let workspace =
+                self.tests.entry(name).or_insert_with(|| Workspace::from_texts(folder.program_of(name)));
+            let Some(program) = compile(workspace, folder, file, text) else {
+                return Verdict::Rejected { file: name.to_owned() };
+            };
+            let own = program.tests.iter().filter(|test| *test.place.file == *name);
+            for test in own {
+                let passed = catch_unwind(AssertUnwindSafe(|| passes(&program, test)));
+                if !passed.unwrap_or(false) {
+                    return Verdict::Failed { file: name.to_owned(), test: test.name.to_string() };
+                }
+            }
+        }
+        Verdict::Passed
+    }
+}
+
+/// A workspace's program with this text in the place of a file's. The workspace keeps its own text.
+fn compile(workspace: &mut Workspace, folder: &Folder, file: &str, text: &str) -> Option<Arc<Program>> {
+    let own = folder.text(file).unwrap_or_default();
+    // A workspace in memory reads no file, so setting a text cannot fail.
+    workspace.set_text(file, text).ok()?;
+    let program = workspace.compilation().program.clone();
+    workspace.set_text(file, own).ok()?;
+    program
+}

@@ -1,0 +1,3 @@
+//! The unit tests of the repository's rules.
+
+mod rules;
