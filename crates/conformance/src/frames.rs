@@ -4,10 +4,10 @@ mod inside;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use frame_builder::BROADCAST;
 use test_random::Random;
 
-/// An Ethernet address.
-pub type Mac = [u8; 6];
+pub use frame_builder::Mac;
 
 /// A MAC and the addresses that are at it.
 pub type Addresses = (Mac, Vec<IpAddr>);
@@ -34,8 +34,6 @@ pub const STRANGERS: u8 = 5;
 pub fn stranger(random: &mut Random) -> Mac {
     [0x02, 0xee, 0, 0, 0, random.below(STRANGERS.into()) as u8]
 }
-
-const BROADCAST: Mac = [0xff; 6];
 
 /// Who speaks to whom.
 struct Talk {

@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 
 use conformance::{Place, Simulation, Size, Step, World, history, program};
 use flow_simulator::{Bridge, Host, Packet, Tunnel};
+use frame_builder::{Encapsulation, Wrapped, unwrap};
 use openflow_rs::{Field, PortNo};
-use ovs_testing::{DummySwitch, Encapsulation, Wrapped, hex, unwrap, wrap};
+use ovs_testing::{DummySwitch, hex};
 use test_random::Random;
 
 /// Networks of an ordinary run.
@@ -190,7 +191,7 @@ fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> R
                 None => packet,
             };
             let wrapped = Wrapped { inner: bytes.to_vec(), ..wrapped.clone() };
-            (packet, switch.receive_from_peer(&wrap(&wrapped)))
+            (packet, switch.receive_from_peer(&wrapped))
         }
     };
     let steps: String = host.bridge.trace(&packet).steps.iter().map(ToString::to_string).collect();

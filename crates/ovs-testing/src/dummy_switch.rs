@@ -7,15 +7,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 
+use frame_builder::{Encapsulation, Mac, Wrapped, wrap};
 use serde_json::{Value, json};
 
 use crate::tools::DEADLINE;
-use crate::wrapping::{Encapsulation, OWN_MAC, PEER_MAC};
 use crate::{OpenVswitch, wait_until};
 
 /// Bytes of a capture file's header, and of the header of each frame.
 const CAPTURE_HEADER: usize = 24;
 const FRAME_HEADER: usize = 16;
+
+/// MAC addresses on the underlay: of the switch, and of all its peers.
+const OWN_MAC: Mac = [2, 0xaa, 0, 0, 0, 1];
+const PEER_MAC: Mac = [2, 0xaa, 0, 0, 0, 2];
 
 /// An Open vSwitch with bridge `br0`.
 pub struct DummySwitch {
@@ -163,9 +167,9 @@ impl DummySwitch {
         self.receive_by(&format!("p{in_port}"), frame)
     }
 
-    /// The same for a frame from the underlay.
-    pub fn receive_from_peer(&mut self, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
-        self.receive_by("up", frame)
+    /// The same for a frame that a peer sends through a tunnel.
+    pub fn receive_from_peer(&mut self, wrapped: &Wrapped) -> Vec<(u16, Vec<u8>)> {
+        self.receive_by("up", &wrap(OWN_MAC, PEER_MAC, wrapped))
     }
 
     /// The frames sent to the underlay since the last call.

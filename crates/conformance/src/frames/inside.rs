@@ -1,7 +1,11 @@
-//! What is behind the Ethernet header: its type and everything after it.
+//! Everything after the Ethernet addresses and tags: the ethertype and the payload.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use frame_builder::{
+    Arp, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, TCP, UDP, icmp, link_layer, solicited_node, tcp, udp,
+    udp_without_checksum,
+};
 use test_random::Random;
 
 use super::{Mac, Talk, link_local, stranger};
@@ -29,17 +33,18 @@ fn inner_mac(random: &mut Random, outside: Mac) -> Mac {
 }
 
 fn arp(random: &mut Random, talk: &Talk) -> Vec<u8> {
-    let op = *random.pick(&[1_u16, 1, 1, 1, 1, 2, 2, 0, 3, 0x101]);
-    let mut kind = vec![0, 1, 8, 0, 6, 4];
-    if random.chance(3) {
-        kind[random.below(6) as usize] = 9;
-    }
+    let operation = *random.pick(&[1_u16, 1, 1, 1, 1, 2, 2, 0, 3, 0x101]);
+    let damaged = if random.chance(3) { Some(random.below(6) as usize) } else { None };
     let spa = if random.chance(10) { Ipv4Addr::UNSPECIFIED } else { talk.src4 };
     let tpa = if random.chance(8) { talk.src4 } else { talk.dst4 };
     let other = stranger(random);
     let tha = *random.pick(&[[0; 6], [0; 6], talk.dst, other]);
     let sha = inner_mac(random, talk.src);
-    [&kind, &op.to_be_bytes()[..], &sha, &spa.octets(), &tha, &tpa.octets()].concat()
+    let mut packet = frame_builder::arp(Arp { operation, sender: (sha, spa), target: (tha, tpa) });
+    if let Some(at) = damaged {
+        packet[at] = 9;
+    }
+    packet
 }
 
 fn ipv4(random: &mut Random, talk: &Talk) -> Vec<u8> {
@@ -50,34 +55,20 @@ fn ipv4(random: &mut Random, talk: &Talk) -> Vec<u8> {
         (true, _) => (Ipv4Addr::UNSPECIFIED, Ipv4Addr::BROADCAST),
         (false, _) => (talk.src4, talk.dst4),
     };
-    let fragment =
-        *random.pick(&[[0, 0], [0x40, 0], [0, 0], [0x40, 0], [0, 0], [0x20, 0], [0x20, 3], [0, 9]]);
-    let proto = if dhcp { 17 } else { *random.pick(&[1, 6, 6, 17, 17, 2, 132, 58, 0]) };
+    let fragment = *random.pick(&[0, 0x4000, 0, 0x4000, 0, 0x2000, 0x2003, 9]);
+    let protocol = if dhcp { UDP } else { *random.pick(&[ICMP, TCP, TCP, UDP, UDP, 2, 132, 58, 0]) };
     let ports = if dhcp && random.chance(80) { Some((68, 67)) } else { None };
-    let inside = transport(random, proto, &[src.octets(), dst.octets()].concat(), ports);
+    let inside = transport(random, protocol, Endpoints::V4(src, dst), ports);
     let options = if random.chance(6) { vec![1; 4 * random.below(3) as usize] } else { vec![] };
-    let length = 20 + options.len();
-    let total = ((length + inside.len()) as u16).to_be_bytes();
-    let mut header = vec![0x40 | (length / 4) as u8, tos(random), total[0], total[1], 0, 7];
-    header.extend([&fragment[..], &[ttl(random), proto, 0, 0]].concat());
-    header.extend([src.octets(), dst.octets()].concat());
-    header.extend(options);
-    let sum = checksum(&header);
-    header[10..12].copy_from_slice(&sum);
-    [header, inside].concat()
-}
-
-/// The multicast address that solicitations for an address go to.
-fn solicited(of: Ipv6Addr) -> Ipv6Addr {
-    let [.., a, b] = of.segments();
-    Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00 | a & 0xff, b)
+    let (tos, ttl) = (tos(random), ttl(random));
+    Ipv4 { src, dst, protocol, tos, identification: 7, fragment, ttl, options }.packet(&inside)
 }
 
 fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
     let (mut src, mut dst) = (talk.src6, talk.dst6);
-    let proto = *random.pick(&[58, 58, 58, 58, 58, 6, 17, 59, 1, 132]);
+    let proto = *random.pick(&[ICMPV6, ICMPV6, ICMPV6, ICMPV6, ICMPV6, TCP, UDP, 59, ICMP, 132]);
     let mut message = Vec::new();
-    if proto == 58 {
+    if proto == ICMPV6 {
         let kind =
             *random.pick(&[135, 135, 135, 135, 136, 136, 136, 128, 129, 1, 133, 134, 137, 130, 131, 143]);
         if matches!(kind, 130 | 131 | 133 | 135 | 143) && random.chance(15) {
@@ -88,14 +79,13 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
             (_, 1) => link_local(talk.dst),
             _ => talk.dst6,
         };
-        dst = *random.pick(&[dst, solicited(target), Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)]);
+        dst = *random.pick(&[dst, solicited_node(target).0, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)]);
         message = icmpv6(random, kind, target, talk);
     }
-    let addresses = [src.octets(), dst.octets()].concat();
-    let mut inside = if proto == 58 {
-        with_sum(message, 2, 58, &addresses)
+    let mut inside = if proto == ICMPV6 {
+        frame_builder::icmpv6(message, src, dst)
     } else {
-        transport(random, proto, &addresses, None)
+        transport(random, proto, Endpoints::V6(src, dst), None)
     };
     let mut next = proto;
     while random.chance(7) {
@@ -111,11 +101,9 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
         inside = [header, inside].concat();
         next = kind;
     }
-    let (tos, label) = (tos(random), random.below(3) as u8);
-    let length = (inside.len() as u16).to_be_bytes();
-    let hops = if proto == 58 && random.chance(90) { 255 } else { ttl(random) };
-    let first = [0x60 | tos >> 4, tos << 4, 0, label, length[0], length[1], next, hops];
-    [&first[..], &addresses, &inside].concat()
+    let (tos, label) = (tos(random), random.below(3) as u32);
+    let hops = if proto == ICMPV6 && random.chance(90) { 255 } else { ttl(random) };
+    Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)
 }
 
 /// A message whose checksum is not there yet.
@@ -150,7 +138,7 @@ fn icmpv6(random: &mut Random, kind: u8, target: Ipv6Addr, talk: &Talk) -> Vec<u
     for option in options {
         match option {
             14 => body.extend([14, 2, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5]),
-            option => body.extend([&[*option, 1][..], &inner_mac(random, talk.src)].concat()),
+            option => body.extend(link_layer(*option, inner_mac(random, talk.src))),
         }
     }
     if random.chance(2) {
@@ -167,47 +155,18 @@ fn ttl(random: &mut Random) -> u8 {
     *random.pick(&[64, 64, 255, 2, 1, 0])
 }
 
-/// A transport header and some payload, with the checksum over them and the pseudo header.
-fn transport(random: &mut Random, proto: u8, addresses: &[u8], ports: Option<(u8, u8)>) -> Vec<u8> {
-    let ports = ports.unwrap_or((*random.pick(&[1, 68, 80]), *random.pick(&[1, 67, 80])));
-    let ports = [0, ports.0, 0, ports.1];
+/// A transport header and some payload.
+fn transport(random: &mut Random, protocol: u8, endpoints: Endpoints, ports: Option<(u16, u16)>) -> Vec<u8> {
+    let (from, to) = ports.unwrap_or((*random.pick(&[1, 68, 80]), *random.pick(&[1, 67, 80])));
     let payload = vec![random.below(256) as u8; random.below(20) as usize];
-    match proto {
-        6 => {
-            let flags = *random.pick(&[2, 0x10, 0x12, 0x11]);
-            let head = [&ports[..], &[0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 1, 0, 0, 0, 0, 0]].concat();
-            with_sum([head, payload].concat(), 16, 6, addresses)
+    match protocol {
+        TCP => tcp(from, to, *random.pick(&[2, 0x10, 0x12, 0x11]), &payload, endpoints),
+        UDP if random.chance(25) => udp_without_checksum(from, to, &payload),
+        UDP => udp(from, to, &payload, endpoints),
+        ICMP => icmp(*random.pick(&[0, 8, 3]), &[&[0, 1, 0, 1], &payload[..]].concat()),
+        other => {
+            let filler = if other == 132 { [0; 8] } else { [3; 8] };
+            [&from.to_be_bytes()[..], &to.to_be_bytes(), &filler, &payload].concat()
         }
-        17 => {
-            let length = (8 + payload.len()) as u8;
-            let datagram = [&ports[..], &[0, length, 0, 0], &payload].concat();
-            if random.chance(25) { datagram } else { with_sum(datagram, 6, 17, addresses) }
-        }
-        1 => with_sum([vec![*random.pick(&[0, 8, 3]), 0, 0, 0, 0, 1, 0, 1], payload].concat(), 2, 1, &[]),
-        132 => [&ports[..], &[0; 8], &payload].concat(),
-        _ => [&ports[..], &[3; 8], &payload].concat(),
     }
-}
-
-fn with_sum(mut message: Vec<u8>, at: usize, proto: u8, addresses: &[u8]) -> Vec<u8> {
-    let pseudo = match addresses {
-        [] => vec![],
-        _ => [addresses, &(message.len() as u16).to_be_bytes(), &[0, proto]].concat(),
-    };
-    let mut sum = checksum(&[&pseudo[..], &message].concat());
-    if proto == 17 && sum == [0, 0] {
-        sum = [0xff, 0xff];
-    }
-    message[at..at + 2].copy_from_slice(&sum);
-    message
-}
-
-/// The Internet checksum (RFC 1071).
-fn checksum(bytes: &[u8]) -> [u8; 2] {
-    let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(*word.get(1).unwrap_or(&0)));
-    let mut sum: u32 = words.sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    (!(sum as u16)).to_be_bytes()
 }

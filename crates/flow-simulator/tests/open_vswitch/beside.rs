@@ -3,8 +3,9 @@
 use std::net::Ipv4Addr;
 
 use flow_simulator::{Bridge, Crossing, Fabric, Host, Packet, Tunnel};
+use frame_builder::{Encapsulation, Wrapped, unwrap};
 use openflow_rs::PortNo;
-use ovs_testing::{DummySwitch, Encapsulation, Wrapped, hex, unwrap, wrap};
+use ovs_testing::{DummySwitch, hex};
 
 /// The switch's tunnel ports: for all peers, then for one.
 pub(crate) const FOR_ALL: [(u16, Encapsulation); 3] =
@@ -98,7 +99,7 @@ impl Beside {
         let packet = || Packet::new(wrapped.inner.clone(), PortNo(1));
         let before = self.fabric.clone();
         let crossing = self.fabric.send(&peer, packet());
-        let sent = self.switch.receive_from_peer(&wrap(wrapped));
+        let sent = self.switch.receive_from_peer(wrapped);
         self.compare(crossing, sent).map_err(|difference| {
             format!("{wrapped:?}\n{difference}{}", steps(&before.trace(&peer, packet())))
         })

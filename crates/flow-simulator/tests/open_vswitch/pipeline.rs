@@ -4,6 +4,7 @@
 //! `pipeline/network.jsonl` is the network, `flows.txt` and `groups.txt` are `of_flow` and `of_bucket` of `hv1` from
 //! `weft eval rules -i network.jsonl --final`, as `ovs-ofctl` reads them; tunnel ports are 200 to 202 there.
 
+use frame_builder::{Encapsulation, Wrapped};
 use openflow_rs::FlowEntry;
 use test_random::Random;
 
@@ -11,7 +12,6 @@ use crate::open_vswitch::beside::{Beside, FOR_ALL, PEERS, address};
 use crate::open_vswitch::frames::frame;
 use crate::open_vswitch::learning::learned_flows;
 use crate::open_vswitch::speakers::{SPEAKERS, frame_of};
-use ovs_testing::{Encapsulation, Wrapped};
 
 /// Ports of the host: vNICs, some of them trunks, and the one to the physical network.
 const HOST_PORTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 9];

@@ -1,8 +1,12 @@
-//! Frames of hosts that say what they are: ARP, neighbour discovery, DHCP, reports of groups, and some UDP.
+//! Frames of well-behaved hosts: ARP, neighbour discovery, DHCP, group reports, and some UDP.
 
+use std::net::Ipv6Addr;
+
+use frame_builder::{
+    ADVERTISEMENT, ARP, Arp, BROADCAST, Endpoints, ICMPV6, IPV4, IPV6, Ipv4, Ipv6, Mac, SOLICITATION, UDP,
+    VLAN, ethernet, link_layer, neighbour, solicited_node, tagged, udp, udp_without_checksum,
+};
 use test_random::Random;
-
-use crate::open_vswitch::frames::checksum;
 
 /// A logical port of the network in `pipeline/network.jsonl`: OpenFlow port, VLAN tag or 0, and the last byte of its MAC
 /// address and addresses of both versions.
@@ -30,24 +34,18 @@ pub(crate) const SPEAKERS: [Speaker; 9] = [
     speaker(6, 1, 3, [192, 168, 3, 255], 2),
 ];
 
-const EVERYBODY: [u8; 6] = [255; 6];
-
-fn mac(last: u8) -> [u8; 6] {
+fn mac(last: u8) -> Mac {
     [2, 0, 0, 0, 0, last]
 }
 
 /// An address that a speaker with this MAC address may have.
-fn six(random: &mut Random, last: u8, mac: u8) -> [u8; 16] {
-    let mut address = [0; 16];
+fn six(random: &mut Random, last: u8, mac: u8) -> Ipv6Addr {
     if random.chance(70) {
-        (address[0], address[15]) = (0xfd, last);
+        Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into())
     } else {
-        address[..2].copy_from_slice(&[0xfe, 0x80]);
-        address[11..13].copy_from_slice(&[0xff, 0xfe]);
         // The link-local address of a MAC address that begins with 02 has a zero there.
-        address[15] = mac;
+        Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0xff, 0xfe00, mac.into())
     }
-    address
 }
 
 /// A frame from the speaker to others of the network, or about itself, with its tag.
@@ -58,60 +56,48 @@ pub(crate) fn frame_of(random: &mut Random, speaker: &Speaker) -> Vec<u8> {
         0 | 1 => arp(random, speaker, other),
         2 | 3 => ipv4(random, speaker, other),
         4 => {
-            let head = [0x60, 0, 0, 0, 0, 12, 17, 64];
             let (src, dst) = (six(random, speaker.six, speaker.mac), six(random, other.six, other.mac));
-            let inside = [&head[..], &src, &dst, &[0, 7, 0, 9, 0, 12, 1, 1, 1, 2, 3, 4]].concat();
-            (mac(other.mac), [0x86, 0xdd], inside)
+            let datagram = udp(7, 9, &[1, 2, 3, 4], Endpoints::V6(src, dst));
+            (mac(other.mac), IPV6, Ipv6 { hops: 64, ..Ipv6::new(src, dst, UDP) }.packet(&datagram))
         }
         _ => icmpv6(random, speaker, other),
     };
-    let tag = if speaker.tag == 0 { vec![] } else { vec![0x81, 0, 0, speaker.tag] };
-    [&to[..], &mac(speaker.mac), &tag, &kind, &inside].concat()
+    let frame = ethernet(to, mac(speaker.mac), kind, &inside);
+    if speaker.tag == 0 { frame } else { tagged(&frame, VLAN, speaker.tag.into()) }
 }
 
-fn arp(random: &mut Random, speaker: &Speaker, other: &Speaker) -> ([u8; 6], [u8; 2], Vec<u8>) {
-    let (from, op) = (mac(speaker.mac), 1 + u8::from(random.chance(30)));
+fn arp(random: &mut Random, speaker: &Speaker, other: &Speaker) -> (Mac, u16, Vec<u8>) {
+    let operation = 1 + u16::from(random.chance(30));
     let spa = if random.chance(25) { [0; 4] } else { speaker.four };
-    let to = if op == 1 { EVERYBODY } else { mac(other.mac) };
-    let head = [0, 1, 8, 0, 6, 4, 0, op];
-    (to, [8, 6], [&head[..], &from, &spa, &[0; 6], &other.four].concat())
+    let to = if operation == 1 { BROADCAST } else { mac(other.mac) };
+    let (sender, target) = ((mac(speaker.mac), spa.into()), ([0; 6], other.four.into()));
+    (to, ARP, frame_builder::arp(Arp { operation, sender, target }))
 }
 
-fn ipv4(random: &mut Random, speaker: &Speaker, other: &Speaker) -> ([u8; 6], [u8; 2], Vec<u8>) {
-    let (to, src, dst, ports) = if random.chance(40) {
-        (EVERYBODY, [0; 4], [255; 4], [0, 68, 0, 67])
+fn ipv4(random: &mut Random, speaker: &Speaker, other: &Speaker) -> (Mac, u16, Vec<u8>) {
+    let (to, src, dst, (from_port, to_port)) = if random.chance(40) {
+        (BROADCAST, [0; 4], [255; 4], (68, 67))
     } else {
-        (mac(other.mac), speaker.four, other.four, [0, 7, 0, 9])
+        (mac(other.mac), speaker.four, other.four, (7, 9))
     };
-    let mut header = vec![0x45, 0, 0, 32, 0, 0, 0, 0, 64, 17, 0, 0];
-    header.extend([src, dst].concat());
-    let sum = checksum(&header);
-    header[10..12].copy_from_slice(&sum);
-    (to, [8, 0], [&header[..], &ports, &[0, 12, 0, 0, 1, 2, 3, 4]].concat())
+    let datagram = udp_without_checksum(from_port, to_port, &[1, 2, 3, 4]);
+    (to, IPV4, Ipv4 { identification: 0, ..Ipv4::new(src.into(), dst.into(), UDP) }.packet(&datagram))
 }
 
-/// A solicitation for many, an advertisement for one, or a report of groups that says nothing more.
-fn icmpv6(random: &mut Random, speaker: &Speaker, other: &Speaker) -> ([u8; 6], [u8; 2], Vec<u8>) {
-    let (message, option) = *random.pick(&[(135, 1), (135, 1), (136, 2), (143, 14), (131, 14)]);
+/// A solicitation for many, an advertisement for one, or a group report that says nothing more.
+fn icmpv6(random: &mut Random, speaker: &Speaker, other: &Speaker) -> (Mac, u16, Vec<u8>) {
+    let kinds = [(SOLICITATION, 1), (SOLICITATION, 1), (ADVERTISEMENT, 2), (143, 14), (131, 14)];
+    let (message, option) = *random.pick(&kinds);
     let own = six(random, speaker.six, speaker.mac);
-    let target = if message == 136 { own } else { six(random, other.six, other.mac) };
-    let src = if message != 136 && random.chance(25) { [0; 16] } else { own };
-    let (to, dst) = if message == 136 {
-        (mac(other.mac), six(random, other.six, other.mac))
-    } else {
-        let mut group = target;
-        group[..13].copy_from_slice(&[0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0xff]);
-        ([0x33, 0x33, 0xff, 0, 0, target[15]], group)
-    };
-    let mut body = vec![message, 0, 0, 0, 0, 0, 0, 0];
-    body.extend(target);
+    let advertised = message == ADVERTISEMENT;
+    let target = if advertised { own } else { six(random, other.six, other.mac) };
+    let src = if !advertised && random.chance(25) { Ipv6Addr::UNSPECIFIED } else { own };
+    let (dst, to) =
+        if advertised { (six(random, other.six, other.mac), mac(other.mac)) } else { solicited_node(target) };
+    let mut options = Vec::new();
     if random.chance(80) {
-        let named = if random.chance(90) { speaker.mac } else { other.mac };
-        body.extend([&[option, 1][..], &mac(named)].concat());
+        options = link_layer(option, mac(if random.chance(90) { speaker.mac } else { other.mac }));
     }
-    let length = body.len() as u8;
-    let sum = checksum(&[&src[..], &dst, &[0, length, 0, 58], &body].concat());
-    body[2..4].copy_from_slice(&sum);
-    let head = [0x60, 0, 0, 0, 0, length, 58, 255];
-    (to, [0x86, 0xdd], [&head[..], &src, &dst, &body].concat())
+    let body = frame_builder::icmpv6(neighbour(message, 0, target, &options), src, dst);
+    (to, IPV6, Ipv6::new(src, dst, ICMPV6).packet(&body))
 }

@@ -1,12 +1,12 @@
 //! Tunnels: what a switch with tunnel ports sends to its peers and takes from them, and what limits floods.
 
 use flow_simulator::Packet;
+use frame_builder::{Encapsulation, Wrapped};
 use openflow_rs::PortNo;
 use test_random::Random;
 
 use crate::open_vswitch::beside::{Beside, FOR_ALL, Out, PEERS, address, arrived, sent_by_switch};
 use crate::open_vswitch::frames::frame;
-use ovs_testing::{Encapsulation, Wrapped};
 
 fn actions(random: &mut Random) -> String {
     let mut list = Vec::new();

@@ -1,0 +1,126 @@
+//! Frames inside tunnels.
+
+use std::fmt;
+use std::net::Ipv4Addr;
+
+use crate::{IPV4, Ipv4, Mac, UDP, ethernet, udp_without_checksum};
+
+const GENEVE_PORT: u16 = 6081;
+const VXLAN_PORT: u16 = 4789;
+/// Tunnels take their source port from a hash of the frame inside; peers ignore it.
+const SOURCE_PORT: u16 = 0xc000;
+const GRE_PROTOCOL: u8 = 47;
+/// Ethertype of a frame inside a tunnel.
+const TRANSPARENT_ETHERNET: [u8; 2] = [0x65, 0x58];
+const DONT_FRAGMENT: u16 = 0x4000;
+
+/// The encapsulation of a tunnel; prints as the type of an Open vSwitch interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are the protocols'")]
+pub enum Encapsulation {
+    Geneve,
+    Vxlan,
+    Gre,
+}
+
+impl fmt::Display for Encapsulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encapsulation::Geneve => "geneve",
+            Encapsulation::Vxlan => "vxlan",
+            Encapsulation::Gre => "gre",
+        })
+    }
+}
+
+/// A frame inside a tunnel, and the tunnel's headers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wrapped {
+    /// The tunnel's encapsulation.
+    pub encapsulation: Encapsulation,
+    /// The sender's address.
+    pub from: Ipv4Addr,
+    /// The receiver's address.
+    pub to: Ipv4Addr,
+    /// The tunnel's key.
+    pub key: u32,
+    /// Geneve's option that `tun_metadata0` is mapped to.
+    pub option: Option<u32>,
+    /// The frame inside.
+    pub inner: Vec<u8>,
+}
+
+/// The frame on the underlay, between these Ethernet addresses.
+pub fn wrap(to: Mac, from: Mac, wrapped: &Wrapped) -> Vec<u8> {
+    let [_, key @ ..] = wrapped.key.to_be_bytes();
+    let (protocol, payload) = match wrapped.encapsulation {
+        Encapsulation::Geneve => {
+            let option = wrapped.option.map(|value| [&[1, 2, 0x80, 1][..], &value.to_be_bytes()].concat());
+            let option = option.unwrap_or_default();
+            let critical = if option.is_empty() { 0 } else { 0x40 };
+            let head = [(option.len() / 4) as u8, critical];
+            let header = [&head[..], &TRANSPARENT_ETHERNET, &key, &[0], &option, &wrapped.inner].concat();
+            (UDP, udp_without_checksum(SOURCE_PORT, GENEVE_PORT, &header))
+        }
+        Encapsulation::Vxlan => {
+            let header = [&[8, 0, 0, 0][..], &key, &[0], &wrapped.inner].concat();
+            (UDP, udp_without_checksum(SOURCE_PORT, VXLAN_PORT, &header))
+        }
+        Encapsulation::Gre => {
+            let key = wrapped.key.to_be_bytes();
+            (GRE_PROTOCOL, [&[0x20, 0][..], &TRANSPARENT_ETHERNET, &key, &wrapped.inner].concat())
+        }
+    };
+    let mut header = Ipv4::new(wrapped.from, wrapped.to, protocol);
+    header.fragment = DONT_FRAGMENT;
+    ethernet(to, from, IPV4, &header.packet(&payload))
+}
+
+/// Takes a frame on the underlay apart; `None` if it is no tunnelled frame.
+pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
+    let (ip, inside) = (frame.get(14..34)?, frame.get(34..)?);
+    let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);
+    let word = |bytes: &[u8], at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_be_bytes);
+    let (encapsulation, key, option, inner) = match ip[9] {
+        GRE_PROTOCOL => (Encapsulation::Gre, word(inside, 4)?, None, inside.get(8..)?),
+        UDP => {
+            let (port, header) = (inside.get(2..4)?, inside.get(8..)?);
+            let key = word(header, 4)? >> 8;
+            if port == VXLAN_PORT.to_be_bytes() {
+                (Encapsulation::Vxlan, key, None, header.get(8..)?)
+            } else {
+                let options = usize::from(header[0] & 0x3f) * 4;
+                let option = if options == 8 { Some(word(header, 12)?) } else { None };
+                (Encapsulation::Geneve, key, option, header.get(8 + options..)?)
+            }
+        }
+        _ => return None,
+    };
+    let inner = inner.to_vec();
+    Some(Wrapped { encapsulation, from: address(12), to: address(16), key, option, inner })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_comes_back_out_of_every_tunnel() {
+        for encapsulation in [Encapsulation::Geneve, Encapsulation::Vxlan, Encapsulation::Gre] {
+            let option = Some(0x0102_0304).filter(|_| encapsulation == Encapsulation::Geneve);
+            let (from, to) = ([172, 31, 0, 1].into(), [172, 31, 0, 2].into());
+            let wrapped = Wrapped { encapsulation, from, to, key: 0xabcdef, option, inner: vec![7; 60] };
+            assert_eq!(unwrap(&wrap([2; 6], [4; 6], &wrapped)), Some(wrapped));
+        }
+        assert_eq!(unwrap(&[0; 60]), None);
+    }
+
+    #[test]
+    fn a_geneve_header_has_the_bytes_of_the_rfc() {
+        let (from, to) = ([172, 31, 0, 1].into(), [172, 31, 0, 2].into());
+        let encapsulation = Encapsulation::Geneve;
+        let wrapped = Wrapped { encapsulation, from, to, key: 0x010203, option: Some(5), inner: Vec::new() };
+        let wanted = [2, 0x40, 0x65, 0x58, 1, 2, 3, 0, 1, 2, 0x80, 1, 0, 0, 0, 5];
+        assert_eq!(wrap([2; 6], [4; 6], &wrapped)[14 + 20 + 8..], wanted);
+    }
+}
