@@ -2,7 +2,7 @@
 //!
 //! To add a function: one entry in the file of its subject below this module, with its examples; they are its
 //! documentation and its test vectors. Then write `docs/reference/functions.md` anew:
-//! `UPDATE_EXPECT=1 cargo test -p nlog-data --test reference`.
+//! `UPDATE_EXPECT=1 cargo nextest run -p nlog-data reference`.
 //!
 //! ```
 //! use nlog_data::function;

@@ -5,23 +5,11 @@ use std::path::Path;
 
 use nlog_data::function::{describe, functions, reference_markdown};
 
-/// Set `UPDATE_EXPECT=1` to write the page anew.
+/// `UPDATE_EXPECT=1` writes the page.
 #[test]
 fn the_page_of_functions_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/functions.md");
-    let page = reference_markdown();
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::create_dir_all(path.parent().expect("a folder")).expect("docs/reference");
-        std::fs::write(&path, &page).expect("docs/reference/functions.md");
-    }
-    let found = std::fs::read_to_string(&path).expect("docs/reference/functions.md");
-    let differs = found.lines().zip(page.lines()).position(|(found, wanted)| found != wanted);
-    assert!(
-        found == page,
-        "docs/reference/functions.md differs from the table of functions{}; \
-         UPDATE_EXPECT=1 cargo test -p nlog-data --test reference writes it anew",
-        differs.map_or(String::new(), |line| format!(" in line {}", line + 1)),
-    );
+    expect_test::expect_file![path].assert_eq(&reference_markdown());
 }
 
 /// The names of functions that the table of fields stands for.

@@ -1,7 +1,7 @@
-//! Plans as text, beside the programs that they are of.
-//!
-//! `INSTA_UPDATE=always cargo test -p nlog-plan` writes the texts anew; read the difference line by line.
+//! Golden files of plans: `golden/NAME.txt` has a program, a line `---` and its plan. `UPDATE_EXPECT=1` writes the
+//! present plans; review the difference line by line.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use nlog_data::{Role, TableId};
@@ -30,18 +30,24 @@ fn statistics(tables: &[(&str, u64, &[u64])]) -> Statistics {
     Statistics { tables: tables.collect() }
 }
 
+/// Compares the program and its plan with the golden file of this name.
+fn check(name: &str, program: &str, plan: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.txt"));
+    expect_test::expect_file![file].assert_eq(&format!("{}\n---\n{}\n", program.trim(), plan.trim_end()));
+}
+
 macro_rules! golden {
     ($name:ident, $text:expr) => {
         #[test]
         fn $name() {
-            insta::with_settings!({ description => $text, omit_expression => true, prepend_module_to_snapshot => false }, {
-                insta::assert_snapshot!(stringify!($name), plan($text));
-            });
+            check(stringify!($name), $text, &plan($text));
         }
     };
 }
 
-golden!(figure_6, include_str!("../../../examples/figure6.nlog"));
+const FIGURE: &str = include_str!("../../../examples/figure6.nlog");
+
+golden!(figure_6, FIGURE);
 
 golden!(
     constants_come_first_and_lookups_follow_one_by_one,
@@ -195,10 +201,8 @@ const FIGURE_6: &[(&str, u64, &[u64])] = &[
 #[test]
 fn figure_6_with_statistics_explained() {
     let settings = Settings { statistics: Some(statistics(FIGURE_6)), ..Settings::default() };
-    let plan = plan_with(include_str!("../../../examples/figure6.nlog"), &settings);
-    insta::with_settings!({ omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!("figure_6_with_statistics_explained", plan.describe().explained());
-    });
+    let plan = plan_with(FIGURE, &settings);
+    check("figure_6_with_statistics_explained", FIGURE, &plan.describe().explained().to_string());
 }
 
 /// A lookup that is asked for first, and a table that is read once.
@@ -219,9 +223,7 @@ fn a_table_that_is_read_once_stands_where_it_is_read() {
     assert_eq!(inlined.inlined, ["placed"]);
     let kept = plan_with(&text, &Settings { without_inlining: true, ..Settings::default() });
     assert_eq!(kept.inlined, [""; 0]);
-    insta::with_settings!({ description => text.as_str(), omit_expression => true, prepend_module_to_snapshot => false }, {
-        insta::assert_snapshot!("a_table_that_is_read_once_stands_where_it_is_read", inlined);
-    });
+    check("a_table_that_is_read_once_stands_where_it_is_read", &text, &inlined.to_string());
 }
 
 #[test]

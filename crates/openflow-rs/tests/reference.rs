@@ -216,17 +216,7 @@ fn the_page_of_fields_and_actions_is_up_to_date() {
     actions(&mut page);
     let page = format!("{}\n", page.trim_end());
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/openflow.md");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        std::fs::write(&path, &page).expect("docs/reference/openflow.md");
-    }
-    let found = std::fs::read_to_string(&path).expect("docs/reference/openflow.md");
-    let differs = found.lines().zip(page.lines()).position(|(found, wanted)| found != wanted);
-    assert!(
-        found == page,
-        "docs/reference/openflow.md differs from the tables of fields and actions{}; \
-         UPDATE_EXPECT=1 cargo test -p openflow-rs --test reference rewrites it",
-        differs.map_or(String::new(), |line| format!(" in line {}", line + 1)),
-    );
+    expect_test::expect_file![path].assert_eq(&page);
     // Every name of the tables must be on the page.
     for name in field_names().filter(|name| numbered(name.name).is_none()) {
         assert!(page.contains(&format!("`{}`", name.name)), "{} is not on the page", name.name);

@@ -209,7 +209,10 @@ fn names_do_not_change_their_meaning_under_rules() {
     let printed = run(&[
         r#"{"rules":{"remove":["input table on(port: string, hv: string) key(port);"],"add":["input table on(port: string, hv: string);"]}}"#,
     ]);
-    assert!(printed.contains("input table on has 2 rows, and the new program changes its columns or its key"), "{printed}");
+    assert!(
+        printed.contains("input table on has 2 rows, and the new program changes its columns or its key"),
+        "{printed}"
+    );
 }
 
 #[test]

@@ -48,17 +48,14 @@ fn the_rules_pass_their_tests() {
     assert!(said.contains(" files: all ok") && !said.contains("warning"), "{said}");
 }
 
-/// `UPDATE_EXPECT=1` writes what is said now; review the difference like code.
+/// `UPDATE_EXPECT=1` writes the present output; review the difference like code.
 #[test]
 fn failures_are_shown_as_reviewed() {
     let outcome = folder().weft(&["test"]);
     outcome.has_status(1);
     assert_eq!(outcome.stdout, "");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/unit_tests/failures.txt");
-    if std::env::var_os("UPDATE_EXPECT").is_some() {
-        fs::write(&path, &outcome.stderr).unwrap();
-    }
-    assert_eq!(outcome.stderr, fs::read_to_string(&path).unwrap_or_default());
+    expect_test::expect_file![path].assert_eq(&outcome.stderr);
 }
 
 #[test]
