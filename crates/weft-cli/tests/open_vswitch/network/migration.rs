@@ -26,6 +26,10 @@ const ENOUGH: u64 = 50;
 /// Time between two pings.
 const EVERY: Duration = Duration::from_millis(10);
 
+/// Pings in the half second that Open vSwitch may take until its datapath follows: the move of an interface also changes
+/// the host's links, on which `ovs-vswitchd` reads its routes to tunnel peers again.
+const REVALIDATION: u64 = 50;
+
 /// How long both hosts claim a machine that is plugged in at the new one first. Many times what a busy machine needs until
 /// the new host's report is in force everywhere.
 const BOTH_CLAIM: Duration = Duration::from_secs(8);
@@ -45,14 +49,15 @@ fn a_machine_moves_under_pings_and_a_tcp_transfer() {
     let unplug_first = Migration { order: Order::UnplugFirst, gap: Duration::ZERO };
     for (to, how) in [("hv1", plug_first), ("hv2", unplug_first), ("hv3", plug_first), ("hv1", unplug_first)]
     {
-        nothing_is_lost(lab);
-        let pings = start_pings(lab);
+        at_most_lost(lab, ENOUGH, 0);
+        let pings = start_pings(lab, ENOUGH);
         let transfer = lab.spawn_transfer("far", "moves", ip(2)).unwrap();
         transfer.wait_received(100_000, DEADLINE).unwrap();
         lab.migrate_vm("moves", to, how).unwrap();
         testbed.wait_in_sync().unwrap();
-        // All switches have confirmed the new place: from now on every packet arrives, once.
-        nothing_is_lost(lab);
+        // All switches have confirmed the new place: once their caches have followed, every packet arrives, once.
+        at_most_lost(lab, 2 * ENOUGH, REVALIDATION);
+        at_most_lost(lab, ENOUGH, 0);
         transfer.wait_received(100_000, DEADLINE).unwrap();
         let (bytes, dark) = transfer.stop().unwrap();
         for (ping, whose) in pings.into_iter().zip(["to it", "from it"]) {
@@ -74,20 +79,20 @@ fn ip(n: u8) -> IpAddr {
     [10, 6, 0, n].into()
 }
 
-/// Pings of all pairs, that have been answered often enough.
-fn start_pings(lab: &Lab) -> [RunningPing; 2] {
+/// Pings of all pairs that have been answered so often.
+fn start_pings(lab: &Lab, answers: u64) -> [RunningPing; 2] {
     let pings = PAIRS.map(|(from, to)| lab.spawn_ping(from, ip(to), EVERY).unwrap());
     for ping in &pings {
-        ping.wait_received(ENOUGH, DEADLINE).unwrap();
+        ping.wait_received(answers, DEADLINE).unwrap();
     }
     pings
 }
 
-/// All pairs reach each other, without a loss or a duplicate.
+/// All pairs reach each other with at most so many losses among these answers, and without a duplicate.
 #[track_caller]
-fn nothing_is_lost(lab: &Lab) {
-    for (ping, (from, to)) in start_pings(lab).into_iter().zip(PAIRS) {
+fn at_most_lost(lab: &Lab, answers: u64, lost: u64) {
+    for (ping, (from, to)) in start_pings(lab, answers).into_iter().zip(PAIRS) {
         let result = ping.stop().unwrap();
-        assert_eq!((result.lost(), result.duplicates), (0, 0), "{from} to {}: {result:?}", ip(to));
+        assert!(result.lost() <= lost && result.duplicates == 0, "{from} to {}: {result:?}", ip(to));
     }
 }
