@@ -12,7 +12,8 @@ use lab::{Error, HostSpec, Lab, Options, Ownership};
 /// Set only for the helper process.
 const CHILD: &str = "LAB_TEST_CHILD_NAME";
 
-/// Held by tests that sweep, and by those with something to be swept: a sweep does not ask whose it is.
+/// Held by tests that sweep, and by those with something to be swept: a sweep does not ask whose it is. Other processes
+/// may sweep all the same, such as a `weft lab reach` that ends; so tests look at what is left, not at who removed it.
 static SWEEPING: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -95,7 +96,7 @@ fn kill_9_leaves_nothing_after_a_sweep() {
     let _alone = alone();
     let (dead, alive) = (unique_name(), Lab::create(Options::new(unique_name()).hosts(1)).unwrap());
     crash(&dead);
-    assert!(lab::sweep().unwrap().contains(&dead));
+    lab::sweep().unwrap();
     assert_eq!(leftovers(&dead), nothing());
     assert!(alive.hosts().unwrap()[0].vswitchd_pid().is_some(), "a live lab was swept");
     assert_eq!(alive.check().unwrap(), nothing());
@@ -120,10 +121,11 @@ fn namespaces_without_a_folder_are_taken_by_sweep_and_by_destroy() {
     let namespace = format!("weft.{name}.host.hv1");
     for by_sweep in [true, false] {
         assert!(Command::new("ip").args(["netns", "add", &namespace]).status().unwrap().success());
-        assert_eq!(leftovers(&name), [namespace.as_str()]);
-        let removed =
-            if by_sweep { lab::sweep().unwrap().contains(&name) } else { Lab::destroy(&name).unwrap() };
-        assert!(removed, "by_sweep: {by_sweep}");
+        if by_sweep {
+            lab::sweep().unwrap();
+        } else {
+            Lab::destroy(&name).unwrap();
+        }
         assert_eq!(leftovers(&name), nothing());
     }
     assert!(!Lab::destroy(&name).unwrap());
