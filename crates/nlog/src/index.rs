@@ -6,11 +6,13 @@
 //! ```
 //! use nlog::{Sources, compile_indexed, index::SymbolKind};
 //!
-//! let text = "type port = record {name: string}; input table up(p: port); output table o(n: string); o(p.name) :-
-//! up(p);"; let sources = Sources::from_texts([("ports.nlog", text)]); let (_, index) = compile_indexed(&sources);
-//! let variable = index.at(0, text.rfind('p').unwrap() as u32).unwrap(); assert_eq!((variable.kind,
-//! variable.name.as_str()), (SymbolKind::Variable, "p")); assert_eq!(variable.ty.as_ref().unwrap().to_string(),
-//! "port"); assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
+//! let text = "type port = record {name: string}; input table up(p: port); output table o(n: string); o(p.name) :- up(p);";
+//! let sources = Sources::from_texts([("ports.nlog", text)]);
+//! let (_, index) = compile_indexed(&sources);
+//! let variable = index.at(0, text.rfind('p').unwrap() as u32).unwrap();
+//! assert_eq!((variable.kind, variable.name.as_str()), (SymbolKind::Variable, "p"));
+//! assert_eq!(variable.ty.as_ref().unwrap().to_string(), "port");
+//! assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
 //! ```
 //!
 //! The index does not contain keywords, operators and literals, which mean the same everywhere.
