@@ -35,8 +35,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// Adds what came of the transaction at this place, or of several that were done as one; a failure of the engine
-    /// is given back. They come in their order.
+    /// Adds the result of the transaction at this place, or of several that were committed as one. Results are added in
+    /// the order of their transactions. A failure of the engine is returned.
     pub fn add(&mut self, place: usize, result: Result<Committed, CommitError>) -> Result<(), CommitError> {
         match result {
             Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {
