@@ -23,7 +23,7 @@ use tracing::{error, info, warn};
 use crate::api::{Api, MESSAGE_BYTES_MAX};
 use crate::config::Listen;
 use crate::core::{Core, ProblemChanges, RestoreError};
-use crate::engine::{Engine, EngineError, Worker, log_problems};
+use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError};
 use crate::pb::controller_server::ControllerServer;
@@ -31,8 +31,10 @@ use crate::rules::{Rules, RulesError};
 
 /// How many events of all switches may wait for the engine.
 const EVENTS_MAX: usize = 1024;
-/// How long calls may take to end after the engine has.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long the transaction at hand may take to end after the controller was told to stop, and calls after that. A
+/// transaction that takes longer ends with the process: nobody was told that it is accepted.
+const ENGINE_GRACE: Duration = Duration::from_millis(600);
+const CALLS_GRACE: Duration = Duration::from_millis(200);
 
 /// Makes the evaluator, in the thread that it runs in.
 pub type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
@@ -143,7 +145,8 @@ impl Daemon {
             let prepared = prepare(evaluator, &rules, journal, records).map(|(core, journal)| {
                 let mut fleet = Fleet::new(drivers, runtime.clone(), event_sender);
                 fleet.start(core.objects(), |node| core.desired(node));
-                Worker { core, journal, fleet, requests, events, reports: Vec::new(), retry_at: None }
+                let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
+                Worker { core, journal, fleet, requests, events, turn, reports, retry_at }
             });
             match prepared {
                 Ok(worker) => {
@@ -174,8 +177,8 @@ impl Daemon {
         &self.engine
     }
 
-    /// Serves until `shutdown` is ready or something fails; then ends in order: what was asked is answered, the
-    /// journal is whole, and the switches keep what they have.
+    /// Serves until `shutdown` is ready or something fails; then ends in order and within a second: the group of
+    /// transactions at hand is answered if it ends in time, what waits is refused, the journal is whole, and the switches keep what they have.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let mut server_result = None;
         let mut engine_result = None;
@@ -184,16 +187,16 @@ impl Daemon {
             result = &mut self.thread => engine_result = Some(result),
             result = &mut self.server => server_result = Some(result),
         }
-        self.engine.stop().await;
+        self.engine.stop();
         let engine_result = match engine_result {
-            Some(result) => result,
-            None => (&mut self.thread).await,
+            Some(result) => Some(result),
+            None => tokio::time::timeout(ENGINE_GRACE, &mut self.thread).await.ok(),
         };
         // Nobody listening means that the server has ended.
         let _ = self.stop_server.send(());
         let server_result = match server_result {
             Some(result) => Some(result),
-            None => tokio::time::timeout(GRACE, &mut self.server).await.ok(),
+            None => tokio::time::timeout(CALLS_GRACE, &mut self.server).await.ok(),
         };
         self.server.abort();
         if let Listen::Unix(path) = &self.listen
@@ -202,8 +205,9 @@ impl Daemon {
             warn!(socket = %path.display(), %error, "cannot remove the socket");
         }
         match engine_result {
-            Ok(result) => result?,
-            Err(_) => return Err(DaemonError::Thread("the engine's thread has panicked".to_owned())),
+            Some(Ok(result)) => result?,
+            Some(Err(_)) => return Err(DaemonError::Thread("the engine's thread has panicked".to_owned())),
+            None => warn!("the transaction under way takes too long to wait for; it was not answered"),
         }
         let serve = |why| DaemonError::Serve { listen: self.listen.clone(), why };
         match server_result {
@@ -211,7 +215,7 @@ impl Daemon {
             Some(Ok(Err(error))) => Err(serve(error.to_string())),
             Some(Err(error)) => Err(serve(error.to_string())),
             None => {
-                warn!("some calls did not finish in time and were cancelled");
+                info!("calls that had not ended were cancelled");
                 Ok(())
             }
         }

@@ -1,7 +1,8 @@
 //! The engine thread: one request after another through the rules, onto disk, to the switches.
 //!
-//! Requests that wait are taken together: each is a transaction with its own result, but they share one write and one
-//! synchronisation of the journal. Nothing that follows from a request leaves the process, no answer either, before
+//! Changes, queries and the events of switches wait in a queue each, and the queues take turns, so that none of them
+//! starves another. Changes and events that wait are taken together: each is a transaction with its own result, but they
+//! share one write and one synchronisation of the journal. Nothing that follows from a request leaves the process, no answer either, before
 //! that. If the disk takes none of it, all of it is taken back in memory too and refused. If not even that is certain,
 //! what is in memory is ahead of what is on disk, so the thread ends and the process with it; switches go on
 //! forwarding.
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use network::{Batch, ChangeSet, Kind, Object, ObjectKey, Outcome};
 use ovs_driver::{Desired, FlowKey};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
 use crate::core::{Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried};
@@ -22,8 +23,10 @@ use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Watch};
 use crate::rules::Rules;
 
-/// How many requests may share one write of the journal.
+/// How many inputs may share one write of the journal.
 const GROUP_MAX: usize = 256;
+/// How long a group takes more inputs. Every query waits for the group that it came with.
+const GROUP_TIME: Duration = Duration::from_millis(20);
 /// How many parts of refused reports may be tried with each group.
 const RETRIES_MAX: usize = 8;
 /// How long after a failure of the journal reports are tried again.
@@ -106,13 +109,12 @@ enum Change {
 
 type Answer<T> = oneshot::Sender<T>;
 
-pub(crate) enum Request {
-    Change(Box<ChangeRequest>),
+/// A request that changes nothing.
+pub(crate) enum Query {
     Get { kind: Kind, id: Option<String>, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
     Status { answer: Answer<Status> },
     Watch { from: Option<u64>, answer: Answer<Watch> },
-    Stop,
 }
 
 pub(crate) struct ChangeRequest {
@@ -125,13 +127,26 @@ pub(crate) struct ChangeRequest {
 /// Asks the engine thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
-    requests: mpsc::Sender<Request>,
+    changes: mpsc::Sender<ChangeRequest>,
+    queries: mpsc::Sender<Query>,
+    stop: watch::Sender<bool>,
+}
+
+/// The requests of all [`Engine`]s, for the thread.
+pub(crate) struct Requests {
+    changes: mpsc::Receiver<ChangeRequest>,
+    queries: mpsc::Receiver<Query>,
+    /// Not in the queues: it is obeyed however much waits there.
+    stop: watch::Receiver<bool>,
 }
 
 impl Engine {
-    pub(crate) fn new() -> (Engine, mpsc::Receiver<Request>) {
-        let (requests, receiver) = mpsc::channel(REQUESTS_MAX);
-        (Engine { requests }, receiver)
+    pub(crate) fn new() -> (Engine, Requests) {
+        let (changes, changes_receiver) = mpsc::channel(REQUESTS_MAX);
+        let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
+        let (stop, stop_receiver) = watch::channel(false);
+        let requests = Requests { changes: changes_receiver, queries: queries_receiver, stop: stop_receiver };
+        (Engine { changes, queries, stop }, requests)
     }
 
     /// Creates or replaces objects.
@@ -150,38 +165,40 @@ impl Engine {
 
     async fn change(&self, change: Change, by: String) -> Result<Result<Applied, Refusal>, Stopping> {
         let accepted = Instant::now();
-        self.ask(|answer| Request::Change(Box::new(ChangeRequest { change, by, accepted, answer }))).await
+        let (answer, receiver) = oneshot::channel();
+        let request = ChangeRequest { change, by, accepted, answer };
+        self.changes.send(request).await.map_err(|_| Stopping)?;
+        receiver.await.map_err(|_| Stopping)
     }
 
     /// The objects of a kind, or one of them, in order of ids.
     pub async fn get(&self, kind: Kind, id: Option<String>) -> Result<Vec<Found>, Stopping> {
-        self.ask(|answer| Request::Get { kind, id, answer }).await
+        self.ask(|answer| Query::Get { kind, id, answer }).await
     }
 
     /// What the switch of a transport node should have; `None` if there is no such node.
     pub async fn list(&self, node: String) -> Result<Option<Listing>, Stopping> {
-        self.ask(|answer| Request::List { node, answer }).await
+        self.ask(|answer| Query::List { node, answer }).await
     }
 
     /// The controller and its switches now.
     pub async fn status(&self) -> Result<Status, Stopping> {
-        self.ask(|answer| Request::Status { answer }).await
+        self.ask(|answer| Query::Status { answer }).await
     }
 
     /// The receipts kept from a transaction on, and all to come.
     pub async fn watch(&self, from: Option<u64>) -> Result<Watch, Stopping> {
-        self.ask(|answer| Request::Watch { from, answer }).await
+        self.ask(|answer| Query::Watch { from, answer }).await
     }
 
-    /// Ends the thread when it has answered what was asked before.
-    pub async fn stop(&self) {
-        // If nobody receives, it has ended already.
-        let _ = self.requests.send(Request::Stop).await;
+    /// Ends the thread after the group of requests at hand. Requests that wait get [`Stopping`].
+    pub fn stop(&self) {
+        self.stop.send_replace(true);
     }
 
-    async fn ask<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, Stopping> {
+    async fn ask<T>(&self, query: impl FnOnce(Answer<T>) -> Query) -> Result<T, Stopping> {
         let (answer, receiver) = oneshot::channel();
-        self.requests.send(request(answer)).await.map_err(|_| Stopping)?;
+        self.queries.send(query(answer)).await.map_err(|_| Stopping)?;
         receiver.await.map_err(|_| Stopping)
     }
 }
@@ -190,7 +207,7 @@ impl Engine {
 enum Effect {
     Publish { applied: Box<AppliedTransaction>, objects: ChangeSet, accepted: Instant, computed: Duration },
     Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
-    Query(Request),
+    Query(Query),
 }
 
 /// The state of the engine thread.
@@ -198,16 +215,38 @@ pub(crate) struct Worker {
     pub(crate) core: Core,
     pub(crate) journal: Journal,
     pub(crate) fleet: Fleet,
-    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) requests: Requests,
     pub(crate) events: mpsc::Receiver<FleetEvent>,
+    /// The queue that was served last.
+    pub(crate) turn: Turn,
     /// The reports of the group at hand, which their switches will not say again.
     pub(crate) reports: Vec<(String, ovs_driver::Report)>,
     /// When reports that could not be journalled are tried again.
     pub(crate) retry_at: Option<Instant>,
 }
 
+/// A queue of the engine thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Turn {
+    Changes,
+    Queries,
+    #[default]
+    Events,
+}
+
+impl Turn {
+    fn next(self) -> Self {
+        match self {
+            Turn::Changes => Turn::Queries,
+            Turn::Queries => Turn::Events,
+            Turn::Events => Turn::Changes,
+        }
+    }
+}
+
 enum Input {
-    Request(Request),
+    Change(ChangeRequest),
+    Query(Query),
     Event(FleetEvent),
     /// Time to try all that is refused.
     Retry,
@@ -216,44 +255,50 @@ enum Input {
 impl Worker {
     /// Serves until it is told to stop, nobody can ask any more, or something fails.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
-        loop {
-            let mut input = match self.waiting() {
+        while !self.is_stopped() {
+            let first = match self.waiting() {
                 None if !self.core.is_retry_due() => match runtime.block_on(self.next()) {
-                    None => return Ok(()),
+                    None => break,
                     first => first,
                 },
                 waiting => waiting,
             };
-            let mut effects = Vec::new();
-            let mut stop = false;
-            let mut taken = 0;
-            while let Some(this) = input {
-                match this {
-                    Input::Request(Request::Stop) => {
-                        stop = true;
-                        break;
-                    }
-                    Input::Request(request) => self.request(request, &mut effects)?,
-                    Input::Event(event) => self.event(event, &mut effects)?,
-                    Input::Retry => {
-                        self.retry_at = None;
-                        self.core.retry_all();
-                    }
-                }
-                taken += 1;
-                // What does not belong to this group stays where it waits.
-                input = if taken < GROUP_MAX { self.waiting() } else { None };
-            }
-            let mut retries = 0;
-            while retries < RETRIES_MAX && self.retry(&mut effects)? {
-                retries += 1;
-            }
+            let effects = self.group(first)?;
             self.commit(effects)?;
-            if stop {
-                info!("engine stops");
-                return Ok(());
-            }
         }
+        info!("engine stops");
+        Ok(())
+    }
+
+    /// Handles inputs that wait, up to the limits of a group, and what is due of refused reports.
+    fn group(&mut self, mut input: Option<Input>) -> Result<Vec<Effect>, EngineError> {
+        let begun = Instant::now();
+        let mut effects = Vec::new();
+        let mut taken = 0;
+        while let Some(this) = input {
+            match this {
+                Input::Change(request) => self.change(request, &mut effects)?,
+                Input::Query(query) => effects.push(Effect::Query(query)),
+                Input::Event(event) => self.event(event, &mut effects)?,
+                Input::Retry => {
+                    self.retry_at = None;
+                    self.core.retry_all();
+                }
+            }
+            taken += 1;
+            // What does not belong to this group stays where it waits.
+            let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
+            input = if full { None } else { self.waiting() };
+        }
+        let mut retries = 0;
+        while retries < RETRIES_MAX && !self.is_stopped() && self.retry(&mut effects)? {
+            retries += 1;
+        }
+        Ok(effects)
+    }
+
+    fn is_stopped(&self) -> bool {
+        *self.requests.stop.borrow()
     }
 
     async fn next(&mut self) -> Option<Input> {
@@ -264,25 +309,35 @@ impl Worker {
                 None => std::future::pending().await,
             }
         };
+        let Requests { changes, queries, stop } = &mut self.requests;
         tokio::select! {
-            request = self.requests.recv() => request.map(Input::Request),
+            // Nobody left who could say it means the same.
+            _ = stop.wait_for(|stop| *stop) => None,
+            change = changes.recv() => change.map(Input::Change),
+            query = queries.recv() => query.map(Input::Query),
             Some(event) = self.events.recv() => Some(Input::Event(event)),
             () = retry => Some(Input::Retry),
         }
     }
 
-    /// What can be taken without waiting; events first, since requests can fill the group alone.
+    /// The next input that can be taken without waiting. Each queue has its turn.
     fn waiting(&mut self) -> Option<Input> {
-        let event = self.events.try_recv().ok().map(Input::Event);
-        event.or_else(|| self.requests.try_recv().ok().map(Input::Request))
+        for _ in 0..3 {
+            self.turn = self.turn.next();
+            let input = match self.turn {
+                Turn::Changes => self.requests.changes.try_recv().ok().map(Input::Change),
+                Turn::Queries => self.requests.queries.try_recv().ok().map(Input::Query),
+                Turn::Events => self.events.try_recv().ok().map(Input::Event),
+            };
+            if input.is_some() {
+                return input;
+            }
+        }
+        None
     }
 
-    fn request(&mut self, request: Request, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
-        let Request::Change(request) = request else {
-            effects.push(Effect::Query(request));
-            return Ok(());
-        };
-        let ChangeRequest { change, by, accepted, answer } = *request;
+    fn change(&mut self, request: ChangeRequest, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
+        let ChangeRequest { change, by, accepted, answer } = request;
         let now = SystemTime::now();
         let result = match change {
             Change::Apply(batch) => self.core.apply(batch, &by, now),
@@ -365,7 +420,7 @@ impl Worker {
                 }
                 // Whoever asked may be gone.
                 Effect::Answer { answer, result } => drop(answer.send(result)),
-                Effect::Query(request) => self.answer(request),
+                Effect::Query(query) => self.answer(query),
             }
         }
         self.fleet.receipts.send_changed();
@@ -401,7 +456,7 @@ impl Worker {
         for effect in rest {
             match effect {
                 Effect::Answer { answer, result } => drop(answer.send(result)),
-                Effect::Query(request) => self.answer(request),
+                Effect::Query(query) => self.answer(query),
                 Effect::Publish { .. } => {}
             }
         }
@@ -440,17 +495,17 @@ impl Worker {
         self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
     }
 
-    fn answer(&self, request: Request) {
+    fn answer(&self, query: Query) {
         let core = &self.core;
-        match request {
-            Request::Get { kind, id, answer } => {
+        match query {
+            Query::Get { kind, id, answer } => {
                 let objects = match id {
                     Some(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
                     None => core.objects().list(kind).collect::<Vec<_>>(),
                 };
                 drop(answer.send(objects.into_iter().map(|object| found(core, object)).collect()));
             }
-            Request::List { node, answer } => {
+            Query::List { node, answer } => {
                 let known = core.objects().get(&ObjectKey::new(Kind::TransportNode, &*node)).is_some();
                 let listing = || Listing {
                     desired: core.desired(&node),
@@ -459,7 +514,7 @@ impl Worker {
                 };
                 drop(answer.send(known.then(listing)));
             }
-            Request::Status { answer } => {
+            Query::Status { answer } => {
                 let count = |kind: &Kind| (*kind, core.objects().list(*kind).count());
                 let switches = self.fleet.status(|node| core.desired(node));
                 let with_vifs = |status: SwitchStatus| {
@@ -474,8 +529,7 @@ impl Worker {
                 };
                 drop(answer.send(status));
             }
-            Request::Watch { from, answer } => drop(answer.send(self.fleet.receipts.watch(from))),
-            Request::Change(_) | Request::Stop => {}
+            Query::Watch { from, answer } => drop(answer.send(self.fleet.receipts.watch(from))),
         }
     }
 }

@@ -26,20 +26,30 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
-    runtime.block_on(async {
+    let result = runtime.block_on(async {
         // Before anything is started: a signal that comes meanwhile is not lost.
         let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(handler)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(handler)?;
-        let daemon = Daemon::start(parts).await?;
         let shutdown = async move {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
         };
-        daemon.run(shutdown).await
-    })
+        let mut shutdown = std::pin::pin!(shutdown);
+        // A task of its own, since a long journal is read without pause.
+        let mut start = tokio::spawn(Daemon::start(parts));
+        let daemon = tokio::select! {
+            daemon = &mut start => daemon,
+            () = &mut shutdown => return Ok(()),
+        };
+        let panicked = |error| DaemonError::Thread(format!("the start has failed: {error}"));
+        daemon.map_err(panicked)??.run(shutdown).await
+    });
+    // Whatever still computes in a thread is not waited for.
+    runtime.shutdown_background();
+    result
 }
 
 /// Checks the configuration and the rules without starting a controller.

@@ -1,11 +1,12 @@
 //! A controller that is asked much at once: every request is answered, and nothing is lost.
 
 use std::future::Future as _;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::support::drivers::Switches;
-use crate::support::running::{apply, parts, start, start_with, status_when, within};
+use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
 use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Transaction, TransactionError};
 use ovs_driver::Event;
@@ -74,26 +75,27 @@ impl Evaluator for Gated {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
-    const COUNT: usize = 700;
-    let folder = tempfile::tempdir().unwrap();
+/// A controller whose transactions wait while its gate is closed, the gate, and the count of transactions begun.
+async fn start_gated(folder: &Path) -> (Running, Arc<Mutex<()>>, Arc<AtomicUsize>) {
     let switches = Switches::default();
     let rules = rules(RULES);
-    let mut parts = parts(folder.path(), rules.clone(), &switches);
+    let mut parts = parts(folder, rules.clone(), &switches);
     let (gate, begun) = (Arc::new(Mutex::new(())), Arc::new(AtomicUsize::new(0)));
-    let (for_thread, gate_there, begun_there) = (rules.clone(), gate.clone(), begun.clone());
+    let (gate_there, begun_there) = (gate.clone(), begun.clone());
     parts.evaluator = Box::new(move || {
-        let inner = reference(&for_thread);
+        let inner = reference(&rules);
         Ok(Box::new(Gated { inner, gate: gate_there, begun: begun_there }))
     });
-    let running = start_with(parts, switches).await;
-    let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let commits = begun.load(Ordering::SeqCst);
-    let wanted = 2 + 2 * COUNT as u64;
+    (start_with(parts, switches).await, gate, begun)
+}
 
-    // The gate is held in a thread, since a guard must not be kept over an await.
+/// A gate that is closed. A thread holds it, since a guard must not be kept over an await.
+struct Closed {
+    open: std::sync::mpsc::Sender<()>,
+    holder: std::thread::JoinHandle<()>,
+}
+
+async fn close(gate: Arc<Mutex<()>>) -> Closed {
     let (open, opened) = std::sync::mpsc::channel::<()>();
     let (closed, when_closed) = oneshot::channel();
     let holder = std::thread::spawn(move || {
@@ -101,7 +103,28 @@ async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
         let _ = closed.send(());
         let _ = opened.recv();
     });
-    within(when_closed).await.unwrap();
+    within(when_closed).await.expect("the holder runs");
+    Closed { open, holder }
+}
+
+impl Closed {
+    fn open(self) {
+        self.open.send(()).expect("the holder runs");
+        self.holder.join().expect("the holder does not panic");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
+    const COUNT: usize = 700;
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let commits = begun.load(Ordering::SeqCst);
+    let wanted = 2 + 2 * COUNT as u64;
+
+    let closed = close(gate).await;
     let slow = tokio::spawn({
         let engine = running.engine.clone();
         async move { engine.apply(batch("{kind: switch, id: slow}"), "test".to_owned()).await }
@@ -131,8 +154,7 @@ async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
         let report = report(&[("blue-1", number)], &[]);
         within(running.switches.event("hv1", Event::Report(report))).await;
     }
-    open.send(()).unwrap();
-    holder.join().unwrap();
+    closed.open();
 
     within(slow).await.unwrap().unwrap().unwrap();
     for (number, request) in requests.into_iter().enumerate() {
@@ -141,4 +163,59 @@ async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
     }
     status_when(&mut client, |status| status.last_txn == wanted).await;
     running.stop().await;
+}
+
+/// Reports of a switch that never end, each different from the one before, more than the engine can take.
+fn flood(running: &Running) -> Vec<tokio::task::JoinHandle<()>> {
+    let flood = |first: u16| {
+        let switches = running.switches.clone();
+        tokio::spawn(async move {
+            for number in (first..).step_by(2) {
+                let report = report(&[("blue-1", number % 60_000 + 1)], &[]);
+                switches.event("hv1", Event::Report(report)).await;
+            }
+        })
+    };
+    (0..4).map(flood).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_answered_and_a_stop_is_obeyed_while_reports_never_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let flood = flood(&running);
+    status_when(&mut client, |status| status.last_txn > 500).await;
+    let before = within(client.status()).await.unwrap().last_txn;
+    let txn = within(apply(&mut client, "{kind: switch, id: green}")).await.unwrap().txn.unwrap();
+    assert!(txn > before);
+    assert_eq!(within(client.get("switch", Some("green"))).await.unwrap().len(), 1);
+    assert!(flood.iter().all(|task| !task.is_finished()));
+    running.stop().await;
+    for task in flood {
+        task.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_does_not_wait_for_a_transaction_that_takes_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let commits = begun.load(Ordering::SeqCst);
+    let closed = close(gate).await;
+    let mut other = running.client().await;
+    let slow = tokio::spawn(async move { apply(&mut other, "{kind: switch, id: slow}").await });
+    within(async {
+        while begun.load(Ordering::SeqCst) == commits {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running.stop().await;
+    assert!(!slow.is_finished(), "nobody says that it is accepted");
+    slow.abort();
+    closed.open();
 }
