@@ -1,8 +1,8 @@
 //! Actions and instructions, in one list as Open vSwitch prints them.
 //!
-//! To add an action: write `action/NAME.rs` with a type that implements `Body` and its tests,
-//! and add one line to the `actions!` list below. Text, wire, enum, and what literals take
-//! follow; a missing piece does not compile.
+//! To add an action: write `action/NAME.rs` with a type that implements `Body` and its tests, and
+//! add one line to the `actions!` list below. The enum, the text, the wire format and the form in
+//! literals follow from it; a missing piece does not compile.
 
 mod list;
 mod subfield;
@@ -113,7 +113,7 @@ macro_rules! actions {
             }
         })*
 
-        /// The actions of literals, those of each file beside each other.
+        /// The actions of literals, grouped by file.
         pub(crate) static LITERALS: &[&[ActionInfo]] = &[$($name::LITERALS,)*];
 
         impl Action {
@@ -315,8 +315,8 @@ mod testing {
             .collect()
     }
 
-    /// Each line: text, and the bytes of that action. Checks text and bytes both ways, and that
-    /// every shorter prefix of the bytes is refused.
+    /// Each line: an action's text and its bytes. Checks both conversions, and that every shorter
+    /// prefix of the bytes is refused.
     pub(crate) fn check<const N: usize>(lines: [(&str, &str); N]) {
         for (text, hex) in lines {
             let wire = bytes(hex);
@@ -339,7 +339,7 @@ mod testing {
         }
     }
 
-    /// Each line: a spelling, and what it becomes.
+    /// Each line: a spelling and its canonical form.
     pub(crate) fn check_spellings<const N: usize>(lines: [(&str, &str); N]) {
         for (given, printed) in lines {
             let action: Actions = given.parse().unwrap_or_else(|e| panic!("{given}: {e}"));

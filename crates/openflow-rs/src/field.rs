@@ -99,8 +99,8 @@ impl Field {
         }
     }
 
-    /// Whether the switch decides how many bytes the field has: leading zeros may be left out of values, and parts of
-    /// it are written as such even where they are all that we know of.
+    /// Whether the switch decides the length of the field: values may omit leading zeros, and a part is written as a
+    /// part even if it covers all the bits that this crate knows.
     pub(crate) fn is_option(self) -> bool {
         self == Field::TunMetadata0
     }
@@ -124,7 +124,7 @@ impl Field {
                 || info.aliases.contains(&name)
                 || info.headers.iter().any(|header| header.name == name)
         });
-        // These names in a match stand for several fields; alone they mean the commonest.
+        // In a match, these names stand for several fields; alone, each means the most common one.
         info.map(|info| info.field).or(match name {
             "dl_src" => Some(Field::EthSrc),
             "dl_dst" => Some(Field::EthDst),
@@ -138,7 +138,7 @@ impl Field {
 
     /// The field with this wire identity.
     pub(crate) fn from_header(class: u16, experimenter: u32, number: u8) -> Option<Field> {
-        // Registers are most of all fields on the wire.
+        // Most fields on the wire are registers.
         if class == 1 && number < 16 {
             return Field::reg(number);
         }
@@ -192,7 +192,7 @@ impl Field {
             }
             Field::IpTos => Ok(Slots::one(Field::IpDscp, value >> 2, mask >> 2)),
             Field::PacketType if value == 0 => Ok(Slots::default()),
-            // Every later fragment is a fragment, and what is none is no later one.
+            // A later fragment is always a fragment, so a packet that is no fragment is no later fragment either.
             Field::IpFrag => match (value, mask) {
                 (2, 2) => Ok(Slots::one(self, 3, 3)),
                 (0, 1) => Ok(Slots::one(self, 0, 3)),

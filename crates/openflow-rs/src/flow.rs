@@ -12,9 +12,9 @@ use crate::{Actions, Match, PortNo};
 pub const DEFAULT_PRIORITY: u16 = 0x8000;
 /// `table` of a deletion or dump that concerns all tables.
 pub const ALL_TABLES: u8 = 255;
-/// `out_group` of a deletion or dump that does not look at groups.
+/// `out_group` of a deletion or dump that does not filter by group.
 pub const ANY_GROUP: u32 = u32::MAX;
-/// `buffer_id` of a flow-mod that concerns no packet.
+/// `buffer_id` of a flow-mod without a buffered packet.
 pub const NO_BUFFER: u32 = u32::MAX;
 
 /// Flags of a flow entry, as bits on the wire (`OFPFF_*`).

@@ -78,7 +78,7 @@ impl Match {
         Ok(self)
     }
 
-    /// From the parts of a match, in their order.
+    /// Builds a match from its parts, which are in order.
     pub(crate) fn of(demands: Vec<Demand>) -> Match {
         Match { demands }
     }
@@ -141,7 +141,7 @@ impl Match {
             eth(ETH_TYPE_IPV6)
                 && proto(PROTO_ICMPV6)
                 && self.exactly(Field::Icmpv6Type) == Some(kind)
-                // The switch takes an unmatched code for 0 here.
+                // Here the switch treats an unmatched code as 0.
                 && self.exactly(Field::Icmpv6Code).is_none_or(|code| code == 0)
         };
         // Only the first fragment has ports.
@@ -200,7 +200,7 @@ impl Match {
             }
         };
         let merged = &mut self.demands[place];
-        // A packet without a tag has no priority to look at; the switch drops that part too.
+        // A packet without a tag has no priority; the switch drops that part too.
         let untagged = merged.field == Field::VlanTci
             && merged.mask & VLAN_PRESENT != 0
             && merged.value & (VLAN_PRESENT | 0xfff) == 0;
@@ -250,7 +250,7 @@ mod tests {
             Match::any().with(Field::Reg0, 1 << 32),
             Err(MatchError::Range { field: Field::Reg0, value: 1 << 32, max: 0xffff_ffff })
         );
-        // Ports have 16 bits, but for the reserved ones, of which OpenFlow writes 32.
+        // Ports have 16 bits, except the reserved ones, which OpenFlow writes in 32.
         assert!(Match::any().with(Field::InPort, 0xffff_fffe).is_ok());
         for value in [1 << 16, 1 << 32, 0x1_ffff_fffe] {
             let range = MatchError::Range { field: Field::InPort, value, max: 0xffff };

@@ -60,7 +60,7 @@ impl GroupKind {
         ["all", "select", "indirect", "ff"][self as usize]
     }
 
-    /// The weight of buckets that say none.
+    /// The default weight of buckets.
     fn default_weight(self) -> u16 {
         u16::from(self == GroupKind::Select)
     }
@@ -116,7 +116,7 @@ pub enum GroupCommand {
 }
 
 impl GroupCommand {
-    /// By number on the wire; 4 is not one.
+    /// Commands by number on the wire; 4 is not used.
     const ALL: [(u16, GroupCommand); 5] = [
         (0, GroupCommand::Add),
         (1, GroupCommand::Modify),

@@ -128,7 +128,7 @@ pub struct Argument {
 pub struct MatchItem {
     /// The field's name, or a word that needs no value.
     pub name: String,
-    /// The first bit and the last if not all of the field is meant.
+    /// The first and the last bit, unless the whole field is meant.
     pub bits: Option<(u16, u16)>,
     /// The value, absent for a word alone.
     pub term: Option<Term>,

@@ -186,7 +186,7 @@ impl Message {
         Ok(message)
     }
 
-    /// Reads a message; one inside a bundle may hold no other.
+    /// Reads a message. A message inside a bundle must not contain another one.
     fn decode_from(reader: &mut Reader<'_>, outer: bool) -> Result<Message, DecodeError> {
         let at = reader.clone();
         let (version, kind, len) = (reader.u8()?, reader.u8()?, usize::from(reader.u16()?));
@@ -355,7 +355,7 @@ impl Body {
         })
     }
 
-    /// Reads a message that may stand in a bundle; others stay bytes.
+    /// Reads a message that is allowed in a bundle; others stay bytes.
     fn decode_bundled(reader: &mut Reader<'_>, kind: u8) -> Result<Body, DecodeError> {
         Ok(match kind {
             kind::FLOW_MOD => Body::FlowMod(whole(reader, "flow mod", FlowMod::decode)?),
@@ -417,8 +417,8 @@ fn multipart_header(out: &mut Vec<u8>, part: u16, more: bool) {
 }
 
 impl fmt::Display for Message {
-    /// What `ovs-ofctl ofp-print` prints for the message's bytes, without the last line end. Types
-    /// that this crate does not interpret print their name and size.
+    /// Writes the text that `ovs-ofctl ofp-print` prints for the message's bytes, without the last
+    /// line end. Types that this crate does not interpret print their name and size.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&print::message(self))
     }

@@ -1,11 +1,11 @@
-//! "Did you mean": the known name nearest to one that is not.
+//! "Did you mean": the known name nearest to an unknown one.
 
 /// Longer names are not compared, because the time grows with the square of the length.
 const LONGEST: usize = 100;
 
-/// The known name that a misspelt one most likely means; of equally near ones the least. A name that differs in case
-/// only is nearest; otherwise letters are inserted, deleted, replaced or swapped with their neighbours, one for every
-/// three letters of the name, at least one and at most three.
+/// The known name that a misspelt one most likely means; of equally near names, the least. A name that differs only
+/// in case is nearest. Otherwise the distance counts letters inserted, deleted, replaced or swapped with their
+/// neighbours; the limit is one for every three letters of the name, at least one and at most three.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let known: Vec<&'a str> = known.into_iter().filter(|candidate| *candidate != name).collect();
     if let Some(found) = known.iter().find(|candidate| candidate.eq_ignore_ascii_case(name)) {
@@ -19,7 +19,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     let is_near_in_length = |candidate: &&str| candidate.len().abs_diff(name.len()) <= limit * 4;
     let ranked = known.into_iter().filter(is_near_in_length).filter_map(|candidate| {
         let edits = strsim::osa_distance(name, candidate);
-        // Names of one letter are near to each other and mean nothing by it.
+        // Names of one letter are always near each other, which tells nothing.
         let is_slip = edits <= limit && edits < candidate.chars().count().max(letters);
         is_slip.then_some((edits, candidate))
     });

@@ -24,7 +24,7 @@ pub(crate) fn put_id(out: &mut Vec<u8>, field: Field) {
     put_header(out, sent(field), false, field.wire_bytes());
 }
 
-/// The field's 32-bit NXM header, for old actions that have room for no more.
+/// The field's 32-bit NXM header, for old actions without room for a longer one.
 pub(crate) fn nxm_header(field: Field) -> Option<u32> {
     let header = field.info().headers.iter().find(|header| header.class <= 1)?;
     Some(u32::from(header.class) << 16 | u32::from(header.number) << 9 | field.wire_bytes() as u32)
@@ -82,7 +82,7 @@ pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), Decode
         ones if ones == all_ones => field.max_value(),
         mask => mask,
     };
-    // That there is an option, whatever it holds, cannot be said here.
+    // This format cannot express that an option is present with any content.
     if value & !mask != 0 || (mask == 0 && field.is_option()) {
         return Err(at.fault(crate::MatchError::OutsideMask { field, value, mask }));
     }
@@ -93,15 +93,15 @@ pub(crate) fn get(reader: &mut Reader<'_>) -> Result<(Field, u128, u128), Decode
 pub(crate) fn get_id(reader: &mut Reader<'_>) -> Result<Field, DecodeError> {
     let at = reader.clone();
     let (field, masked, len) = get_header(reader)?;
-    // Naming a field, some senders write a length of zero.
+    // Some senders write a length of zero where they only name a field.
     if masked || !(names(field, len) || len == 0) {
         return Err(at.fault(Fault::Length(len)));
     }
     Ok(field)
 }
 
-/// The field's 32-bit header in whatever class has one, NXM first, for actions with room for four bytes. Every field
-/// has one but those of other experimenters.
+/// The field's 32-bit header, for actions with room for four bytes: NXM if the field has such a header, otherwise
+/// another class. Only fields of other experimenters have none.
 pub(crate) fn short_header(field: Field) -> u32 {
     let mut headers = field.info().headers.iter();
     let header = headers.find(|header| header.class != CLASS_EXPERIMENTER).unwrap_or_else(|| sent(field));
@@ -123,7 +123,7 @@ pub(crate) fn from_nxm_header(header: u32) -> Option<Field> {
     (number & 1 == 0 && names(field, len.into()) && class != CLASS_EXPERIMENTER).then_some(field)
 }
 
-/// Bytes that Open vSwitch has room for in an option.
+/// The most bytes that Open vSwitch allows in an option.
 const OPTION_LEN: usize = 124;
 
 /// Whether a header with this length names the field.
@@ -135,7 +135,7 @@ fn names(field: Field, len: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// `ovs-ofctl` leaves out leading zeros of options, and gives their whole room where it names them.
+    /// `ovs-ofctl` omits leading zeros of options, and writes their full length where it only names them.
     #[test]
     fn options_are_read_as_short_as_others_write_them() {
         for (bytes, expected) in [

@@ -77,7 +77,7 @@ impl<T: Pack + fmt::Debug> fmt::Debug for Packed<T> {
     }
 }
 
-/// Beside a field's number: a mask follows its value.
+/// Flag in a field's number: a mask follows the value.
 const MASKED: u8 = 0x80;
 
 /// Each part of the match: the field's number, its value, and its mask if it has one, in as many bytes as on the wire.
@@ -113,10 +113,10 @@ impl Pack for Match {
 
 /// `OFPIT_APPLY_ACTIONS`.
 const APPLY_ACTIONS: u16 = 4;
-/// What instructions begin with on the wire; no text does.
+/// The first byte of instructions on the wire; no text begins with it.
 const WIRE: u8 = 0;
 
-/// The instructions as on the wire; as text if the wire's lengths are too short for them.
+/// The instructions in wire format, or as text if they are too long for the wire format.
 impl Pack for Actions {
     fn pack(&self, out: &mut Vec<u8>) {
         let start = out.len();
@@ -140,8 +140,8 @@ impl Pack for Actions {
 const HEADER: usize = 8;
 
 impl Packed<Actions> {
-    /// One list after the other, as [`Actions::then`], without reading either; `None` if it takes that: there are
-    /// instructions besides actions, or the wire's lengths are too short.
+    /// Concatenates two lists, as [`Actions::then`] does, without decoding them. Returns `None` if decoding is
+    /// necessary: a list has instructions besides actions, or the result is too long for the wire format.
     pub fn then(&self, more: &Packed<Actions>) -> Option<Packed<Actions>> {
         if self.bytes.is_empty() || more.bytes.is_empty() {
             return Some(if self.bytes.is_empty() { more.clone() } else { self.clone() });
@@ -157,7 +157,7 @@ impl Packed<Actions> {
     }
 }
 
-/// The actions of what is the one instruction to apply them.
+/// The actions, if the bytes are a single apply-actions instruction.
 fn plain(bytes: &[u8]) -> Option<&[u8]> {
     let (header, list) = bytes.split_at_checked(HEADER)?;
     let is_apply = header[..2] == APPLY_ACTIONS.to_be_bytes();
@@ -202,7 +202,7 @@ mod tests {
                 }
             }
         }
-        // What there is nothing of goes with all, plain lists with each other but for the long one twice.
+        // The empty list joins with every list, and plain lists join with each other, except the long one with itself.
         assert_eq!(joined, 19);
     }
 }

@@ -15,7 +15,7 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, offset: 0, what }
     }
 
-    /// The same cursor, whose errors speak of `what`.
+    /// The same cursor; its errors name `what`.
     pub(crate) fn named(self, what: &'static str) -> Reader<'a> {
         Reader { what, ..self }
     }

@@ -1,4 +1,4 @@
-//! Properties that need no switch: what is written reads back, and no bytes make the reader panic.
+//! Properties that need no switch: written values read back, and no bytes make the reader panic.
 
 use openflow_rs::message::{
     BundleControl, BundleFlags, BundleOp, Capabilities, ErrorCode, ErrorMessage, Features, FlowDescReply,
@@ -164,7 +164,8 @@ proptest! {
         let read = |bytes: &[u8]| {
             if let Ok(message) = Message::decode(bytes) {
                 let _ = message.to_string();
-                // What was read can be written, and reads the same; flows it could not read are lost.
+                // A message that was read can be written and reads the same; unreadable flows are
+                // lost.
                 if matches!(&message.body, Body::FlowDescReply(reply) if !reply.unreadable.is_empty()) {
                     return;
                 }

@@ -65,7 +65,7 @@ fn kind(kind: Kind) -> &'static str {
     }
 }
 
-/// The row of a name without the name, which all registers of a run share.
+/// The row of a name, without the name itself; consecutive registers share it.
 fn row_of(name: &FieldName) -> Option<String> {
     let (field, wanted) = (name.field?, name.wanted.as_ref()?);
     let info = field.info();

@@ -76,7 +76,7 @@ impl Body for CheckPktLarger {
             out.extend_from_slice(&self.limit_bytes.to_be_bytes());
             out.extend_from_slice(&self.result.start().to_be_bytes());
             oxm::put_id(out, self.result.field());
-            // The room for the field is ten bytes whatever its header needs.
+            // The field occupies ten bytes, whatever the length of its header.
             out.resize(start + 24, 0);
         });
     }

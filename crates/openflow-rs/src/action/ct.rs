@@ -151,7 +151,7 @@ impl Body for Ct {
             CtZone::Number(zone) => parts.push(format!("zone={zone}")),
             CtZone::Field(field) => parts.push(format!("zone={field}")),
         }
-        // Only what comes first is printed as a part of its own.
+        // Only a leading translation is printed as a separate part.
         let mut actions = &self.actions.0[..];
         if let [Action::Nat(_), rest @ ..] = actions {
             parts.push(actions[0].to_string());

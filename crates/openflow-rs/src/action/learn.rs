@@ -96,7 +96,7 @@ impl Learn {
     pub fn validate(&self) -> Result<(), MatchError> {
         let mut known: BTreeMap<Field, (u128, u128)> = BTreeMap::new();
         for spec in &self.specs {
-            // What a match cannot hold, no field can need.
+            // A field that a match cannot hold is never a prerequisite.
             let learned = known.iter().fold(Match::any(), |learned, (field, (value, mask))| {
                 learned.clone().with_masked(*field, *value, *mask).unwrap_or(learned)
             });
@@ -211,7 +211,7 @@ impl Body for Learn {
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
-        // The second form has what the first has no room for.
+        // The second form adds the properties that do not fit into the first.
         let second = self.limit != 0 || self.result.is_some();
         let mut flags = if self.send_flow_rem { SEND_FLOW_REM } else { 0 };
         flags |= if self.delete_learned { DELETE_LEARNED } else { 0 };

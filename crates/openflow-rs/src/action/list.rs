@@ -125,7 +125,7 @@ impl From<Action> for Actions {
 }
 
 impl fmt::Display for Actions {
-    /// What Open vSwitch prints after `actions=`.
+    /// Writes the list as Open vSwitch prints it after `actions=`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.write_str("drop");
@@ -224,7 +224,7 @@ pub(crate) fn next_call<'a>(rest: &mut &'a str) -> Result<Option<Call<'a>>, Pars
     Ok(Some(call))
 }
 
-/// How deep parentheses stand within each other.
+/// The nesting depth of parentheses.
 fn nesting(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for c in text.bytes() {
@@ -238,7 +238,7 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
-/// The place of the parenthesis that closes the one `text` begins with.
+/// The position of the parenthesis that closes the one at the start of `text`.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     text.char_indices().find_map(|(place, c)| {

@@ -183,7 +183,7 @@ impl Body for Nat {
             return Err(bad());
         }
         let persistent = flags & PERSISTENT != 0;
-        // Without a range there is nothing to choose, and nothing is printed of it.
+        // Without a range there is no selection, and none is printed.
         Ok(Nat::new(side, range.map(|range| range.chosen(choice, persistent))))
     }
 

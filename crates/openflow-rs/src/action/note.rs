@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Bytes carried with the flow; a multiple of eight plus six of them.
+/// Bytes carried with the flow; their number is six more than a multiple of eight.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Note {
     bytes: Vec<u8>,

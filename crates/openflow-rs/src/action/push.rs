@@ -66,7 +66,7 @@ fn vectors() {
     ]);
     testing::check_spellings([("push:eth_src", "push:NXM_OF_ETH_SRC[]")]);
     testing::check_refused(["push", "push:reg16", "push:reg0[3..2]"]);
-    // Open vSwitch itself sends this field, and no other, with its long header.
+    // This is the only field that Open vSwitch itself sends with its long header.
     let long = "unknown(ffff001800002320001b001effff56084f4e460000020000)";
     testing::check_spellings([(long, "push:ONFOXM_ET_ACTSET_OUTPUT[30..31]")]);
     testing::check_malformed(["ffff 0018 00002320 001b 0000 00000406 0031 000000000000"]);

@@ -21,7 +21,7 @@ impl Body for WriteActions {
         |given| {
             let actions = given.actions("actions");
             if actions.0.is_empty() {
-                // A switch does not keep it.
+                // A switch does not store it.
                 return Err(Refusal::arguments("it contains no action", "add an action or remove this one"));
             }
             Ok(WriteActions { actions }.into())

@@ -24,7 +24,7 @@ pub struct Header {
 /// The prerequisite of a field: another part of the match without which a switch rejects it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prerequisite {
-    /// Nothing.
+    /// No prerequisite.
     None,
     /// A VLAN tag.
     Vlan,
@@ -300,12 +300,11 @@ fields! {
     TunIpv6Dst("tun_ipv6_dst", "tun_ipv6_dst", [], 128, masked, rw, None, Ipv6, [NXM_NX_TUN_IPV6_DST nxm1 110]);
     /// VXLAN group policy id.
     TunGbpId("tun_gbp_id", "tun_gbp_id", [], 16, masked, rw, None, Decimal, [NXM_NX_TUN_GBP_ID nxm1 38]);
-    /// VXLAN group policy flags; Open vSwitch prints no mask of them, so none is taken.
+    /// VXLAN group policy flags. Open vSwitch prints no mask for them, so none is accepted.
     TunGbpFlags("tun_gbp_flags", "tun_gbp_flags", [], 8, whole, rw, None, Hex, [NXM_NX_TUN_GBP_FLAGS nxm1 39]);
     /// Tunnel flags; bit 0 is OAM.
     TunFlags("tun_flags", "tun_flags", [], 1, masked, rw, None, TunFlags, [NXM_NX_TUN_FLAGS nxm1 104]);
-    /// A tunnel option of 4 bytes, once the switch maps one (`add-tlv-map`). Open vSwitch has room for
-    /// 124 bytes here.
+    /// A tunnel option of 4 bytes, once the switch maps one (`add-tlv-map`). Open vSwitch allows 124 bytes here.
     TunMetadata0("tun_metadata0", "tun_metadata0", [], 32, masked, rw, None, Hex, [NXM_NX_TUN_METADATA0 nxm1 40]);
     /// Metadata carried between tables.
     Metadata("metadata", "metadata", [], 64, masked, rw, None, Hex, [OXM_OF_METADATA oxm 2]);

@@ -1,7 +1,8 @@
 //! Values of fields as text.
 //!
 //! Open vSwitch writes the same value differently in a match (`lib/match.c`, `match_format`) and in
-//! an action (`lib/meta-flow.c`, `mf_format`); both are here, and one reader for all of it.
+//! an action (`lib/meta-flow.c`, `mf_format`); this module has both writers and one reader for both
+//! forms.
 
 use std::fmt::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -138,7 +139,8 @@ impl Field {
         }
         let exact = self.is_exact(mask);
         match self.info().format {
-            // Open vSwitch has it in hexadecimal in `learn`, the one action that can name its value.
+            // Open vSwitch prints it in hexadecimal in `learn`, the only action that can contain its
+            // value.
             Format::Decimal if self == Field::CtZone => write!(f, "{}", Hex(value)),
             Format::Decimal | Format::Dscp if exact => write!(f, "{value}"),
             Format::Decimal | Format::Dscp => write!(f, "{value}/{mask:#x}"),

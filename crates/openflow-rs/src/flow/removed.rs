@@ -92,12 +92,12 @@ impl FlowRemoved {
 }
 
 impl fmt::Display for FlowRemoved {
-    /// What `ovs-ofctl ofp-print` prints after the message's header.
+    /// Writes the text that `ovs-ofctl ofp-print` prints after the message's header.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let entry = &self.entry;
         f.write_str(" ")?;
         write_match(f, entry)?;
-        // Open vSwitch puts two spaces where there is nothing to print between them.
+        // Open vSwitch prints two spaces if nothing comes between them.
         if entry.priority == DEFAULT_PRIORITY && entry.matches == Match::any() {
             f.write_str(" ")?;
         }

@@ -33,7 +33,7 @@ pub(super) fn write_match(f: &mut fmt::Formatter<'_>, entry: &FlowEntry) -> fmt:
     if any { Ok(()) } else { write!(f, "{} ", entry.matches) }
 }
 
-/// Writes what stands between table and match.
+/// Writes the properties between table and match.
 fn write_middle(f: &mut fmt::Formatter<'_>, entry: &FlowEntry) -> fmt::Result {
     if entry.idle_timeout != 0 {
         write!(f, "idle_timeout={}, ", entry.idle_timeout)?;
@@ -62,7 +62,7 @@ impl fmt::Display for FlowEntry {
     }
 }
 
-/// `1s`, `1.020s` or, where milliseconds do not do, as many digits as needed.
+/// `1s`, `1.020s` or, if milliseconds are too coarse, as many digits as needed.
 pub(super) struct Seconds(pub(super) Duration);
 
 impl fmt::Display for Seconds {
@@ -161,7 +161,7 @@ impl fmt::Display for FlowMod {
     }
 }
 
-/// Where the action list begins: the text before it, and the list, if there is one.
+/// Splits a flow at its action list: returns the text before it, and the list, if there is one.
 fn split_actions(text: &str) -> (&str, Option<&str>) {
     for name in ["actions=", "action="] {
         let starts = text.match_indices(name).map(|(at, _)| at);
@@ -205,7 +205,7 @@ impl FlowEntry {
 }
 
 impl FlowMod {
-    /// Takes a `key=value` that is not part of the match; whether it was one.
+    /// Reads a `key=value` that is not part of the match. Returns whether it was one.
     fn read_property(&mut self, key: &str, value: &str) -> Result<bool, ParseError> {
         let entry = &mut self.entry;
         match key {
@@ -224,7 +224,7 @@ impl FlowMod {
                     self.cookie_mask = number_up_to(mask, u64::MAX.into(), "64-bit cookie mask")? as u64;
                 }
             }
-            // What a dump says beyond the entry itself.
+            // A dump's additions to the entry itself.
             "duration" | "n_packets" | "n_bytes" | "idle_age" | "hard_age" => {}
             _ => return Ok(false),
         }

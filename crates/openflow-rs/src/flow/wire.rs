@@ -77,7 +77,7 @@ impl FlowMod {
     }
 }
 
-/// What identifies a flow of a dump even if the rest of it cannot be read.
+/// The key of a flow in a dump, known even if the rest of the flow cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlowKey {
     pub(crate) table: u8,
@@ -106,8 +106,8 @@ impl FlowStats {
         Counters { duration, idle_s, packets, bytes }.encode(out);
     }
 
-    /// Reads one entry. On failure the key is returned with the error and the reader stands behind
-    /// the entry; none if the entry's own frame is broken.
+    /// Reads one entry. On failure, returns the error with the key, and the reader is past the
+    /// entry; there is no key if the entry's own frame is broken.
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
     ) -> Result<Result<FlowStats, (FlowKey, DecodeError)>, DecodeError> {
@@ -191,7 +191,7 @@ impl Counters {
         pad8(out, start);
     }
 
-    /// Reads the statistics with their header and padding; those not known here are skipped.
+    /// Reads the statistics with their header and padding; unknown ones are skipped.
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Counters, DecodeError> {
         let mut counters = Counters::default();
         let at = reader.clone().named("flow statistics");
@@ -200,7 +200,7 @@ impl Counters {
         let Some(body) = len.checked_sub(4) else { return Err(at.fault(Fault::Length(len))) };
         let mut fields = reader.sub("flow statistics", body)?;
         reader.skip(len.next_multiple_of(8) - len)?;
-        // All ones says that the switch does not count.
+        // All ones means that the switch does not count.
         let counted = |n: u64| Some(n).filter(|n| *n != u64::MAX);
         while !fields.is_empty() {
             let (class, field, len) = (fields.u16()?, fields.u8()? >> 1, usize::from(fields.u8()?));

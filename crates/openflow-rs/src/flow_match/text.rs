@@ -6,8 +6,8 @@ use std::str::FromStr;
 use super::*;
 use crate::ParseError;
 
-/// Names that stand for several fields: which one depends on what else is matched ([`Match::resolve`]).
-/// The field beside each has values of the same form.
+/// Names shared by several fields: the other parts of the match decide which one is meant
+/// ([`Match::resolve`]). The field beside each name has values of the same form.
 pub(crate) const SHARED_NAMES: &[(&str, Field)] = &[
     ("tp_src", Field::TcpSrc),
     ("tp_dst", Field::TcpDst),
@@ -48,10 +48,10 @@ impl Match {
         }
     }
 
-    /// The name the field goes by in this match.
+    /// The field's name in this match.
     fn shown_name(&self, field: Field) -> &'static str {
         let info = field.info();
-        // `tp_dst` and `icmp_type` only say which field is meant next to their protocol.
+        // `tp_dst` and `icmp_type` are unambiguous only next to their protocol.
         let shared = matches!(info.match_name, "tp_src" | "tp_dst" | "icmp_type" | "icmp_code");
         if shared && !self.meets(info.prerequisite) { info.name } else { info.match_name }
     }
@@ -73,7 +73,8 @@ impl<'b> List<'_, 'b> {
 }
 
 impl fmt::Display for Match {
-    /// Exactly what `ovs-ofctl -O OpenFlow15 --no-names dump-flows` prints; nothing for no demand.
+    /// Writes exactly what `ovs-ofctl -O OpenFlow15 --no-names dump-flows` prints; nothing for a
+    /// match without parts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut list = List { f, empty: true };
         let keyword = self.keyword();
@@ -86,7 +87,7 @@ impl fmt::Display for Match {
             {
                 list.next()?.write_str(name)?;
             }
-            // These two have a second place, used when no keyword says it all.
+            // These two have a second position, used when no keyword covers both.
             if field > Field::EthDst
                 && let Some(value) = eth_type.take()
             {
@@ -183,7 +184,7 @@ impl Match {
                 continue;
             };
             match *key {
-                // Their meaning depends on what other items say.
+                // Their meaning depends on the other items.
                 name if SHARED_NAMES.iter().any(|(shared, _)| *shared == name) => {
                     waiting.push((*key, *value));
                 }
@@ -201,7 +202,7 @@ impl Match {
     }
 
     fn with_keyword(self, name: &str) -> Result<Match, ParseError> {
-        // Every match here is on Ethernet packets, so `eth` says nothing more.
+        // Every match here is on Ethernet packets, so `eth` adds nothing.
         if name == "eth" {
             return Ok(self);
         }
@@ -241,7 +242,7 @@ impl Match {
         }
     }
 
-    /// Which field a name shared by several protocols means in this match.
+    /// The field that a name shared by several protocols means in this match.
     pub(crate) fn resolve(&self, name: &str) -> Result<Field, ParseError> {
         let candidates: &[Field] = match name {
             "tp_src" => &[Field::TcpSrc, Field::UdpSrc, Field::SctpSrc, Field::IcmpType, Field::Icmpv6Type],
@@ -258,7 +259,7 @@ impl Match {
             (None, "tp_src" | "tp_dst") => {
                 Err(ParseError::Ambiguous { name: name.to_owned(), needs: "tcp, udp, sctp (or with 6)" })
             }
-            // The last candidate is the one that goes by this name alone.
+            // The last candidate is the field that has this name without a protocol.
             (None, _) => Ok(candidates[candidates.len() - 1]),
         }
     }
@@ -272,7 +273,7 @@ fn shared_field(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Each line: what is given, what is printed.
+    /// Each line: input, output.
     const SPELLINGS: &[(&str, &str)] = &[
         ("", ""),
         ("reg1=0", "reg1=0"),

@@ -100,7 +100,7 @@ fn get_buckets(reader: &mut Reader<'_>, len: u16, kind: GroupKind) -> Result<Vec
 }
 
 impl GroupKind {
-    /// Reads the number of a kind, of which the reader stands behind.
+    /// Looks up the number of a kind; the reader is past it.
     fn known(kind: u8, at: &Reader<'_>) -> Result<GroupKind, DecodeError> {
         let known = GroupKind::ALL.get(usize::from(kind)).copied();
         known.ok_or_else(|| at.fault(Fault::Unknown(kind.into())))
@@ -142,7 +142,7 @@ impl GroupMod {
 }
 
 impl GroupEntry {
-    /// Appends the group as a description has it.
+    /// Appends the group in the format of a description.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let start = out.len();
         out.extend_from_slice(&[0, 0, self.kind as u8, 0]);
@@ -157,8 +157,8 @@ impl GroupEntry {
         Ok(())
     }
 
-    /// Reads one group of a description. On failure its id is returned with the error and the reader stands behind the
-    /// group; none if the group's own frame is broken.
+    /// Reads one group of a description. On failure, returns the error with the group's id, and the reader is past the
+    /// group; there is no id if the group's own frame is broken.
     pub(crate) fn decode(
         reader: &mut Reader<'_>,
     ) -> Result<Result<GroupEntry, (u32, DecodeError)>, DecodeError> {

@@ -71,7 +71,7 @@ enum Takes {
     Bits(Subfield),
 }
 
-/// Checks an action list and builds what is constant in it.
+/// Checks an action list and builds its constant parts.
 ///
 /// # Errors
 /// All errors in it, in the order of the terms.
@@ -281,7 +281,7 @@ impl Takes {
     }
 }
 
-/// Whether packets can be sent to a port of this number: an ordinary one, or a reserved one that is a place.
+/// Whether packets can be sent to this port number: an ordinary port, or a reserved port that is a destination.
 fn is_output(n: i64) -> bool {
     u16::try_from(n).is_ok_and(|n| {
         let port = PortNo(n);
@@ -323,8 +323,8 @@ impl Builder {
         self.errors.push(error.name().at(place));
     }
 
-    /// Two actions are particular about what they stand with: a meter comes first, and once; a conjunction has none but
-    /// its kind and notes beside it.
+    /// Checks the two actions that restrict the rest of the list: a meter comes first and only once; only conjunctions
+    /// and notes may accompany a conjunction.
     fn check_company(&mut self, terms: &[ActionTerm]) {
         for (place, term) in terms.iter().enumerate() {
             let alone = terms.iter().all(|other| matches!(other.name.as_str(), "conjunction" | "note"));
@@ -503,7 +503,7 @@ pub(super) fn operands(
     Ok((value, Some(mask)))
 }
 
-/// Whether a refusal does not depend on values.
+/// Whether the refusal holds for all values.
 fn is_certain(refusal: &Refusal) -> bool {
     match refusal {
         Refusal::Field(error) => certain(error),

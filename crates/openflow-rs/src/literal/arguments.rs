@@ -95,7 +95,7 @@ impl<'a> Arguments<'a> {
         self.one(name).is_some()
     }
 
-    /// A number, if given; its bounds are the parameter's, so it fits the type that these ask for.
+    /// A number, if given. It is within the parameter's bounds, so it fits a type chosen for them.
     pub(crate) fn optional<T: TryFrom<u64>>(&self, name: &'static str) -> Option<T> {
         match self.one(name) {
             Some(Bound::Number(n, _)) => T::try_from(*n).ok(),

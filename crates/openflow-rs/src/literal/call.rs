@@ -29,14 +29,13 @@ pub enum Wants {
     Field,
     /// A flag: give [`Term::Name`](super::Term::Name).
     Flag,
-    /// An action of this context: go on with a [`Call`] of its own and give
-    /// [`Term::Action`](super::Term::Action).
+    /// An action of this context: check it with another [`Call`] and pass it as [`Term::Action`](super::Term::Action).
     Action(Context),
     /// Constant text.
     Text,
 }
 
-/// Accepts a value of any type, where its use is unknown.
+/// Accepts a value of any type; used where the parameter is unknown.
 const ANY: &[Kind] = &[Kind::Int, Kind::Mac, Kind::Ip, Kind::Net, Kind::Text];
 const INT: &[Kind] = &[Kind::Int];
 const IP: &[Kind] = &[Kind::Ip];
@@ -83,8 +82,8 @@ impl Call {
     /// The kind of the next argument. `name` is the parameter's, as in `zone: 5`.
     ///
     /// # Errors
-    /// No parameter accepts it. The path is the place of the argument. After an error the call can continue with the next
-    /// argument.
+    /// No parameter accepts the argument. The path is the argument's position. After an error the call can continue with
+    /// the next argument.
     pub fn argument(&mut self, name: Option<&str>, shape: Shape<'_>) -> Result<Wants, TemplateError> {
         let place = self.arguments;
         self.arguments += 1;
@@ -92,7 +91,7 @@ impl Call {
         wants.map_err(|error| error.at(place))
     }
 
-    /// The index of the parameter besides what it wants.
+    /// The index of the parameter and the kind of argument that it wants.
     pub(super) fn place(
         &mut self,
         name: Option<&str>,
@@ -151,8 +150,8 @@ impl Call {
         Err(TemplateError::new(Problem::Argument, message, remedy).name())
     }
 
-    /// The parameter of an argument without a name: those that must come by place, in order; then flags and nested
-    /// actions by how they look; then what else can come by place.
+    /// The parameter of an argument without a name: first the required positional parameters, in order; then flags and
+    /// nested actions, by the argument's shape; then the other positional parameters.
     fn unnamed(&self, shape: Shape<'_>) -> Result<usize, TemplateError> {
         let parameters = self.info.parameters;
         let by_place = |required: bool| {
@@ -194,7 +193,7 @@ impl Call {
         Err(TemplateError::new(Problem::Argument, what, remedy))
     }
 
-    /// Whether a bare name is an action of the context; what is none may be a flag misspelled.
+    /// Whether a bare name is an action of the context; if it is not, it may be a misspelt flag.
     fn flag_or_action(&self, context: Context, name: &str) -> Result<(), TemplateError> {
         let Err(error) = ActionInfo::find(context, name) else { return Ok(()) };
         let flags = self.info.parameters.iter().filter(|p| p.accepts == Accepts::Flag).map(|p| p.name);
@@ -217,7 +216,7 @@ impl Call {
                 let named =
                     self.info.parameters.iter().zip(&self.given).any(|(p, n)| p.name == field && *n > 0);
                 if known.is_none() && named {
-                    // What is wrong with the field has been said.
+                    // The field's own error has already been reported.
                     return Ok(Wants::Value(Wanted { kinds: ANY, masked }));
                 }
                 let Some((_, of)) = known else {
@@ -229,7 +228,8 @@ impl Call {
                     ));
                 };
                 let kinds = match field::kinds(*of) {
-                    // What is written is one value: neither the addresses of a net nor flags on and off.
+                    // An action writes one value: neither a range of addresses nor a combination of set and cleared
+                    // flags.
                     [Kind::Ip, Kind::Net] => IP,
                     [Kind::Int, Kind::Text] => INT,
                     kinds => kinds,

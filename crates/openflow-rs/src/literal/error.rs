@@ -47,7 +47,7 @@ pub struct TemplateError {
     pub problem: Problem,
     /// The fault.
     pub message: String,
-    /// The command.
+    /// The remedy.
     pub remedy: String,
 }
 
@@ -66,7 +66,7 @@ impl TemplateError {
         TemplateError { at: Where::Name, ..self }
     }
 
-    /// The same, one level down at this place.
+    /// The same error, one level down, at this position.
     pub(crate) fn at(mut self, place: usize) -> TemplateError {
         self.path.insert(0, place);
         self
@@ -83,7 +83,7 @@ pub struct FillError {
     pub message: String,
 }
 
-/// What to do about an unknown name: the nearest one, or where to look.
+/// The remedy for an unknown name: the nearest known one, or where to look.
 pub(super) fn remedy<'a>(given: &str, known: impl Iterator<Item = &'a str>, otherwise: &str) -> String {
     match crate::nearest(given, known) {
         Some(name) => format!("did you mean `{name}`?"),

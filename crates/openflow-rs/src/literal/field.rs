@@ -47,7 +47,7 @@ pub(super) fn is_word(name: &str) -> bool {
     KEYWORDS.iter().any(|(word, ..)| *word == name) || VLAN_WORDS.iter().any(|(word, ..)| *word == name)
 }
 
-/// `found` and what the word says.
+/// `found`, extended by the meaning of the word.
 pub(super) fn with_word(found: Match, word: &str) -> Result<Match, MatchError> {
     if let Some((_, value, mask)) = VLAN_WORDS.iter().find(|(name, ..)| *name == word) {
         return found.with_masked(Field::VlanTci, *value, *mask);
@@ -65,7 +65,7 @@ pub(super) fn match_name(name: &str) -> Result<Name, TemplateError> {
         return Ok(Name::Word);
     }
     match name {
-        // The id alone: the present bit goes without saying.
+        // The id alone; the present bit is implied.
         "dl_vlan" => return Ok(Name::Field(Field::VlanVid, VLAN_PRESENT)),
         "dl_vlan_pcp" => return Ok(Name::Field(Field::VlanPcp, 0)),
         _ => {}
@@ -81,7 +81,7 @@ fn field(name: &str) -> Result<Field, TemplateError> {
     Field::from_name(name).ok_or_else(|| unknown(name, field_names()))
 }
 
-/// The field of this name, for an action: it has no protocol that could tell which field a shared name means.
+/// The field of this name in an action, which has no protocol to decide between the fields of a shared name.
 pub(super) fn action_field(name: &str) -> Result<Field, TemplateError> {
     let own = |known: &FieldName| known.field.is_some() && Field::from_name(known.name).is_some();
     Field::from_name(name).ok_or_else(|| match (name, match_name(name)) {
@@ -138,8 +138,8 @@ pub(super) fn subfield(field: Field, bits: Option<(u16, u16)>) -> Result<Subfiel
     })
 }
 
-/// The types of values that a field, or bits of one, can have: what it is made for, and for registers what can be
-/// kept in them.
+/// The types of values that a field, or some bits of one, can have: the field's natural type, and for registers
+/// every type that fits.
 pub fn kinds(of: Subfield) -> &'static [Kind] {
     let info = of.field().info();
     let whole = of == Subfield::whole(of.field());
@@ -186,12 +186,12 @@ pub fn match_item(name: &str, bits: Option<(u16, u16)>) -> Result<Option<Wanted>
     Ok(Some(Wanted { masked: wanted.masked && joined == 0, ..wanted }))
 }
 
-/// Whether the field's address says by itself whether the packet is IPv4 or IPv6.
+/// Whether an address in the field decides between IPv4 and IPv6 for the packet.
 pub(super) fn takes_both_versions(field: Field) -> bool {
     field.for_address(IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)) != field
 }
 
-/// A value as bits: the bits of the field that they are for, value and, of a net, mask.
+/// A value as bits: the bits of the field, their value and, for a net, the mask.
 pub(super) fn bits_of(to: Subfield, value: Value) -> Option<(Subfield, u128, Option<u128>)> {
     let whole = to == Subfield::whole(to.field());
     let redirected = |ip| if whole { Subfield::whole(to.field().for_address(ip)) } else { to };
@@ -234,7 +234,7 @@ pub(super) fn misfit(value: Value, name: &str, to: Subfield) -> String {
     }
 }
 
-/// A field with the bits meant, as it is written.
+/// The source text of a subfield.
 pub(crate) fn written(to: Subfield) -> String {
     let field = to.field();
     match (to.start(), to.bits()) {

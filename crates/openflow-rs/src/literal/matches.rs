@@ -12,7 +12,7 @@ use crate::{Field, Match, MatchError, Prerequisite, Subfield};
 /// A match with holes, checked; see [`matches()`].
 #[derive(Clone, Debug)]
 pub struct MatchTemplate {
-    /// What is constant.
+    /// The constant part.
     base: Match,
     holes: Vec<Item>,
     /// Whether values can make the match meaningless: a later fragment has no ports.
@@ -40,15 +40,15 @@ enum Trouble {
     Misfit(String),
 }
 
-/// Checks a match and builds what is constant in it.
+/// Checks a match and builds its constant part.
 ///
 /// # Errors
-/// All errors in it. A match of no packet is an error only if values cannot change that.
+/// All errors in it. A match that no packet satisfies is an error only if this holds for all values.
 pub fn matches(items: &[MatchItem]) -> Result<MatchTemplate, Vec<TemplateError>> {
     let mut builder = Builder { base: Match::any(), holes: Vec::new(), used: Vec::new(), errors: Vec::new() };
     builder.words(items);
     let mut fields = builder.names(items);
-    // What decides about names that several fields share comes first.
+    // Items that decide the meaning of shared names come first.
     fields.sort_by_key(|(place, name)| (rank(*name, &items[*place]), *place));
     for (place, name) in fields {
         builder.item(place, name, &items[place]);
@@ -121,14 +121,14 @@ impl Item {
                 Some(fits.ok_or_else(|| misfit(mask))?.1)
             }
         };
-        // A VLAN id is 12 bits, whatever its field has besides.
+        // A VLAN id has 12 bits, although its field has more.
         if self.joined != 0 && bits & !0xfff != 0 {
             return Err(Trouble::Misfit(format!("{value} does not fit dl_vlan, which has 12 bits")));
         }
         let present = mask.unwrap_or(VLAN_PRESENT) & VLAN_PRESENT != 0;
         let whole = to == Subfield::whole(Field::VlanVid);
         if whole && present && bits != 0 && (bits | self.joined) & VLAN_PRESENT == 0 {
-            // No packet without a tag has an id.
+            // A packet without a tag has no id.
             return Err(Trouble::Misfit(format!(
                 "{value} is not a valid vlan_vid (4096 + VLAN id); use dl_vlan for the VLAN id"
             )));
@@ -141,7 +141,7 @@ impl Item {
     }
 }
 
-/// A contradiction is no error of the value.
+/// Converts a result; a contradiction is not an error of the value.
 fn join(result: Result<Match, MatchError>) -> Result<Match, Trouble> {
     result.map_err(|error| match error {
         MatchError::Conflict { .. } => Trouble::Never(error),
@@ -154,7 +154,7 @@ fn with_bits(found: Match, to: Subfield, bits: u128, mask: Option<u128>) -> Resu
     found.with_masked(field, bits, mask)
 }
 
-/// The Ethernet type that an address says by itself; that of a tunnel is another packet's.
+/// The Ethernet type that an address implies. A tunnel's addresses imply none, because they belong to another packet.
 fn version(to: Subfield, value: Value) -> Option<u128> {
     let said = takes_both_versions(to.field()) && !matches!(to.field(), Field::TunSrc | Field::TunDst);
     match value {
@@ -175,11 +175,11 @@ struct Builder {
 #[derive(Clone, Copy)]
 struct Used {
     field: Field,
-    /// The bits demanded, as far as is known.
+    /// The bits demanded, as far as they are known.
     bits: u128,
     /// The item.
     place: usize,
-    /// Whether its address says the version of IP by itself.
+    /// Whether its address decides the version of IP.
     says_version: bool,
 }
 
@@ -193,7 +193,7 @@ impl Builder {
         self.refuse(place, TemplateError::new(Problem::Contradiction, error.to_string(), remedy));
     }
 
-    /// Adds what words say.
+    /// Adds the meaning of words such as `tcp`.
     fn words(&mut self, items: &[MatchItem]) {
         for (place, item) in items.iter().enumerate().filter(|(_, item)| field::is_word(&item.name)) {
             let name = &item.name;
@@ -219,7 +219,7 @@ impl Builder {
         }
     }
 
-    /// What the other items' names mean.
+    /// Resolves the names of the other items.
     fn names(&mut self, items: &[MatchItem]) -> Vec<(usize, Name)> {
         let mut fields = Vec::new();
         for (place, item) in items.iter().enumerate() {
@@ -275,9 +275,9 @@ impl Builder {
         }
     }
 
-    /// Which field a shared name means here.
+    /// The field that a shared name means here.
     fn resolve(&self, name: &str) -> Result<Field, TemplateError> {
-        // An address of unknown version decides as IPv4 does: the same fields follow from IPv6.
+        // An address of unknown version is treated as IPv4: IPv6 would lead to the same fields.
         let assumed = self.assumptions().into_iter().next().unwrap_or_default();
         assumed.resolve(name).map_err(|error| {
             let remedy = "add `tcp`, `udp` or `sctp` (IPv4), or `tcp6`, `udp6` or `sctp6`";
@@ -299,13 +299,13 @@ impl Builder {
         self.take(item.add(self.base.clone(), value, mask))
     }
 
-    /// The constant part with one item more.
+    /// Replaces the constant part by one with a further item.
     fn take(&mut self, base: Result<Match, Trouble>) -> Result<(), TemplateError> {
         self.base = base.map_err(explain)?;
         Ok(())
     }
 
-    /// A field may come twice only with other bits.
+    /// A field may occur twice only with different bits.
     fn check_unused(&self, to: Subfield, mask: Option<Operand>) -> Result<(), TemplateError> {
         let bits = covered(to, mask);
         if self.used.iter().any(|used| used.field == to.field() && used.bits & bits != 0) {
@@ -316,7 +316,7 @@ impl Builder {
         Ok(())
     }
 
-    /// What is sure to be matched, once for each IP version that values could give.
+    /// The part of the match that is certain, once for each IP version that the values allow.
     fn assumptions(&self) -> Vec<Match> {
         let open = self.holes.iter().any(|item| {
             matches!(item.value, Operand::Hole(_, Kind::Ip | Kind::Net))
@@ -334,14 +334,14 @@ impl Builder {
     }
 
     fn check_prerequisites(&mut self, items: &[MatchItem]) {
-        // After another error what is missing may be what was wrong.
+        // After another error, the item at fault may be the one that seems to be missing.
         if !self.errors.is_empty() {
             return;
         }
         let assumptions = self.assumptions();
         for Used { field, place, says_version, .. } in self.used.clone() {
             let needs = match field.info().prerequisite {
-                // `vlan_pcp` itself asks for a tag.
+                // `vlan_pcp` itself requires a tag.
                 Prerequisite::Vlan => continue,
                 Prerequisite::Ipv4 | Prerequisite::Ipv6 if says_version => continue,
                 needs => needs,
@@ -349,7 +349,7 @@ impl Builder {
             let (needs, remedy) = if !assumptions.iter().all(|said| said.meets(needs)) {
                 (needs.to_string(), remedy(needs))
             } else if matches!(field, Field::CtTpSrc | Field::CtTpDst) && !self.is_used(Field::CtNwProto) {
-                // The switch takes it, but does not show it in a dump.
+                // The switch accepts it, but does not show it in a dump.
                 ("ct_nw_proto".to_owned(), "add `ct_nw_proto: 6` (TCP) or `ct_nw_proto: 17` (UDP)")
             } else {
                 continue;
@@ -370,7 +370,7 @@ fn value_sample(operand: Operand) -> Value {
     }
 }
 
-/// The bits of the field that an item demands, as far as is known.
+/// The bits of the field that an item demands, as far as they are known.
 fn covered(to: Subfield, mask: Option<Operand>) -> u128 {
     match mask {
         Some(Operand::Constant(mask)) => match bits_of(to, mask) {
@@ -398,7 +398,7 @@ fn explain(trouble: Trouble) -> TemplateError {
     }
 }
 
-/// What to add to a match that lacks a prerequisite.
+/// The item to add to a match that lacks a prerequisite.
 fn remedy(needs: Prerequisite) -> &'static str {
     match needs {
         Prerequisite::None => "add nothing",

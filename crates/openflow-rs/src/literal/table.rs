@@ -39,22 +39,22 @@ impl Context {
 pub enum Accepts {
     /// A whole number from 0 to `max`; `what` names it in errors.
     Number {
-        /// What it is, such as "table".
+        /// The noun for it, such as "table".
         what: &'static str,
         /// The greatest.
         max: u64,
-        /// Whether `value/mask` is taken too.
+        /// Whether `value/mask` is accepted too.
         masked: bool,
     },
     /// A port that packets can be sent to, by its number.
     Port,
     /// An IP address of either version.
     Address,
-    /// A value for the field that another parameter gives, or `value/mask` where the field takes masks too.
+    /// A value for the field that another parameter names, or `value/mask` if the field takes masks.
     ValueOf {
         /// The other parameter.
         field: &'static str,
-        /// Whether masks are taken.
+        /// Whether masks are accepted.
         masked: bool,
     },
     /// A field, or bits of one.
@@ -66,9 +66,9 @@ pub enum Accepts {
     Flag,
     /// Actions allowed in that place.
     Actions(Context),
-    /// Text in quotes; `what` says of which form.
+    /// Text in quotes; `what` names its form.
     Text {
-        /// What it is.
+        /// The noun for it.
         what: &'static str,
     },
 }
@@ -76,11 +76,11 @@ pub enum Accepts {
 /// A parameter of an action.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// Its name; arguments can be given by it, as in `zone: 5`.
+    /// Its name. Arguments can be named, as in `zone: 5`.
     pub name: &'static str,
     /// The accepted values.
     pub accepts: Accepts,
-    /// Whether an argument without a name can be for it. Flags and nested actions have no other form.
+    /// Whether it accepts arguments without a name. Flags and nested actions have no other form.
     pub positional: bool,
     /// Whether it must be given.
     pub required: bool,
@@ -115,12 +115,12 @@ impl Parameter {
         Parameter::new(name, Accepts::Address, doc)
     }
 
-    /// A value of the field that another parameter gives.
+    /// A value of the field that another parameter names.
     pub(crate) const fn value_of(name: &'static str, field: &'static str, doc: &'static str) -> Parameter {
         Parameter::new(name, Accepts::ValueOf { field, masked: true }, doc)
     }
 
-    /// A value of the field that another parameter gives, without a mask.
+    /// A value of the field that another parameter names, without a mask.
     pub(crate) const fn whole_value_of(
         name: &'static str,
         field: &'static str,
@@ -144,7 +144,7 @@ impl Parameter {
         Parameter { required: false, ..Parameter::new(name, Accepts::Flag, doc) }
     }
 
-    /// Actions, any number of them, none too.
+    /// Any number of actions, possibly none.
     pub(crate) const fn actions(name: &'static str, context: Context, doc: &'static str) -> Parameter {
         let parameter = Parameter::new(name, Accepts::Actions(context), doc);
         Parameter { required: false, repeated: true, ..parameter }
@@ -155,17 +155,17 @@ impl Parameter {
         Parameter::new(name, Accepts::Text { what }, doc)
     }
 
-    /// The same, given by its name alone, and optional.
+    /// The same parameter, given only by name, and optional.
     pub(crate) const fn named(self) -> Parameter {
         Parameter { positional: false, required: false, ..self }
     }
 
-    /// The same, to be given.
+    /// The same parameter, required.
     pub(crate) const fn required(self) -> Parameter {
         Parameter { required: true, ..self }
     }
 
-    /// The same, optional.
+    /// The same parameter, optional.
     pub(crate) const fn optional(self) -> Parameter {
         Parameter { required: false, ..self }
     }
@@ -180,16 +180,16 @@ pub struct ActionInfo {
     pub doc: &'static str,
     /// The contexts that allow it.
     pub contexts: &'static [Context],
-    /// Its parameters; those given by place in that order.
+    /// Its parameters, positional ones in their order.
     pub parameters: &'static [Parameter],
     /// Each: the action as a rule writes it, and what Open vSwitch prints for it.
     pub examples: &'static [(&'static str, &'static str)],
-    /// From checked arguments to the action.
+    /// Builds the action from checked arguments.
     pub(crate) build: fn(&Arguments<'_>) -> Result<Part, Refusal>,
 }
 
 impl ActionInfo {
-    /// An action that can stand in a flow and within `clone`.
+    /// An action that is allowed in a flow and within `clone`.
     pub(crate) const fn new(
         name: &'static str,
         doc: &'static str,
@@ -200,7 +200,7 @@ impl ActionInfo {
         ActionInfo { name, doc, contexts: &[Context::Flow, Context::Clone], parameters, examples, build }
     }
 
-    /// The same, in these places.
+    /// The same action, allowed in these contexts.
     pub(crate) const fn within(self, contexts: &'static [Context]) -> ActionInfo {
         ActionInfo { contexts, ..self }
     }

@@ -82,7 +82,7 @@ impl BundleOp {
 pub struct BundleControl {
     /// The bundle, numbered by the controller within the connection.
     pub bundle_id: u32,
-    /// What to do with it.
+    /// The operation.
     pub op: BundleOp,
     /// How it is applied; the same in all its messages.
     pub flags: BundleFlags,

@@ -38,7 +38,7 @@ impl ErrorCode {
     /// `OFPHFC_INCOMPATIBLE`: no version in common; the data is text.
     pub const INCOMPATIBLE: ErrorCode = ErrorCode::Standard { kind: 0, code: 0 };
 
-    /// The name Open vSwitch has for it, such as `OFPBMC_BAD_PREREQ`.
+    /// Open vSwitch's name for it, such as `OFPBMC_BAD_PREREQ`.
     pub fn name(self) -> Option<&'static str> {
         match self {
             ErrorCode::Standard { kind, code } => error_names::standard(kind, code),

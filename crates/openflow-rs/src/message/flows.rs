@@ -83,7 +83,7 @@ pub struct UnreadableFlow {
     pub priority: u16,
     /// Its cookie.
     pub cookie: u64,
-    /// What could not be read.
+    /// The reason.
     pub error: DecodeError,
 }
 

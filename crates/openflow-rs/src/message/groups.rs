@@ -40,7 +40,7 @@ impl GroupDescRequest {
 pub struct UnreadableGroup {
     /// Its number.
     pub id: u32,
-    /// What could not be read.
+    /// The reason.
     pub error: DecodeError,
 }
 

@@ -37,7 +37,7 @@ impl Hello {
         self.versions.checked_ilog2().unwrap_or(0) as u8
     }
 
-    /// Appends the list of versions unless the header says it all.
+    /// Appends the list of versions unless the header already implies it.
     pub(super) fn encode(self, out: &mut Vec<u8>) {
         if ((self.versions >> 1) + 1).is_power_of_two() {
             return;

@@ -166,7 +166,7 @@ impl RoleRequest {
         Ok(RoleRequest { role: Role::decode(reader)?, short_id: reader.u32()?, generation_id: reader.u64()? })
     }
 
-    /// In a request that changes nothing the generation says nothing.
+    /// In a request that changes nothing, the generation has no meaning.
     pub(super) fn print(self, request: bool) -> String {
         let silent = if request { self.role == Role::NoChange } else { self.generation_id == u64::MAX };
         let generation = if silent { String::new() } else { generation(self.generation_id) };

@@ -7,7 +7,7 @@ fn hex(text: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap()).collect()
 }
 
-/// Checks bytes and message both ways, and that a shorter prefix is no message.
+/// Checks both conversions between bytes and message, and that every shorter prefix is refused.
 fn check(body: Body, text: &str) {
     let message = Message { xid: 7, body };
     let bytes = hex(text);

@@ -8,7 +8,7 @@ use crate::wire::Reader;
 
 /// Bytes of one mapping.
 const MAPPING_LEN: usize = 8;
-/// Bytes of a reply before its mappings that mean nothing.
+/// Bytes without meaning before a reply's mappings.
 const RESERVED: usize = 10;
 
 /// The mapping of one geneve option to a field.

@@ -62,7 +62,7 @@ impl Connection {
         self.xid
     }
 
-    /// The next message that answers one of ours; what is told unasked is kept apart.
+    /// The next message that answers one of ours; asynchronous messages are kept separately.
     fn receive(&mut self) -> Message {
         loop {
             let message = self.receive_any();
@@ -73,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// The next message; what it prints is compared with `ovs-ofctl` as well.
+    /// The next message. Its text is also compared with that of `ovs-ofctl`.
     fn receive_any(&mut self) -> Message {
         loop {
             match frame(&self.received).expect("a header") {
@@ -138,8 +138,8 @@ fn reply(op: BundleOp) -> Body {
     Body::BundleControl(BundleControl { bundle_id: 1, op, flags: BundleFlags(0) })
 }
 
-/// Whether an action needs no group or meter; takes those within others out, and `delete_learned`: it takes any flow
-/// with that table and cookie along, learned or not.
+/// Whether an action needs no group or meter. Removes such actions within others, and `delete_learned`, which would
+/// delete any flow with that table and cookie, learned or not.
 fn is_present(action: &mut Action) -> bool {
     if let Action::Learn(learn) = action {
         learn.delete_learned = false;
@@ -160,7 +160,7 @@ fn entries() -> Vec<FlowEntry> {
             entry.idle_timeout = 0;
             entry.hard_timeout = 0;
             entry.flags.0 &= !2;
-            // Telling that such a flow went makes Open vSwitch 3.1 abort.
+            // Open vSwitch 3.1 aborts when it reports the removal of such a flow.
             if entry.matches.get(Field::TunMetadata0).is_some() {
                 entry.flags.0 &= !FlowFlags::SEND_FLOW_REM.0;
             }
@@ -228,7 +228,7 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
         assert_eq!(line.parse::<FlowEntry>().map(|entry| entry.to_string()), Ok(line));
     }
 
-    // Changing and deleting by our own text finds the same entries.
+    // Modifying and deleting by our own text affects the same entries.
     let changed = FlowEntry { actions: "output:9".parse().expect("an action"), ..sent[0].clone() };
     connection.send(Body::FlowMod(FlowMod::modify_strict(changed.clone())));
     for entry in &sent[1..] {
@@ -238,7 +238,7 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
     let left: Vec<FlowEntry> = connection.dump().into_iter().map(|flow| flow.entry).collect();
     assert_eq!(left.iter().map(|entry| &entry.actions).collect::<Vec<_>>(), [&changed.actions]);
 
-    // Those that asked for it are told to be gone, and why.
+    // The switch reports the removal of the entries that asked for it, and the reason.
     let told: std::collections::BTreeSet<_> = connection
         .removed
         .iter()
@@ -249,7 +249,7 @@ fn flows_sent_in_a_bundle_come_back_in_the_dump() {
     assert!(connection.removed.iter().all(|gone| gone.reason == RemovedReason::Delete));
 }
 
-/// `ovs-ofctl` says what it sends when it reads a file of flow changes; we read the same file.
+/// `ovs-ofctl` prints what it sends for a file of flow changes; this crate reads the same file.
 #[test]
 fn commands_read_alike() {
     let switch = Switch::start();
@@ -306,7 +306,7 @@ fn refusals_name_what_is_wrong() {
     let lone = "tcp_dst=80".parse::<openflow_rs::Match>().expect("a match");
     assert!(lone.validate().is_err());
 
-    // An error at the time of adding does not fail the commit: the rest is applied.
+    // An error when a message is added does not fail the commit: the rest is applied.
     assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
     connection.add("add tcp_dst=80,actions=drop".parse().expect("a flow"));
     assert!(matches!(connection.receive().body, Body::Error(error) if error.code == ErrorCode::BAD_PREREQ));
@@ -314,7 +314,7 @@ fn refusals_name_what_is_wrong() {
     assert_eq!(connection.bundle(BundleOp::DiscardRequest), reply(BundleOp::DiscardReply));
     assert_eq!(connection.dump(), Vec::new());
 
-    // An error at commit names the message, then the bundle.
+    // At commit, an error about the message is followed by one about the bundle.
     assert_eq!(connection.bundle(BundleOp::OpenRequest), reply(BundleOp::OpenReply));
     connection.add("add actions=group:77".parse().expect("a flow"));
     let add = connection.xid;

@@ -8,7 +8,7 @@ use ovs_testing::ofctl;
 /// The transaction id of the messages that separate others in a batch.
 const MARK: u32 = 0x4d41_524b;
 
-/// What `ovs-ofctl` prints for each message, without last line ends.
+/// The text that `ovs-ofctl` prints for each message, without last line ends.
 pub(crate) fn print_all(messages: &[Vec<u8>]) -> Vec<String> {
     let mark = Message { xid: MARK, body: Body::BarrierRequest };
     let marker = mark.to_string() + "\n";
@@ -35,7 +35,7 @@ pub(crate) fn check_printed(messages: &[Message]) {
     }
 }
 
-/// Requires that our text is what Open vSwitch printed; shows the first line that differs.
+/// Requires that our text equals that of Open vSwitch; shows the first line that differs.
 pub(crate) fn check_lines(ours: &str, printed: &str) {
     for (ours, printed) in ours.lines().zip(printed.lines()) {
         assert_eq!(ours, printed);

@@ -1,4 +1,5 @@
-//! Random flow-mods: our bytes, printed by `ovs-ofctl`, are our text, which reads back.
+//! Random flow-mods: `ovs-ofctl` prints our bytes as our text, which reads back as the same
+//! flow-mod.
 
 use openflow_rs::{FlowEntry, FlowMod, Message};
 use proptest::strategy::{Strategy, ValueTree};

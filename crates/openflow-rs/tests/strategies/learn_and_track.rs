@@ -43,7 +43,7 @@ fn nat(v6: bool) -> impl Strategy<Value = Nat> {
     ]
 }
 
-/// What a switch takes within `ct` in a flow with this match.
+/// A `ct` that a switch accepts in a flow with this match.
 pub(super) fn ct(m: &Match) -> impl Strategy<Value = Action> + use<> {
     let v6 = m.meets(Prerequisite::Ipv6);
     let alg = match (m.meets(Prerequisite::Tcp), m.meets(Prerequisite::Udp)) {
@@ -69,7 +69,8 @@ pub(super) fn ct(m: &Match) -> impl Strategy<Value = Action> + use<> {
     )
 }
 
-/// Matches by value that come first in a learned flow, so that later specs have what they need.
+/// Matches by value that come first in a learned flow, so that later specs have their
+/// prerequisites.
 fn kinds_learned() -> impl Strategy<Value = Vec<(Field, u128)>> {
     let ip = (Field::EthType, 0x800);
     select(vec![
@@ -145,7 +146,7 @@ fn spec(m: &Match, learned: &Match) -> BoxedStrategy<LearnSpec> {
     .boxed()
 }
 
-/// What a switch takes in a flow with this match.
+/// A `learn` that a switch accepts in a flow with this match.
 pub(super) fn learn(m: &Match) -> impl Strategy<Value = Action> + use<> {
     let m = m.clone();
     let specs = kinds_learned().prop_flat_map(move |kinds| {
@@ -155,7 +156,7 @@ pub(super) fn learn(m: &Match) -> impl Strategy<Value = Action> + use<> {
             let kinds = kinds
                 .iter()
                 .map(|(field, value)| LearnSpec::Match { to: Subfield::whole(*field), value: *value });
-            // A later spec can take away what others need.
+            // A later spec can remove a prerequisite of others.
             kinds.chain(more).fold(Vec::new(), |specs, spec| {
                 let longer: Vec<LearnSpec> = specs.iter().copied().chain([spec]).collect();
                 if Learn::new(0, longer.clone()).validate().is_ok() { longer } else { specs }

@@ -15,7 +15,7 @@ use openflow_rs::{
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
 
-/// Kinds of packets: what decides which other fields may be matched.
+/// Kinds of packets, which decide the other fields that may be matched.
 const KINDS: [&str; 19] = [
     "",
     "",
@@ -38,7 +38,7 @@ const KINDS: [&str; 19] = [
     "mplsm",
 ];
 
-/// What comes before the rest, so that prerequisites of other fields are met.
+/// Items that come before the rest, so that prerequisites of other fields are met.
 const LINK: [&str; 4] = ["", "", "dl_vlan=7", "vlan_tci=0x1000/0x1000"];
 const TRACKED: [&str; 4] = ["", "ct_state=+trk", "ct_state=+new+trk", "ct_state=+trk-inv,ct_nw_proto=6"];
 
@@ -97,7 +97,7 @@ pub(crate) fn port() -> impl Strategy<Value = PortNo> {
 pub(crate) fn matches() -> impl Strategy<Value = Match> {
     (select(&KINDS[..]), select(&LINK[..]), select(&TRACKED[..])).prop_flat_map(|(kind, link, tracked)| {
         let base: Match = [kind, link, tracked].join(",").parse().expect("a match");
-        // The tuple of a tracked connection is known of IP packets alone, each version its own.
+        // Only IP packets have the tuple of a tracked connection, each version a different one.
         let base = if base.meets(Prerequisite::Ip) || tracked.is_empty() {
             base
         } else {
@@ -119,7 +119,8 @@ pub(crate) fn matches() -> impl Strategy<Value = Match> {
             let demands: Vec<_> = fields.iter().map(|field| demand(*field)).collect();
             let base = base.clone();
             demands.prop_map(move |demands| {
-                // Some contradict each other, as registers or ports and fragments do: the later is left out.
+                // Some contradict each other, such as registers, or ports and fragments: the later one is
+                // left out.
                 fields.iter().zip(demands).fold(base.clone(), |m, (field, (value, mask))| {
                     m.clone()
                         .with_masked(*field, value, mask)
@@ -194,7 +195,7 @@ fn check_pkt_larger(n: u16) -> Action {
     CheckPktLarger::new(n, bit).expect("one writable bit").into()
 }
 
-/// An action that no other action has inside.
+/// An action that is not nested in another.
 fn action(m: &Match) -> BoxedStrategy<Action> {
     let plain = plain_action(m);
     let list = prop::collection::vec(plain.clone(), 0..3).prop_map(Actions);
@@ -304,7 +305,7 @@ pub(crate) fn flow_mod() -> impl Strategy<Value = FlowMod> {
             _ => FlowMod::new(command, entry),
         };
         if command != FlowCommand::Add {
-            // Open vSwitch keeps an importance for additions alone.
+            // Open vSwitch stores an importance only for additions.
             flow.entry.importance = 0;
             flow.entry.cookie = cookie & mask;
             flow.cookie_mask = mask;

@@ -148,7 +148,7 @@ impl LearnSpec {
     }
 }
 
-/// A value to match: whole fields have a notation of their own.
+/// A value to match. Whole fields use the field's own notation.
 fn matched_value(to: Subfield, text: &str) -> Result<u128, ParseError> {
     if to != Subfield::whole(to.field()) {
         return number(text);

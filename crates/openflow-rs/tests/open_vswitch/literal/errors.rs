@@ -4,7 +4,7 @@ use openflow_rs::literal::{self, Kind, MatchItem, TemplateError, Term, Value, Wh
 
 use super::read;
 
-/// One line for each error: problem, path, `name` if that is meant, message; remedy.
+/// One line for each error: problem, path, `name` if the name is at fault, message; remedy.
 fn show(errors: &[TemplateError]) -> Vec<String> {
     let line = |e: &TemplateError| {
         let at = if e.at == Where::Name { " name" } else { "" };
@@ -365,7 +365,7 @@ fn what_values_decide_is_no_error_of_the_literal() {
         assert_eq!(filled.to_string(), printed);
         assert_eq!(filled.validate(), Ok(()));
     }
-    // A later fragment has no ports, and neighbour discovery no code but 0.
+    // A later fragment has no ports, and neighbour discovery uses only code 0.
     let frag = literal::matches(&[
         MatchItem::word("tcp"),
         MatchItem::field("tcp_dst", Term::Constant(Value::Int(80))),
@@ -376,7 +376,8 @@ fn what_values_decide_is_no_error_of_the_literal() {
     assert!(frag.fill(&[Value::Int(0)]).unwrap().is_some());
 }
 
-/// The address picks the field, and says the version of IP where the field is one of the packet itself.
+/// The address selects the field. If the field belongs to the packet itself, the address also decides
+/// the version of IP.
 #[test]
 fn addresses_of_both_versions_go_to_their_own_fields() {
     for (text, printed) in [

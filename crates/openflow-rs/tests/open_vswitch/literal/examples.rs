@@ -6,7 +6,8 @@ use openflow_rs::literal::{self, Accepts, ActionInfo, Context};
 use super::read;
 use ovs_testing::run;
 
-/// What `ovs-ofctl` makes of the actions in a flow whose match suits them; `None` if it takes them in none.
+/// The actions as `ovs-ofctl` prints them in a flow whose match suits them; `None` if it accepts them in no
+/// flow.
 pub(crate) fn printed_by_ofctl(actions: &str) -> Option<String> {
     ["", "ip,", "tcp,", "arp,", "dl_vlan=5,", "ct_state=+est+trk,ip,", "ipv6,"].iter().find_map(|packets| {
         let flow = format!("{packets}actions={actions}");
@@ -40,7 +41,7 @@ fn values_that_come_later_make_the_same_actions() {
             let mut values = Vec::new();
             let terms: Vec<_> =
                 read::actions(text).iter().map(|term| read::hollow_action(term, &mut values)).collect();
-            // What a learned flow matches must be known to tell what else it can name.
+            // The match of a learned flow decides which other fields it can name.
             if text.contains("eth_type") {
                 continue;
             }
@@ -84,7 +85,7 @@ fn names_are_unique_in_each_place() {
     }
 }
 
-/// What the table allows within `clone` and `write_actions`, Open vSwitch takes there.
+/// Open vSwitch accepts every action that the table allows within `clone` and `write_actions`.
 #[test]
 fn nested_actions_are_those_that_open_vswitch_takes() {
     for (context, outer) in [(Context::Clone, "clone"), (Context::ActionSet, "write_actions")] {

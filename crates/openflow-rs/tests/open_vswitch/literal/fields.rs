@@ -1,4 +1,4 @@
-//! Every field, with every type of value, with and without what it needs.
+//! Every field, with every type of value, with and without its prerequisites.
 
 use openflow_rs::literal::{self, FieldName, Kind, MatchItem, Problem, Term, Value, field_names, kinds};
 use openflow_rs::{Actions, Body, Field, FlowEntry, FlowMod, Match, Message, Prerequisite, Subfield};
@@ -8,11 +8,11 @@ use ovs_testing::run;
 
 use crate::open_vswitch::ofctl::print_all;
 
-/// What a field needs, as a literal says it; nothing for fields that need nothing.
+/// A field's prerequisite as literal text; empty if it has none.
 fn said(field: Field) -> &'static str {
     let ct = "ct_state: \"+est+trk\"";
     match field.info().prerequisite {
-        // The tag goes without saying.
+        // The tag is implied.
         Prerequisite::None | Prerequisite::Vlan => "",
         Prerequisite::Ipv4 | Prerequisite::Ip => "ip",
         Prerequisite::Ipv6 => "ipv6",
@@ -34,7 +34,7 @@ fn said(field: Field) -> &'static str {
     }
 }
 
-/// Fields for which an address says the version of IP.
+/// Fields whose address decides the version of IP.
 fn says_version(field: Field) -> bool {
     matches!(field, Field::IpSrc | Field::IpDst)
 }
@@ -44,7 +44,7 @@ fn value(field: Field, kind: Kind) -> Option<Value> {
     value_of(field.name(), field, kind)
 }
 
-/// The same, by the name the field goes by.
+/// The same, by the name used for the field.
 fn value_of(name: &str, field: Field, kind: Kind) -> Option<Value> {
     let value = sample(kind, field.bits())?;
     Some(match (field, kind) {
@@ -57,7 +57,7 @@ fn value_of(name: &str, field: Field, kind: Kind) -> Option<Value> {
     })
 }
 
-/// A match with this field besides what it needs.
+/// A match with this field and its prerequisites.
 fn items(name: FieldName, said: &str, term: Term) -> Vec<MatchItem> {
     let mut items = read::matches(said);
     items.push(MatchItem::field(name.name, term));
@@ -92,7 +92,7 @@ fn every_field_takes_its_types_and_open_vswitch_takes_the_match() {
             let built = built.unwrap_or_else(|| panic!("{}: never", name.name));
             assert_eq!(accepted_by_ofctl(&built), built.to_string(), "{}", name.name);
             let hole = literal::matches(&items(name, said, Term::Hole(0, kind)));
-            // With types and protocols to come, nothing certain can be said of what depends on them.
+            // While types and protocols are unknown, nothing that depends on them is certain.
             let hole = hole.unwrap_or_else(|errors| panic!("{}: {errors:?}", name.name));
             assert_eq!(hole.fill(&[value]), Ok(Some(built)), "{}", name.name);
             checked += 1;
@@ -120,7 +120,7 @@ fn a_field_without_what_it_needs_is_refused_with_a_remedy_that_helps() {
                 (Problem::Prerequisite, &[0][..]),
                 "{errors:?}"
             );
-            // The remedy is part of a literal: what stands between its first quotes.
+            // The remedy is a part of a literal: the text between its first quotes.
             let remedy = errors[0].remedy.split('`').nth(1).expect("a quoted remedy");
             let more = if remedy == "ip" && name.name.starts_with("ct_") { said(field) } else { remedy };
             assert!(
@@ -133,7 +133,7 @@ fn a_field_without_what_it_needs_is_refused_with_a_remedy_that_helps() {
     }
 }
 
-/// What the table of fields says they need is what Open vSwitch asks for.
+/// The prerequisites in the table of fields are those that Open vSwitch requires.
 #[test]
 fn open_vswitch_refuses_a_field_without_what_it_needs() {
     let alone = |field: Field| {
@@ -176,7 +176,7 @@ fn the_greatest_value_fits_and_the_next_does_not() {
         let template =
             literal::matches(&items(name, said(field), Term::Hole(0, Kind::Int))).expect("a match");
         for (n, fits) in [(0, true), (max, true), (max + 1, false), (-1, false)] {
-            // Some ports, and combinations of fragment bits, are none.
+            // Some port numbers and some combinations of fragment bits are invalid.
             let special =
                 matches!(field, Field::InPort | Field::InPortOxm | Field::ActsetOutput | Field::IpFrag);
             let filled = template.fill(&[Value::Int(n)]);

@@ -1,4 +1,4 @@
-//! Random flows of a switch, taken apart into terms with holes and filled again, are the same flows.
+//! Random flows that are split into terms with holes and filled again stay the same.
 
 use openflow_rs::literal::{self, ActionTerm, Kind, MatchItem, Term, Value};
 use openflow_rs::{Action, Field, MacAddr, Match, Subfield};
@@ -49,7 +49,7 @@ fn is_wide(field: Field) -> bool {
     field.bits() > 62 && literal::kinds(Subfield::whole(field))[0] == Kind::Int
 }
 
-/// Fields that others need, whose values must be known when the literal is checked.
+/// Fields that are prerequisites of others; their values must be known when the literal is checked.
 fn decides(field: Field) -> bool {
     matches!(
         field,

@@ -1,6 +1,6 @@
 //! Literals from text, for tests: `set(reg0, 0x10/0x10), ct(commit, zone: 5)`.
 //!
-//! A name or call gets its meaning as a checker of the rule language gives it: by asking [`Call`].
+//! [`Call`] decides the meaning of a name or call, as it does for the checker of the rule language.
 
 use openflow_rs::literal::{ActionTerm, Argument, Call, Context, Kind, MatchItem, Shape, Term, Value, Wants};
 
@@ -94,7 +94,7 @@ impl Reader<'_> {
     }
 }
 
-/// What the term is where nobody can say what it should be.
+/// The term that the text looks like, where the expected kind is unknown.
 fn by_looks(raw: &Raw) -> Term {
     match raw {
         Raw::Value(value) => Term::Constant(*value),
@@ -131,7 +131,7 @@ fn action(context: Context, raw: &Raw) -> ActionTerm {
                 if let Raw::Value(value) = raw
                     && !wanted.kinds.contains(&value.kind())
                 {
-                    // The template says so too.
+                    // The template reports this too.
                     assert!(!wanted.kinds.is_empty());
                 }
                 by_looks(raw)
