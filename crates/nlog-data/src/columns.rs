@@ -1,7 +1,7 @@
 //! Rows by columns: each column's distinct values once, and a number for each cell.
 //!
-//! Large transactions and deltas say few values many times. In this form whoever reads them looks at each value once
-//! (to parse it, to give it a symbol, to print it), and at a cell as at a number; and a row costs no allocation.
+//! Large transactions and deltas repeat few values many times. In this form, a reader handles each value once (to
+//! parse it, intern it or print it) and each cell as a number, and a row costs no allocation.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -18,9 +18,9 @@ use crate::{Committed, Delta, Row, RuleId, TableDelta, TableId, Transaction, Val
 pub struct Columns {
     /// The values of each column.
     pub(crate) dictionaries: Vec<Vec<Value>>,
-    /// Row after row: for each column the place of the cell's value in the column's dictionary.
+    /// Row after row: for each column, the index of the cell's value in the column's dictionary.
     pub(crate) cells: Vec<u32>,
-    /// How many rows there are; a table without columns has rows, too.
+    /// The number of rows; a table without columns has rows too.
     pub(crate) rows: usize,
 }
 
@@ -30,14 +30,14 @@ pub enum ColumnsError {
     /// Rows are of different widths.
     #[error("row {row} has {found} values, but earlier rows have {wanted}")]
     Uneven {
-        /// The first row that differs, from 1.
+        /// The number of the first row that differs, from 1.
         row: usize,
         /// How many values it has.
         found: usize,
-        /// How many values the rows before it have.
+        /// The width of the rows before it.
         wanted: usize,
     },
-    /// The number of cells is not that of rows times that of columns.
+    /// The number of cells is not the number of rows times the number of columns.
     #[error("{rows} rows of {width} columns cannot have {cells} cells")]
     Cells {
         /// The number of rows.
@@ -53,7 +53,7 @@ pub enum ColumnsError {
         /// The number of rows.
         rows: usize,
     },
-    /// A cell is no place in its column's dictionary.
+    /// A cell is not an index of its column's dictionary.
     #[error("row {row}, column {column}: cell {cell} is out of range for a dictionary of {values} values")]
     Cell {
         /// The row, from 1.
@@ -73,7 +73,7 @@ impl Columns {
         Columns { dictionaries: vec![Vec::new(); width], cells: Vec::new(), rows: 0 }
     }
 
-    /// Rows of these cells, row after row, each the place of its value in its column's dictionary.
+    /// Rows of these cells, row after row; each cell is the index of its value in its column's dictionary.
     pub fn from_parts(
         dictionaries: Vec<Vec<Value>>,
         cells: Vec<u32>,
@@ -96,7 +96,7 @@ impl Columns {
         Ok(Columns { dictionaries, cells, rows })
     }
 
-    /// The same rows in the same order; dictionaries hold each value once, as it first occurs.
+    /// Converts rows, in the same order. Dictionaries hold each value once, in order of first occurrence.
     pub fn from_rows(rows: &[Row]) -> Result<Self, ColumnsError> {
         let width = rows.first().map_or(0, Vec::len);
         let uneven = rows.iter().position(|row| row.len() != width);
@@ -167,16 +167,16 @@ impl Columns {
         (0..self.rows).map(move |row| &self.cells[row * width..(row + 1) * width])
     }
 
-    /// The values of a row of these columns, given as its cells.
+    /// The values of a row of these columns, given by its cells.
     ///
     /// # Panics
-    /// If the cells are those of other columns.
+    /// If the cells belong to other columns.
     pub fn values_of<'a>(&'a self, row: &'a [u32]) -> impl ExactSizeIterator<Item = &'a Value> {
         self.dictionaries.iter().zip(row).map(|(dictionary, cell)| &dictionary[*cell as usize])
     }
 
-    /// The same rows, ascending, and so are dictionaries, which hold each value of a row once and no other: cells
-    /// are then ordered as values are, and equal rows have equal forms.
+    /// The same rows in ascending order, with ascending dictionaries that hold each used value once. Cells then have
+    /// the order of their values, and equal sets of rows have equal forms.
     pub fn into_ascending(mut self) -> Self {
         let width = self.width();
         for column in 0..width {
@@ -191,7 +191,7 @@ impl Columns {
         self
     }
 
-    /// Sorts one column's dictionary, without what is unused or there twice.
+    /// Sorts one column's dictionary and removes unused and duplicate values.
     fn sort_dictionary(&mut self, column: usize) {
         let width = self.width();
         let dictionary = &mut self.dictionaries[column];
@@ -223,8 +223,8 @@ impl Columns {
     }
 }
 
-/// Sorts values of one type. Matches and actions are compared by their texts, which they would keep: here each is
-/// made once, and dropped.
+/// Sorts values of one type. Matches and actions are compared by their texts, and would keep them; here each text is
+/// made once and dropped.
 fn sort_values(order: &mut Vec<(Value, usize)>) {
     let text = |value: &Value| match value {
         Value::Match(value) => Some(value.text().into_owned()),
@@ -241,10 +241,10 @@ fn sort_values(order: &mut Vec<(Value, usize)>) {
     order.extend(texts.into_iter().map(|(_, value, place)| (value, place)));
 }
 
-/// The cells of the same rows in ascending order.
+/// The cells of the rows in ascending order.
 ///
-/// As many leading columns as fit are packed into one word, which is what is compared; where that is all of them,
-/// rows are sorted as words.
+/// As many leading columns as fit are packed into one word, and words are compared first. If all columns fit, rows
+/// are sorted as words.
 fn sorted(cells: &[u32], dictionaries: &[Vec<Value>], rows: usize) -> Vec<u32> {
     let width = dictionaries.len();
     let bits: Vec<u32> = dictionaries
@@ -266,7 +266,7 @@ fn sorted(cells: &[u32], dictionaries: &[Vec<Value>], rows: usize) -> Vec<u32> {
             let mut below: u32 = bits.iter().sum();
             for bits in &bits {
                 below -= bits;
-                // A shift by all 64 bits is that of a leading column of one value.
+                // A shift by all 64 bits occurs if the leading column has one value.
                 out.push((word.checked_shr(below).unwrap_or(0) & ((1 << bits) - 1)) as u32);
             }
         }
@@ -293,7 +293,7 @@ pub struct ColumnTransaction {
 }
 
 impl ColumnTransaction {
-    /// The same transaction by columns, if the rows of each table are of one width.
+    /// Converts a transaction, if all rows of each table have the same width.
     pub fn from_rows(transaction: &Transaction) -> Result<Self, ColumnsError> {
         let side = |side: &BTreeMap<TableId, Vec<Row>>| {
             let tables = side.iter().map(|(table, rows)| Ok((*table, Columns::from_rows(rows)?)));
@@ -319,25 +319,25 @@ impl ColumnTransaction {
 /// A [`Delta`] by columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnDelta {
-    /// Changes by table: only those that changed.
+    /// Changes by table; unchanged tables are absent.
     pub tables: BTreeMap<TableId, TableColumns>,
 }
 
 /// A [`TableDelta`] by columns: how one table changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TableColumns {
-    /// Rows that were not there, in the [ascending form](Columns::into_ascending).
+    /// Rows added, in the [ascending form](Columns::into_ascending).
     pub insert: Columns,
-    /// Rows that are no more, in the ascending form.
+    /// Rows removed, in the ascending form.
     pub delete: Columns,
-    /// For each inserted row the rule that it is attributed to; empty unless attribution was asked for.
+    /// For each inserted row, the rule that it is attributed to; empty unless attribution was requested.
     pub rules: Vec<RuleId>,
-    /// Rows that stay, but are attributed to another rule now; empty unless attribution was asked for.
+    /// Rows that stay but are now attributed to another rule; empty unless attribution was requested.
     pub reattributed: Vec<(Row, RuleId)>,
 }
 
 impl ColumnDelta {
-    /// The same delta by columns, if the rows of each table are of one width.
+    /// Converts a delta, if all rows of each table have the same width.
     pub fn from_rows(delta: Delta) -> Result<Self, ColumnsError> {
         let table = |(id, table): (TableId, TableDelta)| {
             let columns = TableColumns {
@@ -372,14 +372,14 @@ impl ColumnDelta {
 pub struct CommittedColumns {
     /// Changes of the tables asked for.
     pub delta: ColumnDelta,
-    /// Inserts of rows that were there already.
+    /// The number of inserts of rows that were already present.
     pub redundant_inserts: u64,
-    /// Deletes of rows that were not there.
+    /// The number of deletes of rows that were not present.
     pub redundant_deletes: u64,
 }
 
 impl CommittedColumns {
-    /// The same result by columns, if the rows of each table are of one width.
+    /// Converts a result, if all rows of each table have the same width.
     pub fn from_rows(committed: Committed) -> Result<Self, ColumnsError> {
         let Committed { delta, redundant_inserts, redundant_deletes } = committed;
         let delta = ColumnDelta::from_rows(delta)?;

@@ -1,8 +1,8 @@
 //! The one table of functions and operators: signatures, documentation, examples, evaluation.
 //!
-//! To add a function: one entry in the file of its subject below this module, with its examples; they are its
-//! documentation and its test vectors. Then write `docs/reference/functions.md` anew:
-//! `UPDATE_EXPECT=1 cargo nextest run -p nlog-data reference`.
+//! To add a function, add an entry with examples to the file of its subject below this module. The examples are
+//! both documentation and test vectors. Then update `docs/reference/functions.md`: `UPDATE_EXPECT=1 cargo nextest
+//! run -p nlog-data reference`.
 //!
 //! ```
 //! use nlog_data::function;
@@ -46,7 +46,7 @@ pub use reference::{describe, reference_markdown};
 pub enum FailureCode {
     /// Integer arithmetic left 64 bits.
     Overflow,
-    /// A value does not fit where it is used; division by zero among them.
+    /// A value does not fit where it is used. Division by zero is included.
     Range,
 }
 
@@ -99,18 +99,19 @@ pub enum Multiplicity {
 pub enum Shape {
     /// Exactly this type.
     Is(Type),
-    /// Any type; equal numbers mean equal types in one call.
+    /// Any type; within one call, equal numbers mean equal types.
     Any(u8),
-    /// A set of what the shape says.
+    /// A set of elements of the shape.
     SetOf(Box<Shape>),
-    /// A list of what the shape says.
+    /// A list of elements of the shape.
     ListOf(Box<Shape>),
-    /// An optional value of what the shape says.
+    /// An optional value of the shape.
     OptOf(Box<Shape>),
 }
 
 impl Shape {
-    /// Whether a type has this shape, given what `Any`s met before; `bound[n]` is the type of `Any(n)`.
+    /// Whether a type has this shape, given the types that earlier `Any`s were bound to; `bound[n]` is the type of
+    /// `Any(n)`.
     fn admits(&self, ty: &Type, bound: &mut [Option<Type>; 4]) -> bool {
         match (self, ty) {
             (Shape::Is(own), ty) => own == ty,
@@ -129,7 +130,7 @@ impl Shape {
         }
     }
 
-    /// The type that the shape has become.
+    /// The type that the shape stands for, once its `Any`s are bound.
     fn instance(&self, bound: &[Option<Type>; 4]) -> Option<Type> {
         match self {
             Shape::Is(ty) => Some(ty.clone()),
@@ -169,8 +170,8 @@ pub struct Parameter {
 pub struct Example {
     /// The arguments, as nlog literals with commas between them.
     pub arguments: Cow<'static, str>,
-    /// The result as an nlog literal; `none` of functions that may have no result; `error CODE`; of functions with
-    /// many results their tuples: `(1, 2) (3, 4)`.
+    /// The result as an nlog literal; `none` for no result; `error CODE` for a failure; the tuples of a function
+    /// with many results: `(1, 2) (3, 4)`.
     pub result: Cow<'static, str>,
 }
 
@@ -183,7 +184,7 @@ pub struct Function {
     pub name: Cow<'static, str>,
     /// What it takes.
     pub parameters: Vec<Parameter>,
-    /// The last parameter may be repeated any number of times (`hash`), each time with a type of its own.
+    /// The last parameter may be repeated any number of times (`hash`), each time with a different type.
     pub variadic: bool,
     /// Its result columns; a predicate has one of type `bool`.
     pub results: Vec<Parameter>,

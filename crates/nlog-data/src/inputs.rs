@@ -16,7 +16,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Inputs {
     schema: Arc<Schema>,
-    /// By table number; tables that are no inputs stay empty.
+    /// Contents by table number; only input tables have any.
     tables: Vec<Contents>,
 }
 
@@ -25,13 +25,13 @@ pub struct Inputs {
 pub struct Changes {
     /// The net change of each input table that changed.
     pub delta: Delta,
-    /// Inserts of rows that were there already.
+    /// The number of inserts of rows that were already present.
     pub redundant_inserts: u64,
-    /// Deletes of rows that were not there.
+    /// The number of deletes of rows that were not present.
     pub redundant_deletes: u64,
 }
 
-/// The rows of one table, found by their key, or as a whole if the table has none.
+/// The rows of one table, hashed by their key, or by the whole row if the table has no key.
 #[derive(Debug, Clone, Default)]
 struct Contents {
     rows: HashTable<Row>,
@@ -45,11 +45,11 @@ impl Inputs {
         Inputs { schema, tables }
     }
 
-    /// Makes a transaction's changes, or none of them if a row cannot go in.
+    /// Applies all changes of a transaction, or none of them if a row is refused.
     ///
-    /// Deletes come before inserts. Inserting a row that is there, or deleting one that is not, changes nothing and
-    /// is counted. A second row under a key is [`ErrorCode::DuplicateKey`]; of several the first is reported, by
-    /// table name, then in the order of rows, which is also the order in which rows go in.
+    /// Deletes come before inserts. Inserting a row that is present, or deleting one that is absent, changes
+    /// nothing and is counted. A second row under a key is [`ErrorCode::DuplicateKey`]. Of several errors, the
+    /// first is reported, by table name, then in the order of rows, which is also the order of insertion.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<Changes, TransactionError> {
         let mut changes = Changes::default();
         let touched: BTreeSet<TableId> =
@@ -90,7 +90,7 @@ impl Inputs {
     /// The rows of a table, ascending.
     ///
     /// # Panics
-    /// If the number is of another schema.
+    /// If the number belongs to another schema.
     pub fn contents(&self, table: TableId) -> Vec<Row> {
         let mut rows: Vec<Row> = self.tables[table.0 as usize].rows.iter().cloned().collect();
         rows.sort_unstable();
@@ -100,12 +100,12 @@ impl Inputs {
     /// Whether the row is there.
     ///
     /// # Panics
-    /// If the number is of another schema.
+    /// If the number belongs to another schema.
     pub fn contains(&self, table: TableId, row: &[Value]) -> bool {
         self.tables[table.0 as usize].contains(self.schema.table(table), row)
     }
 
-    /// One table's part of a transaction. What was done before an error is in `changes` as well.
+    /// Applies one table's part of a transaction. After an error, `changes` contains the changes made before it.
     fn apply_to_table(
         &mut self,
         id: TableId,
@@ -158,7 +158,7 @@ impl Contents {
         found.map(OccupiedEntry::remove).is_ok()
     }
 
-    /// Whether the row is new; or the other row under its key.
+    /// Inserts a row. Returns whether it is new, or the other row under its key.
     fn insert(&mut self, table: &Table, row: &Row) -> Result<bool, Row> {
         let Contents { rows, hasher } = self;
         let rehash = |row: &Row| hash(hasher, table, row);
@@ -194,8 +194,8 @@ fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// Checks what makers of transactions have to see to, so that a mistake there is an error and no damage: that the
-/// table is an input and rows have its columns.
+/// Checks that the table is an input and that rows have its columns. Callers must ensure this; a mistake of
+/// theirs is an error and does no damage.
 pub fn check_form<'a>(
     schema: &Schema,
     id: TableId,
@@ -219,7 +219,7 @@ pub fn check_form<'a>(
     }
 }
 
-/// The refusal of a row whose key another one has.
+/// The error for a row whose key another row has.
 pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
     let message = format!(
         "table {}: row {} has the same {} as row {}; to replace a row, delete it in the same transaction",

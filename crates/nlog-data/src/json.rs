@@ -1,10 +1,10 @@
 //! Transactions and deltas as JSON Lines.
 //!
 //! Values: `bool`, `int` and `string` as JSON has them; `mac`, `ip`, `net`, `match` and `actions` as strings in
-//! canonical form; sets (ascending) and lists as arrays. Printing gives canonical text alone. Reading also takes text
-//! that can only mean one value (capitals, zeros that RFC 5952 leaves out, another spelling of a match, a set in any
-//! order); a `net` with host bits set is refused, since it is an address and a prefix at once. An `int` is a JSON
-//! integer within 64 bits: `1.0`, `1e3` and `-0` are not.
+//! canonical form; sets (ascending) and lists as arrays. Printing yields only canonical text. Reading also accepts
+//! other text that can mean only one value (capitals, zeros that RFC 5952 omits, another spelling of a match, a set
+//! in any order). A `net` with host bits set is refused, because it could mean an address or a prefix. An `int` is a
+//! JSON integer within 64 bits: `1.0`, `1e3` and `-0` are not.
 
 mod read;
 mod read_columns;

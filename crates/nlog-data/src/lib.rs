@@ -1,13 +1,12 @@
-//! The data of nlog: what a row can hold and what can be done with it.
+//! The data of nlog: values, the functions over them, and rows.
 //!
 //! Everything that evaluates rules, checks them or carries their rows shares this crate, so that a value has one
 //! order, one canonical text and one meaning everywhere.
 //!
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
-//! (tables), [`function`] (the one table of functions and operators), [`transaction`] (what goes in and what comes
-//! out), [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON
-//! Lines), [`inputs`] (the contents of input tables, and which transactions they accept), [`state`] (those contents as
-//! a file).
+//! (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and their results),
+//! [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON Lines),
+//! [`inputs`] (the contents of input tables, and which transactions they accept), [`state`] (those contents as a file).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};

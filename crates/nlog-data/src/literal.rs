@@ -1,9 +1,8 @@
-//! nlog literals to values: the inverse of a value's `Display`.
+//! Reads nlog literals as values: the inverse of a value's `Display`.
 //!
 //! `12`, `-3`, `0x1f`, `"text"`, `true`, `ip"10.0.0.1"`, `net"10.0.0.0/24"`, `mac"02:00:00:00:00:01"`,
-//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as
-//! `[1, 2]`, records as `(1, 2)`, an absent value as `none`. Text in quotes knows the escapes
-//! `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
+//! `match"reg1=0x1a"`, `actions"output:3"`, sets as `{1, 2}`, lists as `[1, 2]`, records as `(1, 2)`,
+//! an absent value as `none`. Quoted text has the escapes `\"`, `\\`, `\n`, `\r`, `\t` and `\u{1f}`.
 
 use crate::{Type, Value};
 
@@ -11,13 +10,13 @@ use crate::{Type, Value};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {message}")]
 pub struct LiteralError {
-    /// Where, in bytes from the start of the text.
+    /// The position, in bytes from the start of the text.
     pub at: usize,
     /// What is wrong.
     pub message: String,
 }
 
-/// Sets and lists may be nested this deep.
+/// The maximum nesting of sets and lists.
 const DEEPEST: usize = 32;
 
 /// Reads one literal.
@@ -28,7 +27,7 @@ pub fn parse(text: &str) -> Result<Value, LiteralError> {
     Ok(value)
 }
 
-/// Reads literals with commas between them; none if there is but white space.
+/// Reads literals separated by commas; returns none if there is only white space.
 pub fn parse_list(text: &str) -> Result<Vec<Value>, LiteralError> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     let values = reader.values(None)?;
@@ -88,7 +87,7 @@ impl<'a> Reader<'a> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Steps over `c`, and white space before it, if it comes next.
+    /// Skips `c`, and white space before it, if it comes next.
     fn take(&mut self, c: char) -> bool {
         self.skip_space();
         let found = self.rest().starts_with(c);
@@ -191,7 +190,7 @@ impl<'a> Reader<'a> {
         let word = self.word();
         let digits = word.strip_prefix("0x");
         let (digits, radix) = digits.map_or((word, 10), |digits| (digits, 16));
-        // from_str_radix takes a sign, but a word has none.
+        // from_str_radix would accept a sign, but a word has none.
         let magnitude = i128::from_str_radix(digits, radix).ok();
         let number = magnitude.map(|n| if negative { -n } else { n }).and_then(|n| i64::try_from(n).ok());
         if let Some(number) = number {

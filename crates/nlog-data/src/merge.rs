@@ -9,9 +9,9 @@ use crate::{
 /// The result of several transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommittedBatch {
-    /// What those that were accepted did together: a row that came and went again is in no list.
+    /// The combined effect of the accepted ones: a row that was added and removed again is in no list.
     pub committed: Committed,
-    /// Those that were refused, by their place among the transactions, and why.
+    /// The refused ones, by their index among the transactions, with the error.
     pub refused: Vec<(usize, TransactionError)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn one_by_one<E: Evaluator + ?Sized>(
     Ok(merging.finish())
 }
 
-/// What came of transactions so far, for evaluators that do several at a time.
+/// The results of transactions so far, for evaluators that run several at a time.
 #[derive(Debug, Clone, Default)]
 pub struct Merging {
     batch: CommittedBatch,
@@ -35,8 +35,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// Adds the result of the transaction at this place, or of several that were committed as one. Results are added in
-    /// the order of their transactions. A failure of the engine is returned.
+    /// Adds the result of the transaction at this index, or of several that were committed as one. Results are added in
+    /// the order of their transactions. Returns a failure of the engine.
     pub fn add(&mut self, place: usize, result: Result<Committed, CommitError>) -> Result<(), CommitError> {
         match result {
             Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {
@@ -57,7 +57,7 @@ impl Merging {
     }
 }
 
-/// Deltas that follow each other, as one.
+/// Consecutive deltas, merged into one.
 #[derive(Debug, Clone, Default)]
 struct Sum {
     tables: BTreeMap<TableId, BTreeMap<Row, Change>>,
@@ -66,11 +66,11 @@ struct Sum {
 /// What became of a row.
 #[derive(Debug, Clone, Copy)]
 struct Change {
-    /// Whether it was there before all deltas.
+    /// Whether the row was present before all deltas.
     before: bool,
     /// Whether it is there after them.
     after: bool,
-    /// The rule that it is attributed to, if it is there and attribution was asked for.
+    /// The rule that it is attributed to, if it is present and attribution was requested.
     rule: Option<RuleId>,
 }
 

@@ -9,15 +9,15 @@ use crate::{Type, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub u32);
 
-/// Who fills a table, and who reads it.
+/// The role of a table: who fills it and who reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Filled by transactions.
     Input,
     /// Filled and read by rules alone.
     Internal,
-    /// Made by the compiler and shown to nobody: filled and read by rules that it made. Its name begins with that of
-    /// the table that it was made for, and a dot.
+    /// Made by the compiler and not shown: only rules that the compiler made fill and read it. Its name begins with
+    /// the name of the table that it was made for, and a dot.
     Hidden,
     /// Filled by rules; its changes are the program's result.
     Output,
@@ -41,14 +41,14 @@ pub struct Table {
     pub role: Role,
     /// Its columns, in order.
     pub columns: Vec<Column>,
-    /// The columns that name a row, as indices: no two rows agree on all of them. `None`: the whole row does.
+    /// The key columns, as indices: no two rows agree on all of them. `None`: the whole row is the key.
     pub key: Option<Vec<usize>>,
     /// The text of its `##` comment.
     pub doc: String,
 }
 
 impl Table {
-    /// The values of a row's key, or none if the whole row is the key.
+    /// The key values of a row, or none if the whole row is the key.
     pub fn key_of(&self, row: &[Value]) -> Option<Vec<Value>> {
         let key = self.key.as_ref()?;
         Some(key.iter().filter_map(|column| row.get(*column).cloned()).collect())
@@ -72,7 +72,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// A schema of these tables, whose names differ. Numbers them in name order.
+    /// Makes a schema of these tables, whose names differ, and numbers them in name order.
     pub fn new(mut tables: Vec<Table>) -> Self {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let named = tables.iter().zip(0..).filter(|(table, _)| table.role != Role::Hidden);
@@ -83,28 +83,28 @@ impl Schema {
     /// The table of this number.
     ///
     /// # Panics
-    /// If the number is of another schema.
+    /// If the number belongs to another schema.
     pub fn table(&self, id: TableId) -> &Table {
         &self.tables[id.0 as usize]
     }
 
-    /// The table of this number, if the number is of this schema.
+    /// The table with this number, if the schema has one.
     pub fn get(&self, id: TableId) -> Option<&Table> {
         self.tables.get(id.0 as usize)
     }
 
-    /// The number of the table with this name; hidden ones have no name for others.
+    /// The number of the table with this name. Hidden tables are not found.
     pub fn find(&self, name: &str) -> Option<TableId> {
         self.by_name.get(name).copied()
     }
 
-    /// The table that people know: of a hidden one that which it was made for, else the table itself.
+    /// The table to show to users: for a hidden table the one that it was made for, otherwise the table itself.
     pub fn shown(&self, id: TableId) -> TableId {
         let Some(Table { name, role: Role::Hidden, .. }) = self.get(id) else { return id };
         name.split_once('.').and_then(|(shown, _)| self.find(shown)).unwrap_or(id)
     }
 
-    /// All tables, hidden ones among them, in name order.
+    /// All tables, including hidden ones, in name order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (TableId, &Table)> {
         self.tables.iter().enumerate().map(|(id, table)| (TableId(id as u32), table))
     }

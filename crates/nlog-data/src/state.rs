@@ -22,19 +22,19 @@
 //!
 //! # Format
 //!
-//! The bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that. Numbers of four
-//! bytes have the lowest byte first; all others are variable-length (seven bits a byte, the lowest first, the highest
-//! bit set where more follow; signed ones zigzag). A text is its length in bytes and UTF-8.
+//! The format: the bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that.
+//! Numbers of four bytes are little-endian. All others are variable-length (seven bits a byte, the lowest first, the
+//! highest bit set if more follow; signed ones zigzag). A text is its length in bytes, then UTF-8.
 //!
-//! The body begins with the number of input tables and for each, in name order, its name and [what it is](signature).
-//! Each table follows as one more than its place among those, how many rows it has, and its columns. A column is the
-//! number of its distinct values, these in ascending order, how many bytes a cell has, and for each row the place of
-//! its value in so many bytes, the lowest first (none if there is only one value). After the last table comes 0, then
-//! the number of sections, and for each its name, its length and its bytes.
+//! The body begins with the number of input tables and, for each in name order, its name and [signature]. Each table
+//! follows: one more than its index among those, its number of rows, and its columns. A column is the number of its
+//! distinct values, these values in ascending order, the number of bytes of a cell, and for each row the index of its
+//! value in that many bytes, little-endian (none if there is only one value). After the last table comes 0, then the
+//! number of sections, and for each its name, its length and its bytes.
 //!
-//! A value is a byte for its kind ([`Kind`]) and what follows that: of an int the signed number, of an address its
-//! bytes, of a prefix its address and its length, of a text, a match and actions the text, of sets and lists how many
-//! values there are and these, of a record its fields.
+//! A value is a byte for its kind ([`Kind`]), then: for an int, the signed number; for an address, its bytes; for a
+//! prefix, its address and length; for a text, a match and actions, the text; for sets and lists, the number of
+//! values and the values; for a record, its fields.
 
 mod decode;
 mod encode;
@@ -53,7 +53,7 @@ const MAGIC: &[u8; 8] = b"weft-st\n";
 /// The version of the format; it changes with every change of the format.
 const VERSION: u32 = 1;
 
-/// What a value is, as a byte before it.
+/// The kind of a value, as a byte before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -109,7 +109,7 @@ pub enum StateError {
     /// They begin otherwise.
     #[error("not a saved state")]
     NoState,
-    /// They are of another version of the format.
+    /// The bytes have another version of the format.
     #[error(
         "format version {found} is not supported, this weft reads version {VERSION}; save the state again \
         with this weft"
@@ -124,10 +124,10 @@ pub enum StateError {
         /// What is wrong.
         what: &'static str,
     },
-    /// They are the state of a program with other input tables.
+    /// The bytes are the state of a program with other input tables.
     #[error("the state was saved from a program with different input tables: {difference}")]
     OtherProgram {
-        /// The first table that differs, and how.
+        /// The first table that differs, and the difference.
         difference: String,
     },
 }
@@ -136,7 +136,7 @@ pub enum StateError {
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: Summed<W>,
-    /// The input tables, and how many columns each has.
+    /// The input tables and their numbers of columns.
     inputs: Vec<(TableId, usize)>,
     /// What is not written yet.
     bytes: Vec<u8>,
@@ -160,16 +160,16 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// The rows of an input table, once; of tables that are left out there are none. They are in the
-    /// [ascending form](Columns::into_ascending).
+    /// Writes the rows of an input table, in the [ascending form](Columns::into_ascending). Called at most once for
+    /// each table; a table that is left out has no rows.
     ///
     /// # Errors
-    /// What the writer says; or that the table is no input of the program, or has not so many columns.
+    /// An error of the writer; or the table is not an input of the program, or has another number of columns.
     pub fn table(&mut self, table: TableId, rows: &Columns) -> io::Result<()> {
         let place = self.inputs.iter().position(|(input, _)| *input == table);
         let place =
             place.ok_or_else(|| io::Error::other(format!("table {} is not an input table", table.0)))?;
-        // Rows that there are none of have no width.
+        // An empty list of rows has no width.
         if rows.is_empty() {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl<W: Write> Writer<W> {
         self.spill()
     }
 
-    /// Ends the state with these sections, and gives the writer back, which may still have to be flushed.
+    /// Ends the state with these sections and returns the writer, which the caller may have to flush.
     pub fn finish(mut self, sections: &BTreeMap<String, Vec<u8>>) -> io::Result<W> {
         encode::number(&mut self.bytes, 0);
         encode::number(&mut self.bytes, sections.len() as u64);
@@ -207,7 +207,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A writer that sums up what goes through it.
+/// A writer that computes the checksum of the bytes written.
 struct Summed<W> {
     out: W,
     sum: crc32fast::Hasher,
@@ -226,8 +226,8 @@ impl<W> std::fmt::Debug for Summed<W> {
     }
 }
 
-/// What a table's rows are, in full: its columns with their types, and its key. Tables of one signature take the same
-/// rows.
+/// The full signature of a table: its columns with their types, and its key. Tables with equal signatures accept the
+/// same rows.
 pub fn signature(table: &Table) -> String {
     let columns = table.columns.iter().map(|column| format!("{}: {}", column.name, type_in_full(&column.ty)));
     let columns = columns.collect::<Vec<_>>().join(", ");
@@ -236,7 +236,7 @@ pub fn signature(table: &Table) -> String {
     format!("({columns}) key({})", key.collect::<Vec<_>>().join(", "))
 }
 
-/// A type with what its names stand for.
+/// A type with the definitions of its names.
 fn type_in_full(ty: &Type) -> String {
     match ty {
         Type::Set(of) => format!("set<{}>", type_in_full(of)),

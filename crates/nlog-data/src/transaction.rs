@@ -48,10 +48,10 @@ pub struct TableDelta {
     pub insert: Vec<Row>,
     /// Deleted rows.
     pub delete: Vec<Row>,
-    /// For each inserted row the rule that it is attributed to; empty unless attribution was asked for.
-    /// Of several rules that derive a row, the one with the least fingerprint counts.
+    /// For each inserted row, the rule that it is attributed to; empty unless attribution was requested. If several
+    /// rules derive a row, the one with the least fingerprint counts.
     pub rules: Vec<RuleId>,
-    /// Rows that stay, but are attributed to another rule now; empty unless attribution was asked for.
+    /// Rows that stay but are now attributed to another rule; empty unless attribution was requested.
     pub reattributed: Vec<(Row, RuleId)>,
 }
 
@@ -61,17 +61,17 @@ pub enum Tables {
     /// Output tables.
     #[default]
     Outputs,
-    /// All tables but hidden ones; inputs among them.
+    /// All tables except hidden ones; inputs are included.
     All,
     /// These tables.
     These(BTreeSet<TableId>),
 }
 
 impl Tables {
-    /// Whether the table is one of them.
+    /// Whether the table is included.
     ///
     /// # Panics
-    /// If the number is of another schema.
+    /// If the number belongs to another schema.
     pub fn include(&self, schema: &Schema, table: TableId) -> bool {
         match self {
             Tables::Outputs => schema.table(table).role == Role::Output,
@@ -81,7 +81,7 @@ impl Tables {
     }
 }
 
-/// Why a transaction was refused, as scripts see it.
+/// The reason why a transaction was refused, as a code for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorCode {
     /// The line is not a JSON object of the right form.
@@ -92,7 +92,7 @@ pub enum ErrorCode {
     NotAnInput,
     /// A row has too few or too many values.
     Arity,
-    /// A value is not of its column's type.
+    /// A value does not have its column's type.
     TypeMismatch,
     /// A second row under a key of an input table.
     DuplicateKey,
@@ -142,13 +142,13 @@ pub struct TransactionError {
     pub code: ErrorCode,
     /// The message: what is wrong, where, and the remedy.
     pub message: String,
-    /// The rule whose expression failed. Diagnostics show its place and text; scripts see code and message alone,
-    /// which no reordering of files, rules or atoms changes.
+    /// The rule whose expression failed. Diagnostics show its place and text. Scripts see only code and message,
+    /// which do not depend on the order of files, rules or atoms.
     pub rule: Option<RuleId>,
 }
 
 impl TransactionError {
-    /// An error that no rule is at fault for.
+    /// An error that concerns no rule.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         TransactionError { code, message: message.into(), rule: None }
     }
@@ -156,13 +156,13 @@ impl TransactionError {
 
 /// An error among the tuples that rules derive.
 ///
-/// A transaction can cause many. Evaluators go on past them: a binding that fails derives nothing, a group whose sum
-/// fails has no row, rows that share a key all count. Of all errors met this way the least is reported, so that every
-/// evaluator reports the same one whatever order it works in: by table name, then failures (code, message, rule)
+/// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
+/// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
+/// evaluator reports the same one, whatever order it works in: by table name, then failures (code, message, rule)
 /// before key conflicts (rows in value order).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
-    /// The head's table, or [what people know it as](Schema::shown); tables are numbered in name order.
+    /// The head's table, or the [table shown in its place](Schema::shown); tables are numbered in name order.
     pub table: TableId,
     /// What is wrong with it.
     pub cause: DerivedCause,
@@ -180,7 +180,7 @@ pub enum DerivedCause {
     },
     /// Rows agree on the table's key.
     KeyConflict {
-        /// The least row of those with this key.
+        /// The least row with this key.
         first: Row,
         /// The second least.
         second: Row,
@@ -219,9 +219,9 @@ impl DerivedError {
 pub struct Committed {
     /// Changes of the tables asked for.
     pub delta: Delta,
-    /// Inserts of rows that were there already.
+    /// The number of inserts of rows that were already present.
     pub redundant_inserts: u64,
-    /// Deletes of rows that were not there.
+    /// The number of deletes of rows that were not present.
     pub redundant_deletes: u64,
 }
 
@@ -231,15 +231,15 @@ pub enum CommitError {
     /// The transaction was refused. Nothing changed, and the evaluator can continue.
     #[error(transparent)]
     Refused(#[from] TransactionError),
-    /// The evaluator failed and must not be used any more.
+    /// The evaluator failed and must not be used again.
     #[error("the engine failed: {0}")]
     Engine(String),
 }
 
 /// An evaluator runs transactions through a program. The reference evaluator and the dataflow give the same results.
 ///
-/// Derived tables are empty before the first accepted transaction, be it an empty one; its delta has what the
-/// program's facts give. A program whose facts are in error refuses every transaction.
+/// Derived tables are empty before the first accepted transaction, which may be an empty one; its delta includes the
+/// rows that follow from the program's facts. A program whose facts cause an error refuses every transaction.
 pub trait Evaluator {
     /// The tables of the program.
     fn schema(&self) -> &Schema;
@@ -250,24 +250,24 @@ pub trait Evaluator {
     /// Runs one transaction: atomically, after all earlier ones.
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError>;
 
-    /// The rows of a table now, ascending. Tables that were not asked for at construction may be absent.
+    /// The current rows of a table, ascending. Tables that were not requested at construction may be absent.
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError>;
 
-    /// [`Evaluator::commit`] for large transactions and deltas. An evaluator that does not work by columns makes rows
-    /// of them.
+    /// [`Evaluator::commit`] for large transactions and deltas. An evaluator that does not work by columns converts
+    /// them to rows.
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         let committed = self.commit(&transaction.to_rows())?;
         CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports what the
-    /// accepted ones did together. A row that went and came back counts as [reattributed](TableDelta::reattributed)
-    /// where attribution was asked for, since its rule before is not known.
+    /// Runs transactions in order, each accepted or refused as by [`Evaluator::commit`], and reports the combined
+    /// effect of the accepted ones. If attribution was requested, a row that was removed and added again counts as
+    /// [reattributed](TableDelta::reattributed), because its earlier rule is not known.
     ///
-    /// The default is one by one. An evaluator may take a way that is faster where nobody can tell the difference:
-    /// the fused engine puts each transaction to the input tables in its turn and takes those through the rules
-    /// together of which it knows beforehand that they are accepted one by one if they are together. After an error
-    /// it must not be used any more.
+    /// The default runs them one by one. An evaluator may use a faster way with the same result: the fused engine
+    /// applies each transaction to the input tables in turn, and runs the rules once for several transactions if it
+    /// knows beforehand that each of them is accepted if all are accepted together. After an error the evaluator must
+    /// not be used again.
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         merge::one_by_one(self, transactions)
     }
@@ -278,8 +278,8 @@ pub trait Evaluator {
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Lets time pass to `now_ms` (milliseconds since any fixed moment), as a transaction of its own. Evaluators read
-    /// no clock, so that a replay with the same ticks is the same. Those for which time makes no difference refuse.
+    /// Advances time to `now_ms` (milliseconds since any fixed moment), as a separate transaction. Evaluators read no
+    /// clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         let message =
             format!("tick {now_ms}: the program has no timed hook; configure one or remove the tick");

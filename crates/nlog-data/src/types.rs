@@ -28,7 +28,7 @@ pub enum Type {
     Set(Arc<Type>),
     /// A list of values of one type.
     List(Arc<Type>),
-    /// A value, or none. Not of another optional type.
+    /// A value, or none. The type must not be optional itself.
     Opt(Arc<Type>),
     /// One of a few texts.
     Enum(Arc<Enumeration>),
@@ -36,26 +36,26 @@ pub enum Type {
     Record(Arc<Record>),
 }
 
-/// A declared enumeration; its name, unique in the program, is what tells it from others. Values are [`Value::String`]s.
+/// A declared enumeration, identified by its name, which is unique in the program. Values are [`Value::String`]s.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Enumeration {
     /// Its name.
     pub name: String,
-    /// The texts of its members, in the order in which they are declared.
+    /// The texts of its members, in declared order.
     pub members: Vec<String>,
 }
 
-/// A declared record type; its name, unique in the program, is what tells it from others.
+/// A declared record type, identified by its name, which is unique in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Record {
     /// Its name.
     pub name: String,
-    /// Its fields, in the order in which they are declared, which is that of the values in a [`Value::Record`].
+    /// Its fields in declared order, which is the order of the values in a [`Value::Record`].
     pub fields: Vec<(String, Type)>,
 }
 
 impl Record {
-    /// The place of a field, and its type.
+    /// The index of a field, and its type.
     pub fn field(&self, name: &str) -> Option<(usize, &Type)> {
         let place = self.fields.iter().position(|(own, _)| own == name)?;
         Some((place, &self.fields[place].1))
@@ -78,7 +78,7 @@ impl Type {
         Type::Opt(Arc::new(of))
     }
 
-    /// Whether the value is of this type. An empty set is of every set type, an empty list of every list type.
+    /// Whether the value has this type. An empty set has every set type, and an empty list every list type.
     pub fn admits(&self, value: &Value) -> bool {
         match (self, value) {
             (Type::Bool, Value::Bool(_))

@@ -16,7 +16,7 @@ use openflow_rs::{Actions, MacAddr, Match, Pack, Packed};
 /// address before every IPv6 one), text by Unicode scalar values, matches and actions by their canonical text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Value {
-    /// An `opt<T>` without a value; one that has a value is that value.
+    /// An `opt<T>` without a value. An `opt<T>` with a value is represented by that value.
     None,
     /// A `bool`.
     Bool(bool),
@@ -46,7 +46,7 @@ pub enum Value {
 /// decide equality and hash.
 pub struct Canonical<T> {
     packed: Packed<T>,
-    /// The text, once it has been compared.
+    /// The text, cached by the first comparison.
     compared: OnceLock<Box<str>>,
 }
 
@@ -76,7 +76,7 @@ impl<T: Pack + fmt::Display> Canonical<T> {
 }
 
 impl Canonical<Actions> {
-    /// One list after the other where that takes no look at either: see [`Packed::then`].
+    /// Concatenates two lists, if this needs no decoding: see [`Packed::then`].
     pub(crate) fn then(&self, more: &Self) -> Option<Self> {
         let packed = self.packed.then(&more.packed)?;
         Some(Canonical { packed, compared: OnceLock::new() })

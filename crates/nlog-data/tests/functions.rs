@@ -1,4 +1,4 @@
-//! What holds between functions for all arguments, beyond their examples.
+//! Relations between functions that hold for all arguments, beyond their examples.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,10 +10,11 @@ use openflow_rs::MacAddr;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What a call gives; `None` where there is no result.
+/// The outcome of a call; `None` if there is no result.
 type Given = Result<Option<Value>, FailureCode>;
 
-/// The type of a value as far as choosing a function needs it; sequences are of what `of` says.
+/// The type of a value, as far as needed to choose a function; `of` is the element type of
+/// sequences.
 fn type_of(value: &Value, of: &Type) -> Type {
     match value {
         Value::Bool(_) => Type::Bool,
@@ -28,7 +29,8 @@ fn type_of(value: &Value, of: &Type) -> Type {
     }
 }
 
-/// Calls the function of this name that takes these arguments; sequences are of what `of` says.
+/// Calls the function of this name that takes these arguments; `of` is the element type of
+/// sequences.
 fn call_of(of: &Type, name: &str, arguments: &[Value]) -> Given {
     let types: Vec<Type> = arguments.iter().map(|value| type_of(value, of)).collect();
     let mut fitting = lookup(name).iter().filter(|function| function.result_types(&types).is_some());
@@ -73,7 +75,7 @@ fn int_sets() -> impl Strategy<Value = BTreeSet<i64>> {
     ints().prop_map(|integers| integers.into_iter().collect())
 }
 
-/// Few characters of one to four bytes, so that parts occur.
+/// Text of a few different characters of one to four bytes, so that substrings occur.
 fn texts() -> impl Strategy<Value = String> {
     vec(prop::sample::select(vec!['a', 'b', ',', ' ', 'ö', '→', '𝄞']), 0..8).prop_map(String::from_iter)
 }
@@ -327,7 +329,7 @@ proptest! {
         prop_assert_eq!(&gives("eui64", &[link.into(), mac.into()]), &address);
         prop_assert!(holds("is_link_local", std::slice::from_ref(&address)));
         let Value::Ip(address) = address else { panic!("no address") };
-        // Undone by hand: without ff:fe in the middle, the U/L bit the other way round.
+        // Undone by hand: without ff:fe in the middle, and with the U/L bit inverted.
         let [.., a, b, c, 0xff, 0xfe, d, e, f] = bits(address).to_be_bytes() else { panic!("{address}") };
         prop_assert_eq!(MacAddr([a ^ 2, b, c, d, e, f]), mac);
         if let Ok(Some(group)) = call("solicited_node", &[ip.into()]) {

@@ -1,4 +1,4 @@
-//! Inputs against a model: a set of rows for each table, and the contract's words.
+//! Inputs compared with a model: a set of rows for each table, and the rules of the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use nlog_data::{
 };
 use proptest::prelude::*;
 
-/// No files with failures: a failure prints its smallest case.
+/// Failures are not written to files; a failure prints its smallest case.
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, ..ProptestConfig::default() }
 }
@@ -41,7 +41,7 @@ fn row(k: i64, v: i64) -> Row {
     vec![k.into(), v.into()]
 }
 
-/// The model after a transaction, and what was asked for in vain; or the table at fault.
+/// The model after a transaction, and the number of redundant changes; or the table at fault.
 fn model_apply(model: &Model, transaction: &Transaction) -> Result<(Model, u64, u64), TableId> {
     let mut model = model.clone();
     let (mut in_vain_inserts, mut in_vain_deletes) = (0, 0);
@@ -97,7 +97,7 @@ proptest! {
                         prop_assert_eq!(changes.delta.tables.contains_key(id), !new.is_empty() || !gone.is_empty());
                         prop_assert_eq!((delta.insert, delta.delete), (new, gone));
                     }
-                    // Taking it back and doing it again changes nothing.
+                    // Undoing the transaction and applying it again changes nothing.
                     inputs.undo(changes.clone());
                     prop_assert_eq!(&contents(&inputs), &model);
                     prop_assert_eq!(inputs.apply(transaction), Ok(changes));

@@ -1,4 +1,4 @@
-//! JSON both ways: what is written is read back, what is not of the form is refused with its place.
+//! JSON in both directions: written text reads back, and malformed text is refused with its place.
 
 use crate::support::{any_type, config, row_of, value_of};
 use nlog_data::json::{
@@ -107,7 +107,7 @@ fn a_line_with_an_error_is_an_empty_transaction() {
         parse_line(br#"{"txn":3,"insert":[],"error":0,"by":"me"}"#, 1, &schema()).expect("a transaction");
     assert_eq!((line.txn, line.transaction), (Some(3), Transaction::default()));
     assert_eq!(line.origin.keys().collect::<Vec<_>>(), ["by", "error"]);
-    // The number of a line counts even if the rest is of no use.
+    // The number of a line counts even if the rest is invalid.
     let error = parse_line(br#"{"txn":3,"insert":[]}"#, 1, &schema()).expect_err("no rows");
     assert_eq!((error.txn, error.error.code), (Some(3), ErrorCode::BadJson));
 }
@@ -287,7 +287,7 @@ fn of_several_faults_the_first_table_and_row_is_reported() {
     assert_eq!(code(r#"{"insert":{"out":[],"b":[[1]]}}"#), ErrorCode::Arity);
     assert_eq!(code(r#"{"insert":{"a":[["x","y"],[1]]}}"#), ErrorCode::TypeMismatch);
     assert_eq!(code(r#"{"insert":{"a":[[1],["x","y"]]}}"#), ErrorCode::Arity);
-    // Deletes come first, also if they stand last.
+    // Deletes come first, even if they are last in the line.
     assert_eq!(code(r#"{"insert":{"a":[[1]]},"delete":{"a":[["x","y"]]}}"#), ErrorCode::TypeMismatch);
     // The rest of the line is still read: it must be JSON.
     assert_eq!(code(r#"{"insert":{"a":[[1]]}"#), ErrorCode::BadJson);

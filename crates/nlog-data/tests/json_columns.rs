@@ -1,4 +1,4 @@
-//! A line read by columns is what it is read by rows, in every part and in every error; and so is one written.
+//! Reading and writing a line by columns gives the same as by rows, in every part and in every error.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// The line is the same both ways; whether it is a transaction.
+/// Checks that both readers agree on the line. Returns whether it is a transaction.
 #[track_caller]
 fn same(line: &[u8], number: u64) -> bool {
     let schema = schema();
@@ -97,7 +97,7 @@ fn any_line() -> impl Strategy<Value = String> {
     })
 }
 
-/// Something done to a line: bytes from one place replaced by something that JSON has.
+/// An edit of a line: some bytes replaced by a fragment of JSON.
 #[derive(Debug, Clone)]
 struct Damage {
     at: prop::sample::Index,

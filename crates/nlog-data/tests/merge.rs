@@ -1,4 +1,4 @@
-//! Several transactions as one change what they change one by one.
+//! Merged transactions have the same effect as one by one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use nlog_data::{
 };
 use proptest::prelude::*;
 
-/// Shows what its input tables hold. Rows are attributed to rules by their second column, if they are attributed.
+/// An evaluator whose results are its input tables. If rows are attributed, the second column selects the rule.
 struct Shown {
     schema: Arc<Schema>,
     inputs: Inputs,

@@ -6,12 +6,12 @@ use std::io::Write as _;
 use nlog_data::{Canonical, Results, Value, function, literal};
 use openflow_rs::{Action, Actions, Match};
 
-/// Text of matches by the function that gave it.
+/// Text of matches, with the function that returned it.
 type Matches = BTreeSet<(String, String)>;
-/// Actions by the function that gave them.
+/// Actions, with the function that returned them.
 type ActionLists = Vec<(String, Canonical<Actions>)>;
 
-/// What the examples of all functions give.
+/// The results of the examples of all functions.
 fn given() -> (Matches, ActionLists) {
     let (mut matches, mut actions) = (Matches::new(), ActionLists::new());
     for function in function::functions() {
@@ -31,7 +31,7 @@ fn given() -> (Matches, ActionLists) {
     (matches, actions)
 }
 
-/// Flows as `ovs-ofctl` prints them after parsing, without what it says about normalising.
+/// Flows as `ovs-ofctl` prints them after parsing, without its remarks about normalisation.
 fn parse_flows(flows: &[String]) -> Vec<String> {
     let mut file = tempfile::NamedTempFile::new().expect("a temporary file");
     file.write_all(flows.join("\n").as_bytes()).expect("a temporary file");
@@ -41,14 +41,14 @@ fn parse_flows(flows: &[String]) -> Vec<String> {
     flows.collect()
 }
 
-/// Fields that mean something with IPv4 and with IPv6, so that the function leaves the choice to the rule; and those
-/// that need a value of another field.
+/// Fields that exist for IPv4 and IPv6, where the function leaves the choice to the rule; and fields that need a
+/// value of another field.
 fn incomplete(name: &str, text: &str) -> bool {
     let parsed: Match = text.parse().expect("a match");
     parsed.validate().is_err() || ["match_ct_tp_src", "match_ct_tp_dst", "match_ct_nw_proto"].contains(&name)
 }
 
-/// The match under which a switch takes an action on this field, from the field's own match function.
+/// The match that a switch requires for an action on this field, from the field's own match function.
 fn match_for(actions: &Actions) -> String {
     let Some(Action::SetField(set)) = actions.0.first() else {
         return "ip".to_string();
@@ -88,7 +88,7 @@ fn matches_are_accepted_and_printed_alike() {
 #[test]
 fn actions_are_accepted_and_printed_alike() {
     let (_, actions) = given();
-    // These need a flow of another kind; what they print is checked with openflow-rs's own tests.
+    // These need another kind of flow; the tests of openflow-rs check their text.
     let special = ["pop_vlan", "move_field"];
     let actions: Vec<_> = actions.into_iter().filter(|(name, _)| !special.contains(&name.as_str())).collect();
     assert!(actions.len() > 150);

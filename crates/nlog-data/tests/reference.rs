@@ -1,4 +1,4 @@
-//! The page of functions in the repository is what the table says, and says all of it.
+//! The page of functions in the repository is complete and matches the table.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,7 +12,7 @@ fn the_page_of_functions_is_up_to_date() {
     expect_test::expect_file![path].assert_eq(&reference_markdown());
 }
 
-/// The names of functions that the table of fields stands for.
+/// The names of the functions that the table of fields covers.
 fn of_fields(page: &str) -> BTreeSet<String> {
     let table = page.split_once("\n| F |").expect("the table").1;
     let mut all = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A saved state is read back as it was; anything else is an error that says what is wrong.
+//! A saved state reads back unchanged; all other bytes are an error that names the fault.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ fn table(name: &str, role: Role, types: &[Type], key: Option<Vec<usize>>) -> Tab
     Table { name: name.to_string(), role, columns: columns.collect(), key, doc: String::new() }
 }
 
-/// A program's tables, and rows of its inputs.
+/// A program's tables and the rows of its inputs.
 fn any_contents() -> impl Strategy<Value = (Schema, BTreeMap<TableId, Vec<Row>>)> {
     let columns = prop::collection::vec(any_type(), 0..4);
     prop::collection::vec((columns, any::<bool>()), 1..4).prop_flat_map(|tables| {
@@ -49,7 +49,7 @@ fn saved(
     writer.finish(sections).expect("a vector takes all")
 }
 
-/// The same bytes with the checksum that they have to have.
+/// The same bytes with a correct checksum.
 fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes.truncate(bytes.len().saturating_sub(4));
     let sum = crc32fast::hash(&bytes);
@@ -57,7 +57,7 @@ fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What a list of one value begins with.
+/// The first bytes of a list of one value.
 fn bytes_of_one_list() -> Vec<u8> {
     let mut bytes = Vec::new();
     state::write_value(&nlog_data::Value::list([false.into()]), &mut bytes);
@@ -86,7 +86,7 @@ proptest! {
             prop_assert_eq!(&state::read_value(&mut rest).expect("it was written"), value);
         }
         prop_assert!(rest.is_empty());
-        // Neither noise nor nesting without end does harm.
+        // Neither noise nor unlimited nesting does harm.
         let _ = state::read_value(&mut noise.as_slice());
         let nested = [vec![bytes_of_one_list(); 5000].concat(), bytes].concat();
         prop_assert!(state::read_value(&mut nested.as_slice()).is_err());
@@ -120,7 +120,7 @@ proptest! {
         prop_assert!(state::read(&[bytes.as_slice(), &[change]].concat(), &schema).is_err());
     }
 
-    /// Whoever makes bytes on purpose makes their checksum, too.
+    /// Crafted bytes also have a correct checksum.
     #[test]
     fn no_bytes_do_harm(
         (schema, rows) in any_contents(),
@@ -128,7 +128,7 @@ proptest! {
     ) {
         let mut bytes = saved(&schema, &rows, &BTreeMap::from([("s".to_string(), vec![1, 2, 3])]));
         for (at, length, by) in edits {
-            // Behind magic and version, and up to the checksum.
+            // Between the version and the checksum.
             let at = 12 + at.index(bytes.len() - 16);
             bytes.splice(at..(at + length).min(bytes.len() - 4), by[..length].iter().copied());
         }

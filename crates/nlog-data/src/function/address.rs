@@ -13,7 +13,7 @@ fn int_to_ip(n: i64) -> Result<IpAddr, Failure> {
         .map_err(|_| Failure::range(format!("int_to_ip: {n} does not fit in an IPv4 address (32 bits)")))
 }
 
-/// The address so many after this one; none outside of its IP version.
+/// The address `n` after this one; none outside its IP version's range.
 pub(super) fn step(ip: IpAddr, n: i128) -> Option<IpAddr> {
     match ip {
         IpAddr::V4(ip) => {
@@ -45,7 +45,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// The group that a neighbour is asked for (RFC 4291, 2.7.1).
+/// The solicited-node multicast address (RFC 4291, 2.7.1).
 fn solicited_node(ip: IpAddr) -> Option<IpAddr> {
     let IpAddr::V6(ip) = ip else { return None };
     let group = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0);

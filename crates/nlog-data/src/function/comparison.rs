@@ -1,4 +1,4 @@
-//! Comparisons of two values of one type, in the order of values, and the lesser and greater of them.
+//! Comparisons of two values of one type, in the order of values; minimum and maximum.
 
 use super::Function;
 use super::define::{Any, entry};

@@ -1,4 +1,4 @@
-//! From a Rust closure to a [`Function`]: signature and evaluation come from the closure's own types, so that they
+//! Makes a [`Function`] of a Rust closure: signature and evaluation both follow from the closure's types, so they
 //! cannot differ.
 
 use std::borrow::Cow;
@@ -14,7 +14,7 @@ use crate::{Canonical, Type, Value};
 /// A Rust type that an argument can be read as.
 pub(super) trait Argument: Sized + 'static {
     fn shape() -> Shape;
-    /// None if the value is of another type.
+    /// Reads the value; none if it is of another type.
     fn read(value: &Value) -> Option<Self>;
 }
 
@@ -82,7 +82,7 @@ gives! {
     Actions => Actions;
 }
 
-/// A value of any type; the same `T` for all in one call.
+/// A value of any type; all of them in one call have the same type `T`.
 pub(super) struct Any(pub(super) Value);
 
 impl Argument for Any {
@@ -256,7 +256,7 @@ impl<T: Outcome> Outcome for Result<T, Failure> {
     }
 }
 
-/// What a function is called and what is said about it.
+/// The name and documentation of a function.
 pub(super) struct Entry {
     name: Cow<'static, str>,
     parameters: Vec<Cow<'static, str>>,
@@ -350,7 +350,8 @@ impl Entry {
         Function { variadic: true, ..self.finish::<R>(vec![Shape::Any(0)], Box::new(evaluate)) }
     }
 
-    /// The checker lets no such call pass; if one does, it is refused and does no harm.
+    /// The failure for arguments of wrong types. The checker rejects such calls; one that slips through fails
+    /// harmlessly.
     fn misfit(&self) -> impl Fn() -> Failure + use<> {
         let message: Arc<str> =
             format!("{}: an argument does not have the type of its parameter", self.name).into();

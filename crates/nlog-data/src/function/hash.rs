@@ -1,6 +1,6 @@
-//! A hash of values that is the same everywhere and for ever.
+//! A hash of values that is the same on every machine and in every version.
 //!
-//! The values are written one after the other: a byte that tells the type, then
+//! The values are written one after the other: a byte for the type, then
 //!
 //! | type | byte | then |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //! value, a member of an enumeration as a string. The bytes go through FNV-1a of 64 bits (offset basis
 //! 0xcbf29ce484222325, prime 0x100000001b3), whose result `h` is mixed as the finalizer of `MurmurHash3` does: `h ^=
 //! h >> 33; h *= 0xff51afd7ed558ccd; h ^= h >> 33; h *= 0xc4ceb9fe1a85ec53; h ^= h >> 33`. The lowest bit is then
-//! shifted out, so that the result is no negative `int`.
+//! shifted out, so that the result is a non-negative `int`.
 
 use std::net::IpAddr;
 
@@ -116,7 +116,7 @@ pub(super) fn functions() -> Vec<Function> {
 mod tests {
     use super::*;
 
-    /// Computed from the description above by another program.
+    /// Expected values computed from the description above by another program.
     #[test]
     fn records_and_absent_values_are_hashed_as_described() {
         let record = Value::record([Value::Int(1), Value::None]);

@@ -7,19 +7,21 @@ fn overflow(sum: impl std::fmt::Display) -> Failure {
     Failure::overflow(format!("{sum} overflows int"))
 }
 
-/// The failure of an aggregate `sum`: over the whole group, so that no order of adding shows.
+/// The failure of an aggregate `sum`. It concerns the total of the group, so it does not depend on
+/// the order of addition.
 pub fn sum_overflow(total: i128) -> Failure {
     overflow(format_args!("sum: {total}"))
 }
 
 /// The sum of integers, whatever their order.
 pub(super) fn sum(integers: &[i64]) -> Result<i64, Failure> {
-    // A sequence in memory is too short to leave 128 bits.
+    // A sequence in memory is too short to overflow 128 bits.
     let total: i128 = integers.iter().copied().map(i128::from).sum();
     i64::try_from(total).map_err(|_| overflow(format_args!("sum_of: {total}")))
 }
 
-/// The most integers that `range` gives: a mistake in a bound must not fill the memory.
+/// The maximum number of integers that `range` returns: a mistake in a bound must not exhaust
+/// memory.
 const LONGEST_RANGE: u64 = 1 << 24;
 
 fn range(from: i64, to: i64) -> Result<Vec<i64>, Failure> {

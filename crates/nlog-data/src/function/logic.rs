@@ -1,4 +1,4 @@
-//! Truth values.
+//! Boolean operators.
 
 use super::Function;
 use super::define::entry;

@@ -1,8 +1,8 @@
 //! OpenFlow actions: for every field that can be written `set_FIELD(value)` and, where it takes masks,
 //! `set_FIELD_masked(value, mask)`; and the other actions that rules need.
 //!
-//! A switch takes an action on a field only in a flow that matches what the field needs to mean anything:
-//! `set_arp_op` only where the match is one of ARP.
+//! A switch accepts an action on a field only in a flow that matches the field's prerequisites: `set_arp_op`
+//! needs a match of ARP.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ fn number<T: TryFrom<i64>>(function: &str, what: &str, bits: u32, value: i64) ->
         .map_err(|_| Failure::range(format!("{function}: {value} does not fit in a {what} ({bits} bits)")))
 }
 
-/// A port that packets can be sent to: an ordinary one, or a reserved one that is a place.
+/// A port that packets can be sent to: an ordinary port, or a reserved port that is a destination.
 fn output_port(function: &str, value: i64) -> Result<PortNo, Failure> {
     let port = u16::try_from(value).ok().map(PortNo).filter(|port| {
         let reserved = PortNo::IN_PORT.0..=PortNo::LOCAL.0;
@@ -81,7 +81,7 @@ fn set_field<V: FieldValue>(
     })
 }
 
-/// The instructions of a list, which a flow can have once each.
+/// The name of an instruction, which a flow can have only once.
 fn instruction(action: &Action) -> Option<&'static str> {
     match action {
         Action::ClearActions(_) => Some("clear_actions"),
@@ -111,7 +111,7 @@ pub(super) fn functions() -> Vec<Function> {
     functions
 }
 
-/// The functions that every field has that can be written.
+/// The functions of every writable field.
 pub(super) fn of_fields() -> Vec<Function> {
     let mut functions = Vec::new();
     for field in Field::all().filter(|field| settable(*field)) {
@@ -128,7 +128,8 @@ pub(super) fn of_fields() -> Vec<Function> {
     functions
 }
 
-/// Whether an action outside of others can write the field: the connection's mark and label are `ct`'s alone.
+/// Whether an action on the top level can write the field. Only `ct` can write the connection's mark and
+/// label.
 pub(super) fn settable(field: Field) -> bool {
     field.info().writable && !matches!(field, Field::InPortOxm | Field::CtMark | Field::CtLabel)
 }
@@ -156,7 +157,7 @@ fn setters<V: FieldValue>(field: Field, name: &str, form: Form) -> Vec<Function>
 
 fn outputs() -> Vec<Function> {
     vec![
-        // No `output`: that is a reserved word of the language.
+        // The name `output` is a reserved word of the language.
         entry(
             "flow_output_action(port) -> actions",
             "Sends the packet to the port with this number; the name used in the literature.",
@@ -206,7 +207,7 @@ fn outputs() -> Vec<Function> {
 /// `OFPG_MAX`; numbers above it mean no group or all.
 const GREATEST_GROUP: u32 = 0xffff_ff00;
 
-/// A table that flows can be in; 255 means something else in every place where a table is named.
+/// A table that can contain flows; 255 has another meaning wherever a table is named.
 fn table_number(function: &str, table: i64) -> Result<u8, Failure> {
     let number = u8::try_from(table).ok().filter(|table| *table != 255);
     number.ok_or_else(|| Failure::range(format!("{function}: {table} is not a table number: use 0 to 254")))

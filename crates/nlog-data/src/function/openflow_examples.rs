@@ -1,5 +1,5 @@
-//! Test vectors of the functions that exist for every OpenFlow field: from the field's name, width and way of writing,
-//! never from what the functions give.
+//! Test vectors of the functions that exist for every OpenFlow field. They follow from the field's name, width and
+//! notation, never from the results of the functions.
 
 use openflow_rs::field::Format;
 use openflow_rs::{Field, Prerequisite};
@@ -11,7 +11,7 @@ type Examples = Vec<(String, String)>;
 const MAC: &str = "02:00:00:00:00:01";
 const OUI: &str = "ff:ff:ff:00:00:00";
 
-/// An integer that fits the field, and how it is written in a match or after `set_field:`.
+/// An integer that fits the field, and its text in a match or after `set_field:`.
 fn int_sample(field: Field) -> (&'static str, &'static str) {
     match (field, field.info().format) {
         (Field::VlanVid, _) => ("4103", "4103"),
@@ -30,7 +30,7 @@ fn int_sample(field: Field) -> (&'static str, &'static str) {
     }
 }
 
-/// What a match of the field includes, as a prefix of its text.
+/// The prerequisites in a match of the field, as a prefix of its text.
 fn needs(field: Field, six: bool) -> &'static str {
     let pick = |four, v6| if six { v6 } else { four };
     match field.info().prerequisite {
@@ -56,7 +56,7 @@ fn needs(field: Field, six: bool) -> &'static str {
     }
 }
 
-/// The field that takes IPv6 addresses beside this one of IPv4.
+/// The IPv6 counterpart of an IPv4 field.
 fn twin(field: Field) -> Option<Field> {
     match field {
         Field::IpSrc => Some(Field::Ipv6Src),
@@ -69,7 +69,7 @@ fn twin(field: Field) -> Option<Field> {
     }
 }
 
-/// How the addresses of the examples, and masks for them, are written in a field.
+/// The text of the examples' addresses and masks in a field.
 struct Ip {
     address: &'static str,
     mask: &'static str,
@@ -231,7 +231,7 @@ pub(super) fn set_masked_examples(field: Field, form: Form) -> Examples {
         Form::Int => {
             let mut examples = vec![
                 string(("-1, 1", "error range")),
-                // A value must lie inside its mask, and a mask sets something.
+                // A value must lie inside its mask, and a mask must not be zero.
                 string(("2, 1", "error range")),
                 string(("0, 0", "error range")),
             ];

@@ -1,4 +1,5 @@
-//! What the functions over OpenFlow fields share: which types a field takes, and how values become bits.
+//! Shared by the functions over OpenFlow fields: the types that a field accepts, and the conversion of
+//! values to bits.
 
 use std::net::IpAddr;
 
@@ -16,7 +17,7 @@ pub(super) enum Form {
     Ip,
 }
 
-/// The types for a field: what it is made for, and for registers what can be kept in them.
+/// The types for a field: its natural type, and for registers every type that fits.
 pub(super) fn forms(field: Field) -> &'static [Form] {
     let info = field.info();
     match info.format {
@@ -29,7 +30,7 @@ pub(super) fn forms(field: Field) -> &'static [Form] {
     }
 }
 
-/// The names a field has in function names, and for fields of an IP address which other field takes IPv6.
+/// The names of a field within function names; for IP address fields, also the field that takes IPv6.
 pub(super) fn names(field: Field) -> impl Iterator<Item = &'static str> {
     let info = field.info();
     std::iter::once(info.name).chain(info.aliases.iter().copied())
@@ -37,12 +38,12 @@ pub(super) fn names(field: Field) -> impl Iterator<Item = &'static str> {
 
 /// A value that can go into a field.
 pub(super) trait FieldValue: Argument + Copy + std::fmt::Display {
-    /// The field that this value goes to.
+    /// The field that this value is written to.
     fn field(self, field: Field) -> Field {
         field
     }
 
-    /// Its bits; none if the field cannot hold such a value.
+    /// Its bits; none if the field cannot hold the value.
     fn bits(self, field: Field) -> Option<u128>;
 }
 
@@ -79,7 +80,7 @@ pub(super) fn misfit(function: &str, field: Field, value: impl std::fmt::Display
     Failure::range(format!("{function}: {value} does not fit in {field} ({width} {bits})"))
 }
 
-/// The failure that stands for an error of the field table; `value` is the argument as the rule has it.
+/// Converts an error of the field table to a failure; `value` is the argument in the rule.
 pub(super) fn failure(function: &str, value: impl std::fmt::Display, error: &MatchError) -> Failure {
     match error {
         MatchError::Range { field, .. } => misfit(function, *field, value),

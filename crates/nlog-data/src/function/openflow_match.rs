@@ -1,9 +1,9 @@
 //! OpenFlow matches: for every field `match_FIELD(value)` and, where it takes masks, `match_FIELD_masked(value,
 //! mask)`.
 //!
-//! A match of a field includes what the field needs to mean anything, where that can be had in one way only: a match
-//! of `arp_tpa` is a match of ARP. Fields of TCP, UDP and SCTP could be had with IPv4 and with IPv6: `match_tcp_dst`
-//! takes IPv4, `match_tcp6_dst` IPv6.
+//! A match of a field includes the field's prerequisites if there is only one way to satisfy them: a match of
+//! `arp_tpa` is a match of ARP. Fields of TCP, UDP and SCTP exist over IPv4 and IPv6: `match_tcp_dst` matches IPv4,
+//! `match_tcp6_dst` IPv6.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,14 +23,14 @@ const IPV6: u128 = 0x86dd;
 const ARP: u128 = 0x0806;
 const MPLS: u128 = 0x8847;
 
-/// What a field's function matches besides the field.
+/// The prerequisites that a field's function adds to the match.
 pub(super) fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError> {
     let eth = |kind| Match::any().with(Field::EthType, kind);
     let ip = |proto| eth(if six { IPV6 } else { IPV4 })?.with(Field::IpProto, proto);
     let icmp6 = || eth(IPV6)?.with(Field::IpProto, 58);
     let nd = || icmp6()?.with(Field::Icmpv6Code, 0);
     let tracked = |field: Field| {
-        // Open vSwitch asks for a sign of a valid connection; -inv+trk is the one that all of them have.
+        // Open vSwitch requires evidence of a valid connection; all valid connections match -inv+trk.
         let tracked = Match::any().with_masked(Field::CtState, 0x20, 0x30)?;
         match field.info().format {
             Format::Ipv4 => tracked.with(Field::EthType, IPV4),
@@ -57,7 +57,7 @@ pub(super) fn prerequisite(field: Field, six: bool) -> Result<Match, MatchError>
     }
 }
 
-/// The match of a field, with what it needs; `six` takes IPv6 where there is a choice.
+/// The match of a field with its prerequisites; `six` selects IPv6 where there is a choice.
 fn match_field<V: FieldValue>(
     function: &str,
     field: Field,
@@ -92,7 +92,7 @@ pub(super) fn functions() -> Vec<Function> {
     functions
 }
 
-/// The functions that every field has, and `flow_expr_match_regN`.
+/// The functions of every field, and `flow_expr_match_regN`.
 pub(super) fn of_fields() -> Vec<Function> {
     let mut functions = Vec::new();
     for field in Field::all() {
@@ -156,7 +156,7 @@ fn of_field(field: Field, name: &str, six: bool) -> Vec<Function> {
     functions
 }
 
-/// The functions of a field for one type of values: exact, and masked where the field can be.
+/// The functions of a field for one type of values: exact, and masked if the field takes masks.
 fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Vec<Function> {
     let bits = field.bits();
     let function = format!("match_{name}");

@@ -18,7 +18,7 @@ fn net_of(ip: IpAddr, length: i64) -> Result<IpNet, Failure> {
     })
 }
 
-/// The address that reaches all hosts of the prefix; point-to-point links have none (RFC 3021).
+/// The broadcast address of the prefix; point-to-point links have none (RFC 3021).
 fn broadcast(net: IpNet) -> Option<IpAddr> {
     match net {
         IpNet::V4(net) if net.prefix_len() < 31 => Some(IpAddr::V4(net.broadcast())),
@@ -49,11 +49,11 @@ fn host_number(net: IpNet, ip: IpAddr) -> Result<Option<i64>, Failure> {
     })
 }
 
-/// The `n`th of the prefixes of a length that a prefix consists of.
+/// The `n`th prefix of a given length within a prefix.
 fn subnet(net: IpNet, length: i64, n: i64) -> Result<IpNet, Failure> {
     let found = || {
         let length = u8::try_from(length).ok().filter(|length| *length >= net.prefix_len())?;
-        // The first is there for every length that the IP version has.
+        // The first one exists for every length that the IP version allows.
         let free = net.max_prefix_len().checked_sub(length)?;
         let number = u128::from(u64::try_from(n).ok()?);
         let fits = number.checked_shr(u32::from(length - net.prefix_len())).unwrap_or(0) == 0;
@@ -69,7 +69,7 @@ fn subnet(net: IpNet, length: i64, n: i64) -> Result<IpNet, Failure> {
         .ok_or_else(|| Failure::range(format!("subnet: {net} has no subnet number {n} of length {length}")))
 }
 
-/// The address of a host that makes it of its prefix and its Ethernet address (RFC 4862, 5.5.3; RFC 2464, 4).
+/// The address that a host forms from its prefix and its Ethernet address (RFC 4862, 5.5.3; RFC 2464, 4).
 fn eui64(net: IpNet, mac: MacAddr) -> Result<IpAddr, Failure> {
     match net {
         IpNet::V6(net) if net.prefix_len() == 64 => {

@@ -12,7 +12,8 @@ use super::openflow_match::{over_ipv6, prerequisite};
 use super::{Example, Function, Multiplicity, SUBJECTS, Shape, lookup};
 use crate::literal;
 
-/// What the functions of this name take, do and give, as plain text; none if there is no such function.
+/// The signatures, descriptions and examples of the functions of this name, as plain text; none if there is no such
+/// function.
 ///
 /// ```
 /// let text = nlog_data::function::describe("starts_with");
@@ -42,7 +43,7 @@ pub fn describe(name: &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
-/// All functions and operators as Markdown, by subject; those that every OpenFlow field has as one table of fields.
+/// All functions and operators as Markdown, by subject; the functions of OpenFlow fields are one table of fields.
 pub fn reference_markdown() -> String {
     let (mut contents, mut sections) = (String::new(), String::new());
     for (title, functions) in SUBJECTS {
@@ -98,7 +99,7 @@ fn section(page: &mut String, name: &str, functions: &[&Function]) {
     }
 }
 
-/// A line for each example: the call, and what it gives as a comment. Comments stand below each other.
+/// A line for each example: the call, and its result as a comment. Comments are aligned.
 fn examples(function: &Function) -> Vec<String> {
     let calls: Vec<String> = function.examples.iter().map(|example| call(function, example)).collect();
     let width = calls.iter().map(|call| call.chars().count()).max().unwrap_or(0).min(WIDEST_CALL);
@@ -106,13 +107,13 @@ fn examples(function: &Function) -> Vec<String> {
     calls.iter().zip(results).map(|(call, result)| format!("{call:width$}   # {result}")).collect()
 }
 
-/// Comments of longer calls stand right behind them.
+/// Comments of longer calls are not aligned.
 const WIDEST_CALL: usize = 60;
 
-/// Operators stand between their operands, or before the only one.
+/// The text of a call. An operator is between its operands, or before its only one.
 fn call(function: &Function, example: &Example) -> String {
     let (name, arguments) = (&function.name, &*example.arguments);
-    // The comma that parts two literals is the one with a literal on either side.
+    // The comma between the arguments is the one with a literal on either side.
     let pair = arguments.match_indices(", ").find_map(|(at, comma)| {
         let (left, right) = (&arguments[..at], &arguments[at + comma.len()..]);
         (literal::parse(left).is_ok() && literal::parse_list(right).is_ok()).then_some((left, right))
@@ -135,7 +136,7 @@ fn as_optional(literal: &str) -> String {
     if literal == "none" { "none()".to_string() } else { format!("some({literal})") }
 }
 
-/// What an example gives, as a comment says it.
+/// The result of an example, as comment text.
 fn result(function: &Function, example: &Example) -> String {
     let optional = function.results.first().is_some_and(|first| matches!(first.shape, Shape::OptOf(_)));
     match (&*example.result, function.multiplicity) {
@@ -164,7 +165,7 @@ A value that does not fit in the field is `error: range`. `flow_expr_match_reg0(
 |---|---|---|---|---|---|
 ";
 
-/// The table of fields. Neighbours that differ in a number alone, such as registers, share a row.
+/// The table of fields. Neighbours that differ only in a number, such as registers, share a row.
 fn fields(page: &mut String) {
     page.push_str(FIELDS);
     let mut rows: Vec<(Vec<String>, String)> = Vec::new();
@@ -193,7 +194,7 @@ fn quoted(name: impl std::fmt::Display) -> String {
     format!("`{name}`")
 }
 
-/// What the field's functions take and add, as cells.
+/// The types, masks and prerequisites of the field's functions, as cells.
 fn properties(field: Field, six: bool) -> String {
     let info = field.info();
     let prefixes = matches!(info.format, Format::Ipv4 | Format::Ipv6);
@@ -218,7 +219,7 @@ fn properties(field: Field, six: bool) -> String {
         _ if twin != field => format!("`{}` or `{}`, as the address is", added(field), added(twin)),
         _ => quoted(added(field)),
     };
-    // The protocol does not matter for writing, so that there is one function for it.
+    // Writing does not depend on the protocol, so there is one function for it.
     let (mask, written) = (yes(info.maskable), yes(settable(field) && !six));
     format!("{} | {} | {mask} | {written} | {needs}", field.bits(), values.join(" or "))
 }

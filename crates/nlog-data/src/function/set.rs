@@ -21,7 +21,7 @@ impl Argument for IntSet {
     }
 }
 
-/// The elements of two ascending sequences that are `in_a` alone, in both, or in `b` alone, as asked for; ascending.
+/// Merges two ascending sequences: the elements only in `a`, in both, or only in `b`, as selected; ascending.
 fn merge(a: &[Value], b: &[Value], in_a: bool, in_both: bool, in_b: bool) -> AnySet {
     let (mut a, mut b) = (a.iter().peekable(), b.iter().peekable());
     let mut merged = Vec::new();

@@ -1,9 +1,9 @@
-//! Every example of every function, and what holds for the table as a whole.
+//! Every example of every function, and properties of the whole table.
 
 use super::*;
 use crate::literal;
 
-/// Whether a value can stand where the shape says, for examples, whose empty sets have no type of their own.
+/// Whether a value fits the shape. This serves examples, where an empty set has no type.
 fn fits(shape: &Shape, value: &Value) -> bool {
     match (shape, value) {
         (Shape::Is(ty), value) => ty.admits(value),
@@ -143,7 +143,7 @@ fn arguments_of_wrong_types_are_refused_without_harm() {
             [vec![], vec![Value::Set([].into()); function.parameters.len()], vec![Value::Int(1); 5]]
         {
             let parameters = &function.parameters;
-            // The checker sees to the number of arguments; more than that are left alone.
+            // The checker ensures the number of arguments; functions ignore further ones.
             let right = parameters.len() <= arguments.len()
                 && parameters.iter().zip(&arguments).all(|(parameter, value)| fits(&parameter.shape, value));
             let result = (function.evaluate)(&arguments);

@@ -1,4 +1,4 @@
-//! Text. Characters are Unicode scalar values, positions count from 0, and the letters A to Z alone have cases.
+//! Text. Characters are Unicode scalar values, positions count from 0, and only the letters A to Z have case.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl Give for Texts {
     }
 }
 
-/// An empty separator stands between all characters.
+/// An empty separator splits between all characters.
 fn split(text: &str, separator: &str) -> Texts {
     if separator.is_empty() {
         let mut buffer = [0; 4];
@@ -44,7 +44,7 @@ fn replace(text: &str, part: &str, by: &str) -> String {
     if part.is_empty() { text.to_string() } else { text.replace(part, by) }
 }
 
-/// The most characters that `pad_left` gives: a mistake in a width must not fill the memory.
+/// The maximum number of characters that `pad_left` returns: a mistake in a width must not exhaust memory.
 const WIDEST: usize = 1 << 16;
 
 fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {
@@ -66,7 +66,7 @@ fn index_of(text: &str, part: &str) -> Option<i64> {
     Some(before.chars().count() as i64)
 }
 
-/// The part from one position to another, both counted in characters.
+/// The part between two positions, both in characters.
 fn substring(text: &str, from: i64, to: i64) -> Option<&str> {
     let (from, to) = (usize::try_from(from).ok()?, usize::try_from(to).ok()?);
     let mut ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);

@@ -1,4 +1,4 @@
-//! JSON text to values and transactions.
+//! Reads values and transactions from JSON text.
 
 use std::borrow::Cow;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -15,9 +15,9 @@ use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, Transact
 pub struct Line {
     /// Its number, if it has one.
     pub txn: Option<u64>,
-    /// What it does; nothing if it has an `error` member.
+    /// Its changes; empty if it has an `error` member.
     pub transaction: Transaction,
-    /// Its other members: who made it, when, why.
+    /// Its other members, such as author, time and reason.
     pub origin: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -25,12 +25,12 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct LineError {
-    /// Its number, if the line is a JSON object and has one.
+    /// Its transaction number, if the line is a JSON object and has one.
     pub txn: Option<u64>,
     /// Why it is refused.
     pub error: TransactionError,
-    /// The rows before the fault, by table name and position. If they are at fault themselves (a second row under a
-    /// key), that fault is the first one: see [`crate::Evaluator::check`].
+    /// The rows before the fault, by table name and position. If they contain a fault themselves (a second row under
+    /// a key), that fault comes first: see [`crate::Evaluator::check`].
     pub before: Transaction,
 }
 
@@ -49,8 +49,8 @@ pub struct Mismatch {
 
 /// Reads one line (without its line feed) of a file of transactions; `number` is the line's number in it, from 1.
 ///
-/// Of several faults the first is reported: by table name, then deletes before inserts, then by position.
-/// Members that occur twice are `bad-json`.
+/// Of several faults, the first is reported: by table name, then deletes before inserts, then by position. Duplicate
+/// members are `bad-json`.
 pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, LineError> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let members = LineSeed { schema }
@@ -73,13 +73,13 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
     if origin.contains_key("error") {
         return Ok(Line { txn, transaction: Transaction::default(), origin });
     }
-    // Both maps are in name order; of one table's two faults the delete's counts.
+    // Both maps are in name order; if a table has a fault in both, the one among its deletes counts.
     let first = |side: &Side| side.faults.keys().next().cloned();
     let (in_insert, in_delete) = (first(&insert), first(&delete));
     if let Some(faulty) = in_insert.iter().chain(&in_delete).min() {
         let in_delete = in_delete.as_ref() == Some(faulty);
         let error = if in_delete { delete.faults.remove(faulty) } else { insert.faults.remove(faulty) };
-        // Inserts go in after all deletes, and count only if those are in order.
+        // Inserts follow all deletes, and count only if the deletes have no fault.
         insert.keep_before(faulty, !in_delete, schema);
         delete.keep_before(faulty, true, schema);
         if let Some(error) = error {
@@ -97,13 +97,13 @@ pub fn from_json(json: &serde_json::Value, ty: &Type) -> Result<Value, Mismatch>
     read.unwrap_or_else(|error| Err(mismatch(ty, "this", Some(error.to_string()))))
 }
 
-/// The members of a line that is no transaction; none if it is no object either. Its number still counts, and a line
+/// The members of a line that is not a transaction; none if it is not an object. Its number still counts, and a line
 /// with an `error` member need not be a transaction.
 fn members_of(line: &[u8]) -> serde_json::Map<String, serde_json::Value> {
     serde_json::from_slice(line).unwrap_or_default()
 }
 
-/// The error of a line that is not JSON of the right form, with its place.
+/// The error of a line that is not JSON of the expected form, with its place.
 fn bad_json(error: &serde_json::Error, line: &[u8], number: u64) -> TransactionError {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
@@ -130,8 +130,8 @@ struct Side {
 }
 
 impl Side {
-    /// Drops the tables after the faulty one, and that itself unless it is to be kept. A table that takes no rows has
-    /// none to keep.
+    /// Drops the tables after the faulty one, and also the faulty one unless it is to be kept. A table that accepts
+    /// no rows has none to keep.
     fn keep_before(&mut self, faulty: &str, keep_faulty: bool, schema: &Schema) {
         self.rows.retain(|&id, rows| {
             let name = schema.table(id).name.as_str();
@@ -250,7 +250,7 @@ impl<'de> Visitor<'de> for SideSeed<'_> {
 enum RowFault {
     /// It has this many values.
     Arity(usize),
-    /// The value of the column with this index is of another type.
+    /// The value of the column with this index has the wrong type.
     Mismatch(usize, Mismatch),
 }
 
@@ -280,12 +280,12 @@ impl RowFault {
     }
 }
 
-/// Reads an array of rows; without columns it only checks that it is one.
+/// Reads an array of rows; without columns, only checks that it is one.
 struct RowsSeed<'a> {
     columns: Option<&'a [Column]>,
 }
 
-/// The rows before the first faulty one, and that one's position (from 1) and fault.
+/// The rows before the first faulty one, and the faulty one's position (from 1) and fault.
 type Rows = (Vec<Row>, Option<(usize, RowFault)>);
 
 impl<'de> DeserializeSeed<'de> for RowsSeed<'_> {
@@ -366,7 +366,7 @@ impl<'de> Visitor<'de> for RowSeed<'_> {
     }
 }
 
-/// Reads a value of a type. What is no such value is consumed, so that the rest of the line can be read.
+/// Reads a value of a type. A value of another type is consumed, so that the rest of the line can be read.
 pub(super) struct ValueSeed<'a> {
     ty: &'a Type,
     /// Whether `null` is a value, too.
@@ -383,7 +383,7 @@ impl<'a> ValueSeed<'a> {
 }
 
 impl ValueSeed<'_> {
-    /// The fault of an array that is no record of this type.
+    /// The fault of an array that is not a record of this type.
     fn wrong_fields(&self, of: &Record) -> Mismatch {
         let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
         let why = format!("expected a value for each of its fields: {}", names.join(", "));
@@ -498,13 +498,13 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 }
 
 impl Type {
-    /// Reads the text of a value: of a `string` the text itself, of the types that are strings in JSON their
-    /// canonical form, or another that can only mean the same.
+    /// Reads the text of a value: for a `string` the text itself; for other types that are strings in JSON, the
+    /// canonical form or another form that can only mean the same.
     pub fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
         let wrong = |why: String| mismatch(self, quote_text(text), Some(why));
         match self {
             Type::String => Ok(text.into()),
-            // Octets of one digit, which some tools print, could be typing mistakes.
+            // Some tools print octets of one digit, but they could be typing mistakes.
             Type::Mac if text.len() != 17 => {
                 Err(wrong("six pairs of hexadecimal digits, with colons".to_string()))
             }

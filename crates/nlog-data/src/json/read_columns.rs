@@ -1,7 +1,7 @@
-//! JSON text to transactions by columns.
+//! Reads transactions by columns from JSON text.
 //!
-//! The text of a cell is looked up among those that its column had before, and read as a value only if it is new.
-//! Whatever is out of the ordinary gives the line back to [`parse_line`], which alone knows what is wrong with it.
+//! The text of a cell is looked up among the earlier texts of its column, and read as a value only if it is new.
+//! Anything out of the ordinary passes the line on to [`parse_line`], which reports what is wrong with it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,9 +23,9 @@ use crate::{
 pub struct ColumnLine {
     /// Its number, if it has one.
     pub txn: Option<u64>,
-    /// What it does; nothing if it has an `error` member.
+    /// Its changes; empty if it has an `error` member.
     pub transaction: ColumnTransaction,
-    /// Its other members: who made it, when, why.
+    /// Its other members, such as author, time and reason.
     pub origin: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -39,7 +39,7 @@ pub fn parse_line_columns(line: &[u8], number: u64, schema: &Schema) -> Result<C
     let Line { txn, transaction, origin } = parse_line(line, number, schema)?;
     match ColumnTransaction::from_rows(&transaction) {
         Ok(transaction) => Ok(ColumnLine { txn, transaction, origin }),
-        // Rows have their table's columns, so that this takes more rows than cells can count.
+        // Rows have their table's columns, so this only happens with more rows than cells can count.
         Err(error) => {
             let error = TransactionError::new(ErrorCode::Range, format!("line {number}: {error}"));
             Err(LineError { txn, error, before: transaction })
@@ -47,7 +47,7 @@ pub fn parse_line_columns(line: &[u8], number: u64, schema: &Schema) -> Result<C
     }
 }
 
-/// The line, if nothing is wrong with it and nothing unusual in it.
+/// The line, if it has no fault and nothing unusual.
 fn ordinary(line: &[u8], schema: &Schema) -> Option<ColumnLine> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let line = LineSeed { schema }.deserialize(&mut deserializer).ok()?;
@@ -55,7 +55,7 @@ fn ordinary(line: &[u8], schema: &Schema) -> Option<ColumnLine> {
     (!line.origin.contains_key("error")).then_some(line)
 }
 
-/// What is unusual is an error, which nobody sees.
+/// An internal error that marks an unusual line; it is never shown.
 fn unusual<E: serde::de::Error>() -> E {
     E::custom("unusual")
 }
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for RowsSeed<'_> {
         if columns.iter().any(|column| nesting(&column.ty) > DEEPEST) {
             return Err(unusual());
         }
-        // A column that is a key by itself has a value once.
+        // In a column that is a key by itself, values are distinct.
         let differ = |column| self.table.key.as_ref().is_some_and(|key| key[..] == [column]);
         let readers = columns.iter().enumerate().map(|(at, column)| CellReader::new(&column.ty, differ(at)));
         let mut readers: Vec<_> = readers.collect();
@@ -176,11 +176,11 @@ impl<'de> Visitor<'de> for RowsSeed<'_> {
     }
 }
 
-/// How deep a type may be nested here: a line counts the depth of its values from its beginning, and refuses more
-/// than 128, a cell by itself would not.
+/// The maximum nesting of a type here. The depth limit of 128 counts from the beginning of the line; a cell parsed
+/// by itself would be allowed more.
 const DEEPEST: usize = 64;
 
-/// How deep arrays in JSON values of the type are nested.
+/// The nesting depth of arrays in JSON values of the type.
 fn nesting(ty: &Type) -> usize {
     match ty {
         Type::Set(of) | Type::List(of) => 1 + nesting(of),
@@ -216,30 +216,30 @@ impl<'de> Visitor<'de> for RowSeed<'_, '_, 'de> {
             let text = seq.next_element::<&'de RawValue>()?.ok_or_else(unusual)?;
             self.cells.push(reader.cell(text.get()).ok_or_else(unusual)?);
         }
-        // A row that goes on is refused when its end is looked for.
+        // A longer row is refused when its end is expected.
         Ok(())
     }
 }
 
-/// The cells of one column: their distinct texts, and the values that these are.
+/// The cells of one column: their distinct texts and the values of these.
 struct CellReader<'a, 'de> {
     ty: &'a Type,
     values: Vec<Value>,
     /// The text of each value. Several texts can mean one value.
     texts: Vec<&'de str>,
-    /// The key of each text and its place. Nothing is looked up in a column whose values are told to differ.
+    /// The key of each text and its index. A column whose values are known to be distinct needs no lookup.
     places: Option<HashTable<(TextKey, u32)>>,
     hasher: DefaultHashBuilder,
-    /// The last cell: often the next one's text is the same.
+    /// The last cell; the next one often has the same text.
     last: Option<(TextKey, u32)>,
 }
 
-/// A text of up to 15 bytes itself, so that finding it again looks at one place in memory; of a longer one its hash.
+/// The text itself if it has up to 15 bytes, so that a lookup touches one place in memory; otherwise its hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct TextKey([u64; 2]);
 
 impl TextKey {
-    /// In the last byte, where short texts have their length.
+    /// The last byte of the key of a long text; a short text has its length there.
     const LONG: u8 = u8::MAX;
 
     fn new(text: &str, hasher: &DefaultHashBuilder) -> Self {
@@ -258,7 +258,7 @@ impl TextKey {
         TextKey([word as u64, (word >> 64) as u64])
     }
 
-    /// Whether texts with this key can differ.
+    /// Whether different texts can have this key.
     fn is_long(self) -> bool {
         (self.0[1] >> 56) as u8 == Self::LONG
     }
@@ -271,7 +271,7 @@ impl<'a, 'de> CellReader<'a, 'de> {
         CellReader { ty, values: Vec::new(), texts: Vec::new(), places, hasher, last: None }
     }
 
-    /// The place of the value that the text means, if it is a value of the column's type.
+    /// The index of the text's value, if it is a value of the column's type.
     fn cell(&mut self, text: &'de str) -> Option<u32> {
         let Some(places) = &mut self.places else {
             self.values.push(read(self.ty, text)?);
@@ -299,7 +299,7 @@ impl<'a, 'de> CellReader<'a, 'de> {
     }
 }
 
-/// The value that the text of a cell means, if it is one of the type.
+/// The value of a cell's text, if it is a value of the type.
 fn read(ty: &Type, text: &str) -> Option<Value> {
     ValueSeed::new(ty).deserialize(&mut serde_json::Deserializer::from_str(text)).ok()?.ok()
 }

@@ -1,4 +1,4 @@
-//! Values, deltas, errors and contents to JSON text, straight into a buffer.
+//! Writes values, deltas, errors and contents as JSON text directly into a buffer.
 
 use std::io::Write as _;
 
@@ -34,7 +34,7 @@ pub fn write_row(out: &mut Vec<u8>, row: &[Value]) {
 
 /// Writes an accepted transaction's line, `{"txn":1,"insert":{…},"delete":{…}}` and a line feed.
 ///
-/// Tables come in name order, those without changes not at all.
+/// Tables are in name order; unchanged tables are absent.
 pub fn write_delta_line(out: &mut Vec<u8>, txn: u64, delta: &Delta, schema: &Schema) {
     write_plain(out, format_args!("{{\"txn\":{txn},\"insert\":"));
     write_side(out, delta, schema, |table| &table.insert);
@@ -77,21 +77,21 @@ pub fn to_json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// A value for a message: its JSON, cut where it gets long.
+/// A value for a message: its JSON, truncated if it is long.
 pub(crate) fn quote(value: &Value) -> String {
     let mut out = Vec::new();
     write_value(&mut out, value);
     shorten(&out)
 }
 
-/// A row for a message: its JSON, cut where it gets long.
+/// A row for a message: its JSON, truncated if it is long.
 pub(crate) fn quote_row(row: &[Value]) -> String {
     let mut out = Vec::new();
     write_row(&mut out, row);
     shorten(&out)
 }
 
-/// Text for a message: as JSON, cut where it gets long.
+/// Text for a message: as JSON, truncated if it is long.
 pub(crate) fn quote_text(text: &str) -> String {
     let mut out = Vec::new();
     write_text(&mut out, text);
@@ -105,7 +105,7 @@ fn shorten(json: &[u8]) -> String {
     if json.len() <= LONGEST_QUOTE {
         return String::from_utf8_lossy(json).into_owned();
     }
-    // Cutting may split a character; its first bytes are then dropped.
+    // The cut may split a character; its remaining bytes are then dropped.
     let start = String::from_utf8_lossy(&json[..LONGEST_QUOTE]);
     format!("{}…", start.trim_end_matches(char::REPLACEMENT_CHARACTER))
 }
@@ -139,7 +139,7 @@ pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
     write_serialized(out, text);
 }
 
-/// Writing to a vector cannot fail, and neither can numbers and strings as JSON.
+/// Serialises a number or string, which cannot fail, as writing to a vector cannot either.
 fn write_serialized<T: serde::Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) {
     let written = serde_json::to_writer(out, value);
     debug_assert!(written.is_ok(), "a number or string is JSON");

@@ -1,20 +1,20 @@
 //! Deltas and contents by columns to JSON text, written in pieces.
 //!
-//! A value that many rows have becomes text once; a row is copies of its values' texts. What is written is what
-//! [`write_delta_line`](super::write_delta_line) and [`write_contents_line`](super::write_contents_line) write for the
-//! same rows.
+//! A value that many rows share becomes text once; a row is assembled from copies of its values' texts. The output is
+//! the same as that of [`write_delta_line`](super::write_delta_line) and
+//! [`write_contents_line`](super::write_contents_line) for the same rows.
 
 use std::io::{self, Write};
 
 use super::write::{write_text, write_value};
 use crate::{ColumnDelta, Columns, Schema, TableColumns, Value};
 
-/// How much text is gathered before it is written, in bytes.
+/// The amount of text that is gathered before it is written, in bytes.
 const PIECE: usize = 1 << 16;
 
 /// Writes an accepted transaction's line, `{"txn":1,"insert":{…},"delete":{…}}` and a line feed.
 ///
-/// Tables come in name order, those without changes not at all.
+/// Tables are in name order; unchanged tables are absent.
 pub fn write_delta_columns(
     out: &mut impl Write,
     txn: u64,
@@ -79,7 +79,7 @@ fn write_side(
     Ok(())
 }
 
-/// Writes `"table":[rows]`, leaving in `text` what does not make a piece.
+/// Writes `"table":[rows]`; less than a full piece remains in `text`.
 fn write_table(out: &mut impl Write, text: &mut Vec<u8>, name: &str, rows: &Columns) -> io::Result<()> {
     write_text(text, name);
     text.extend_from_slice(b":[");
@@ -105,9 +105,9 @@ fn write_table(out: &mut impl Write, text: &mut Vec<u8>, name: &str, rows: &Colu
 
 /// The texts of a column's values.
 enum Texts<'a> {
-    /// All of them, one after the other, and where each ends.
+    /// All texts, one after the other, and the end of each.
     Written { texts: Vec<u8>, ends: Vec<usize> },
-    /// Most are wanted once: each is written where it stands.
+    /// Most values are needed once: each is written in place.
     Values(&'a [Value]),
 }
 

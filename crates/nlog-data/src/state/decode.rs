@@ -1,5 +1,5 @@
-//! Bytes to values, columns and states. No bytes do harm: what cannot be is an error, and nothing is made larger than
-//! the bytes that it comes from warrant.
+//! Decodes values, columns and states. No input does harm: invalid bytes are an error, and allocations are bounded by
+//! the length of the input.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,7 @@ use crate::{Columns, Role, Schema, Table, TableId, Type, Value};
 
 /// How many bytes the checksum has.
 const SUM: usize = 4;
-/// How deep values may stand in each other whose type nobody says.
+/// The maximum nesting of values of unknown type.
 const MAX_DEPTH: u8 = 100;
 
 /// Reads a state of a program with these tables.
@@ -50,10 +50,10 @@ pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
     if bytes.0.is_empty() { Ok(state) } else { Err(damaged("unexpected data after the end")) }
 }
 
-/// Reads a value that [`write_value`](super::write_value) wrote, and leaves what follows it.
+/// Reads a value that [`write_value`](super::write_value) wrote, and leaves the bytes after it.
 ///
 /// # Errors
-/// [`StateError::Damaged`] if the bytes are no value.
+/// [`StateError::Damaged`] if the bytes are not a value.
 pub fn read_value(bytes: &mut &[u8]) -> Result<Value, StateError> {
     let mut rest = Bytes(bytes);
     let value = rest.any_value(MAX_DEPTH)?;
@@ -65,7 +65,7 @@ fn damaged(what: &'static str) -> StateError {
     StateError::Damaged { what }
 }
 
-/// The input tables of the program, if they are those of the state.
+/// The input tables of the program, if they are the same as in the state.
 fn inputs_of<'a>(bytes: &mut Bytes<'_>, schema: &'a Schema) -> Result<Vec<(TableId, &'a Table)>, StateError> {
     let other = |difference| Err(StateError::OtherProgram { difference });
     let mut saved = BTreeMap::new();
@@ -122,7 +122,7 @@ impl<'a> Bytes<'a> {
         Err(damaged("a number is too long"))
     }
 
-    /// A number of things that take a byte each, at least, and so are not more than there are bytes.
+    /// The number of items that take at least a byte each, so that there are at most as many as bytes.
     fn count(&mut self) -> Result<usize, StateError> {
         let count = usize::try_from(self.number()?).ok();
         count.filter(|count| *count <= self.0.len()).ok_or(damaged("unexpected end"))
@@ -137,7 +137,7 @@ impl<'a> Bytes<'a> {
         let too_many = damaged("a table has more rows than bytes");
         let rows = usize::try_from(self.number()?).map_err(|_| too_many.clone())?;
         let width = table.columns.len();
-        // Ascending rows differ, so that only one can do without a byte.
+        // Ascending rows are distinct, so at most one row can take no byte.
         if rows > self.0.len().max(1) {
             return Err(too_many);
         }
@@ -153,11 +153,11 @@ impl<'a> Bytes<'a> {
             dictionaries.push(dictionary);
         }
         let columns = Columns::from_parts(dictionaries, cells, rows);
-        // The text of a match can have changed since it was saved, and with it the order.
+        // The text of a match, and so the order, may have changed since the state was saved.
         columns.map(Columns::into_ascending).map_err(|_| damaged("a cell refers to a missing value"))
     }
 
-    /// The cells of one column, whose dictionary has so many values.
+    /// The cells of one column, given the size of its dictionary.
     fn cells(
         &mut self,
         cells: &mut [u32],
@@ -223,7 +223,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// A value whose type nobody says. So deep are types of no program.
+    /// A value of unknown type. No program has types nested as deep as the limit.
     fn any_value(&mut self, depth: u8) -> Result<Value, StateError> {
         let kind = *Kind::ALL.get(usize::from(self.byte()?)).ok_or(damaged("a value is of no kind"))?;
         let ty = match kind {

@@ -1,16 +1,16 @@
-//! Numbers, texts, values and columns to bytes.
+//! Encodes numbers, texts, values and columns.
 
 use std::net::IpAddr;
 
 use super::Kind;
 use crate::{Columns, Value};
 
-/// Whether whoever reads a value knows its type.
+/// Whether the reader of a value knows its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
     /// It does, as in a state.
     Typed,
-    /// It does not, so that a record says how many fields it has.
+    /// The reader does not, so a record includes the number of its fields.
     Alone,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// How many bytes a cell takes that is one of so many values.
+/// The bytes of a cell in a column with this many distinct values.
 pub(super) fn cell_bytes(values: usize) -> usize {
     match values {
         0..=1 => 0,
@@ -54,7 +54,7 @@ pub(super) fn columns(out: &mut Vec<u8>, rows: &Columns) {
     }
 }
 
-/// A value as in a state, but with the number of a record's fields before them, so that
+/// Appends a value as in a state, but with the number of a record's fields before them, so that
 /// [`read_value`](super::read_value) needs no type. Equal values have equal bytes, on every machine.
 pub fn write_value(value: &Value, out: &mut Vec<u8>) {
     self::value(out, value, Form::Alone);

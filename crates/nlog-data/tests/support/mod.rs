@@ -1,5 +1,5 @@
-//! Random types, values and rows, which the tests share.
-// Each test file is a program of its own that uses some of them.
+//! Random types, values and rows, shared by the tests.
+// Each test module uses only some of them.
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use nlog_data::{Enumeration, Record, Row, Type, Value};
 use openflow_rs::{Actions, MacAddr, Match};
 use proptest::prelude::*;
 
-/// A few hundred cases, and no files with failures: a failure prints its smallest case.
+/// A few hundred cases. Failures are not written to files; a failure prints its smallest case.
 pub fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, ..ProptestConfig::default() }
 }
