@@ -1,4 +1,4 @@
-//! The crate embeds the pages about codes; a file that is new is seen by this alone.
+//! The crate embeds the pages about codes; only this makes cargo notice a new file.
 
 fn main() {
     println!("cargo::rerun-if-changed={}", concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/errors"));

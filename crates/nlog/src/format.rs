@@ -11,8 +11,8 @@
 //!
 //! # The layout
 //! - Lines have at most 120 columns where possible, and are indented by four spaces per level.
-//! - A rule with one item in its body stands on one line if it fits; else `:-` ends the head's line, and each item
-//!   has a line of its own. A head that does not fit goes on eight columns in.
+//! - A rule with one item in its body is on one line if it fits. Otherwise `:-` ends the head's line, and each item
+//!   has a separate line. A head that does not fit continues with an indent of eight columns.
 //! - Lists of arguments are filled: an argument that does not fit begins a line. Lists of columns, fields, members
 //!   and actions that do not fit, or hold a comment, have a line for each element, with a comma after the last.
 //! - A chain of operators that does not fit has a line for each operand, the operator at its start.
@@ -21,9 +21,8 @@
 //! - A comment stays at the end of its line, or on a line of its own. It moves only past a `,`, `;`, `:-` or `{` that
 //!   follows it, and before an operator that precedes it.
 //!
-//! In reading order: `format/token.rs` (tokens and comments, and what can be known of the width of any stretch),
-//! `format/printer.rs` (how tokens and comments get on lines), `format/declaration.rs`, `format/expression.rs` (where
-//! lines break).
+//! In reading order: `format/token.rs` (tokens and comments, and the width of any range of them), `format/printer.rs`
+//! (writes tokens and comments to lines), `format/declaration.rs`, `format/expression.rs` (where lines break).
 
 mod declaration;
 mod expression;
@@ -34,7 +33,7 @@ use crate::syntax::{SyntaxError, parse};
 use printer::Printer;
 use token::Tokens;
 
-/// How long lines may be, in Unicode scalar values.
+/// The maximum length of lines, in Unicode scalar values.
 pub const WIDTH: usize = 120;
 
 /// Formats a text, in time proportional to its length. The text must be shorter than 4 GiB.

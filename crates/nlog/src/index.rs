@@ -15,7 +15,7 @@
 //! assert_eq!(index.references(variable.definition.unwrap()).len(), 2);
 //! ```
 //!
-//! The index does not contain keywords, operators and literals, which mean the same everywhere.
+//! The index does not contain keywords, operators and literals, which have the same meaning everywhere.
 
 use nlog_data::Type;
 
@@ -71,8 +71,8 @@ pub struct Symbol {
     pub span: Span,
     /// The declaration of the name, or the first occurrence of a variable. `None` for built-in names.
     pub definition: Option<Span>,
-    /// The type of its value; the type itself for a type, the result type for a function. `None` if unknown, or if it
-    /// differs from call to call.
+    /// The type of its value; the type itself for a type, the result type for a function. `None` if it is unknown or
+    /// differs between calls.
     pub ty: Option<Type>,
     /// Its documentation; empty if there is none.
     pub doc: String,
@@ -88,7 +88,7 @@ pub struct Index {
 impl Index {
     pub(crate) fn new(mut symbols: Vec<Symbol>) -> Self {
         symbols.sort_by_key(|symbol| symbol.span);
-        // What is read in two ways (a term of an atom, a shared part) counts once.
+        // A name that is visited twice (a term of an atom, a shared part) counts once.
         symbols.dedup_by_key(|symbol| symbol.span);
         Index { symbols }
     }

@@ -31,7 +31,7 @@ impl Program {
     /// The rule of this number.
     ///
     /// # Panics
-    /// If the number is of another program.
+    /// If the number belongs to another program.
     pub fn rule(&self, id: RuleId) -> &Rule {
         &self.rules[id.0 as usize]
     }
@@ -73,20 +73,20 @@ impl fmt::Display for Place {
 /// failures do not count. Otherwise, if anything failed in body or head, the transaction is refused, and the
 /// failure with the least code and message is reported. The result does not depend on the order of evaluation.
 ///
-/// *Defaults.* A row of a `default` rule is there if no ordinary rule of the table derives a row with its key. First
-/// come the rule's candidates: the bindings of its body, with values for the key columns and for all variables of the
-/// head; what fails in the body or in a key column is a failure as in any rule, whether or not a row is overridden.
-/// Then the other columns are computed, for those candidates alone whose key no ordinary rule has: what would fail
-/// for the others does not count. That an ordinary rule has a key is so whatever sum of its aggregates fails. A table
-/// that only defaults fill is like one that only ordinary rules fill. The program holds no defaults any more: the
-/// checker makes rules over hidden tables of them ([`Role::Hidden`](nlog_data::Role::Hidden)), where this is all said
-/// by ordinary bodies.
+/// *Defaults.* A row of a `default` rule exists if no ordinary rule of the table derives a row with its key. First,
+/// the rule's candidates are determined: the bindings of its body, with values for the key columns and for all
+/// variables of the head. A failure in the body or in a key column counts as in any rule, whether or not a row is
+/// overridden. Then the other columns are computed, but only for candidates whose key no ordinary rule derives;
+/// failures that would occur for other candidates do not count. An ordinary rule derives a key even if a sum among
+/// its aggregates fails. A table that only defaults fill behaves like one that only ordinary rules fill. A
+/// [`Program`] contains no defaults: the checker converts them to ordinary rules over hidden tables
+/// ([`Role::Hidden`](nlog_data::Role::Hidden)).
 ///
-/// *Functions of the program* are [`Function`]s like the built-in ones, whose `evaluate` runs the compiled body: of
-/// `if` only the branch taken; if an argument of a call in it has no value, the call has none, whatever else failed;
-/// otherwise the call fails with the least of its arguments' failures. That is what the body would come to if it
-/// stood in place of the call. Those that make records and read their fields, and `to_string` of enumerations, are
-/// `Function`s too.
+/// *Functions of the program* are [`Function`]s like the built-in ones, whose `evaluate` runs the compiled body. Only
+/// the taken branch of an `if` is evaluated. If an argument of a call in the body has no value, the call has none,
+/// whatever else failed; otherwise the call fails with the least of its arguments' failures. The result is the same
+/// as if the body replaced the call. The functions that make records and read their fields, and `to_string` of
+/// enumerations, are `Function`s too.
 #[derive(Debug, Clone)]
 pub struct Rule {
     /// The table it fills.
@@ -97,7 +97,7 @@ pub struct Rule {
     pub variables: Vec<Variable>,
     /// Atoms first, then the other items in an order in which each uses only variables bound before it.
     pub body: Vec<BodyItem>,
-    /// A stable hash of the rule's tokens: the same in every file, place and layout. It becomes the cookie of flows.
+    /// A stable hash of the rule's tokens, independent of file, place and layout. It becomes the cookie of flows.
     pub fingerprint: u64,
     /// Where its head stands.
     pub place: Place,
@@ -108,19 +108,19 @@ pub struct Rule {
 /// A column of a rule's head.
 #[derive(Debug, Clone)]
 pub enum HeadTerm {
-    /// A value; where the head has aggregates, a column to group by.
+    /// A value; if the head has aggregates, a column to group by.
     Value(Expr),
     /// An aggregate over the group's distinct tuples of the head's variables.
     Aggregate {
         /// Which.
         aggregate: Aggregate,
-        /// `count` none or more (they only name variables), `min`, `max`, `set`, `list` one, `sum` one or more (all
-        /// but the first only name variables), `arg_min`, `arg_max` two.
+        /// The arguments: any number for `count` (they only name variables); one for `min`, `max`, `set` and `list`;
+        /// one or more for `sum` (all after the first only name variables); two for `arg_min` and `arg_max`.
         arguments: Vec<Expr>,
     },
 }
 
-/// What can be computed over a group.
+/// The aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aggregate {
     /// How many tuples.
@@ -166,14 +166,15 @@ pub enum BodyItem {
         /// Where it stands.
         place: Place,
     },
-    /// Gives a value to a variable that nothing else binds. No value (a partial function): no tuple.
+    /// Binds a variable that nothing else binds. If the expression has no value (a partial function), there is no
+    /// tuple.
     Let {
         /// The variable.
         variable: VariableId,
         /// Its value.
         expr: Expr,
     },
-    /// Gives values to variables that nothing else binds: a tuple for each of the function's results.
+    /// Binds variables that nothing else binds, with a tuple for each of the function's results.
     Generate {
         /// A function with any number of results.
         function: Arc<Function>,
@@ -197,7 +198,7 @@ pub enum Term {
     Any,
 }
 
-/// An expression; its type is known to the checker and fits where it stands.
+/// An expression. The checker has determined its type, which fits its context.
 #[derive(Debug, Clone)]
 pub enum Expr {
     /// A variable.
@@ -223,7 +224,7 @@ pub enum Expr {
 }
 
 impl Expr {
-    /// Adds the variables that stand in it.
+    /// Adds the variables that occur in it.
     pub fn variables(&self, into: &mut BTreeSet<VariableId>) {
         match self {
             Expr::Variable(variable) => {

@@ -13,7 +13,7 @@ use crate::program::Place;
 use crate::syntax::ast::{self, Span};
 use crate::syntax::{SyntaxError, lower, parse};
 
-/// Why a program could not be read. Mistakes *in* a program are diagnostics instead.
+/// The reason why a program could not be read. Mistakes *in* a program are diagnostics instead.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// A given file or folder cannot be read.
@@ -48,7 +48,7 @@ pub enum LoadError {
 #[derive(Debug, Default, Clone)]
 pub struct Sources {
     files: Vec<Arc<SourceFile>>,
-    /// For each file for each of its imports the file, if it is there.
+    /// For each file and each of its imports, the imported file, if it exists.
     imports: Vec<Vec<Option<u32>>>,
 }
 
@@ -82,7 +82,7 @@ impl SourceFile {
         let ast = lower(&parsed.root(), number);
         let mut errors = parsed.errors;
         if let Some((at, byte)) = bad_byte {
-            // What else seems wrong may come from the same cause.
+            // Other errors may have the same cause.
             errors = vec![SyntaxError {
                 range: at..at + '\u{fffd}'.len_utf8(),
                 message: format!("the file is not valid UTF-8: unexpected byte {byte:#04x}"),
@@ -153,7 +153,7 @@ impl Sources {
     /// The file of this number.
     ///
     /// # Panics
-    /// If the number does not belong to these sources.
+    /// If the number belongs to other sources.
     pub fn file(&self, number: u32) -> &SourceFile {
         &self.files[number as usize]
     }
@@ -163,7 +163,7 @@ impl Sources {
         &self.files
     }
 
-    /// For each import of the file of this number the file that it names, if it is there.
+    /// For each import of the file with this number, the imported file, if it exists.
     pub(crate) fn imports(&self, number: usize) -> &[Option<u32>] {
         &self.imports[number]
     }
@@ -199,7 +199,7 @@ impl Sources {
         self.imports.push(Vec::new());
     }
 
-    /// Puts a file in the place of the one that has its number.
+    /// Replaces the file that has the same number.
     pub(crate) fn replace(&mut self, file: SourceFile) {
         let number = file.number as usize;
         self.files[number] = Arc::new(file);
@@ -212,13 +212,13 @@ pub(crate) struct Loader<'e> {
     sources: Sources,
     /// By canonical path.
     numbers: HashMap<PathBuf, u32>,
-    /// By every path that led to a file: finding out which one it is takes calls of the system.
+    /// Files by every path that led to one: resolving a path takes system calls.
     reached: HashMap<PathBuf, u32>,
-    /// Where each file lies, to resolve its imports.
+    /// The path of each file, to resolve its imports.
     paths: Vec<PathBuf>,
-    /// Files that were read before, by canonical path: parsed again only where they changed.
+    /// Files that were read before, by canonical path; they are parsed again only if they changed.
     earlier: HashMap<&'e Path, &'e Arc<SourceFile>>,
-    /// By canonical path: what counts instead of what is on the disk.
+    /// Texts that replace the contents on disk, by canonical path.
     edited: Option<&'e HashMap<PathBuf, String>>,
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct Loaded {
 }
 
 impl<'e> Loader<'e> {
-    /// A loader that takes files from an earlier load if they are the same.
+    /// A loader that reuses unchanged files of an earlier load.
     pub(crate) fn again(earlier: &'e Loaded, edited: &'e HashMap<PathBuf, String>) -> Self {
         let files = earlier.numbers.iter();
         let files = files.map(|(path, number)| (path.as_path(), &earlier.sources.files[*number as usize]));
@@ -259,7 +259,7 @@ impl<'e> Loader<'e> {
         Ok(Loaded { sources: self.sources, numbers: self.numbers })
     }
 
-    /// Reads a file, unless it is there already.
+    /// Reads a file, unless it was read already.
     fn file(&mut self, path: &Path, name: &Path) -> io::Result<u32> {
         if let Some(&number) = self.reached.get(path) {
             return Ok(number);
@@ -343,7 +343,7 @@ fn walk(folder: &Path, seen: &mut HashSet<PathBuf>, found: &mut Vec<PathBuf>) ->
     Ok(())
 }
 
-/// Whether the file's name is one of an nlog file.
+/// Whether the name is that of an nlog file.
 pub fn is_nlog(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "nlog")
 }
@@ -353,7 +353,7 @@ pub fn is_test_file(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.as_encoded_bytes().ends_with(b".test.nlog"))
 }
 
-/// Whether an error says that the program names no file; others are about the system.
+/// Whether an error means that a path of the program is not a file; other errors concern the system.
 fn is_no_file(kind: io::ErrorKind) -> bool {
     use io::ErrorKind as K;
     matches!(kind, K::NotFound | K::IsADirectory | K::NotADirectory | K::InvalidInput | K::InvalidFilename)
@@ -363,7 +363,7 @@ fn io_error(path: &Path, error: io::Error) -> LoadError {
     LoadError::Io { path: path.to_owned(), error }
 }
 
-/// The path without `.` and, where a folder precedes it, `..`: for names shown to people and texts in memory.
+/// The path without `.` and, where a folder precedes it, `..`; for displayed names and for texts in memory.
 fn normal(path: &Path) -> PathBuf {
     let mut normal = PathBuf::new();
     for component in path.components() {
@@ -383,7 +383,7 @@ fn normal(path: &Path) -> PathBuf {
 struct LineIndex {
     /// The first byte of each line.
     starts: Vec<u32>,
-    /// How many characters precede each [`LineIndex::STEP`]th byte.
+    /// The number of characters before each [`LineIndex::STEP`]th byte.
     characters: Vec<u32>,
 }
 
@@ -403,7 +403,7 @@ impl LineIndex {
         LineIndex { starts, characters }
     }
 
-    /// The bytes of the lines that the bytes are in, without the last line feed.
+    /// The byte range of the lines that contain these bytes, without the last line feed.
     fn around(&self, length: usize, bytes: Range<u32>) -> Range<usize> {
         let line_of = |at: u32| self.starts.partition_point(|&start| start <= at);
         let start = match line_of(bytes.start) {
@@ -432,7 +432,7 @@ impl LineIndex {
     }
 }
 
-/// How many characters start in these bytes of UTF-8.
+/// The number of characters that start in these bytes of UTF-8.
 fn count_characters(bytes: &[u8]) -> u32 {
     bytes.iter().filter(|&&byte| byte & 0xc0 != 0x80).count() as u32
 }

@@ -27,12 +27,12 @@ use std::sync::Arc;
 use crate::check::{Compilation, Memo, compile_with};
 use crate::source::{LoadError, Loaded, Loader, SourceFile, Sources};
 
-/// The files of a program, and what they mean.
+/// The files of a program and their compilation.
 pub struct Workspace {
-    /// What was named when it was opened; nothing if all files are in memory.
+    /// The paths given when the workspace was opened; empty if all files are in memory.
     paths: Vec<PathBuf>,
     loaded: Loaded,
-    /// What an editor has of files on the disk, by canonical path.
+    /// An editor's texts of files on the disk, by canonical path.
     edited: HashMap<PathBuf, String>,
     memo: Memo,
     compilation: Option<Arc<Compilation>>,
@@ -72,16 +72,16 @@ impl Workspace {
         compilation
     }
 
-    /// How many rules the last compilation did not have to check.
+    /// The number of rules that the last compilation did not have to check.
     pub fn reused_rules(&self) -> usize {
         self.memo.reused()
     }
 
-    /// Gives a file this text, whatever the disk says, until [`Workspace::discard`]. Whether the file is one of the
-    /// program's; of a program in memory it becomes one.
+    /// Sets the text of a file, regardless of the disk, until [`Workspace::discard`]. Returns whether the file
+    /// belongs to the program; in a program in memory, it always does afterwards.
     ///
     /// # Errors
-    /// A file that it imports now cannot be read. Then the program stays as it was.
+    /// A newly imported file cannot be read. The program then stays as it was.
     pub fn set_text(&mut self, file: impl AsRef<Path>, text: impl Into<String>) -> Result<bool, LoadError> {
         let (file, text) = (file.as_ref(), text.into());
         if self.paths.is_empty() {
@@ -123,7 +123,8 @@ impl Workspace {
         self.compilation = None;
     }
 
-    /// Forgets what [`Workspace::set_text`] said of a file, and reads it from the disk. Whether anything changed.
+    /// Discards the text from [`Workspace::set_text`], and reads the file from the disk. Returns whether anything
+    /// changed.
     ///
     /// # Errors
     /// As [`Workspace::reload`].
@@ -134,10 +135,10 @@ impl Workspace {
         }
     }
 
-    /// Reads what changed on the disk, files that came and went included. Whether anything changed.
+    /// Reads all changes from the disk, including new and removed files. Returns whether anything changed.
     ///
     /// # Errors
-    /// As [`Sources::load`]. Then the program stays as it was.
+    /// As [`Sources::load`]. The program then stays as it was.
     pub fn reload(&mut self) -> Result<bool, LoadError> {
         if self.paths.is_empty() { Ok(false) } else { self.load_again() }
     }

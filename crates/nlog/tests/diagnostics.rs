@@ -50,8 +50,8 @@ fn what_is_said_is_what_was_reviewed() {
     }
 }
 
-/// A folder or file is named after the one code that it shows, which it shows at least twice; `ten-mistakes`,
-/// `valid-*` and `mixed-*` are the exceptions.
+/// A folder or file is named after the one code that it shows, at least twice; `ten-mistakes`, `valid-*` and
+/// `mixed-*` are the exceptions.
 #[test]
 fn every_code_is_shown_alone_and_more_than_once() {
     let programs = programs();
@@ -88,7 +88,7 @@ fn every_mistake_comes_with_a_remedy() {
     }
 }
 
-/// Issue: a file with ten different mistakes gives ten diagnostics, none a consequence of another.
+/// A file with ten different mistakes yields ten diagnostics, none a consequence of another.
 #[test]
 fn ten_mistakes_are_ten_diagnostics() {
     let texts = programs().remove("ten-mistakes").unwrap();

@@ -1,4 +1,4 @@
-//! Files, folders, imports, and bytes that are no text.
+//! Files, folders, imports, and bytes that are not text.
 
 #![allow(clippy::unwrap_used)]
 
@@ -136,7 +136,7 @@ fn documentation_belongs_to_the_declaration_that_follows() {
     assert_eq!(docs, ["One.\n\n  Two.", "Three.", "", ""]);
 }
 
-/// The rules of the controller and the examples have neither errors nor warnings, but for those that they allow.
+/// The rules of the controller and the examples have no errors, and no warnings except those that they allow.
 #[test]
 fn our_own_rules_have_no_warnings() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

@@ -1,4 +1,5 @@
-//! The layout: reviewed examples, and what holds for any program however it was laid out before.
+//! The layout: reviewed examples, and properties that hold for every program, whatever its previous
+//! layout.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,7 +31,7 @@ fn programs(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The tokens that say something: all but commas before closing brackets and at the ends of bodies.
+/// The tokens with a meaning: all except commas before closing brackets and at the ends of bodies.
 fn significant(text: &str) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for (kind, text) in crate::support::tokens(text) {
@@ -54,7 +55,7 @@ fn fingerprints(text: &str) -> Vec<u64> {
     lower(&parse(text).root(), 0).rules.iter().map(|rule| rule.fingerprint).collect()
 }
 
-/// Formats a valid text, and checks what holds for every one.
+/// Formats a valid text, and checks the properties of every result.
 fn laid_out(text: &str) -> String {
     let out = format(text).unwrap_or_else(|errors| panic!("{errors:#?}\n{text}"));
     assert_eq!(significant(&out), significant(text), "other tokens\n{text}\n--- became\n{out}");
@@ -125,12 +126,12 @@ fn texts_without_declarations() {
 
 #[test]
 fn allowances_keep_what_they_cover() {
-    // A blank line before a declaration takes it out of the comment's reach.
+    // A blank line before a declaration takes it out of the comment's scope.
     let text = "a(1);\n\n## Doc.\n# weft: allow(unused-table)\n\ntable t(x: int);\n";
     assert_eq!(laid_out(text), text);
 }
 
-/// What may stand in a gap between two tokens.
+/// The possible contents of a gap between two tokens.
 #[derive(Debug, Clone, Copy)]
 enum Gap {
     Same,
@@ -150,7 +151,8 @@ const OTHERS: [&str; 8] = [
     " # end\n# own\n\n## doc\n\n",
 ];
 
-/// The program with other gaps; a gap without any stays one where tokens would run together or fall apart.
+/// The program with other gaps. An empty gap stays empty where white space would split tokens, and others
+/// stay non-empty where tokens would run together.
 fn with_gaps(text: &str, gaps: &mut impl FnMut() -> Gap, commas: &mut impl FnMut() -> bool) -> String {
     let tree = parse(text).root();
     let tokens: Vec<_> = tree.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token).collect();
@@ -230,7 +232,7 @@ fn a_gap(spaces_only: bool) -> impl Strategy<Value = Gap> {
     ]
 }
 
-/// A value, in text, of as many levels.
+/// The text of a value with this many levels.
 fn expression() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "x",
@@ -325,7 +327,7 @@ proptest! {
         laid_out(&with_gaps(&text, &mut cycle(&gaps), &mut cycle(&commas)));
     }
 
-    /// There is one layout, but for comments and blank lines.
+    /// The layout is unique, apart from comments and blank lines.
     #[test]
     fn all_layouts_of_a_program_become_one(
         text in good().prop_filter("valid", |text| parse(text).errors.is_empty()),
@@ -335,7 +337,7 @@ proptest! {
         let plain: String = crate::support::tokens(&text)
             .into_iter()
             .scan(K::Eof, |before, (kind, text)| {
-                // Not between the two signs of `>>`, nor after a stop.
+                // Not between the two characters of `>>`, nor after a full stop.
                 let joined = (*before == K::Gt && kind == K::Gt) || *before == K::Dot;
                 *before = kind;
                 Some(if joined { text } else { format!(" {text}") })

@@ -1,4 +1,4 @@
-//! Functions, records and enumerations of the program: what they are to evaluators.
+//! Functions, records and enumerations of the program, as evaluators use them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ fn compiled(text: &str) -> Arc<Program> {
     compilation.program.unwrap_or_else(|| panic!("{:?}\n{text}", compilation.diagnostics))
 }
 
-/// What a function of integers and optional integers gives.
+/// The result of a function of integers and optional integers.
 fn run(function: &str, arguments: &[Option<i64>]) -> Result<Option<Value>, Failure> {
     let names: Vec<String> = (0..arguments.len()).map(|at| format!("a{at}")).collect();
     let signature: Vec<String> = names.iter().map(|name| format!("{name}: opt<int>")).collect();
@@ -146,7 +146,7 @@ fn types_keep_their_names_in_the_schema() {
     assert_eq!(fields, ["host: string", "all: set<string>", "o: opt<e>"]);
 }
 
-/// A file's size bounds what checking it takes, however its types and functions multiply.
+/// The size of a file bounds the cost of checking it, however its types and functions multiply.
 #[test]
 fn what_doubles_is_refused_in_time() {
     let mut text = String::from("function f0(x: int) -> int = x + 1; type t0 = record {a: int, b: int};");
@@ -173,7 +173,7 @@ fn long_chains_need_no_stack() {
     }
     text += "output table o(x: t4999); o(f900(1)); o(c4999);";
     let compilation = compile(&Sources::from_texts([("long.nlog", text)]));
-    // One chain is too long, and that is said once for every so many.
+    // One chain is too long, and this is reported once for every so many functions.
     assert!(compilation.diagnostics.len() < 100, "{}", compilation.diagnostics.len());
     assert!(compilation.diagnostics.iter().all(|diagnostic| diagnostic.code.name() == "too-large"));
 }
@@ -181,7 +181,7 @@ fn long_chains_need_no_stack() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 50, ..ProptestConfig::default() })]
 
-    /// A call is what its body would be in its place.
+    /// A call has the same result as its body in its place.
     #[test]
     fn a_call_is_its_body(body in expression(), a in -3_i64..4, b in proptest::option::of(-3_i64..4)) {
         let call = format!("function f(a: opt<int>, b: opt<int>) -> int = {body};");
@@ -201,7 +201,7 @@ fn expression() -> impl Strategy<Value = String> {
         Just("or_else(b, 5)".to_owned()),
         (-3_i64..4).prop_map(|number| number.to_string()),
     ];
-    // Both parameters are used, and no part is constant alone.
+    // Both parameters are used, and no part is constant.
     let tree = leaf.prop_recursive(4, 16, 2, |inner| {
         prop_oneof![
             (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a} + {b} * value(a))")),

@@ -1,4 +1,4 @@
-//! The language: text to program, diagnostics, layout, positions.
+//! The language: programs, diagnostics, layout, positions.
 
 mod diagnostics;
 mod files;

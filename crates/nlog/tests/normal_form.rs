@@ -1,4 +1,4 @@
-//! What rules become: the order in which variables get values, what is computed beforehand, what is a condition.
+//! The normal form of rules: the order in which variables are bound, constants, and conditions.
 
 #![allow(clippy::unwrap_used)]
 
@@ -87,7 +87,7 @@ fn atoms_bind_and_the_rest_follows_its_inputs() {
         // A second definition compares.
         ("out(x) :- e(y, _), x = 4, x = y;", "x <- e(y, _); x = 4; ? ==(x, y)"),
         ("out(x) :- e(y, _), x = y, x = 4;", "x <- e(y, _); x = 4; ? ==(x, y)"),
-        // A variable that stands once asks for nothing.
+        // A variable that occurs once constrains nothing.
         ("out(x) :- e(x, _y);", "x <- e(x, _)"),
         ("out(x) :- e(x, x);", "x <- e(x, x)"),
         // Terms that are expressions.
@@ -130,7 +130,7 @@ fn functions_are_atoms_and_expressions_alike() {
     ] {
         assert_eq!(normal(rule), expected, "{rule}");
     }
-    // Several results where an expression stands: the expression has each of them.
+    // A function with several results in an expression: the expression has each of them.
     assert_eq!(
         normal("out(i + 1) :- e(x, y), i = range(x, y) * 2;"),
         "+(i, 1) <- e(x, y); (range.3) from range(x, y); i = *(range.3, 2)"
@@ -219,10 +219,10 @@ fn rules_of_a_table_with_defaults_keep_their_fingerprints() {
     let mut texts: Vec<&str> = rules.iter().map(|(text, _)| *text).collect();
     texts.sort_unstable();
     assert_eq!(texts, ["default k(7, 0);", "default k(b, 0) :- e(_, b);", ordinary]);
-    // What an ordinary rule is known by does not change when defaults come.
+    // The fingerprint of an ordinary rule does not change when defaults are added.
     let of_ordinary = alone.rules.iter().find(|rule| *rule.text == *ordinary).unwrap().fingerprint;
     assert!(rules.contains(&(ordinary, of_ordinary)));
-    // The tables made for it stand beside it in the order of names, and nobody finds them.
+    // The tables made for it follow it in name order, and cannot be found by name.
     let hidden = both.schema.iter().filter(|(_, table)| table.role == nlog_data::Role::Hidden);
     for (id, table) in hidden {
         assert_eq!((both.schema.shown(id), both.schema.find(&table.name)), (k, None));

@@ -1,4 +1,4 @@
-//! The order of files, rules and items shows in nothing that a program is.
+//! A program does not depend on the order of files, rules and items.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,10 +30,10 @@ fn compiled(files: &[(String, String)]) -> std::sync::Arc<Program> {
     compilation.program.unwrap_or_else(|| panic!("{:?}\n{files:?}", compilation.diagnostics))
 }
 
-/// The rule without places and layout, and its items without order: names stand for variables.
+/// The rule without places and layout, with variables by name and items in no order.
 fn meaning(rule: &Rule) -> Vec<String> {
     let name = |text: String| {
-        // Longest numbers first, so that `VariableId(1)` is not taken for a part of `VariableId(12)`.
+        // Longest numbers first, so that `VariableId(1)` is not mistaken for a part of `VariableId(12)`.
         let mut text = text;
         for (number, variable) in rule.variables.iter().enumerate().rev() {
             let own = if variable.name.contains('.') { "fresh" } else { &variable.name };

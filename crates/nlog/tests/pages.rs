@@ -1,4 +1,4 @@
-//! The pages about codes: each is there, and its programs show what they say.
+//! The pages about codes: each exists, and its programs show what it describes.
 
 #![allow(clippy::unwrap_used)]
 

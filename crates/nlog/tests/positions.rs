@@ -1,11 +1,11 @@
-//! Names by position. In the texts `‹` and `›` stand around the name that is asked for.
+//! Names by position. In the texts, `‹` and `›` mark the name in question.
 
 #![allow(clippy::unwrap_used)]
 
 use nlog::index::{Index, Symbol, SymbolKind};
 use nlog::{Sources, compile, compile_indexed};
 
-/// The index of a text without its markers, the text, and where the first mark stood.
+/// The index of a text without its marks, the text, and the position of the first mark.
 fn indexed(marked: &str) -> (Index, String, u32) {
     let at = marked.find('‹').map_or(0, |at| at as u32);
     let text = marked.replace(['‹', '›'], "");
@@ -13,7 +13,7 @@ fn indexed(marked: &str) -> (Index, String, u32) {
     (index, text, at)
 }
 
-/// What is known of the marked name: kind, name, type and the text at its definition with what follows it.
+/// The entry of the marked name: kind, name, type, and the text from its definition on.
 fn at(marked: &str) -> String {
     let (index, text, at) = indexed(marked);
     let Some(symbol) = index.at(0, at) else { return "nothing".to_owned() };

@@ -1,4 +1,4 @@
-//! Whatever the text: a lossless tree, an answer, and that in time.
+//! For any text: a lossless tree and a result, within bounded time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,14 +16,14 @@ fn check(text: &str) -> Compilation {
     let sources = Sources::from_texts([("main.nlog", text), ("tables.nlog", TABLES)]);
     let compilation = compile(&sources);
     for diagnostic in &compilation.diagnostics {
-        // Rendering takes spans apart; none may lie outside of its file.
+        // Rendering slices files by spans; none may be outside its file.
         let text = nlog::diagnostic::to_text(diagnostic, &sources, nlog::diagnostic::Style::Colour);
         assert!(text.contains(diagnostic.code.name()));
     }
     compilation
 }
 
-/// Pieces that rules are made of, and some that they are not.
+/// Fragments of rules, and some invalid ones.
 fn piece() -> impl Strategy<Value = String> {
     let words = [
         "input",
@@ -133,7 +133,7 @@ proptest! {
 
 #[test]
 fn a_syntax_error_hides_nothing_and_causes_nothing() {
-    // A character that fits nowhere, before every token in turn: one syntax error, and nothing else is wrong.
+    // An invalid character before every token in turn: one syntax error and no other diagnostic.
     for (name, text) in [("main.nlog", EVERYTHING), ("tables.nlog", TABLES)] {
         let tokens = parse(text).root().descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
         for token in tokens.filter(|token| !token.kind().is_trivia()) {
@@ -161,7 +161,7 @@ fn nesting_has_a_bound() {
         "(".repeat(1_000_000),
     ];
     for text in texts {
-        // A thread of tests has 2 MiB of stack; so has this one, whatever runs it.
+        // Test threads have 2 MiB of stack; this thread does too, whatever runs it.
         let run = std::thread::Builder::new().stack_size(2 << 20).spawn(move || check(&text)).unwrap();
         let diagnostics = run.join().unwrap().diagnostics;
         let errors: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What texts mean, as the plain structures that the checker reads.
+//! The AST of texts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,7 @@ use nlog::syntax::ast::{
 };
 use nlog::syntax::{SyntaxKind, SyntaxNode, lower, parse};
 
-/// Reads a text that has no mistakes.
+/// Reads a text without mistakes.
 fn read(text: &str) -> File {
     let parsed = parse(text);
     assert_eq!(parsed.root().text().to_string(), text);
@@ -167,7 +167,7 @@ fn match_literals() {
         value("match{reg2: 0x10/0x10, reg5[0..15]: zone, reg0[7]: 1/1, eth_dst: mac\"x\"/mac\"y\"}"),
         "match{reg2: <16/16>, reg5[0..15]: zone, reg0[7..7]: <1/1>, eth_dst: <mac\"x\"/mac\"y\">}"
     );
-    // In brackets it divides; under another operator as well.
+    // In brackets it is a division; under another operator too.
     assert_eq!(
         value("match{a: (1/2), b: 1/2/3, c: 1/(2/3)}"),
         "match{a: (1 / 2), b: <(1 / 2)/3>, c: <1/(2 / 3)>}"
@@ -346,7 +346,7 @@ fn shape(node: &SyntaxNode) -> String {
     shape
 }
 
-/// A new word is a name wherever it was one before there was the word.
+/// A contextual keyword is still a name wherever it was one before its introduction.
 #[test]
 fn words_of_declarations_are_names_elsewhere() {
     let mut renamed = 0;
@@ -386,7 +386,7 @@ fn the_lists_of_words_are_complete() {
         assert!(kind.is_contextual_keyword() && !kind.is_keyword());
         assert_eq!(format!("{kind:?}").to_lowercase(), format!("{word}kw"));
     }
-    // Each is in the tree as a word somewhere.
+    // Each occurs in the tree as a keyword.
     let parsed = parse(crate::support::EVERYTHING_NEW);
     let all = parsed.root().descendants_with_tokens().map(|element| element.kind());
     let all: std::collections::HashSet<K> = all.collect();

@@ -1,4 +1,4 @@
-//! The grammar for editors, `editors/nlog.tmLanguage.json`: well formed, and with the words that the language has.
+//! The grammar for editors, `editors/nlog.tmLanguage.json`: well formed, and with the keywords of the language.
 
 #![allow(clippy::unwrap_used)]
 
@@ -57,7 +57,7 @@ fn expressions_compile_and_names_are_found() {
 
 #[test]
 fn the_words_are_the_language_s() {
-    // The words of a group `(a|b)` that is shown as a word of the language.
+    // The words of a group `(a|b)` that is highlighted as a keyword.
     let group = Regex::new(r"^\(([a-z|]+)\)$").unwrap();
     let groups_of = Regex::new(r"\([^()?]*\)").unwrap();
     let mut shown = BTreeSet::new();

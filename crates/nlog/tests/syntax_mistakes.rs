@@ -1,4 +1,5 @@
-//! Mistakes in types, functions, literals, defaults and tests: what is said, and that they spoil nothing else.
+//! Mistakes in types, functions, literals, defaults and tests: their messages, and that they affect nothing
+//! else.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 use nlog::syntax::{MAX_NESTING, SyntaxKind, lower, parse};
 use proptest::prelude::*;
 
-/// The errors of a text: where each starts, what it says, what to do.
+/// The errors of a text: place, message, help.
 fn said(text: &str) -> Vec<String> {
     let parsed = parse(text);
     assert_eq!(parsed.root().text().to_string(), text, "the tree is not the text");
@@ -19,7 +20,7 @@ fn said(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each of these declarations has one mistake; the next one is read all the same.
+/// Each of these declarations has one mistake; the next declaration is still read.
 #[test]
 fn each_mistake_has_its_message_and_remedy() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/syntax");
@@ -43,7 +44,7 @@ fn each_mistake_has_its_message_and_remedy() {
     expect_test::expect_file![folder.join("mistakes.txt")].assert_eq(&shown);
 }
 
-/// A character that fits nowhere, before every token in turn: one error, and all other declarations are read.
+/// An invalid character before every token in turn: one error, and all other declarations are read.
 #[test]
 fn a_mistake_spoils_one_declaration() {
     let text = crate::support::EVERYTHING_NEW;
@@ -59,7 +60,7 @@ fn a_mistake_spoils_one_declaration() {
             let parsed = parse(&spoilt);
             let found: Vec<_> = parsed.root().children().collect();
             assert_eq!(parsed.errors.len(), 1, "{:#?}\n{spoilt}", parsed.errors);
-            // Before a declaration the piece is a mistake of it, or one of its own.
+            // Before a declaration, the fragment is a mistake in it or a separate mistake.
             let same =
                 items.iter().filter(|item| found.iter().any(|other| other.text() == item.text())).count();
             assert!(same >= items.len() - 1, "{same} of {} in\n{spoilt}", items.len());
@@ -67,7 +68,7 @@ fn a_mistake_spoils_one_declaration() {
     }
 }
 
-/// Without any one of its braces a test is spoilt, and what follows is read.
+/// A test that lacks one of its braces is skipped, and the declarations after it are read.
 #[test]
 fn a_missing_brace_does_not_swallow_the_file() {
     let tests = "test \"a\" {\n    given {\n        t(1);\n        u(1);\n    }\n    expect t(1);\n}\n";
@@ -96,7 +97,7 @@ fn a_missing_brace_does_not_swallow_the_file() {
                 );
             }
         }
-        // A rule is read as a row up to its `:-`, and is lost; the one after it is not.
+        // The first rule is read as a row up to its `:-` and is lost; the one after it is not.
         let text = format!("{spoilt}\nx(1) :- y(1);\nlast(1) :- y(1);\n");
         let parsed = parse(&text);
         assert_eq!(parsed.errors.len(), 1, "{:#?}\n{text}", parsed.errors);
@@ -149,13 +150,13 @@ fn nesting_has_a_bound() {
     assert_eq!(said(&fine), Vec::<String>::new());
 }
 
-/// What this thread has had of a processor, which does not count what other work on the machine delays.
+/// The processor time of this thread, which does not include delays by other work on the machine.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a clock does not go below zero")
 }
 
-/// Texts that are mistaken in the same way all over take time in proportion to their length.
+/// Texts that repeat one mistake take time in proportion to their length.
 #[test]
 fn mistakes_take_linear_time() {
     let pieces = [

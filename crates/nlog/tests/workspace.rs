@@ -1,4 +1,4 @@
-//! A program that is edited means at every moment what a fresh compilation of its files says.
+//! At every moment, an edited program has the same result as a fresh compilation of its files.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,7 +18,7 @@ fn fresh(files: &[(String, String)]) -> String {
     told(&compile(&Sources::from_texts(files.iter().map(|(name, text)| (name, text)))))
 }
 
-/// Declarations and rules that have to do with each other in many ways; some are at fault, alone or together.
+/// Declarations and rules that interact in many ways; some contain mistakes, alone or together.
 const PIECES: [&str; 64] = [
     "input table a(x: int, y: int);",
     "input table a(x: int, y: string) key(x);",
@@ -159,7 +159,8 @@ proptest! {
     }
 }
 
-/// The parts of programs without errors: of each part one form, by file. Any forms go together.
+/// The parts of programs without errors, by file: each part has several forms, and all forms are
+/// compatible.
 const PARTS: [(usize, &[&str]); 13] = [
     (
         0,
@@ -233,7 +234,7 @@ proptest! {
 const TABLES: &str = "input table a(x: int);\ntable b(x: int);\noutput table c(x: int);\n";
 const RULES: &str = "b(x) :- a(x);\nc(x) :- b(x);\nc(x) :- a(x), x > 1;\n";
 
-/// How many rules are not checked after the tables and rules become these.
+/// The number of rules that are not checked again after the tables and rules become these.
 fn reused(tables: &str, rules: &str) -> usize {
     let mut workspace = Workspace::from_texts([("rules.nlog", RULES), ("tables.nlog", TABLES)]);
     workspace.compilation();
@@ -263,7 +264,8 @@ fn only_what_changed_is_checked_again() {
     assert_eq!(reused(&format!("{TABLES}const limit = 1;"), RULES), 3, "a constant that no rule names");
 }
 
-/// A rule that calls a function depends on what that uses, though it does not name it.
+/// A rule that calls a function depends on the names that the function uses, although the rule does
+/// not contain them.
 #[test]
 fn functions_carry_what_they_use() {
     let declared = "const n = 1; function f(x: int) -> int = g(x) + n; function g(x: int) -> int = x;";
@@ -354,7 +356,7 @@ fn an_import_that_is_typed_is_followed() {
     let rules = folder.join("rules.nlog");
     assert!(workspace.set_text(&rules, format!("import \"../library/tables.nlog\";\n{RULES}")).unwrap());
     assert!(workspace.compilation().program.is_some());
-    // What cannot be read is no mistake of the program, which stays as it was.
+    // An unreadable file is not a mistake of the program, which stays as it was.
     std::os::unix::fs::symlink("loop.nlog", folder.join("../loop.nlog")).unwrap();
     assert!(workspace.set_text(&rules, format!("import \"../loop.nlog\";\n{RULES}")).is_err());
     assert!(workspace.compilation().program.is_some());

@@ -2,7 +2,7 @@
 
 use crate::program::Aggregate;
 
-/// Their names and how many arguments they take at least and at most.
+/// The names of aggregates, with the minimum and maximum number of arguments.
 const AGGREGATES: [(&str, Aggregate, usize, usize); 8] = [
     ("count", Aggregate::Count, 0, usize::MAX),
     ("min", Aggregate::Min, 1, 1),
@@ -19,7 +19,7 @@ pub(super) fn by_name(name: &str) -> Option<Aggregate> {
     AGGREGATES.iter().find(|(own, ..)| *own == name).map(|(_, aggregate, ..)| *aggregate)
 }
 
-/// How many arguments the aggregate takes, in words, if it is not this many.
+/// The number of arguments that the aggregate takes, in words, if it differs from this one.
 pub(super) fn wrong_count(aggregate: Aggregate, given: usize) -> Option<&'static str> {
     let &(_, _, least, most) = AGGREGATES.iter().find(|(_, own, ..)| *own == aggregate)?;
     match (given < least || given > most, least, most) {

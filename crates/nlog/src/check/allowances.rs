@@ -6,9 +6,9 @@ use super::suggest;
 use crate::diagnostic::{Code, Report, Reports, Severity};
 use crate::syntax::ast::{self, Span};
 
-/// Takes away the warnings that the files allow, and reports allowances that allow nothing.
+/// Suppresses the warnings that the files allow, and reports allowances without effect.
 ///
-/// A program with errors has not seen all lints, so that nothing can be said about what an allowance is for.
+/// In a program with errors not all lints have run, so whether an allowance has an effect is unknown.
 pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
     let complete = !reports.has_errors();
     let mut useless = Vec::new();
@@ -43,7 +43,7 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
     }
 }
 
-/// Which of the places, that are ascending, start within the scope.
+/// The range of the places, which are ascending, that start within the scope.
 fn within(places: &[(Span, usize)], scope: Span) -> (usize, usize) {
     let first = places.partition_point(|(span, _)| (span.file, span.start) < (scope.file, scope.start));
     let end = places.partition_point(|(span, _)| (span.file, span.start) < (scope.file, scope.end));

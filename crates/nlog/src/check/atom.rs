@@ -9,12 +9,12 @@ pub const ATOM: &str = "ATOM";
 
 /// Checks the sources together with a row as it may follow `expect` in a test: `location("p1", _)`.
 ///
-/// Mistakes in the row stand in a file of the name [`ATOM`]. There is a pattern if there is a program, and if the
-/// text is a row and nothing else.
+/// Mistakes in the row are reported in a file with the name [`ATOM`]. The result has a pattern if it has a
+/// program and the text is a single row.
 pub fn compile_with_atom(sources: &Sources, atom: &str) -> (Sources, Compilation, Option<Pattern>) {
     let mut sources = sources.clone();
     let number = sources.files().len() as u32;
-    // On a line of its own, so that its columns are those of the text.
+    // The row has a separate line, so that columns are those of the text.
     let text = format!("test \"\" {{ expect\n{};\n}}", atom.trim().trim_end_matches(';'));
     sources.add(SourceFile::new(number, ATOM, text.into_bytes()));
     let compilation = compile(&sources);

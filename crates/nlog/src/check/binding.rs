@@ -1,4 +1,4 @@
-//! Whether every variable of a rule is bound.
+//! Checks that every variable of a rule is bound.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::diagnostic::Code;
 use crate::syntax::ast::Span;
 
 impl Resolver<'_, '_> {
-    /// Reports variables that nothing gives a value: of several that depend on each other the one at the root.
+    /// Reports unbound variables; of several that depend on each other, only the root.
     pub(super) fn check_bound(&mut self, items: &[Item], is_fact: bool) {
         let mut bound: Vec<bool> = self.variables.iter().map(|variable| variable.in_atom).collect();
         let mut has_binder = bound.clone();
@@ -21,7 +21,7 @@ impl Resolver<'_, '_> {
                     targets.push(*variable);
                 }
                 ItemIr::Function(site, terms) => {
-                    // Of a call at fault every variable counts as a result.
+                    // In a faulty call, every variable counts as a result.
                     let arguments =
                         self.sites[*site].chosen.as_ref().map_or(0, |candidate| candidate.arguments);
                     for (index, term) in terms.iter().enumerate() {
@@ -30,7 +30,7 @@ impl Resolver<'_, '_> {
                             Term::Variable(variable, _) if index < arguments => inputs.push(*variable),
                             Term::Variable(variable, _) => targets.push(*variable),
                             Term::Node(node) if index < arguments => variables_of(node, &mut inputs),
-                            // A result that is compared binds nothing and is compared later.
+                            // A result that is compared binds nothing; the comparison comes later.
                             Term::Node(_) => {}
                         }
                     }
@@ -128,7 +128,7 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Binds the targets of whatever has its inputs bound, until nothing changes.
+/// Binds the targets of every item whose inputs are bound, until nothing changes.
 fn close(open: &[(Vec<usize>, Vec<usize>)], bound: &mut [bool]) {
     let mut waiting: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut missing = vec![0_usize; open.len()];

@@ -1,4 +1,4 @@
-//! Overload resolution: which of the functions with the same name a call means.
+//! Overload resolution: selects the function that a call means among those with the same name.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::types::{Mismatch, TypeVar, Types};
 use crate::diagnostic::Code;
 use crate::syntax::ast::{Ident, Span};
 
-/// A function that may be meant, and how many of the terms are its arguments; the others are results.
+/// A function that may be meant, and the number of terms that are its arguments; the others are results.
 #[derive(Debug, Clone)]
 pub(super) struct Candidate {
     pub(super) function: Arc<Function>,
@@ -19,7 +19,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Those of the functions that can be an atom of so many terms: arguments and results, or arguments alone if the
+    /// The functions that can be an atom with this many terms: arguments and results, or only arguments if the
     /// function is a predicate.
     pub(super) fn of_atom(functions: &[Arc<Function>], terms: usize) -> Vec<Candidate> {
         let mut candidates = Vec::new();
@@ -36,7 +36,7 @@ impl Candidate {
         candidates
     }
 
-    /// Those of the functions that give one value for so many arguments.
+    /// The functions that return one value for this many arguments.
     pub(super) fn of_expression(functions: &[Arc<Function>], arguments: usize) -> Vec<Candidate> {
         let fitting =
             functions.iter().filter(|function| function.results.len() == 1 && takes(function, arguments));
@@ -51,7 +51,7 @@ impl Candidate {
         for index in 0..self.arguments {
             match (parameters.get(index), parameters.last()) {
                 (Some(parameter), _) => all.push(types.of_shape(&parameter.shape, &mut any, origin)),
-                // The repeated last parameter has a type of its own each time.
+                // The repeated last parameter has a separate type each time.
                 (None, Some(last)) => all.push(types.of_shape(&last.shape, &mut Vec::new(), origin)),
                 (None, None) => {}
             }
@@ -68,7 +68,7 @@ impl Candidate {
     }
 }
 
-/// Whether a function says yes or no, and so can be an atom without its result.
+/// Whether a function returns a truth value, and so can be an atom without its result.
 pub(super) fn is_predicate(function: &Function) -> bool {
     matches!(function.results.as_slice(), [only] if only.shape == Shape::Is(Type::Bool))
 }
@@ -83,11 +83,11 @@ fn takes(function: &Function, arguments: usize) -> bool {
 pub(super) struct Site {
     name: Ident,
     span: Span,
-    /// Those that are not ruled out yet.
+    /// The candidates that are not ruled out yet.
     candidates: Vec<Candidate>,
     pub(super) terms: Vec<TypeVar>,
     term_spans: Vec<Span>,
-    /// The one that is meant; stays empty after a report.
+    /// The selected candidate; stays empty after a report.
     pub(super) chosen: Option<Candidate>,
 }
 
@@ -109,13 +109,13 @@ impl Resolver<'_, '_> {
         number
     }
 
-    /// Settles all calls that are open, as far as types tell.
+    /// Resolves all open calls, as far as the known types allow.
     pub(super) fn settle_calls(&mut self) {
         let mut open: Vec<usize> = (0..self.sites.len()).filter(|&site| self.is_open(site)).collect();
         loop {
             let count = open.len();
             let read = self.settle_fields();
-            // There and back: chains of calls run in either direction.
+            // Forwards and backwards, because chains of calls run in either direction.
             for _ in 0..2 {
                 open.reverse();
                 for &site in &open {
@@ -134,7 +134,7 @@ impl Resolver<'_, '_> {
         self.note();
     }
 
-    /// Reports calls that would make an optional value of an optional one.
+    /// Reports calls that would create an option of an option.
     fn check_options(&mut self) {
         for number in 0..self.sites.len() {
             let site = &self.sites[number];
@@ -148,9 +148,9 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Reports the calls of which types do not tell which function is meant; after whatever may be the cause.
+    /// Reports the ambiguous calls, after the mistakes that may be the cause.
     pub(super) fn report_ambiguous(&mut self) {
-        // A field of which nothing is known is often what a call lacks.
+        // A call is often ambiguous because of a field whose type is unknown.
         self.report_open_fields();
         for site in std::mem::take(&mut self.ambiguous) {
             self.report_ambiguous_call(site);
@@ -161,7 +161,7 @@ impl Resolver<'_, '_> {
         self.sites[site].chosen.is_none() && !self.sites[site].candidates.is_empty()
     }
 
-    /// Rules out the candidates that do not fit what is known, and takes the last that is left.
+    /// Rules out the candidates that do not fit the known types, and selects the last one left.
     fn narrow(&mut self, number: usize) {
         let site = &self.sites[number];
         let (terms, span) = (site.terms.clone(), site.span);
@@ -181,7 +181,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Takes the only candidate; reports the terms that do not fit it.
+    /// Selects the only candidate, and reports the terms that do not fit it.
     fn choose(&mut self, number: usize) {
         let site = &mut self.sites[number];
         let Some(candidate) = site.candidates.pop() else { return };
@@ -211,7 +211,7 @@ impl Resolver<'_, '_> {
             } else {
                 format!("{text} has type {found}, but `{}` returns {wanted_name}", name.name)
             };
-            // Of a comparison, what the other side is made of tells more than the sign.
+            // In a comparison, the origin of the other side explains more than the operator.
             let because = self.types.origin(wanted).filter(|origin| *origin != self.sites[number].span);
             let because = because.or_else(|| self.declared_parameter(&name, index));
             let node = self.node_at(ty, span);
@@ -219,14 +219,14 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Where the program declares the type of a function's parameter, or of its result.
+    /// The place where the program declares the type of a function's parameter or of its result.
     fn declared_parameter(&self, name: &Ident, index: usize) -> Option<Span> {
         let declaration = self.scope.declarations.own_functions.get(&name.name)?.declaration;
         let parameters = declaration.parameters.as_ref()?;
         Some(parameters.get(index).map(|(_, ty)| ty).or(declaration.result.as_ref())?.span)
     }
 
-    /// The value at this place as far as a report needs it.
+    /// The value at this place, as far as a report needs it.
     pub(super) fn node_at(&self, ty: TypeVar, span: Span) -> Node {
         let variable = self.by_name.get(self.scope.sources.text(span)).copied();
         Node { kind: variable.map_or(NodeKind::Faulty, NodeKind::Variable), ty, span }
@@ -236,7 +236,7 @@ impl Resolver<'_, '_> {
         let site = &self.sites[number];
         let (name, span) = (site.name.clone(), site.span);
         let functions = self.scope.declarations.functions(&name.name);
-        // Of an atom that is a condition, all terms are arguments.
+        // If an atom is a condition, all its terms are arguments.
         let meant = Candidate::of_atom(functions, site.terms.len());
         let arguments = meant.iter().map(|candidate| candidate.arguments).min();
         let arguments = arguments.unwrap_or(site.terms.len() - 1);
@@ -259,7 +259,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Takes string literals in open calls for strings, where that can be. Whether there was one.
+    /// Treats string literals in open calls as strings, where possible. Returns whether there was one.
     fn default_literals(&mut self, open: &[usize]) -> bool {
         let mut changed = false;
         for &number in open {

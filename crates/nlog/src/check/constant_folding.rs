@@ -1,5 +1,5 @@
-//! Constant folding: from resolved nodes to expressions of the program. Expressions without variables are evaluated
-//! here; their failures are errors of the program.
+//! Constant folding: lowers resolved nodes to expressions of the program. Expressions without variables are
+//! evaluated here; their failures are errors of the program.
 
 use std::sync::Arc;
 
@@ -14,9 +14,10 @@ use crate::diagnostic::Code;
 use crate::program::{Expr, VariableId};
 use crate::syntax::ast::Span;
 
-/// Where an expression stands, as far as functions with several results are concerned.
+/// The context of an expression, as far as it concerns functions with several results.
 pub(super) trait Hoist {
-    /// Makes a variable for the results of a function with any number of them; `None` where none may stand.
+    /// Makes a variable for the results of a function with any number of them; `None` where such functions
+    /// are not allowed.
     fn hoist(
         &mut self,
         ty: Type,
@@ -24,7 +25,7 @@ pub(super) trait Hoist {
         arguments: Vec<Expr>,
     ) -> Option<VariableId>;
 
-    /// The number that the program has for the rule's variable.
+    /// The program's number for the rule's variable.
     fn variable(&self, index: usize) -> VariableId;
 }
 
@@ -88,7 +89,7 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// Lowers all, so that each mistake is reported.
+    /// Lowers all nodes, so that each mistake is reported.
     pub(super) fn lower_all(&mut self, nodes: &[Node], hoist: &mut dyn Hoist) -> Option<Vec<Expr>> {
         let lowered: Vec<Option<Expr>> = nodes.iter().map(|node| self.lower(node, hoist)).collect();
         lowered.into_iter().collect()
@@ -174,10 +175,10 @@ impl Resolver<'_, '_> {
             return None;
         }
         if self.failed && !admits(function, &values) {
-            // The mismatch is reported; what the function would say to it only follows.
+            // The mismatch is already reported; an error of the function would only follow from it.
             return None;
         }
-        // A list or set weighs what is written of it.
+        // The weight of a list or set is that of its written elements.
         let written = matches!(&*function.name, "[]" | "{}");
         if let (false, Err(failure)) = (written, size::check(function, &values)) {
             let help = "put data this large into an input table";

@@ -1,4 +1,4 @@
-//! Named constants: found and computed.
+//! Finds and computes named constants.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::program::{Expr, VariableId};
 use crate::source::Sources;
 use crate::syntax::ast::{self, ExprKind};
 
-/// There are no variables in a constant, and no place for several results.
+/// The context of a constant, which has neither variables nor functions with several results.
 pub(super) struct Nowhere;
 
 impl Hoist for Nowhere {
@@ -48,7 +48,7 @@ pub(super) fn collect<'a>(
     first.into_values().collect()
 }
 
-/// Computes a constant, of which whatever it uses is defined; `None` after a report.
+/// Computes a constant whose dependencies are defined; `None` after a report.
 pub(super) fn evaluate(
     constant: &ast::Constant,
     declarations: &Declarations<'_>,

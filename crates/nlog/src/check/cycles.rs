@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// A strongly connected component that holds a cycle.
+/// A strongly connected component that contains a cycle.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Tangle {
     /// A shortest cycle through the least node: each leads to the next, the last to the first.
@@ -11,7 +11,7 @@ pub(super) struct Tangle {
     pub(super) others: Vec<usize>,
 }
 
-/// All components that hold a cycle, by their least node. `edges[a]` are the nodes that `a` leads to, ascending.
+/// All components that contain a cycle, by their least node. `edges[a]` are the nodes that `a` leads to, ascending.
 pub(super) fn tangles(edges: &[Vec<usize>]) -> Vec<Tangle> {
     let (component, _) = components(edges);
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); edges.len()];
@@ -32,7 +32,7 @@ pub(super) fn tangles(edges: &[Vec<usize>]) -> Vec<Tangle> {
     tangles
 }
 
-/// The nodes in an order in which whatever a node leads to comes before it; cycles anyhow.
+/// The nodes in topological order, each after the nodes that it leads to; the order within cycles is arbitrary.
 pub(super) fn dependencies_first(edges: &[Vec<usize>]) -> Vec<usize> {
     components(edges).1
 }
@@ -60,7 +60,7 @@ fn components(edges: &[Vec<usize>]) -> (Vec<usize>, Vec<usize>) {
                 let child = edges[node][edge - 1];
                 low[node] = low[node].min(low[child]);
             }
-            // Go on with the first edge that leads to a new node.
+            // Continue with the first edge that leads to a new node.
             let mut at = edge;
             let child = loop {
                 let Some(&child) = edges[node].get(at) else { break None };

@@ -14,7 +14,7 @@ use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Ident, Span, TypeRef};
 
-/// A declared table. Mistakes in its declaration are reported; it counts as declared all the same.
+/// A declared table. It counts as declared even if its declaration contains mistakes, which are reported.
 pub(super) struct Table<'a> {
     pub(super) name: &'a Ident,
     pub(super) role: Role,
@@ -31,7 +31,7 @@ pub(super) struct Columns<'a> {
 }
 
 impl Columns<'_> {
-    /// Which column has this name; the first of several.
+    /// The index of the first column with this name.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         self.by_name.get(name).copied()
     }
@@ -58,9 +58,9 @@ pub(super) struct Column<'a> {
 pub(super) enum Constant {
     /// A value of a type.
     Value(Value, Type),
-    /// A string literal, which can be read as an address like one written in place.
+    /// A string literal, which can be read as an address, as if it were written in place.
     Text(String),
-    /// Its definition is at fault, which is reported.
+    /// Its definition contains a reported mistake.
     Faulty,
 }
 
@@ -73,12 +73,13 @@ pub(super) struct Declarations<'a> {
     pub(super) constants: BTreeMap<&'a str, Constant>,
     pub(super) types: NamedTypes<'a>,
     pub(super) own_functions: OwnFunctions<'a>,
-    /// Names that syntax errors keep from being declared.
+    /// Names whose declarations may be hidden by syntax errors.
     pub(super) hidden: Hidden<'a>,
 }
 
 impl<'a> Declarations<'a> {
-    /// The types and tables of all files. `files` are in the order in which the first of several declarations stands.
+    /// Collects the types and tables of all files. The order of `files` decides which of several declarations is the
+    /// first.
     pub(super) fn collect(files: &[&'a ast::File], sources: &Sources, reports: &mut Reports) -> Self {
         let hidden = Hidden::of(files);
         let types = NamedTypes::collect(files, &hidden, sources, reports);
@@ -107,17 +108,17 @@ impl<'a> Declarations<'a> {
         declarations
     }
 
-    /// Whether a name is unknown perhaps only because of a syntax error in its declaration.
+    /// Whether a name may be unknown only because of a syntax error in its declaration.
     pub(super) fn excuses(&self, name: &str) -> bool {
         self.hidden.excuses(name)
     }
 
-    /// Reads a type; reports what is none.
+    /// Reads a type; reports an invalid one.
     pub(super) fn named_type(&self, ty: &TypeRef, reports: &mut Reports) -> Option<Type> {
         self.types.read(ty, &self.hidden, reports)
     }
 
-    /// The functions of this name, the program's own and built-in ones; none if the name is unknown.
+    /// The functions of this name, from the program or built in; none if the name is unknown.
     pub(super) fn functions(&self, name: &str) -> &[Arc<Function>] {
         if let Some(own) = self.own_functions.get(name) {
             return own.function.as_slice();
@@ -138,7 +139,7 @@ impl<'a> Declarations<'a> {
         function::functions().iter().map(|function| &*function.name).chain(self.own_functions.names())
     }
 
-    /// The names that syntax errors keep from being declared.
+    /// The names whose declarations may be hidden by syntax errors.
     pub(super) fn perhaps(&self) -> impl Iterator<Item = &str> {
         self.hidden.perhaps.iter().copied()
     }
@@ -199,17 +200,17 @@ fn key_columns(
             seen.insert(column, name.span);
         }
     }
-    // A key is a set of columns; ascending, so that the order in which it is written does not show.
+    // A key is a set of columns; it is ascending, so that the written order has no effect.
     seen.into_keys().collect()
 }
 
-/// A column that is named a second time.
+/// The report of a column that is named twice.
 pub(super) fn duplicate_column(name: &Ident, earlier: Span, help: &str) -> Report {
     let message = format!("duplicate column `{}`", name.name);
     Report::new(Code::DuplicateColumn, name.span, message, help).label(earlier, "first named here")
 }
 
-/// A column that the table has not.
+/// The report of a column that the table does not have.
 pub(super) fn unknown_column(name: &Ident, table: &str, columns: &[Column<'_>]) -> Report {
     let names = columns.iter().map(|column| column.name.name.as_str());
     let help = match suggest::nearest(&name.name, names.clone()) {
@@ -230,22 +231,22 @@ pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     names.join(", ")
 }
 
-/// Which tables are read, and which names of mistaken ones probably meant one.
+/// The tables that are read, and those that misspelt names probably mean.
 #[derive(Default)]
 pub(super) struct Usage {
     pub(super) read: BTreeSet<usize>,
-    /// What is found out about names, if an index is wanted.
+    /// Facts about names, if an index is requested.
     pub(super) notes: Option<Notes>,
 }
 
 impl Usage {
-    /// Adds what another part of the program uses.
+    /// Adds the usage of another part of the program.
     pub(super) fn merge(&mut self, other: &Usage) {
         let Usage { read, notes: _ } = other;
         self.read.extend(read);
     }
 
-    /// Gives tables other numbers; `None` if one has none.
+    /// Renumbers tables; `None` if a table has no new number.
     pub(super) fn renumber(&mut self, number: &impl Fn(usize) -> Option<usize>) -> Option<()> {
         let Usage { read, notes: _ } = self;
         *read = read.iter().map(|table| number(*table)).collect::<Option<_>>()?;

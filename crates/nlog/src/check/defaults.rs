@@ -1,8 +1,8 @@
 //! Defaults: rows that hold unless an ordinary rule overrides them.
 //!
-//! What they mean is written at [`crate::program::Rule`]. They are made rules like all others over hidden tables, so
-//! that planner and evaluators know nothing of them; a dot stands in the names of these tables, as in no name of the
-//! source. Of
+//! [`crate::program::Rule`] defines their meaning. This module converts them to ordinary rules over hidden tables,
+//! so that planner and evaluators need no support for them. The names of these tables contain a dot, which no name
+//! of the source does. From
 //!
 //! ```text
 //! table t(k: int, v: int) key(k);
@@ -10,7 +10,7 @@
 //! default t(k, x+1)  :- b(k, x);
 //! ```
 //!
-//! this is made (`N` is the default's fingerprint):
+//! the following rules result (`N` is the default's fingerprint):
 //!
 //! ```text
 //! t(k, v)            :- a(k, v);
@@ -21,7 +21,7 @@
 //! t(k, x+1)          :- t.default.N(k, x), t.level(k, 0);
 //! ```
 //!
-//! The rules for `t` keep their fingerprints, so that rows are attributed to what the user wrote.
+//! The rules for `t` keep their fingerprints, so that rows are attributed to the rules that the user wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,7 +42,7 @@ pub(super) fn check(files: &[&ast::File], declarations: &Declarations<'_>, repor
     for rule in rules() {
         let (Some(word), Some(table)) = (rule.default, table_of(rule)) else { continue };
         let declared = &declarations.tables[table];
-        // Of an input table this would be said of the wrong mistake.
+        // For an input table, this report would name the wrong mistake.
         if declared.role == Role::Input || declared.columns.is_none() {
             continue;
         }
@@ -78,7 +78,7 @@ pub(super) fn check(files: &[&ast::File], declarations: &Declarations<'_>, repor
     }
 }
 
-/// What a head says of a column, as far as it can be told.
+/// A head's argument for a column, as far as it is known.
 fn argument_of<'r>(rule: &'r ast::Rule, columns: &Columns<'_>, column: usize) -> Option<&'r Argument> {
     let arguments = &rule.head.arguments;
     if arguments.iter().all(|argument| argument.name.is_none()) {
@@ -96,7 +96,7 @@ pub(super) struct Checked {
 
 /// The parts of a program.
 pub(super) struct Parts {
-    /// In name order; the number is the index.
+    /// All tables in name order; the index is the number.
     pub(super) tables: Vec<Table>,
     pub(super) rules: Vec<Rule>,
     /// Bodies before heads.
@@ -108,7 +108,7 @@ pub(super) fn compile(tables: Vec<Table>, rules: Vec<Checked>, order: &[TableId]
     let heads = |default: bool| -> BTreeSet<TableId> {
         rules.iter().filter(|rule| rule.default == default).map(|rule| rule.rule.head).collect()
     };
-    // Where there are only defaults nothing overrides them.
+    // If a table has only defaults, nothing overrides them.
     let overridable: BTreeSet<TableId> = heads(true).intersection(&heads(false)).copied().collect();
     let hidden = Hidden::new(tables, &overridable, &rules);
     let mut made = Vec::new();
@@ -143,14 +143,14 @@ struct OfTable {
     candidates: BTreeMap<u64, Candidates>,
     has: TableId,
     level: TableId,
-    /// A default, whose place stands for rules that are of the table as a whole.
+    /// A default, whose place is used for rules that concern the whole table.
     witness: Rule,
 }
 
-/// The table of what a default gives as far as nothing overrides it.
+/// The table of a default's candidate rows, before overriding.
 struct Candidates {
     id: TableId,
-    /// What its columns hold: the key columns that have to be computed, then the head's variables.
+    /// Its columns: the key columns that have to be computed, then the head's variables.
     columns: Vec<Expr>,
     /// The default's key columns over `columns`.
     key: Vec<Term>,
@@ -187,7 +187,7 @@ impl Hidden {
     }
 
     fn add(&mut self, table: Table) -> TableId {
-        // A dot comes before whatever a name can go on with, so that name order is kept.
+        // A dot sorts before every character of names, so name order is kept.
         debug_assert!(self.tables.last().is_none_or(|last| last.name < table.name));
         self.tables.push(table);
         TableId(self.tables.len() as u32 - 1)
@@ -251,7 +251,7 @@ fn candidate_columns(rule: &Rule, table: &Table, key: &[usize]) -> (Vec<Expr>, V
                 types.push(table.columns[column].ty.clone());
                 place(columns.len() - 1)
             }
-            // An aggregate is an error, and then nothing is compiled.
+            // An aggregate here is an error, and then nothing is compiled.
             HeadTerm::Aggregate { .. } => Term::Any,
         });
     }
@@ -262,7 +262,7 @@ fn candidate_columns(rule: &Rule, table: &Table, key: &[usize]) -> (Vec<Expr>, V
     (columns, types, terms)
 }
 
-/// What a default becomes: its candidates, their keys, and its rows where nothing overrides them.
+/// The rules for a default: its candidates, their keys, and its rows where nothing overrides them.
 fn default_rules(rule: &Rule, of: &OfTable, tables: &[Table]) -> Vec<Rule> {
     let Some(Candidates { id, columns, key }) = of.candidates.get(&rule.fingerprint) else {
         return Vec::new();
@@ -277,7 +277,7 @@ fn default_rules(rule: &Rule, of: &OfTable, tables: &[Table]) -> Vec<Rule> {
             Variable { name, ty }
         })
         .collect();
-    // The number of a variable of the head is that of its column.
+    // A variable of the head has the number of its column.
     let number = |variable: VariableId| {
         let at = columns.iter().position(|own| matches!(own, Expr::Variable(own) if *own == variable));
         VariableId(at.unwrap_or_default() as u32)
@@ -317,7 +317,7 @@ fn default_rules(rule: &Rule, of: &OfTable, tables: &[Table]) -> Vec<Rule> {
     vec![candidates, has, rows]
 }
 
-/// The keys of an ordinary rule's rows. What the other columns are does not matter, whether they are does.
+/// The keys of an ordinary rule's rows. The values of the other columns do not matter, but they must exist.
 fn has_of_ordinary(rule: &Rule, of: &OfTable) -> Rule {
     let key = of.key.iter().map(|column| rule.terms[*column].clone());
     let mut has = Rule {
@@ -332,7 +332,7 @@ fn has_of_ordinary(rule: &Rule, of: &OfTable) -> Rule {
         }
         for expr in expressions(term).iter().filter(|expr| may_lack_value(expr)) {
             let variable = VariableId(has.variables.len() as u32);
-            // Nothing looks at it, so that its type is of no account.
+            // Nothing reads it, so its type does not matter.
             has.variables.push(Variable { name: format!("column.{column}"), ty: Type::Bool });
             has.body.push(BodyItem::Let { variable, expr: expr.clone() });
         }
@@ -340,7 +340,7 @@ fn has_of_ordinary(rule: &Rule, of: &OfTable) -> Rule {
     has
 }
 
-/// For each key 1 if an ordinary rule has a row of it, else 0.
+/// For each key: 1 if an ordinary rule has a row with it, otherwise 0.
 fn level_rule(of: &OfTable, tables: &[Table]) -> Rule {
     let columns = &tables[of.level.0 as usize].columns;
     let variables: Vec<Variable> =
@@ -383,7 +383,7 @@ fn of_term(term: &Term) -> HeadTerm {
     HeadTerm::Value(match term {
         Term::Variable(variable) => Expr::Variable(*variable),
         Term::Constant(value) => Expr::Constant(value.clone()),
-        // Only an aggregate becomes this one, which is an error.
+        // Only an aggregate leads here, which is an error.
         Term::Any => Expr::Constant(Value::Bool(true)),
     })
 }

@@ -1,4 +1,4 @@
-//! Named constants and functions: ordered by what they use, and defined one after the other.
+//! Named constants and functions: sorted by dependency and defined one after the other.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -108,7 +108,7 @@ impl<'e> Names<'e> {
         match &expr.kind {
             ExprKind::Name(name) => self.values.push(name),
             ExprKind::Call(call) => self.calls.push(&call.name.name),
-            // The names of actions and fields are no functions' and constants'.
+            // The names of actions and fields are not names of functions or constants.
             ExprKind::Actions(actions) => {
                 return openflow::values_of(actions).into_iter().for_each(|value| self.add(value));
             }
@@ -120,7 +120,7 @@ impl<'e> Names<'e> {
     }
 }
 
-/// The names in an expression that may be constants'.
+/// The names in an expression that may be names of constants.
 pub(super) fn value_names(expr: &Expr) -> Vec<&str> {
     let mut names = Names::default();
     names.add(expr);

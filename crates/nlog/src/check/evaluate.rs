@@ -1,4 +1,4 @@
-//! The body of a function of the program, evaluated on its arguments.
+//! Evaluates the body of a function of the program.
 
 use nlog_data::function::Results;
 use nlog_data::{Failure, Value};
@@ -8,8 +8,8 @@ use crate::program::Expr;
 
 /// The value of an expression whose variables are the arguments, by number; none if a function in it has none.
 ///
-/// What is said of failures at [`Rule`](crate::program::Rule) holds here: if an argument of a call has no value, the
-/// call has none, whatever else failed; otherwise it fails with the least of its arguments' failures. What would be too large fails.
+/// The semantics of failures is that of [`Rule`](crate::program::Rule): if an argument of a call has no value, the call has none,
+/// whatever else failed; otherwise it fails with the least of its arguments' failures. A value that would be too large is a failure.
 pub(super) fn evaluate(expr: &Expr, arguments: &[Value]) -> Result<Option<Value>, Failure> {
     match expr {
         Expr::Variable(variable) => Ok(arguments.get(variable.0 as usize).cloned()),
@@ -37,7 +37,7 @@ pub(super) fn evaluate(expr: &Expr, arguments: &[Value]) -> Result<Option<Value>
             size::check(function, &values)?;
             match (function.evaluate)(&values)? {
                 Results::One(value) => Ok(Some(value)),
-                // The checker lets no function with many results be an expression.
+                // The checker allows no function with many results in an expression.
                 Results::None | Results::Many(_) => Ok(None),
             }
         }

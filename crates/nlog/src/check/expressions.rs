@@ -1,4 +1,4 @@
-//! Expressions: their names and types.
+//! Resolves the names and types of expressions.
 
 use nlog_data::{Type, Value, function};
 

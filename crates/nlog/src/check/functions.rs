@@ -17,19 +17,19 @@ use crate::program::{Expr, VariableId};
 use crate::source::Sources;
 use crate::syntax::ast::{self, FunctionDeclaration};
 
-/// How deep evaluation may nest, the bodies of called functions included: a thread's stack is finite.
+/// The maximum nesting of evaluation, including the bodies of called functions: a thread's stack is finite.
 const MOST_LEVELS: usize = 1_000;
 
-/// How many calls and branches the evaluation of a function may take, those of called functions included: each of a
-/// chain of functions that call the next one twice doubles them.
+/// The maximum number of calls and branches in the evaluation of a function, including those of called functions:
+/// in a chain of functions that call the next one twice, each doubles the number.
 const MOST_STEPS: usize = 100_000;
 
 /// A function of the program.
 pub(super) struct OwnFunction<'a> {
     pub(super) declaration: &'a FunctionDeclaration,
-    /// `None` if a mistake in its signature, which is reported, hides what it takes and gives.
+    /// `None` if a reported mistake hides its signature.
     pub(super) function: Option<Arc<Function>>,
-    /// Whether its body is whole. Of others only the types count.
+    /// Whether its body has no mistake. If it has one, only the types count.
     whole: bool,
     size: Size,
 }
@@ -56,18 +56,19 @@ impl<'a> OwnFunctions<'a> {
         self.by_name.keys().copied()
     }
 
-    /// Whether a function of this name is declared, but so wrongly that nothing is known of it.
+    /// Whether a function of this name is declared, but with mistakes that hide its signature.
     pub(super) fn is_hidden(&self, name: &str) -> bool {
         self.get(name).is_some_and(|own| own.function.is_none())
     }
 
-    /// Whether the body of this function is at fault, which is reported.
+    /// Whether the body of this function contains a reported mistake.
     pub(super) fn is_faulty(&self, name: &str) -> bool {
         self.get(name).is_some_and(|own| !own.whole)
     }
 }
 
-/// There are no variables but the parameters, and no place for several results.
+/// The context of a function's body: its only variables are the parameters, and functions with several results
+/// are not allowed.
 struct Parameters;
 
 impl Hoist for Parameters {
@@ -80,8 +81,8 @@ impl Hoist for Parameters {
     }
 }
 
-/// The signatures of all functions, in name order of the functions; reports names that are taken. The bodies come
-/// later, by [`define`].
+/// Collects the signatures of all functions, in name order; reports names that are taken. [`define`] adds the
+/// bodies later.
 pub(super) fn collect<'a>(
     files: &[&'a ast::File],
     declarations: &mut Declarations<'a>,
@@ -103,7 +104,7 @@ pub(super) fn collect<'a>(
                 first.insert(name, declaration);
             }
             None => {
-                // Calls may mean either; whether they fit one says nothing.
+                // Calls may mean either function; whether they fit one of them proves nothing.
                 let own = OwnFunction { declaration, function: None, whole: false, size: Size::default() };
                 declarations.own_functions.by_name.insert(name, own);
             }
@@ -117,7 +118,8 @@ pub(super) fn collect<'a>(
     first.into_values().collect()
 }
 
-/// Whether nothing that is called like a function has this name; reports it otherwise.
+/// Whether the name is free, that is, no built-in function, aggregate or table has it. Reports the name
+/// otherwise.
 fn is_free(
     declaration: &FunctionDeclaration,
     declarations: &Declarations<'_>,
@@ -146,7 +148,7 @@ fn is_free(
     true
 }
 
-/// What a function takes and gives; without its body it has no results.
+/// The signature of a function; without its body, it has no results.
 fn signature(
     declaration: &FunctionDeclaration,
     declarations: &Declarations<'_>,
@@ -186,7 +188,7 @@ fn signature(
     })
 }
 
-/// Checks a function's body, in which every function is defined already, and makes it what is called.
+/// Checks a function's body, whose functions are all defined already, and installs it.
 pub(super) fn define<'a>(
     declaration: &'a FunctionDeclaration,
     declarations: &mut Declarations<'a>,
@@ -239,7 +241,7 @@ fn body(
     reports: &mut Reports,
 ) -> Option<Expr> {
     let name = declaration.name.name.as_str();
-    // With half a signature, most of what could be said of the body only follows from that.
+    // With half a signature, most mistakes in the body would only follow from that.
     let signature = declarations.own_functions.get(name)?.function.clone()?;
     let value = declaration.body.as_ref()?;
     let (parameters, result) = (declaration.parameters.as_ref()?, declaration.result.as_ref()?);
@@ -290,7 +292,7 @@ impl Size {
     }
 }
 
-/// What can become of an evaluation beside a value.
+/// The possible outcomes of an evaluation besides a value.
 struct Kind {
     may_lack: bool,
     may_fail: bool,

@@ -46,9 +46,9 @@ impl Resolver<'_, '_> {
             let help = "derive into another table, or declare this one without `input`";
             let report = Report::new(Code::HeadIsInput, call.name.span, message, help);
             self.push(report.label(declared.name.span, "declared here"));
-            // It is used, if not as an input table is.
+            // The table is used, though not as an input table should be.
             self.scope.usage.read.insert(table);
-            // Whether the terms fit a table that is not meant says nothing.
+            // Whether the terms fit a table that is not meant is irrelevant.
             self.taint_call(call);
             return Some((table, Vec::new()));
         }

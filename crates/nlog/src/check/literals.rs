@@ -22,7 +22,7 @@ enum Template {
 }
 
 impl Template {
-    /// The literal with these values; none if it is a match of no packet.
+    /// Fills the literal with these values; none if no packet can match.
     fn fill(&self, values: &[literal::Value]) -> Result<Results, Failure> {
         let filled = match self {
             Template::Match(template) => template.fill(values).map(|found| found.map(Value::from)),
@@ -36,7 +36,8 @@ impl Template {
 }
 
 impl Resolver<'_, '_> {
-    /// The literal's value if it is a constant, else a call of a function that fills it; `None` after a report.
+    /// The literal's value if it is a constant, otherwise a call of a function that fills it; `None` after a
+    /// report.
     pub(super) fn lower_literal(
         &mut self,
         number: usize,
@@ -73,7 +74,8 @@ impl Resolver<'_, '_> {
         let template = match template(literal, &terms) {
             Ok(template) => template,
             Err(errors) => {
-                // What a literal lacks may be in the part that is at fault, and types were compared already.
+                // A missing item may be in a part with a reported mistake, and types have already been
+                // compared.
                 let follows = |error: &TemplateError| match error.problem {
                     Problem::Prerequisite => literal.faulty,
                     Problem::Type => self.failed,
@@ -99,7 +101,7 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// The template of the parts that are not at fault.
+/// The template of the parts without mistakes.
 fn template(literal: &Literal, values: &[Term]) -> Result<Template, Vec<TemplateError>> {
     if literal.is_match {
         let items: Vec<MatchItem> = sound(literal).filter_map(|part| item(part, values)).collect();
@@ -175,7 +177,7 @@ fn function(name: String, is_match: bool, types: &[Type], template: Template) ->
     let result = if is_match { column("match", &Type::Match) } else { column("actions", &Type::Actions) };
     let evaluate = move |values: &[Value]| {
         let values: Option<Vec<literal::Value>> = values.iter().map(openflow_value).collect();
-        // The checker lets no other value through; one that came all the same is refused.
+        // The checker allows only such values; any other is refused.
         let values = values.ok_or_else(|| Failure::range("a value that no OpenFlow field can hold"))?;
         template.fill(&values)
     };

@@ -1,12 +1,11 @@
 //! Memoises the results of checking rules for the next check of the program.
 //!
-//! A rule without errors and warnings means the same again if its text is the same, and if every name in it is
-//! declared as it was. So a [`Memo`] keeps for each such rule its text, its words and its meaning, and for each name
-//! a hash of what is declared by it. Words are compared as hashes: where two collide, a rule is checked in vain, no
-//! more. What has an error or a warning is always checked again, since that names other places.
+//! A rule without errors and warnings keeps its meaning if its text is unchanged and every name in it is declared as
+//! before. So a [`Memo`] stores the text, the words and the meaning of each such rule, and for each name a hash of
+//! its declarations. Words are compared by hash: a collision only causes an unnecessary check. A rule with an error
+//! or a warning is always checked again, because the diagnostic names other places.
 //!
-//! Everything that looks at more than one rule (circles, tables that nobody reads, rules that stand twice) is done
-//! again each time.
+//! Checks that involve more than one rule (cycles, unused tables, duplicate rules) run again each time.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -22,28 +21,28 @@ use crate::program::{BodyItem, Rule};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span, TypeDefinition, TypeRef};
 
-/// What is known from the last time.
+/// The results of the last check.
 #[derive(Default)]
 pub(crate) struct Memo {
     rules: HashMap<Key, Kept>,
-    /// The tables of the last time, in order: what the numbers in the rules mean.
+    /// The tables of the last check, in order, which give the table numbers in rules their meaning.
     tables: Vec<String>,
-    /// By the hash of a name: what was declared by it.
+    /// A hash of the declarations of a name, by the hash of the name.
     declared: HashMap<u64, u64>,
-    /// What was declared that any rule may depend on.
+    /// A hash of the declarations that any rule may depend on.
     shared: u64,
-    /// How many rules were taken from here the last time.
+    /// The number of rules that the last check took from here.
     reused: usize,
 }
 
 impl Memo {
-    /// How many rules of the last check were known from the one before.
+    /// The number of rules that the last check took from the one before.
     pub(crate) fn reused(&self) -> usize {
         self.reused
     }
 }
 
-/// Which rule it is: the fingerprint, and whether it is a default.
+/// The identity of a rule: its fingerprint, and whether it is a default.
 type Key = (u64, bool);
 
 struct Kept {
@@ -61,14 +60,14 @@ struct Kept {
 /// The memo of this program's last check, while the program is checked again.
 pub(super) struct Recall<'m> {
     memo: &'m mut Memo,
-    /// The new number of each table of the last time.
+    /// The new number of each table of the last check.
     numbers: Vec<Option<usize>>,
-    /// Hashes of the names that are declared otherwise than the last time.
+    /// Hashes of the names whose declarations changed since the last check.
     changed: Vec<u64>,
 }
 
 impl<'m> Recall<'m> {
-    /// Compares what is declared now with the last time.
+    /// Compares the declarations with those of the last check.
     pub(super) fn new(
         memo: &'m mut Memo,
         files: &[&ast::File],
@@ -91,7 +90,7 @@ impl<'m> Recall<'m> {
         Recall { memo, numbers, changed }
     }
 
-    /// Checks a rule, or says again what it came to.
+    /// Checks a rule, or returns the stored result.
     pub(super) fn check<'a>(
         &mut self,
         source: &'a ast::Rule,
@@ -122,7 +121,7 @@ impl<'m> Recall<'m> {
         Some(checked)
     }
 
-    /// Forgets what is in the program no more.
+    /// Forgets rules that are no longer in the program.
     pub(super) fn end(self) {
         self.memo.rules.retain(|_, kept| std::mem::take(&mut kept.used));
     }
@@ -149,7 +148,7 @@ impl Kept {
         }
     }
 
-    /// Gives tables their new numbers; false if a name of the rule means something else than it did.
+    /// Renumbers tables; returns false if the meaning of a name in the rule changed.
     fn bring_up_to_date(&mut self, numbers: &[Option<usize>], changed: &[u64]) -> bool {
         if changed.iter().any(|name| self.words.binary_search(name).is_ok()) {
             return false;
@@ -202,7 +201,7 @@ impl Kept {
     }
 }
 
-/// Hashes of the words in a text, ascending; those in comments and strings do no harm.
+/// Hashes of the words in a text, ascending. Words in comments and strings do no harm.
 fn words(text: &str) -> Box<[u64]> {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
     let words =
@@ -219,10 +218,10 @@ fn hash(of: &(impl Hash + ?Sized)) -> u64 {
     hasher.finish()
 }
 
-/// For the hash of each name what a rule can see of its declarations.
+/// For the hash of each name, a hash of its declarations as far as rules depend on them.
 fn declared(declarations: &Declarations<'_>) -> HashMap<u64, u64> {
     let mut declared: HashMap<u64, u64> = HashMap::with_capacity(declarations.tables.len());
-    // A name can be a table's and a constant's.
+    // A table and a constant can have the same name.
     let mut add = |name: &str, what: u64| {
         let seen = declared.entry(hash(name)).or_default();
         *seen = hash(&(*seen, what));
@@ -259,7 +258,8 @@ fn hash_columns(columns: &Columns<'_>, hasher: &mut DefaultHasher) {
     }
 }
 
-/// What any rule may depend on, by names that need not stand in it: declared types and functions use each other.
+/// A hash of the declarations that any rule may depend on through names that it does not contain: declared types and
+/// functions use each other.
 fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sources) -> u64 {
     let mut hasher = DefaultHasher::new();
     declarations.is_nameless().hash(&mut hasher);
@@ -284,7 +284,7 @@ fn shared(files: &[&ast::File], declarations: &Declarations<'_>, sources: &Sourc
         }
         for declared in &file.functions {
             let end = declared.body.as_ref().map_or(declared.name.span, |body| body.span);
-            // From its name to the end of its value everything that it says is there.
+            // The text from its name to the end of its value is its whole content.
             sources.text(Span { end: end.end, ..declared.name.span }).hash(&mut hasher);
             for name in declared.body.iter().flat_map(value_names) {
                 declarations.constants.get(name).map(hash_constant).hash(&mut hasher);

@@ -23,7 +23,7 @@ impl Resolver<'_, '_> {
         let functions = declarations.function_names();
         let help = match self.scope.nearest(&name.name, tables.chain(functions)) {
             Some(near) => {
-                // The table is used, if only by a wrong name.
+                // The table counts as used, even if by a wrong name.
                 self.scope.usage.read.extend(declarations.table(near));
                 format!("did you mean `{near}`?")
             }
@@ -56,7 +56,7 @@ impl Resolver<'_, '_> {
         self.report_unknown(Code::UnknownFunction, name, format!("unknown function `{}`", name.name), help);
     }
 
-    /// Reports an unknown name, once however often it is used.
+    /// Reports an unknown name once, however often it is used.
     pub(super) fn report_unknown(&mut self, code: Code, name: &Ident, message: String, help: String) {
         self.failed = true;
         self.scope.reports.push_unknown(&name.name, Report::new(code, name.span, message, help));
@@ -104,7 +104,7 @@ impl Resolver<'_, '_> {
         self.report(Code::Arity, call.span, message, signatures(functions));
     }
 
-    /// Says why none of the functions is an expression of so many arguments.
+    /// Reports why none of the functions is an expression with this many arguments.
     pub(super) fn no_expression(&mut self, call: &Call, functions: &[Arc<Function>]) {
         let several = functions
             .iter()
@@ -135,8 +135,8 @@ impl Resolver<'_, '_> {
         self.report(Code::Negation, span, message, help);
     }
 
-    /// Requires a type of a value; `what` wants it, because of what stands at `because`. Whether it has that type;
-    /// if not, that is reported.
+    /// Requires a value to have a type, which `what` expects because of the text at `because`. Returns whether it
+    /// has the type, and reports it otherwise.
     pub(super) fn expect(&mut self, node: &Node, wanted: TypeVar, what: &str, because: Option<Span>) -> bool {
         if self.types.unify(node.ty, wanted).is_ok() {
             return true;
@@ -173,7 +173,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// Why a type is what it is. Another name of it is told as such.
+    /// The reason for a type. An alias is explained as such.
     fn because(&self, ty: &str, origin: Span) -> String {
         let text = self.scope.sources.text(origin);
         let is_alias = text != ty && self.scope.declarations.types.get(text).is_some();
@@ -184,7 +184,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    /// What turns a value of one type into one of the other.
+    /// The conversion from one type to the other, as help.
     fn conversion_help(&self, found: &str, wanted: &str) -> String {
         let parse = format!("parse_{wanted}");
         let option_of =
@@ -244,7 +244,7 @@ pub(super) fn signatures(functions: &[Arc<Function>]) -> String {
     format!("it is {}{more}", shown.join(" or "))
 }
 
-/// What to do about a literal that is none.
+/// The remedy for an invalid literal.
 pub(super) fn literal_help(ty: &Type) -> &'static str {
     match ty {
         Type::Mac => "for example: mac\"02:00:00:00:00:01\"",

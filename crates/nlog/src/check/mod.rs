@@ -81,8 +81,8 @@ pub fn compile_indexed(sources: &Sources) -> (Compilation, Index) {
     (compilation, index)
 }
 
-/// The same, with what is known of rules from the last time; that changes nothing but the time it takes.
-/// An index needs every rule to be checked anew.
+/// The same, with the results of the last check, which only save time. An index needs every rule to be checked
+/// again.
 pub(crate) fn compile_with(
     sources: &Sources,
     memo: Option<&mut Memo>,
@@ -134,7 +134,7 @@ pub(crate) fn compile_with(
     Compilation { program, diagnostics: reports.finish(sources) }
 }
 
-/// What is wrong with files before any name has a meaning.
+/// Reports mistakes that are found without resolving names: syntax errors, malformed literals, missing imports.
 fn report_files(sources: &Sources, reports: &mut Reports) {
     for (number, file) in sources.files().iter().enumerate() {
         for error in &file.errors {
@@ -161,11 +161,11 @@ struct CheckedRule<'a> {
     source: &'a ast::Rule,
     /// What it means.
     rule: Rule,
-    /// For each item of the body where the item of the source stands that it comes from.
+    /// For each item of the body, the place of its source item.
     spans: Vec<Span>,
 }
 
-/// Checks one rule. Its reading of tables counts even if it is at fault.
+/// Checks one rule. The tables that it reads count as read even if it contains a mistake.
 fn check_rule<'a>(
     rule: &'a ast::Rule,
     scope: &mut Scope<'_>,
@@ -177,7 +177,7 @@ fn check_rule<'a>(
     let head = resolver.head(rule);
     resolver.settle_calls();
     let table = head.as_ref().map(|(table, _)| *table);
-    // A head that is an input is reported; a circle through it would only follow from that.
+    // A head that is an input table is already reported; a cycle through it would only follow from that.
     let fills = table.filter(|&table| resolver.scope.declarations.tables[table].role != Role::Input);
     if let Some(head) = fills {
         dependencies.extend(items.iter().filter_map(|item| match item.kind {
@@ -190,7 +190,7 @@ fn check_rule<'a>(
     let slip = resolver.unused_variables();
     let (table, normal) = (table?, normal?);
     if !slip {
-        // Otherwise a misspelt variable may be all that keeps the atoms apart.
+        // Otherwise a misspelt variable may be the only reason why the atoms share none.
         resolver.cartesian_product(rule, &normal);
     }
     let meaning = Rule {
@@ -205,7 +205,7 @@ fn check_rule<'a>(
     Some(CheckedRule { source: rule, rule: meaning, spans: normal.spans })
 }
 
-/// A rule that stands twice counts once.
+/// Merges duplicate rules.
 fn unite_duplicates(rules: &mut Vec<CheckedRule<'_>>, sources: &Sources, reports: &mut Reports) {
     let mut first: HashMap<u64, Span> = HashMap::new();
     rules.retain(|CheckedRule { source, .. }| {
@@ -241,7 +241,7 @@ fn assemble(
             .flat_map(|columns| columns.iter())
             .map(|column| Column {
                 name: column.name.name.clone(),
-                // A column without a type is an error, and then nothing is assembled.
+                // A column without a type is an error, and then no program is assembled.
                 ty: column.ty.clone().unwrap_or(Type::Bool),
             })
             .collect(),

@@ -1,4 +1,4 @@
-//! The types that a program declares: found, ordered by what they are made of, and read.
+//! The types that a program declares: found, sorted by dependency, and read.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,17 +15,18 @@ use crate::source::Sources;
 use crate::syntax::MAX_NESTING;
 use crate::syntax::ast::{self, Ident, Span, TypeDeclaration, TypeDefinition, TypeRef};
 
-/// Types may have this many parts: a record that holds two of another, and that two of a third, doubles with each.
+/// The maximum number of parts of a type. A record with two fields of another record type, which again has two of
+/// a third, doubles with each level.
 const MOST_PARTS: usize = 10_000;
 
 /// A declared type.
 pub(super) struct Named<'a> {
     pub(super) declaration: &'a TypeDeclaration,
-    /// `None` if a mistake that is reported hides it.
+    /// `None` if a reported mistake hides it.
     pub(super) ty: Option<Type>,
 }
 
-/// What makes and reads records of one type.
+/// The functions that make and read records of one type.
 struct Parts {
     make: Arc<Function>,
     fields: Vec<Arc<Function>>,
@@ -41,7 +42,7 @@ pub(super) struct NamedTypes<'a> {
     to_string: Vec<Arc<Function>>,
 }
 
-/// Names that syntax errors keep from being declared.
+/// Names whose declarations may be hidden by syntax errors.
 #[derive(Default)]
 pub(super) struct Hidden<'a> {
     pub(super) perhaps: HashSet<&'a str>,
@@ -55,7 +56,7 @@ impl<'a> Hidden<'a> {
         Hidden { perhaps, nameless: files.iter().any(|file| file.nameless) }
     }
 
-    /// Whether a name is unknown perhaps only because of a syntax error in its declaration.
+    /// Whether a name may be unknown only because of a syntax error in its declaration.
     pub(super) fn excuses(&self, name: &str) -> bool {
         self.nameless || self.perhaps.contains(name)
     }
@@ -74,7 +75,7 @@ const SCALARS: [(&str, Type); 8] = [
 
 type Make = fn(Type) -> Type;
 
-/// Types of which another type is a part, and how to make them of it.
+/// Types that contain another type, with their constructors.
 const CONTAINERS: [(&str, Make); 3] = [("set", Type::set), ("list", Type::list), ("opt", Type::opt)];
 
 fn scalar(name: &str) -> Option<Type> {
@@ -91,7 +92,7 @@ pub(super) fn builtin_names<'n>() -> impl Iterator<Item = &'n str> {
 }
 
 impl<'a> NamedTypes<'a> {
-    /// The types of all files. `files` are in the order in which the first of several declarations stands.
+    /// Collects the types of all files. The order of `files` decides which of several declarations is the first.
     pub(super) fn collect(
         files: &[&'a ast::File],
         hidden: &Hidden<'_>,
@@ -134,7 +135,7 @@ impl<'a> NamedTypes<'a> {
         types
     }
 
-    /// Reads one declaration, whose parts are read.
+    /// Reads one declaration, whose parts have been read.
     fn define(
         &mut self,
         declaration: &'a TypeDeclaration,
@@ -170,7 +171,7 @@ impl<'a> NamedTypes<'a> {
             }
             fits
         });
-        // What is too large is refused once; what it is part of starts anew.
+        // A type that is too large is refused once; types that contain it count from there.
         sizes.insert(name, if ty.is_some() { size } else { Size { depth: 1, parts: 1 } });
         if let Some(Type::Record(record)) = &ty
             && record.name == name
@@ -219,12 +220,12 @@ impl<'a> NamedTypes<'a> {
         self.by_name.keys().copied()
     }
 
-    /// The type that this word alone stands for, built in or declared; `None` of one that is at fault too.
+    /// The type with this name, built in or declared; `None` also for a declaration with a mistake.
     pub(super) fn of_word(&self, name: &str) -> Option<Type> {
         scalar(name).or_else(|| self.get(name)?.ty.clone())
     }
 
-    /// `to_string`, which takes enumerations beside what it takes of itself.
+    /// `to_string`, which takes enumerations besides the built-in types.
     pub(super) fn to_string_functions(&self) -> &[Arc<Function>] {
         &self.to_string
     }
@@ -239,7 +240,7 @@ impl<'a> NamedTypes<'a> {
         self.records.get(record.name.as_str())?.fields.get(place).cloned()
     }
 
-    /// Where the type of a record's field is declared.
+    /// The place where the type of a record's field is declared.
     pub(super) fn field_type_span(&self, record: &Record, field: &str) -> Option<Span> {
         match self.get(&record.name)?.declaration.definition.as_ref()? {
             TypeDefinition::Record(fields) => {
@@ -249,7 +250,7 @@ impl<'a> NamedTypes<'a> {
         }
     }
 
-    /// Reads a type; reports what is none.
+    /// Reads a type; reports an invalid one.
     pub(super) fn read(&self, ty: &TypeRef, hidden: &Hidden<'_>, reports: &mut Reports) -> Option<Type> {
         let name = ty.name.name.as_str();
         let wrong = |reports: &mut Reports, span, message: String, help: String| {
@@ -287,7 +288,7 @@ impl<'a> NamedTypes<'a> {
         }
     }
 
-    /// Reports a name that is no type's.
+    /// Reports a name that is not a type.
     pub(super) fn unknown(&self, name: &Ident, hidden: &Hidden<'_>, reports: &mut Reports) {
         if hidden.excuses(&name.name) {
             return;
@@ -368,7 +369,7 @@ fn parts_of(declaration: &TypeDeclaration, numbers: &HashMap<&str, usize>) -> Ve
     parts
 }
 
-/// How large a type is, all its parts counted as often as they occur.
+/// The size of a type, with parts counted as often as they occur.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     depth: usize,
@@ -409,7 +410,7 @@ fn enumeration(name: &Ident, members: &[Ident], reports: &mut Reports) -> Type {
     Type::Enum(Arc::new(Enumeration { name: name.name.clone(), members: texts }))
 }
 
-/// What is said of an enumeration's members, for help: `` `"a"`, `"b"` ``, a few at most.
+/// An enumeration's members for help texts: `` `"a"`, `"b"` ``, a few at most.
 pub(super) fn members(of: &Enumeration) -> String {
     const MOST: usize = 12;
     let texts: Vec<String> =
@@ -442,7 +443,7 @@ fn internal(
     })
 }
 
-/// `to_string` of an enumeration, whose values are texts already.
+/// `to_string` of an enumeration, whose values are already texts.
 fn text_of(of: &Arc<Enumeration>) -> Arc<Function> {
     let misfit = Failure::range("to_string: the argument is not of its parameter's type");
     let evaluate = move |arguments: &[Value]| match arguments {
@@ -459,7 +460,7 @@ fn text_of(of: &Arc<Enumeration>) -> Arc<Function> {
 }
 
 impl Parts {
-    /// Their names hold signs that no name of the source has.
+    /// Their names contain characters that no name of the source contains.
     fn of(record: &Arc<Record>) -> Parts {
         let name = &record.name;
         let make = internal(

@@ -1,9 +1,9 @@
 //! The normal form of a body: its items in an order in which their inputs are bound.
 //!
-//! Atoms of tables come first; they bind every variable that is a term of theirs. What is left (`v = e`, functions)
-//! binds the variables that are still free, each as soon as what it needs is bound. Where several could go next, the
-//! least by kind and hash of tokens does, so that the order in which a body is written does not show. An item that
-//! finds its variables bound compares.
+//! Atoms of tables come first; they bind every variable among their terms. The other items (`v = e`, functions) bind
+//! the variables that are still free, each as soon as its inputs are bound. If several could come next, the least by
+//! kind and hash of tokens does, so that the result does not depend on the order of the body. An item whose
+//! variables are already bound is a comparison.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,18 +24,19 @@ pub(super) struct Normal {
     pub(super) terms: Vec<HeadTerm>,
     pub(super) variables: Vec<Variable>,
     pub(super) body: Vec<BodyItem>,
-    /// For each item of the body where the item of the source stands that it comes from.
+    /// For each item of the body, the place of its source item.
     pub(super) spans: Vec<Span>,
 }
 
-/// What can be placed once its inputs are bound. In the order of kinds, cheap ones that bind nothing go first.
+/// An item that can be placed once its inputs are bound. In the order of kinds, cheap items that bind nothing come
+/// first.
 #[derive(Debug)]
 enum Step {
     /// A condition.
     Filter(Expr),
     /// `variable = expression`
     Let(VariableId, Expr),
-    /// A function with any number of results, and what becomes of each column.
+    /// A function with any number of results, and the use of each result column.
     Generate(Arc<Function>, Vec<Expr>, Vec<Outcome>),
 }
 
@@ -98,7 +99,7 @@ impl Hoist for Builder {
 impl Builder {
     fn fresh(&mut self, name: &str, ty: Type) -> VariableId {
         let id = VariableId(self.variables.len() as u32);
-        // No name of the source holds a dot.
+        // No name of the source contains a dot.
         self.variables.push(Variable { name: format!("{name}.{}", id.0), ty });
         id
     }
@@ -128,7 +129,7 @@ impl Resolver<'_, '_> {
         self.check_bound(items, is_fact);
         self.report_ambiguous();
         if self.failed {
-            // What else is wrong with literals and constants is worth saying all the same.
+            // Other mistakes in literals and constants are still reported.
             let mut builder = self.builder(false);
             self.lower_rule(items, head, &mut builder);
             return None;
@@ -154,7 +155,7 @@ impl Resolver<'_, '_> {
         for index in 0..self.variables.len() {
             let variable = &self.variables[index];
             if variable.count == 1 && variable.in_atom {
-                // It asks for nothing and becomes `_`; its number is never used.
+                // It constrains nothing and becomes `_`; its number is never used.
                 builder.numbers.push(VariableId(u32::MAX));
                 continue;
             }
@@ -179,7 +180,7 @@ impl Resolver<'_, '_> {
         for item in items {
             builder.fingerprint = item.fingerprint;
             builder.span = item.span;
-            // A mistake is reported; the other items may have their own.
+            // The mistake is reported; the other items may have mistakes too.
             let _ = self.lower_item(item, builder, &mut atoms);
         }
         builder.fingerprint = 0;
@@ -309,7 +310,7 @@ impl Resolver<'_, '_> {
         })
     }
 
-    /// A function with one value at most is an expression; others generate.
+    /// A function with at most one result is an expression; others generate.
     fn function_step(
         &mut self,
         function: Arc<Function>,
@@ -329,7 +330,7 @@ impl Resolver<'_, '_> {
             None => Step::Filter(value),
             Some(Outcome::Variable(variable)) => Step::Let(variable, value),
             Some(Outcome::Equals(expr, _)) => Step::Filter(equals(value, expr)?),
-            // Whether it has a value at all still counts.
+            // Whether it has a value still matters.
             Some(Outcome::Ignored(ty)) => Step::Let(builder.fresh(&function.name, ty), value),
         };
         builder.push(step);
@@ -337,9 +338,9 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Puts the items that are no atoms into an order in which each finds its inputs bound.
+/// Sorts the items other than atoms so that the inputs of each are bound before it.
 ///
-/// `None` if there is no such order, which [`Resolver::check_bound`] has made sure of.
+/// `None` if there is no such order, which [`Resolver::check_bound`] rules out.
 fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Option<Normal> {
     let mut body = atoms;
     let mut bound: BTreeSet<VariableId> = BTreeSet::new();
@@ -386,7 +387,7 @@ fn order(mut builder: Builder, atoms: Vec<BodyItem>, terms: Vec<HeadTerm>) -> Op
     complete.then_some(Normal { terms, variables: builder.variables, body, spans })
 }
 
-/// Turns a step into items of the body, binding what is still free; `new` receives what it binds.
+/// Turns a step into items of the body. It binds the variables that are still free, and adds them to `new`.
 fn place(
     step: Step,
     bound: &BTreeSet<VariableId>,

@@ -1,7 +1,7 @@
 //! `match{…}` and `actions[…]`: the meaning and the type of each of their parts.
 //!
-//! The table of fields and actions is openflow-rs's ([`openflow_rs::literal`]); here its answers meet names and
-//! types. `literals` makes functions of what is found.
+//! The table of fields and actions is in [`openflow_rs::literal`]; this module connects it with names and types.
+//! `literals` converts the result to functions.
 
 use nlog_data::Type;
 use openflow_rs::literal::{self, Context, Kind, Problem, Shape, TemplateError, Wanted, Wants, Where};
@@ -11,16 +11,16 @@ use super::types::TypeVar;
 use crate::diagnostic::Code;
 use crate::syntax::ast::{Argument, Expr, ExprKind, Ident, MatchTerm, Span};
 
-/// A literal of a match or of actions; its values are the nodes beside it.
+/// A literal of a match or of actions; its values are in the node that refers to it.
 #[derive(Debug)]
 pub(super) struct Literal {
     pub(super) is_match: bool,
     pub(super) parts: Vec<Part>,
-    /// Whether a mistake in it is reported.
+    /// Whether it contains a reported mistake.
     pub(super) faulty: bool,
 }
 
-/// A part of a literal, with the parts in it.
+/// A part of a literal, with its nested parts.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) form: Form,
@@ -34,7 +34,7 @@ pub(super) struct Part {
 /// What a part is.
 #[derive(Debug)]
 pub(super) enum Form {
-    /// A field or word of a match; its value is the part in it.
+    /// A field or word of a match; its value is the nested part.
     Item(String, Option<(u16, u16)>),
     /// An action with its arguments.
     Action(String),
@@ -46,7 +46,7 @@ pub(super) enum Form {
     Text(String),
     /// The number of a node.
     Value(usize),
-    /// A value and its mask, which are the parts in it.
+    /// A value and its mask, which are the nested parts.
     Masked,
     /// A mistake that is reported.
     Faulty,
@@ -117,7 +117,7 @@ impl Resolver<'_, '_> {
         part
     }
 
-    /// An action of a list: `set(reg0, x)`, or its name alone if it takes nothing.
+    /// An action of a list: `set(reg0, x)`, or only its name if it takes no arguments.
     fn action_part(&mut self, expr: &Expr, context: Context, nodes: &mut Vec<Node>) -> Part {
         let (name, arguments): (&Ident, &[Argument]) = match &expr.kind {
             ExprKind::Call(call) if call.rest.is_none() => (&call.name, &call.arguments),
@@ -152,7 +152,7 @@ impl Resolver<'_, '_> {
                 Ok(wants) => self.argument_part(&argument.value, wants, &name.name, nodes),
                 Err(error) => {
                     let label = label.filter(|_| error.at == Where::Name).map(|label| label.span);
-                    // What is wanted after a mistake may only follow from it.
+                    // An argument that seems to be missing after a mistake may only follow from it.
                     if !(mistaken && error.problem == Problem::Argument) {
                         self.report_literal(&error, label.unwrap_or(argument.value.span));
                     }
@@ -181,7 +181,7 @@ impl Resolver<'_, '_> {
             (_, ExprKind::Name(name)) => Form::Name(name.clone()),
             (_, ExprKind::Bits(name, first, last)) => Form::Bits(name.name.clone(), *first, *last),
             (Wants::Text, ExprKind::String(text)) => Form::Text(text.clone()),
-            // The table answers with what the shape of the argument allows.
+            // The table's answer fits the shape of the argument.
             _ => {
                 self.taint(value);
                 self.failed = true;
@@ -226,7 +226,7 @@ impl Resolver<'_, '_> {
         part
     }
 
-    /// The value is of one of these types.
+    /// Requires the value to have one of these types.
     fn demand(&mut self, node: &Node, kinds: &'static [Kind], taker: &str) {
         let mut types = kinds.iter().filter_map(|kind| type_of(*kind));
         if let (Some(only), None) = (types.next(), types.next()) {
@@ -241,7 +241,8 @@ impl Resolver<'_, '_> {
         self.choices.push(Choice { ty: node.ty, span: node.span, text, kinds, taker: taker.to_owned() });
     }
 
-    /// Settles the types of values that can be of several, as far as they are known. Whether a type became known.
+    /// Resolves the types of values with several possible types, as far as possible. Returns whether a type became
+    /// known.
     pub(super) fn settle_choices(&mut self) -> bool {
         let mut changed = false;
         for choice in std::mem::take(&mut self.choices) {
@@ -275,7 +276,7 @@ impl Resolver<'_, '_> {
         changed
     }
 
-    /// Reports what the tables of fields and actions say of a literal.
+    /// Reports an error that the tables of fields and actions found in a literal.
     pub(super) fn report_literal(&mut self, error: &TemplateError, span: Span) {
         let code = match error.problem {
             Problem::UnknownAction => Code::UnknownAction,
@@ -291,7 +292,7 @@ impl Resolver<'_, '_> {
         self.report(code, span, error.message.clone(), error.remedy.clone());
     }
 
-    /// A bare name in a place of which nobody knows whether it wants a field is no variable that lacks a value.
+    /// Marks a bare name as faulty where a field may be meant: it should not be reported as an unbound variable.
     fn taint_unless_field(&mut self, value: &Expr) {
         if !matches!(value.kind, ExprKind::Name(_) | ExprKind::Bits(..)) {
             self.taint(value);
@@ -313,7 +314,7 @@ impl Part {
     }
 }
 
-/// The values in actions: what is neither the name of an action nor that of a field.
+/// The values in actions: everything except the names of actions and fields.
 pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
     let mut values = Vec::new();
     let mut open: Vec<(&Expr, Context)> = actions.iter().map(|action| (action, Context::Flow)).collect();
@@ -332,7 +333,7 @@ pub(super) fn values_of(actions: &[Expr]) -> Vec<&Expr> {
     values
 }
 
-/// How an argument looks before it has a meaning.
+/// The shape of an argument before it is resolved.
 pub(super) fn shape(expr: &Expr) -> Shape<'_> {
     match &expr.kind {
         ExprKind::Name(name) => Shape::Name(name),
@@ -343,7 +344,7 @@ pub(super) fn shape(expr: &Expr) -> Shape<'_> {
     }
 }
 
-/// The type of values of this kind; none of text, which only literals are.
+/// The type of values of this kind; none for text, which only occurs in literals.
 pub(super) fn type_of(kind: Kind) -> Option<Type> {
     match kind {
         Kind::Int => Some(Type::Int),
@@ -354,8 +355,8 @@ pub(super) fn type_of(kind: Kind) -> Option<Type> {
     }
 }
 
-/// Whether a string literal is meant as a value of the type: the last of those that can be tells what is wrong with
-/// it.
+/// Whether a string literal can be read as a value of the type. If it fits no candidate type, the last one explains
+/// the mistake.
 fn reads(ty: &Type, text: &str) -> bool {
     match ty {
         Type::Net => text.contains('/'),

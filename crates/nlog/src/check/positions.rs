@@ -1,7 +1,7 @@
 //! Builds the index of the names of a program from the results of the checker.
 //!
-//! The checker notes the types of variables, and which records fields are read of, if asked to; all else follows from
-//! the declarations.
+//! On request, the checker notes the types of variables, and the record types of field accesses; everything else
+//! follows from the declarations.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::syntax::ast::{
     self, Call, Expr, ExprKind, Ident, ItemKind, Span, TestStepKind, TypeDefinition, TypeRef,
 };
 
-/// What only the checking of rules, functions and constants finds out.
+/// Facts that only the check of rules, functions and constants determines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Notes {
-    /// By the place where the variable stands first.
+    /// By the place of the variable's first occurrence.
     variables: HashMap<Span, Type>,
     /// By the place of the field's name.
     fields: HashMap<Span, Arc<Record>>,
 }
 
 impl Resolver<'_, '_> {
-    /// Notes what the types are, if that is asked for.
+    /// Notes the types, if requested.
     pub(super) fn note(&mut self) {
         let Some(notes) = &mut self.scope.usage.notes else { return };
         for variable in &self.variables {
@@ -58,7 +58,7 @@ pub(super) fn index(files: &[&ast::File], declarations: &Declarations<'_>, notes
     Index::new(walk.symbols)
 }
 
-/// What a name may be beside a constant.
+/// The possible meanings of a name besides a constant.
 enum Scope {
     /// Nothing: a constant's value, a test.
     None,
@@ -125,7 +125,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A column where it is named; `declared` where it is its declaration.
+    /// Records an occurrence of a column; `declared` marks its declaration.
     fn column(&mut self, table: &str, name: &Ident, declared: Option<Span>) {
         let Some(number) = self.declarations.table(table) else { return };
         let columns = self.declarations.tables[number].columns.as_ref();
@@ -196,7 +196,7 @@ impl<'a> Walk<'a> {
         self.function_name(&declared.name, None);
         let mut parameters = HashMap::new();
         for (name, ty) in declared.parameters.iter().flatten() {
-            // Reported where it is wrong; nobody hears of it here.
+            // Mistakes are reported elsewhere; here they are dropped.
             let known = self.known_type(ty);
             self.add(Kind::Parameter, name, Some(name.span), known.clone(), "");
             parameters.insert(name.name.clone(), (name.span, known));
@@ -211,7 +211,7 @@ impl<'a> Walk<'a> {
         self.declarations.named_type(ty, &mut crate::diagnostic::Reports::default())
     }
 
-    /// A function's name; of several that share it those that take so many arguments.
+    /// Records a function's name; if several functions share it, those that take this many arguments.
     fn function_name(&mut self, name: &Ident, arguments: Option<usize>) -> bool {
         let own = self.declarations.own_functions.get(&name.name);
         let definition = own.map(|own| own.declaration.name.span);
@@ -243,7 +243,7 @@ impl<'a> Walk<'a> {
     }
 
     fn rule(&mut self, rule: &'a ast::Rule) {
-        // Variables first: the head may come before the place where one stands first.
+        // Variables first, because the head may precede a variable's first occurrence in the body.
         let mut first = HashMap::new();
         let mut name = |ident: &str, span: Span| {
             let place = first.entry(ident.to_owned()).or_insert(span);
@@ -416,7 +416,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The names in an expression that are no fields' and actions'.
+/// The names in an expression that are not fields or actions.
 fn variables(expr: &Expr, found: &mut impl FnMut(&str, Span)) {
     match &expr.kind {
         ExprKind::Name(name) => found(name, expr.span),

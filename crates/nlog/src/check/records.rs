@@ -20,9 +20,9 @@ pub(super) struct FieldSite {
     /// The type of the field.
     ty: TypeVar,
     span: Span,
-    /// Whether its type is not found out yet, nor that there is none.
+    /// Whether its type is still undecided.
     open: bool,
-    /// What reads the field; stays empty after a report.
+    /// The function that reads the field; stays empty after a report.
     pub(super) reader: Option<Arc<Function>>,
 }
 
@@ -32,7 +32,7 @@ impl FieldSite {
         &self.field
     }
 
-    /// The type of what it is read of.
+    /// The type of the record.
     pub(super) fn record(&self) -> TypeVar {
         self.record
     }
@@ -132,12 +132,12 @@ impl Resolver<'_, '_> {
             open: true,
             reader: None,
         });
-        // Waits until the type is known, which is often now.
+        // The site waits until the type is known, which is often already the case.
         self.settle_field(site);
         Node { kind: NodeKind::Field(site, Box::new(node)), ty, span }
     }
 
-    /// Settles the fields whose records have a type by now; whether there was one.
+    /// Resolves the fields whose records have a known type. Returns whether there was one.
     pub(super) fn settle_fields(&mut self) -> bool {
         let mut settled = false;
         for site in 0..self.fields.len() {
@@ -196,7 +196,7 @@ impl Resolver<'_, '_> {
         if self.types.unify(ty, wanted).is_ok() {
             return;
         }
-        // What is wanted of the field was known before the field.
+        // The type expected of the field was known before the field.
         let (found, wanted_name) = (self.types.show(wanted), self.types.show(ty));
         debug_assert!(!free, "a free type fits everything");
         let text = self.quote(span);
@@ -220,7 +220,7 @@ impl Resolver<'_, '_> {
         self.push(report);
     }
 
-    /// Reports the fields of which nothing tells the record; after whatever may be the cause.
+    /// Reports the fields whose record type is unknown, after the mistakes that may be the cause.
     pub(super) fn report_open_fields(&mut self) {
         for site in 0..self.fields.len() {
             let FieldSite { record_span, open, .. } = self.fields[site];

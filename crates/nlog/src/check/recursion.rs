@@ -8,7 +8,7 @@ use crate::diagnostic::{Code, Report, Reports};
 use crate::source::Sources;
 use crate::syntax::ast::Span;
 
-/// That a rule for one table reads another, and where.
+/// A dependency: a rule for one table reads another, at this place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Dependency {
     pub(super) head: usize,
@@ -17,7 +17,7 @@ pub(super) struct Dependency {
     pub(super) atom: Span,
 }
 
-/// Reports every circle of tables. `dependencies` are in order of files and places.
+/// Reports every cycle of tables. `dependencies` are in order of files and places.
 pub(super) fn recursion(
     declarations: &Declarations<'_>,
     dependencies: &[Dependency],
@@ -70,7 +70,7 @@ pub(super) fn recursion(
 
 /// Reports every circle of files.
 pub(super) fn imports(sources: &Sources, order: &[usize], reports: &mut Reports) {
-    // By the order of names, so that the order in which files are given does not show.
+    // In name order, so that the result does not depend on the order of files.
     let mut rank = vec![0; order.len()];
     order.iter().enumerate().for_each(|(at, &file)| rank[file] = at);
     let mut edges = vec![Vec::new(); order.len()];

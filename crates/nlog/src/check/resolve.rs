@@ -31,11 +31,11 @@ pub(super) struct Node {
 pub(super) enum NodeKind {
     Variable(usize),
     Constant(Value),
-    /// A string literal, whose type says what it is read as.
+    /// A string literal, which is read according to its type.
     Text(String),
     /// The number of a [`Site`] and the arguments.
     Call(usize, Vec<Node>),
-    /// A function that needs no choice, and the arguments.
+    /// A function that needs no overload resolution, and the arguments.
     Apply(Arc<Function>, Vec<Node>),
     /// The number of a [`FieldSite`] and the record.
     Field(usize, Box<Node>),
@@ -83,13 +83,13 @@ pub(super) struct Variable {
     pub(super) ty: TypeVar,
     /// Where it stands first.
     pub(super) first: Span,
-    /// How often it stands in the rule.
+    /// The number of its occurrences in the rule.
     pub(super) count: usize,
-    /// Whether an atom of a table gives it its values; so do faulty atoms.
+    /// Whether an atom of a table binds it; faulty atoms count.
     pub(super) in_atom: bool,
-    /// Whether it stands on the left of a `=`.
+    /// Whether it is on the left of a `=`.
     pub(super) defined: bool,
-    /// Whether it stands in a part that is at fault.
+    /// Whether it occurs in a part with a mistake.
     pub(super) in_fault: bool,
 }
 
@@ -130,24 +130,25 @@ pub(super) struct Resolver<'a, 's> {
     pub(super) sites: Vec<Site>,
     /// Literals of matches and actions.
     pub(super) literals: Vec<Literal>,
-    /// Values in them whose type is not settled.
+    /// Values in literals with undecided types.
     pub(super) choices: Vec<Choice>,
     pub(super) fields: Vec<FieldSite>,
-    /// Whether an error is reported: then the rule yields nothing and no further complaint about binding.
+    /// Whether an error was reported: then the rule is dropped, and no further mistakes of binding are reported.
     pub(super) failed: bool,
-    /// Whether a type may be unknown because of a mistake that is reported.
+    /// Whether a type may be unknown because of a reported mistake.
     pub(super) excused: bool,
-    /// Whether an atom has too few terms: then it may be what a variable lacks.
+    /// Whether an atom has too few terms: then a missing term may be the reason for an unbound variable.
     pub(super) lacks_term: bool,
-    /// Calls of which types do not tell which function is meant.
+    /// Calls that the known types leave ambiguous.
     pub(super) ambiguous: Vec<usize>,
-    /// What is being resolved, for messages: `` the rule for `x` ``.
+    /// The subject of messages: `` the rule for `x` ``.
     pub(super) subject: String,
-    /// In the definition of a constant there are none; in that of a function only its parameters.
+    /// Whether variables are allowed. The definition of a constant has none, and that of a function has only its
+    /// parameters.
     pub(super) variables_allowed: bool,
     /// Whether a function is defined.
     pub(super) in_function: bool,
-    /// Whether it is a row of a test, where there are none either.
+    /// Whether this is a row of a test, which has no variables either.
     pub(super) in_test: bool,
 }
 
@@ -208,7 +209,8 @@ impl<'a, 's> Resolver<'a, 's> {
 
     // Bodies.
 
-    /// Resolves a body: tables first, whose types are certain, so that mismatches are reported at what is not.
+    /// Resolves a body: first the tables, whose types are certain, so that mismatches are reported at the other
+    /// items.
     pub(super) fn body(&mut self, items: &[ast::Item]) -> Vec<Item> {
         let mut resolved: Vec<Option<Item>> = items.iter().map(|_| None).collect();
         for tables in [true, false] {
@@ -459,7 +461,7 @@ impl<'a, 's> Resolver<'a, 's> {
         }
     }
 
-    /// Makes a variable of a function's parameter.
+    /// Makes a variable for a function's parameter.
     pub(super) fn parameter(&mut self, name: &Ident, ty: &Type, type_span: Span) {
         let index = self.variable(&name.name, name.span);
         self.variables[index].ty = self.types.known(ty, type_span);

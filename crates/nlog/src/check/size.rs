@@ -4,12 +4,12 @@
 use nlog_data::function::Function;
 use nlog_data::{Failure, Value};
 
-/// The most that a function's arguments may weigh together, in bytes of text and in elements.
+/// The maximum weight of a function's arguments together, in bytes of text and in elements.
 const HEAVIEST: usize = 1 << 18;
 /// The same for `replace`, whose result can weigh the product of its arguments.
 const HEAVIEST_TO_REPLACE: usize = 1 << 14;
 
-/// Refuses arguments of which a function could make too much.
+/// Refuses arguments whose result could be too large.
 pub(super) fn check(function: &Function, arguments: &[Value]) -> Result<(), Failure> {
     let most = if function.name == "replace" { HEAVIEST_TO_REPLACE } else { HEAVIEST };
     let weight: usize = arguments.iter().map(weight).sum();

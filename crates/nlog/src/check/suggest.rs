@@ -1,6 +1,6 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
-/// What other languages call the built-in types.
+/// Names of the built-in types in other languages.
 const SYNONYMS: [(&str, &str); 21] = [
     ("address", "ip"),
     ("bitstring", "string"),
@@ -25,7 +25,8 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("u64", "int"),
 ];
 
-/// The nearest of the names, if it is near enough to be a slip, or the built-in type that other languages call so.
+/// The nearest of the names, if it is near enough to be a typing mistake, or the built-in type that has this name
+/// in other languages.
 pub(crate) fn nearest<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let names: Vec<&'a str> = names.into_iter().collect();
     let lower = name.to_ascii_lowercase();

@@ -15,7 +15,7 @@ use crate::program::{ExpectedRow, Expr, Pattern, Test, TestStep, TestStepKind};
 use crate::source::is_test_file;
 use crate::syntax::ast::{self, Call, Change, ExprKind, Ident, Span};
 
-/// Checks the tests of all files; those without mistakes are the result.
+/// Checks the tests of all files, and returns those without mistakes.
 pub(super) fn check(files: &[&ast::File], scope: &mut Scope<'_>) -> Vec<Test> {
     let mut tests = Vec::new();
     for file in files {
@@ -104,7 +104,7 @@ fn check_step(test: &ast::Test, step: &ast::TestStep, scope: &mut Scope<'_>) -> 
     })
 }
 
-/// A list of rows is about the tables that they name.
+/// Reports an empty list of rows: a list concerns only the tables of its rows.
 fn names_a_table(count: usize, span: Span, what: &str, scope: &mut Scope<'_>) {
     if count == 0 {
         let message = format!("no {what} is listed, so no table is checked");
@@ -163,7 +163,7 @@ fn error_code(code: &Ident, scope: &mut Scope<'_>) -> Option<ErrorCode> {
 fn whole_row(test: &ast::Test, call: &Call, scope: &mut Scope<'_>) -> Option<ExpectedRow> {
     let place = scope.sources.place(call.span);
     let (table, columns) = Resolver::of_test(scope, &test.name.name).row(call, true)?;
-    // Every column has a value: anything else is reported.
+    // Every column has a value; otherwise a mistake was reported.
     let row = columns.into_iter().collect::<Option<_>>()?;
     Some(ExpectedRow { table, row, place })
 }
@@ -174,7 +174,8 @@ fn pattern(test: &ast::Test, call: &Call, scope: &mut Scope<'_>) -> Option<Patte
 }
 
 impl Resolver<'_, '_> {
-    /// Resolves and computes a row: the table, and for each column its value unless any will do.
+    /// Resolves and computes a row: the table, and for each column its value, or none if any value
+    /// is accepted.
     fn row(&mut self, call: &Call, whole: bool) -> Option<(TableId, Vec<Option<Value>>)> {
         let declarations = self.scope.declarations;
         let Some(table) = declarations.table(&call.name.name) else {

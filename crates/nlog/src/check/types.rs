@@ -1,7 +1,7 @@
 //! Type variables and their unification.
 //!
-//! Every variable and expression of a rule has a type variable; tables and functions say what it is. Each known type
-//! remembers the place that made it known, so that a mismatch can name both sides.
+//! Every variable and expression of a rule has a type variable, which tables and functions determine. Each known
+//! type remembers the place that made it known, so that a mismatch can name both sides.
 
 use nlog_data::Type;
 use nlog_data::function::Shape;
@@ -18,17 +18,17 @@ enum Slot {
     Link(TypeVar),
     /// Not known yet.
     Free,
-    /// That of a string literal: string, mac, ip or net.
+    /// The type of a string literal: string, mac, ip or net.
     Text,
     Known(Type),
     Set(TypeVar),
     List(TypeVar),
     Opt(TypeVar),
-    /// Part of a mistake that is reported already: fits everything.
+    /// Part of a reported mistake: fits everything.
     Anything,
 }
 
-/// Two types that are not one. The mistake's reporter names them.
+/// The error of two types that cannot be unified. The caller that reports it names them.
 #[derive(Debug)]
 pub(super) struct Mismatch;
 
@@ -37,9 +37,9 @@ pub(super) struct Types {
     slots: Vec<Slot>,
     /// What made the type known.
     origins: Vec<Option<Span>>,
-    /// How many are linked to it, so that chains of links stay short.
+    /// The number of variables linked to each, which keeps chains of links short.
     weights: Vec<u32>,
-    /// What to undo if a trial ends; `None` outside trials.
+    /// The changes to undo at the end of a trial; `None` outside trials.
     undo: Option<Vec<(u32, Slot, Option<Span>)>>,
 }
 
@@ -82,7 +82,7 @@ impl Types {
         self.add(Slot::List(of), Some(origin))
     }
 
-    /// The type of a shape; `any` holds what stands for each [`Shape::Any`] in this call.
+    /// The type of a shape; `any` has the type variable of each [`Shape::Any`] in this call.
     pub(super) fn of_shape(&mut self, shape: &Shape, any: &mut Vec<(u8, TypeVar)>, origin: Span) -> TypeVar {
         match shape {
             Shape::Is(ty) => self.known(ty, origin),
@@ -125,7 +125,7 @@ impl Types {
         }
     }
 
-    /// Makes two types one, or says that they differ; then both stay as far as they had got.
+    /// Unifies two types, or reports that they differ; then both stay partially unified.
     pub(super) fn unify(&mut self, a: TypeVar, b: TypeVar) -> Result<(), Mismatch> {
         let (a, b) = (self.root(a), self.root(b));
         if a == b {
@@ -159,7 +159,7 @@ impl Types {
         Ok(())
     }
 
-    /// Whether a set or list type is built from the other: then they cannot be one.
+    /// Whether a set or list type contains the other: then they cannot be unified.
     fn contains(&self, whole: TypeVar, part: TypeVar) -> bool {
         let mut whole = self.root(whole);
         while let Slot::Set(of) | Slot::List(of) | Slot::Opt(of) = self.slots[whole.0 as usize] {
@@ -186,13 +186,13 @@ impl Types {
         fits
     }
 
-    /// From now on the type fits everything.
+    /// Makes the type fit everything from now on.
     pub(super) fn forgive(&mut self, var: TypeVar) {
         let root = self.root(var);
         self.change(root, Slot::Anything, None);
     }
 
-    /// Whether the type is part of a mistake.
+    /// Whether the type is part of a reported mistake.
     pub(super) fn is_anything(&self, var: TypeVar) -> bool {
         match self.slots[self.root(var).0 as usize] {
             Slot::Anything => true,
@@ -201,7 +201,7 @@ impl Types {
         }
     }
 
-    /// Whether it is, or holds, an option of an option.
+    /// Whether it is, or contains, an option of an option.
     pub(super) fn is_nested_option(&self, var: TypeVar) -> bool {
         let mut in_option = false;
         let mut var = self.root(var);
@@ -221,12 +221,12 @@ impl Types {
         matches!(self.slots[self.root(var).0 as usize], Slot::Free)
     }
 
-    /// Whether it is that of a string literal that nothing is wanted of yet.
+    /// Whether it is the type of a string literal that nothing constrains yet.
     pub(super) fn is_text(&self, var: TypeVar) -> bool {
         matches!(self.slots[self.root(var).0 as usize], Slot::Text)
     }
 
-    /// The type, if it is known; a string literal that nothing else is wanted of is a string.
+    /// The type, if it is known; an unconstrained string literal is a string.
     pub(super) fn resolved(&self, var: TypeVar) -> Option<Type> {
         match &self.slots[self.root(var).0 as usize] {
             Slot::Known(ty) => Some(ty.clone()),

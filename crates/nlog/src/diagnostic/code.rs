@@ -18,7 +18,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => $name,)* }
             }
 
-            /// What it means, in a sentence or two.
+            /// Its meaning, in a sentence or two.
             pub fn meaning(self) -> &'static str {
                 match self { $(Code::$variant => concat!($($doc),*).trim_ascii(),)* }
             }
@@ -37,7 +37,7 @@ impl Code {
         Code::ALL.iter().copied().find(|code| code.name() == name)
     }
 
-    /// The code that was probably meant by a name that is none.
+    /// The code that was probably meant by an unknown name.
     pub fn nearest(name: &str) -> Option<Code> {
         nearest(name, Code::ALL.iter().map(|code| code.name())).and_then(Code::by_name)
     }

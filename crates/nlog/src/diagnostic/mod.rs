@@ -114,7 +114,7 @@ pub(crate) struct Reports {
     all: Vec<Report>,
     /// For each unknown name its report.
     unknown: HashMap<(Code, String), usize>,
-    /// How many names were looked for among those that are known.
+    /// The number of searches for a similar name.
     suggestions: usize,
 }
 
@@ -139,7 +139,7 @@ impl Reports {
         self.all.iter().any(|report| report.code.severity() == Severity::Error)
     }
 
-    /// Reports an unknown name; of several mistakes with one name the later ones are labels of the first.
+    /// Reports an unknown name; later occurrences of the name become labels of the first.
     pub(crate) fn push_unknown(&mut self, name: &str, report: Report) {
         const MOST_LABELS: usize = 5;
         let key = (report.code, name.to_owned());
@@ -172,7 +172,7 @@ impl Reports {
         self.unknown.contains_key(&(code, name.to_owned()))
     }
 
-    /// In order of file, line and column.
+    /// Returns the diagnostics in order of file, line and column.
     pub(crate) fn finish(self, sources: &Sources) -> Vec<Diagnostic> {
         let mut diagnostics: Vec<Diagnostic> = self
             .all

@@ -18,7 +18,7 @@ pub enum Style {
     Colour,
 }
 
-/// A stretch of lines longer than this is shown in parts.
+/// A window longer than this is shown in parts.
 const WINDOW_BYTES: usize = 4096;
 
 /// The diagnostic with its source lines; ends with a line break.
@@ -32,7 +32,7 @@ pub fn to_text(diagnostic: &Diagnostic, sources: &Sources, style: Style) -> Stri
     for window in windows(diagnostic, sources) {
         let file = sources.file(window.file);
         if window.lines.len() > WINDOW_BYTES {
-            // A line that nobody would read: its place has to do.
+            // The line is too long to show; its place must suffice.
             let (line, column) = file.position(window.marks[0].0.start);
             let origin = Origin::path(&*file.name).line(line as usize).char_column(column as usize);
             group = group.element(origin);
@@ -62,14 +62,15 @@ pub fn to_text(diagnostic: &Diagnostic, sources: &Sources, style: Style) -> Stri
     text
 }
 
-/// Lines of one file with what to mark in them.
+/// Lines of one file with the marks in them.
 struct Window<'a> {
     file: u32,
     lines: Range<usize>,
     marks: Vec<(Span, Option<&'a str>, AnnotationKind)>,
 }
 
-/// The lines of the mistake and of its labels; those close to each other together, the mistake's first.
+/// The lines of the mistake and of its labels. Lines close to each other share a window; the mistake's
+/// window comes first.
 fn windows<'a>(diagnostic: &'a Diagnostic, sources: &Sources) -> Vec<Window<'a>> {
     let primary = (diagnostic.span, None, AnnotationKind::Primary);
     let labels = diagnostic.labels.iter();

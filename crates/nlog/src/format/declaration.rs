@@ -40,7 +40,7 @@ impl Printer<'_> {
                 K::Type => self.flat(&part),
                 K::Parameters => {
                     let range = self.tokens.range(&part);
-                    // ` -> type =` stays on the line.
+                    // ` -> type =` stays on the same line.
                     let after = item.children().find(|child| child.kind() == K::Type);
                     let after = after.map_or(0, |ty| self.tokens.width(&self.tokens.range(&ty)) + 6);
                     if self.fits(&range, after) {
@@ -135,7 +135,7 @@ impl Printer<'_> {
         self.end_of_body();
     }
 
-    /// Comments before a rule's semicolon are indented as its items are.
+    /// Comments before a rule's semicolon are indented like its items.
     fn end_of_body(&mut self) {
         if self.tokens.comments_before(self.at()).iter().any(|comment| comment.own_line) {
             self.closing_line(STEP, 0, Blanks::BeforeComments);
@@ -204,7 +204,7 @@ impl Printer<'_> {
         self.tokens_until(end);
     }
 
-    /// The brace that closes steps or rows; `blanks` is what would hold for one more of them.
+    /// Writes the brace that closes steps or rows; `blanks` is the setting for a further element.
     fn end_of_block(&mut self, indent: usize, blanks: Blanks) {
         let comments = self.tokens.comments_before(self.at());
         if blanks == Blanks::Within && comments.is_empty() {

@@ -3,11 +3,12 @@
 use super::printer::{Blanks, Printer};
 use crate::syntax::{SyntaxKind as K, SyntaxNode};
 
-/// How much further what belongs to a line is indented than the line.
+/// The additional indent of a continuation, in columns.
 pub(super) const STEP: usize = 4;
 
 impl Printer<'_> {
-    /// A value. Its lines but the first are indented by `indent`; `after` columns must fit behind it.
+    /// Writes a value. Its lines after the first are indented by `indent`; `after` columns must fit
+    /// after it.
     pub(super) fn expression(&mut self, node: &SyntaxNode, indent: usize, after: usize) {
         let range = self.tokens.range(node);
         if self.fits(&range, after) {
@@ -28,7 +29,8 @@ impl Printer<'_> {
         self.indent = outer;
     }
 
-    /// What follows `=`: on its line if it fits or has brackets to break in, else on a line of its own.
+    /// Writes the value after `=`: on the same line if it fits or has brackets to break in, otherwise
+    /// on a separate line.
     pub(super) fn value(&mut self, node: &SyntaxNode, indent: usize, after: usize) {
         let bracketed = matches!(node.kind(), K::Call | K::List | K::Set | K::Record | K::Match | K::Actions);
         if !bracketed && !self.fits(&self.tokens.range(node), after) {
@@ -52,7 +54,7 @@ impl Printer<'_> {
         for argument in list.children() {
             let own = self.tokens.range(&argument);
             self.separator();
-            // A comma or the bracket and what is after that.
+            // A comma, or the bracket and the tokens after it.
             let last = own.end + 1 >= range.end;
             let behind = if last { 1 + after } else { 1 };
             let fits = self.fits(&own, behind);
@@ -216,7 +218,7 @@ fn is_simple(element: &SyntaxNode) -> bool {
     }
 }
 
-/// Which operators make one chain with the node's.
+/// The precedence class of the node's operator; operators of one class form a chain.
 fn strength(node: &SyntaxNode) -> u8 {
     let tokens = node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token);
     match tokens.map(|token| token.kind()).find(|kind| !kind.is_trivia()) {

@@ -4,14 +4,14 @@ use super::WIDTH;
 use super::token::{Comment, Tokens};
 use crate::syntax::SyntaxNode;
 
-/// Which blank lines of the author's are kept before a token and its comments.
+/// The author's blank lines that are kept before a token and its comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blanks {
     /// None.
     Drop,
     /// All.
     Keep,
-    /// Those between comments, and between them and the token.
+    /// Blank lines between comments, and between them and the token.
     Within,
     /// Those before comments.
     BeforeComments,
@@ -20,16 +20,16 @@ pub(super) enum Blanks {
 pub(super) struct Printer<'tokens> {
     pub(super) tokens: &'tokens Tokens<'tokens>,
     out: String,
-    /// How many columns of the line are written.
+    /// The number of columns written on the line.
     column: usize,
     /// How far the line is indented.
     line_indent: usize,
-    /// How far the next line is indented, if what comes next starts one.
+    /// The indent of the next line, if the next token starts one.
     pending: Option<usize>,
     blanks: Blanks,
     /// A comment for the end of the line.
     comment: Option<&'tokens Comment<'tokens>>,
-    /// How far a line is indented that only a comment makes necessary.
+    /// The indent of a line that exists only because of a comment.
     pub(super) indent: usize,
     /// The next token.
     at: usize,
@@ -50,7 +50,7 @@ impl<'tokens> Printer<'tokens> {
         }
     }
 
-    /// What is written, after the comments at the end.
+    /// Writes the comments at the end and returns the text.
     pub(super) fn finish(mut self) -> String {
         debug_assert_eq!(self.at, self.tokens.len());
         self.line(0, Blanks::Keep);
@@ -74,12 +74,12 @@ impl<'tokens> Printer<'tokens> {
         self.at
     }
 
-    /// How far the line is indented that the next token stands on.
+    /// The indent of the line that the next token is on.
     pub(super) fn line_indent(&self) -> usize {
         self.next_line().unwrap_or(self.line_indent)
     }
 
-    /// How far the next token is indented if it starts a line.
+    /// The indent of the next token if it starts a line.
     fn next_line(&self) -> Option<usize> {
         let own = self.tokens.comments_before(self.at).iter().any(|comment| comment.own_line);
         match self.pending {
@@ -128,7 +128,8 @@ impl<'tokens> Printer<'tokens> {
         self.comment = tokens.comments_before(self.at).first().filter(|comment| !comment.own_line);
     }
 
-    /// Writes the next token, a closing bracket on a line of its own, and before it its comments `inner` columns in.
+    /// Writes the next token, a closing bracket, on a separate line, after its comments with an indent of `inner`
+    /// columns.
     pub(super) fn closing_line(&mut self, inner: usize, outer: usize, blanks: Blanks) {
         let tokens = self.tokens;
         let comments = tokens.comments_before(self.at);
@@ -160,7 +161,7 @@ impl<'tokens> Printer<'tokens> {
         self.write(",");
     }
 
-    /// Writes comments that stand on lines of their own.
+    /// Writes comments on separate lines.
     fn own_comments(&mut self, comments: &[Comment<'_>]) {
         let mut first = true;
         for comment in comments.iter().filter(|comment| comment.own_line) {

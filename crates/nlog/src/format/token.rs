@@ -8,7 +8,7 @@ use crate::syntax::{SyntaxKind as K, SyntaxNode, is_mask};
 #[derive(Debug)]
 pub(super) struct Comment<'text> {
     pub(super) text: &'text str,
-    /// Whether it stands on a line of its own, not after a token.
+    /// Whether it is on a separate line, not after a token.
     pub(super) own_line: bool,
     /// Whether a blank line precedes it.
     pub(super) blank_before: bool,
@@ -31,9 +31,9 @@ struct Token<'text> {
     comments: Vec<Comment<'text>>,
     /// Whether a blank line precedes it, after the comments.
     blank_before: bool,
-    /// How many columns this and all tokens before it take on one line.
+    /// The width of this and all earlier tokens on one line.
     columns: usize,
-    /// How many comments precede it and all tokens before it.
+    /// The number of comments before it and all earlier tokens.
     comments_before: usize,
 }
 
@@ -94,7 +94,7 @@ impl<'text> Tokens<'text> {
                 }
             }
         }
-        // A comment that follows another one stands on its own line, whatever it followed.
+        // A comment that follows another one is on a separate line.
         self.last_comments = comments;
     }
 
@@ -152,7 +152,8 @@ impl<'text> Tokens<'text> {
         }
     }
 
-    /// No blank line separates documentation from its declaration, unless that would give a comment another meaning.
+    /// Removes blank lines between documentation and its declaration, unless that would change the meaning of a
+    /// comment.
     fn bind_documentation(&mut self) {
         for token in &mut self.tokens {
             let Some(doc) = token.comments.iter().position(|comment| is_doc(comment.text)) else { continue };
@@ -178,7 +179,7 @@ impl<'text> Tokens<'text> {
         }
     }
 
-    /// Whether a space stands between this token and the one before it, on a line.
+    /// Whether a space separates this token from the previous one on a line.
     fn is_spaced(&self, at: usize) -> bool {
         let (before, kind) = (self.tokens[at - 1].kind, self.tokens[at].kind);
         let (outer, parent) = (self.parent(at - 1), self.parent(at));
@@ -207,7 +208,7 @@ impl<'text> Tokens<'text> {
         !closed_before && !closed_after
     }
 
-    /// Whether the token is the second of the two that are `>>`.
+    /// Whether the token is the second half of `>>`.
     fn is_second_of_shift(&self, at: usize) -> bool {
         [at - 1, at].iter().all(|&at| self.tokens[at].kind == K::Gt && self.tokens[at].parent == K::Binary)
     }
@@ -240,12 +241,12 @@ impl<'text> Tokens<'text> {
         self.tokens[at].blank_before
     }
 
-    /// The comments between this token and the one before it; after the last token, those at the end.
+    /// The comments between the previous token and this one; after the last token, those at the end.
     pub(super) fn comments_before(&self, at: usize) -> &[Comment<'text>] {
         self.tokens.get(at).map_or(&self.last_comments, |token| &token.comments)
     }
 
-    /// How many columns the tokens take on one line.
+    /// The width of the tokens on one line.
     pub(super) fn width(&self, range: &Range<usize>) -> usize {
         match range.end.checked_sub(1) {
             Some(last) if last >= range.start => {
@@ -256,7 +257,7 @@ impl<'text> Tokens<'text> {
         }
     }
 
-    /// Whether a comment stands between two of the tokens.
+    /// Whether there is a comment between two of the tokens.
     pub(super) fn has_comments(&self, range: &Range<usize>) -> bool {
         range.end > range.start + 1
             && self.tokens[range.end - 1].comments_before > self.tokens[range.start].comments_before
@@ -270,7 +271,7 @@ impl<'text> Tokens<'text> {
     }
 }
 
-/// Two runs of comments as one: only the first of all can stand at the end of a line.
+/// Joins two runs of comments: only the first of all can be at the end of a line.
 fn joined<'text>(mut first: Vec<Comment<'text>>, second: Vec<Comment<'text>>) -> Vec<Comment<'text>> {
     let alone = first.is_empty();
     first.extend(
@@ -288,7 +289,7 @@ fn is_doc(comment: &str) -> bool {
     comment.starts_with("##") && !comment.starts_with("###")
 }
 
-/// Whether the braces of such a node hold steps or rows.
+/// Whether the braces of such a node contain steps or rows.
 fn is_block(kind: K) -> bool {
     matches!(kind, K::Test | K::Given | K::Change | K::Expect)
 }

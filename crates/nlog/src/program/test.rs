@@ -6,7 +6,7 @@ use nlog_data::{ErrorCode, Row, TableId, Transaction, Value};
 
 use super::Place;
 
-/// `test "name" { … }`: transactions and what is expected after each, in an evaluator of its own.
+/// `test "name" { … }`: transactions and the expectations after each, run in a separate evaluator.
 ///
 /// The program's facts hold from the start. A transaction that is refused changes nothing, and is a failure unless an
 /// expectation of its error follows before the next transaction.
@@ -32,36 +32,36 @@ pub struct TestStep {
 /// The kinds of steps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestStepKind {
-    /// Changes of input tables, which every evaluator makes whole or not at all.
+    /// Changes of input tables, applied atomically.
     Transaction(Transaction),
     /// A row like this is there.
     Holds(Pattern),
     /// No row like this is there.
     Lacks(Pattern),
-    /// Each of the tables holds these rows and no others.
+    /// Each of the tables contains exactly these rows.
     Exactly(Vec<ExpectedRow>),
-    /// The last transaction changed each of the tables in this way and no other.
+    /// The last transaction made exactly these changes to each of the tables.
     Delta {
-        /// Rows that were not there before it.
+        /// The rows added.
         insert: Vec<ExpectedRow>,
-        /// Rows that were there before it and are not now.
+        /// The rows removed.
         delete: Vec<ExpectedRow>,
     },
     /// The last transaction was refused with this error.
     Error(ErrorCode),
 }
 
-/// Rows of a table, by the values of some of their columns.
+/// A pattern for rows of a table, by the values of some of their columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     /// The table.
     pub table: TableId,
-    /// For each column its value, or none if any will do.
+    /// For each column its value, or none if any value matches.
     pub columns: Vec<Option<Value>>,
 }
 
 impl Pattern {
-    /// Whether the row is one of them.
+    /// Whether the row matches.
     pub fn admits(&self, row: &[Value]) -> bool {
         let mut columns = self.columns.iter().zip(row);
         columns.all(|(wanted, value)| wanted.as_ref().is_none_or(|wanted| wanted == value))
@@ -73,7 +73,7 @@ impl Pattern {
     }
 }
 
-/// A whole row that a test names.
+/// A complete row in a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedRow {
     /// Its table.

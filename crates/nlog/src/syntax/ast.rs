@@ -2,7 +2,7 @@
 
 use nlog_data::Role;
 
-/// A stretch of a file, in bytes.
+/// A range of a file, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
     /// The file's number among the sources.
@@ -43,11 +43,11 @@ pub struct File {
     pub allowances: Vec<Allowance>,
     /// The names in declarations and rules with syntax errors: the tables among them count as used.
     pub mentions: Vec<String>,
-    /// The first words of what syntax errors keep from being read: each may be the name of a table or constant.
+    /// The first words of the text that syntax errors hide: each may be the name of a table or constant.
     pub perhaps: Vec<String>,
     /// Whether a syntax error hides the name of a table or constant altogether.
     pub nameless: bool,
-    /// Errors that the tree has no words for: numbers and escapes that mean nothing.
+    /// Errors that the tree cannot represent: invalid numbers and escapes.
     pub errors: Vec<(Span, String, String)>,
 }
 
@@ -76,7 +76,7 @@ pub struct Constant {
 pub struct TypeDeclaration {
     /// Its name.
     pub name: Ident,
-    /// What it is; `None` if the declaration has a syntax error.
+    /// Its definition; `None` if the declaration has a syntax error.
     pub definition: Option<TypeDefinition>,
     /// The text of its `##` comments.
     pub doc: String,
@@ -98,7 +98,7 @@ pub enum TypeDefinition {
 pub struct FunctionDeclaration {
     /// Its name.
     pub name: Ident,
-    /// What it takes; `None` if the declaration has a syntax error.
+    /// Its parameters; `None` if the declaration has a syntax error.
     pub parameters: Option<Vec<(Ident, TypeRef)>>,
     /// The type of its value; `None` if the declaration has a syntax error.
     pub result: Option<TypeRef>,
@@ -142,13 +142,14 @@ pub struct TestStep {
 pub enum TestStepKind {
     /// `given {rows}` or `change {insert row; delete row;}`: a transaction.
     Transaction(Vec<Change>),
-    /// `expect row;`: a table holds such a row.
+    /// `expect row;`: a table contains such a row.
     Holds(Call),
-    /// `expect no row;`: a table holds no such row.
+    /// `expect no row;`: a table contains no such row.
     Lacks(Call),
-    /// `expect exactly {rows}`: each of the tables holds these rows alone.
+    /// `expect exactly {rows}`: each of the tables contains exactly these rows.
     Exactly(Vec<Call>),
-    /// `expect delta {insert row; delete row;}`: what the last transaction changed in each of the tables.
+    /// `expect delta {insert row; delete row;}`: the changes that the last transaction made to each of
+    /// the tables.
     Delta(Vec<Change>),
     /// `expect error "code";`: the last transaction was refused.
     Error(Ident),
@@ -215,7 +216,7 @@ pub struct Item {
     pub kind: ItemKind,
     /// All of it.
     pub span: Span,
-    /// A hash of its tokens, for choices that must not depend on the order of items.
+    /// A hash of its tokens, for decisions that must not depend on the order of items.
     pub fingerprint: u64,
 }
 
@@ -276,7 +277,7 @@ pub enum ExprKind {
     String(String),
     /// `ip"text"`: the prefix and the text.
     Prefixed(String, String),
-    /// A literal that is no value; the error is recorded.
+    /// An invalid literal; the error is recorded.
     Malformed,
     /// A function's result.
     Call(Call),
@@ -320,7 +321,7 @@ pub struct MatchTerm {
 }
 
 impl Expr {
-    /// The expressions that this one is made of.
+    /// The direct parts of the expression.
     pub fn parts(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Call(call) => call.arguments.iter().map(|argument| &argument.value).collect(),

@@ -18,8 +18,7 @@ macro_rules! kinds {
 kinds! {
 /// The kind of a token or node.
 ///
-/// Tokens that people spell wrongly in the manner of other languages (`&&`, `||`) are kinds of their own, so that the
-/// parser can say what to write instead.
+/// Operators of other languages (`&&`, `||`) have separate kinds, so that the parser can suggest the right spelling.
 #[derive(Logos, Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u16)]
 #[allow(missing_docs)] // The spelling beside each kind says what it is.
@@ -58,8 +57,8 @@ SyntaxKind {
     #[token("else")]
     ElseKw,
 
-    // Words that mean something in their place alone, and are names elsewhere. The lexer makes names of them; in the
-    // tree they are of these kinds where they are no names.
+    // Contextual words, which are names elsewhere. The lexer makes them names; in the tree they have these kinds
+    // where they are keywords.
     /// `type`
     TypeKw,
     /// `enum`
@@ -108,7 +107,7 @@ SyntaxKind {
     /// A literal of another type: `ip"10.0.0.1"`.
     #[regex(r#"[A-Za-z_][A-Za-z0-9_]*"([^"\\\n\r]|\\[^\n\r])*""#)]
     PrefixedString,
-    /// A string that its line does not end.
+    /// A string without a closing quote on its line.
     #[regex(r#"([A-Za-z_][A-Za-z0-9_]*)?"([^"\\\n\r]|\\[^\n\r])*\\?"#)]
     OpenString,
 
@@ -239,7 +238,7 @@ SyntaxKind {
     Arguments,
     /// `name: value` or a value.
     Argument,
-    /// A name that stands for a value.
+    /// A name used as a value.
     Name,
     /// `_`
     Wildcard,
@@ -247,7 +246,7 @@ SyntaxKind {
     Literal,
     /// `-value`
     Negative,
-    /// `not value` or `!value`: always an error, kept so that the checker can say what to do.
+    /// `not value` or `!value`: always an error, kept so that the checker can suggest a remedy.
     Negation,
     /// `left operator right`
     Binary,
@@ -297,7 +296,7 @@ impl SyntaxKind {
         ("else", SyntaxKind::ElseKw),
     ];
 
-    /// The words that mean something in their place alone, and are names elsewhere.
+    /// The contextual words, which are names elsewhere.
     pub const CONTEXTUAL_WORDS: &[(&str, SyntaxKind)] = &[
         ("type", SyntaxKind::TypeKw),
         ("enum", SyntaxKind::EnumKw),
@@ -318,7 +317,7 @@ impl SyntaxKind {
         ("error", SyntaxKind::ErrorKw),
     ];
 
-    /// Whether the token means nothing to the parser.
+    /// Whether the parser ignores the token.
     pub fn is_trivia(self) -> bool {
         matches!(self, SyntaxKind::Whitespace | SyntaxKind::Comment | SyntaxKind::DocComment)
     }
@@ -328,12 +327,12 @@ impl SyntaxKind {
         (SyntaxKind::InputKw..=SyntaxKind::ElseKw).contains(&self)
     }
 
-    /// Whether the token is a word of the language where it stands, though it is a name elsewhere.
+    /// Whether the token is a contextual keyword: a keyword here, a name elsewhere.
     pub fn is_contextual_keyword(self) -> bool {
         (SyntaxKind::TypeKw..=SyntaxKind::ErrorKw).contains(&self)
     }
 
-    /// Whether the token can only stand at the start of a declaration.
+    /// Whether the token can only start a declaration.
     pub fn starts_declaration(self) -> bool {
         matches!(
             self,

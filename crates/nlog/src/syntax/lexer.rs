@@ -4,7 +4,7 @@ use logos::Logos;
 
 use super::SyntaxKind;
 
-/// A token: its kind and where it ends; it starts where the one before it ends.
+/// A token: its kind and its end; it starts at the end of the previous one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Token {
     pub(crate) kind: SyntaxKind,
@@ -12,8 +12,8 @@ pub(crate) struct Token {
     pub(crate) end: u32,
 }
 
-/// Cuts a text of less than 4 GiB into tokens that together are the text. A byte order mark at its start counts as
-/// white space; neighbouring characters that start no token become one [`SyntaxKind::Unknown`].
+/// Splits a text of less than 4 GiB into tokens, whose concatenation is the text. A byte order mark at its start
+/// counts as white space; neighbouring characters that start no token become one [`SyntaxKind::Unknown`].
 pub(crate) fn lex(text: &str) -> Vec<Token> {
     let mut tokens: Vec<Token> = Vec::with_capacity(text.len() / 3 + 1);
     let body = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -37,7 +37,7 @@ pub(crate) fn lex(text: &str) -> Vec<Token> {
     tokens
 }
 
-/// `##` documents; a line of more signs is decoration.
+/// Whether a comment is documentation: `##` is, and a line of more signs is decoration.
 fn is_doc(comment: &str) -> bool {
     comment.starts_with("##") && !comment.starts_with("###")
 }

@@ -36,7 +36,7 @@ struct Lowering {
     out: File,
 }
 
-/// The tree is of good form wherever it holds no error node, so a part that is not found means one that is ignored.
+/// The tree is well formed wherever it has no error node, so a missing part means that the node is ignored.
 type Found<T> = Option<T>;
 
 impl Lowering {
@@ -163,7 +163,7 @@ impl Lowering {
             fingerprint.add(b"default\0");
         }
         fingerprint.add_node(&head_node);
-        // Sorted, so that the order of items does not show.
+        // Sorted, so that the order of items has no effect.
         let mut items: Vec<u64> = body.iter().map(|item: &Item| item.fingerprint).collect();
         items.sort_unstable();
         for item in items {
@@ -250,7 +250,7 @@ fn doc(item: &SyntaxNode) -> String {
     lines.join("\n")
 }
 
-/// Whether a rule with a syntax error is one at all: it starts with a whole head.
+/// Whether a node with a syntax error is recognisable as a rule: it starts with a complete head.
 fn has_head(rule: &SyntaxNode) -> bool {
     let head = child(rule, K::Call).and_then(|call| child(&call, K::Arguments));
     head.is_some_and(|arguments| token(&arguments, K::RParen).is_some())

@@ -17,7 +17,7 @@ use rowan::{Checkpoint, GreenNode, GreenNodeBuilder, Language};
 use super::lexer::{Token, lex};
 use super::{NlogLanguage, SyntaxKind, SyntaxNode};
 
-/// How deep brackets, types and operators may nest. Everything that walks a tree may recurse this deep.
+/// The maximum nesting of brackets, types and operators. Code that walks a tree may recurse this deep.
 pub const MAX_NESTING: usize = 128;
 
 /// A syntax error.
@@ -71,7 +71,7 @@ pub fn parse(text: &str) -> Parse {
     Parse { green: parser.builder.finish(), errors: parser.errors }
 }
 
-/// The declaration at hand cannot be parsed further; the error is recorded.
+/// The current declaration cannot be parsed further; the error is recorded.
 #[derive(Debug)]
 struct Abandoned;
 
@@ -80,20 +80,20 @@ type Parsed<T = ()> = Result<T, Abandoned>;
 struct Parser<'text> {
     text: &'text str,
     tokens: Vec<Token>,
-    /// The tokens that are no trivia, as indices of `tokens`.
+    /// The significant tokens, as indices of `tokens`.
     significant: Vec<u32>,
     /// The next significant token, as an index of `significant`.
     at: usize,
-    /// How many of `tokens` are in the tree.
+    /// The number of `tokens` that are in the tree.
     emitted: usize,
     builder: GreenNodeBuilder<'static>,
     /// How many nodes are open.
     open: usize,
     /// How many nested constructs are open.
     depth: usize,
-    /// Where the declaration at hand starts, as an index of `significant`.
+    /// The start of the current declaration, as an index of `significant`.
     item_start: usize,
-    /// How far the declaration at hand is indented, in bytes.
+    /// The indent of the current declaration, in bytes.
     item_indent: usize,
     /// Whether an `actions[…]` is open, in which reserved words name actions and their parameters.
     in_actions: bool,
@@ -115,12 +115,12 @@ impl<'text> Parser<'text> {
         self.kind(0)
     }
 
-    /// The next token but so many, if it is a name: maybe a word that means something here.
+    /// The text of the token this many tokens ahead, if it is a name, which may be a contextual word.
     fn word(&self, ahead: usize) -> Option<&'text str> {
         self.token(ahead).filter(|token| token.kind == SyntaxKind::Ident).map(|token| self.text_of(token))
     }
 
-    /// Whether the next token but so many has nothing before it.
+    /// Whether the token this many tokens ahead directly follows its predecessor.
     fn is_joined(&self, ahead: usize) -> bool {
         match self.token(ahead) {
             Some(token) if self.at + ahead > 0 => {
@@ -152,7 +152,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// If only white space stands before the token on its line: how much, in bytes.
+    /// The indent of the token in bytes, if only white space precedes it on its line.
     fn indent(&self, token: Token) -> Option<usize> {
         let before = &self.text[..token.start as usize];
         let blank = before.len() - before.trim_end_matches([' ', '\t', '\u{feff}']).len();
@@ -162,7 +162,7 @@ impl<'text> Parser<'text> {
 
     // Building.
 
-    /// Puts tokens into the tree up to (not including) that number.
+    /// Puts tokens into the tree, up to (not including) this number.
     fn emit_until(&mut self, end: usize) {
         while self.emitted < end {
             let token = self.tokens[self.emitted];
@@ -205,7 +205,7 @@ impl<'text> Parser<'text> {
         self.builder.checkpoint()
     }
 
-    /// A node of the kind around what `parse` takes.
+    /// Makes a node of the kind around the tokens that `parse` takes.
     fn node<T>(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.emit_trivia();
         self.start(kind);
@@ -222,7 +222,7 @@ impl<'text> Parser<'text> {
         }
     }
 
-    /// The same, as a token of another kind: a name that is a word of the language here, or the other way round.
+    /// The same, as a token of another kind: a name that is a keyword here, or a keyword that is a name here.
     fn bump_as(&mut self, kind: SyntaxKind) {
         if let Some(&next) = self.significant.get(self.at) {
             self.emit_until(next as usize);
@@ -250,7 +250,8 @@ impl<'text> Parser<'text> {
         self.errors.push(SyntaxError { range, message, help: help.into() });
     }
 
-    /// Reports the next token where something else was wanted. Some tokens tell what was meant better than `help`.
+    /// Reports the next token where another was expected. Some tokens show the author's intention better than
+    /// `help`.
     fn unexpected<T>(&mut self, wanted: &str, help: &str) -> Parsed<T> {
         let Some(token) = self.token(0) else {
             let end = self.previous_end();
@@ -266,7 +267,7 @@ impl<'text> Parser<'text> {
         let next_line = self.in_item() && self.text[end..range.start].contains('\n');
         match misspelt(token.kind, text) {
             Some((message, help)) => self.error(range, message, help),
-            // What is missing at the end of a line is best shown there.
+            // A missing token at the end of a line is best shown there.
             None if next_line => {
                 self.error(end..end, format!("expected {wanted} after this, found `{text}`"), help);
             }
@@ -277,7 +278,7 @@ impl<'text> Parser<'text> {
         Err(Abandoned)
     }
 
-    /// What stands for something else in other languages, around the next token: where, and what to write here.
+    /// Syntax of another language around the next token: its place, and the equivalent here.
     fn foreign(&self, text: &str, range: Range<usize>) -> Option<(Range<usize>, &'static str)> {
         let joined = |other: &str| self.text[range.end..].starts_with(other);
         let after = |other: &str| self.text[..range.start].ends_with(other);
@@ -296,12 +297,12 @@ impl<'text> Parser<'text> {
         })
     }
 
-    /// Whether the declaration at hand has a token already.
+    /// Whether the current declaration already has a token.
     fn in_item(&self) -> bool {
         self.at > self.item_start
     }
 
-    /// Reports the next token itself, also where it stands on a line of its own.
+    /// Reports the next token itself, even if it is on a separate line.
     fn unexpected_here<T>(&mut self, wanted: &str, help: &str) -> Parsed<T> {
         let Some(token) = self.token(0) else { return self.unexpected(wanted, help) };
         let range = token.start as usize..token.end as usize;
@@ -313,7 +314,7 @@ impl<'text> Parser<'text> {
         Err(Abandoned)
     }
 
-    /// Runs `parse` one level deeper, if that is allowed.
+    /// Runs `parse` one level deeper, if the nesting limit allows.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         self.check_height(self.depth + 1)?;
         self.depth += 1;
@@ -336,7 +337,7 @@ impl<'text> Parser<'text> {
         Err(Abandoned)
     }
 
-    /// Parses one declaration, and on a mistake skips to where the next one starts.
+    /// Parses one declaration; after a mistake, skips to the start of the next one.
     fn item(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed) {
         self.emit_trivia_before_docs();
         self.item_indent = self.token(0).and_then(|token| self.indent(token)).unwrap_or(usize::MAX);
@@ -366,7 +367,7 @@ fn describe(kind: SyntaxKind, text: &str) -> String {
     if kind.is_keyword() { format!("the reserved word `{text}`") } else { format!("`{text}`") }
 }
 
-/// What somebody who wrote this token meant, if the token itself tells: message and help.
+/// The message and help for a token that shows the author's intention, if it does.
 fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
     Some(match kind {
         SyntaxKind::AmpAmp => {

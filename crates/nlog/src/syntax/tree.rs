@@ -1,4 +1,4 @@
-//! The lossless tree: every character of the file is in it once, in order.
+//! The lossless tree: it contains every character of the file once, in order.
 
 use super::SyntaxKind;
 

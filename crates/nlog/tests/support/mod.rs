@@ -4,17 +4,17 @@
 
 use nlog::syntax::{SyntaxKind, parse};
 
-/// Valid programs without the words that came later.
+/// Valid programs without the keywords that were added later.
 pub(crate) const CLASSIC: [&str; 3] = [
     include_str!("../../../../examples/figure6.nlog"),
     include_str!("../diagnostics/valid-everything/main.nlog"),
     include_str!("../diagnostics/valid-everything/tables.nlog"),
 ];
 
-/// Valid by form: everything that is not in [`CLASSIC`].
+/// Syntactically valid: everything that is not in [`CLASSIC`].
 pub(crate) const EVERYTHING_NEW: &str = include_str!("everything.nlog");
 
-/// The tokens of a text that are no trivia.
+/// The significant tokens of a text.
 pub(crate) fn tokens(text: &str) -> Vec<(SyntaxKind, String)> {
     all_tokens(text).into_iter().filter(|(kind, _)| !kind.is_trivia()).collect()
 }

@@ -12,7 +12,7 @@ use crate::check::declarations::{Declarations, Table};
 use crate::program::{BodyItem, Expr, Term, VariableId};
 use crate::syntax::ast::Span;
 
-/// A chain of comparisons may be followed a step each time.
+/// The maximum number of rounds. Each may follow a chain of comparisons by one step.
 const MOST_ROUNDS: usize = 4;
 
 /// Why a rule derives nothing.
@@ -20,25 +20,25 @@ const MOST_ROUNDS: usize = 4;
 pub(super) struct Contradiction {
     /// The item that cannot be.
     pub(super) span: Span,
-    /// What is wrong with it, after "this rule never fires: ".
+    /// The text after "this rule never fires: ".
     pub(super) reason: String,
     /// Places that it contradicts.
     pub(super) labels: Vec<(Span, String)>,
     pub(super) help: &'static str,
 }
 
-/// What is known of the variables of a rule whose body can be satisfied.
+/// Facts about the variables of a rule whose body can be satisfied.
 pub(super) struct Bindings<'a> {
     checked: &'a CheckedRule<'a>,
     /// Union-find: variables that are equal.
     parent: Vec<u32>,
-    /// For each variable that stands for its equals.
+    /// For each variable that represents a class of equal ones.
     domains: Vec<Domain>,
-    /// What each of them is known from.
+    /// The places that each domain follows from.
     sources: Vec<Vec<Span>>,
-    /// Pairs of variables of which the first is less.
+    /// Pairs of variables, the first less than the second.
     less: Vec<(u32, u32)>,
-    /// Conditions that hold always, whatever the tables hold.
+    /// Conditions that always hold, whatever the tables contain.
     pub(super) idle: Vec<Span>,
     changed: bool,
 }
@@ -48,7 +48,7 @@ type Checked<T> = Result<T, Box<Contradiction>>;
 const CONFLICT_HELP: &str = "correct one of them, or write one rule per case if both are meant";
 
 impl<'a> Bindings<'a> {
-    /// `columns` is what the columns of each table can hold, `None` for one that is empty.
+    /// `columns` has the domains of each table's columns, `None` for an empty table.
     pub(super) fn of(
         checked: &'a CheckedRule<'a>,
         columns: &[Option<Vec<Domain>>],
@@ -64,7 +64,7 @@ impl<'a> Bindings<'a> {
             idle: Vec::new(),
             changed: false,
         };
-        // As it is written: of two items that contradict each other the later one is at fault.
+        // In source order: of two items that contradict each other, the later one is at fault.
         let mut items: Vec<(&BodyItem, Span)> =
             checked.rule.body.iter().zip(checked.spans.iter().copied()).collect();
         items.sort_by_key(|(_, span)| *span);
@@ -157,7 +157,7 @@ impl<'a> Bindings<'a> {
                     Some(Value::Bool(false)) => return self.domain(otherwise, span),
                     _ => {}
                 }
-                // A branch without a value is one that does not count.
+                // A branch without a value does not count.
                 let [then, otherwise] = [then, otherwise].map(|branch| self.domain(branch, span));
                 match (then, otherwise) {
                     (Ok(then), Ok(otherwise)) => Ok(then.or(&otherwise)),
@@ -173,14 +173,14 @@ impl<'a> Bindings<'a> {
                 Some(values) => match (function.evaluate)(&values) {
                     Ok(Results::One(value)) => Ok(Domain::only(value)),
                     Ok(Results::None) => refuse(without_value(function, span)),
-                    // A failure refuses the transaction; that is not for a lint to judge.
+                    // A failure refuses the transaction, which is not a lint's concern.
                     Ok(Results::Many(_)) | Err(_) => Ok(Domain::Anything),
                 },
             },
         }
     }
 
-    /// The values of the arguments, if each has one alone. Those that have not are looked at all the same.
+    /// The values of the arguments, if each has only one. All arguments are visited in any case.
     fn values(&self, arguments: &[Expr], span: Span) -> Checked<Option<Vec<Value>>> {
         let mut values = Vec::new();
         for argument in arguments {
@@ -195,7 +195,7 @@ impl<'a> Bindings<'a> {
     }
 
     /// `match_in_port(p) & match_ip_proto(6) & match_ip_proto(17)`: matches that no packet satisfies together,
-    /// whatever stands between them.
+    /// whatever is between them.
     fn joined_constants(&self, function: &Function, arguments: &[Expr], span: Span) -> Checked<()> {
         if function.name != "&" {
             return Ok(());
@@ -319,7 +319,7 @@ impl<'a> Bindings<'a> {
         Ok(())
     }
 
-    /// A bound that every integer keeps says nothing.
+    /// Restricts a variable to a bound. A bound that every integer satisfies has no effect.
     fn restrict_to_bound(&mut self, variable: VariableId, bound: Domain, span: Span) -> Checked<()> {
         if bound == Domain::Between(i64::MIN, i64::MAX) {
             Ok(())
@@ -355,7 +355,7 @@ impl<'a> Bindings<'a> {
         self.checked.rule.variables[variable.0 as usize].ty == Type::Int
     }
 
-    /// For messages; variables that stand for expressions have no name that anyone wrote.
+    /// The name of a variable for messages; a variable made for an expression has no written name.
     fn name(&self, variable: VariableId) -> String {
         let name = &self.checked.rule.variables[variable.0 as usize].name;
         if name.contains('.') { "this value".to_owned() } else { format!("`{name}`") }

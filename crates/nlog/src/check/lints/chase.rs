@@ -1,10 +1,10 @@
 //! The consequences of two rows of a table having the same key.
 //!
 //! The *chase* of relational theory (Maier, Mendelzon, Sagiv: "Testing implications of data dependencies", TODS
-//! 1979), with functions: the bodies of the rules that derive the two rows are laid side by side, the keys made
-//! equal, and then everything made equal that must be: the rest of two rows of a keyed table with one key, results of
-//! a function for equal arguments, and arguments of a function with different results for different arguments. If two
-//! different constants meet, there are no two such rows.
+//! 1979), with functions: the bodies of the rules that derive the two rows are combined, the keys are made equal, and
+//! then everything that must be equal: the rest of two rows of a keyed table with the same key, the results of a
+//! function for equal arguments, and the arguments of an injective function with equal results. If two different
+//! constants become equal, no two such rows exist.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::injective::Injective;
 use crate::check::CheckedRule;
 use crate::program::{BodyItem, Expr, HeadTerm, Term};
 
-/// An atom of a table that one rule fills is that rule's body, so many levels deep.
+/// The number of levels to which an atom of a table that one rule fills is replaced by that rule's body.
 const DEPTH: usize = 3;
-/// No end is seen to programs that need more.
+/// The maximum number of nodes; a larger chase is abandoned.
 const MOST_NODES: usize = 2000;
 
 /// A value in one of the rows' derivations.
@@ -31,7 +31,7 @@ type Pairs = Vec<(Node, Node)>;
 
 /// A function applied to nodes.
 struct Application {
-    /// Functions are told apart by where they are.
+    /// Functions are compared by address.
     function: Option<Arc<Function>>,
     arguments: Vec<Node>,
     result: Node,
@@ -84,7 +84,7 @@ impl<'w, 'a> Chase<'w, 'a> {
         }
     }
 
-    /// Adds a rule's derivation of a row. `domains` is what its variables can be.
+    /// Adds a rule's derivation of a row. `domains` has the possible values of its variables.
     pub(super) fn derivation(
         &mut self,
         checked: &CheckedRule<'_>,
@@ -165,7 +165,7 @@ impl<'w, 'a> Chase<'w, 'a> {
             Expr::Variable(variable) => variables[variable.0 as usize],
             Expr::Constant(value) => self.constant(value),
             Expr::Call { function, arguments } if function.name == "&" => {
-                // A chain is one application, so that its parts can be compared wherever they stand.
+                // A chain is one application, so that its parts can be compared in any position.
                 let mut parts = Vec::new();
                 for argument in arguments {
                     joined(argument, &mut parts);
@@ -245,7 +245,7 @@ impl<'w, 'a> Chase<'w, 'a> {
         self.changed = true;
     }
 
-    /// Makes equal whatever must be. Whether there are such rows at all.
+    /// Makes equal whatever must be equal. Returns whether such rows can exist.
     pub(super) fn run(&mut self) -> bool {
         loop {
             self.changed = false;
@@ -305,14 +305,14 @@ impl<'w, 'a> Chase<'w, 'a> {
         }
     }
 
-    /// Two applications with one result: of a function that loses nothing the arguments are equal as well.
+    /// Handles two applications with one result: if the function is injective, the arguments are equal too.
     fn equal_results(&mut self, a: usize, b: usize) {
         let (Some(f), Some(g)) = (&self.applications[a].function, &self.applications[b].function) else {
             return;
         };
         let mut equal = Vec::new();
         if f.name == "&" && g.name == "&" {
-            // A part that demands certain bits demands them of the whole.
+            // A part's demand on certain bits is also a demand of the whole.
             for (function, pairs) in self.common_parts(a, b) {
                 let kept = self.injective.arguments_within(&function, pairs.len());
                 equal.extend(pairs.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(pair, _)| pair));
@@ -329,13 +329,13 @@ impl<'w, 'a> Chase<'w, 'a> {
         }
     }
 
-    /// The arguments of two applications side by side; none if they are not as many.
+    /// The arguments of two applications in pairs; none if their numbers differ.
     fn pairs(&self, a: usize, b: usize) -> Pairs {
         let (a, b) = (&self.applications[a].arguments, &self.applications[b].arguments);
         if a.len() == b.len() { a.iter().copied().zip(b.iter().copied()).collect() } else { Vec::new() }
     }
 
-    /// For two joined matches the functions that have a part in both, with their arguments in the two.
+    /// For two joined matches, the functions that have a part in both, with their arguments in the two.
     fn common_parts(&self, a: usize, b: usize) -> Vec<(Arc<Function>, Pairs)> {
         let parts = |of: usize| -> Vec<usize> {
             let roots: Vec<Node> =

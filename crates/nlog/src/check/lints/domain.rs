@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use nlog_data::Value;
 
-/// A set of so many values or more counts as anything: nobody reads a longer list.
+/// A larger set counts as [`Domain::Anything`]: nobody reads a longer list.
 const MOST_VALUES: usize = 16;
 
-/// A set that holds every value that something can have, and perhaps others.
+/// A superset of the values that something can have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Domain {
-    /// No more is known than the type.
+    /// Only the type is known.
     Anything,
     /// Integers from the first to the second, both included.
     Between(i64, i64),
@@ -51,7 +51,7 @@ impl Domain {
         }
     }
 
-    /// The value, if there is one alone.
+    /// The value, if there is only one.
     pub(super) fn single(&self) -> Option<&Value> {
         match self {
             Domain::OneOf(values) if values.len() == 1 => values.first(),
@@ -74,7 +74,7 @@ impl Domain {
         }
     }
 
-    /// The values that are in one of them.
+    /// The union of the two.
     pub(super) fn or(&self, other: &Domain) -> Domain {
         match (self, other) {
             (Domain::OneOf(a), Domain::OneOf(b)) => Domain::values(a.union(b).cloned()),
@@ -101,7 +101,7 @@ impl Domain {
         if low == high { Domain::only(Value::Int(low)) } else { Domain::Between(low, high) }
     }
 
-    /// The least and greatest integer; all of them where nothing is known.
+    /// The least and the greatest integer; the full range if nothing is known.
     pub(super) fn bounds(&self) -> (i64, i64) {
         match self {
             Domain::Anything => (i64::MIN, i64::MAX),

@@ -1,8 +1,7 @@
 //! The lints `never-fires`, `constant-condition` and `unfilled-table`.
 //!
-//! Tables are looked at in an order in which those that a rule reads come before the one that it fills, so that what
-//! the columns of a table can hold is known where it is read. Only the root of an emptiness is reported: that a rule
-//! which reads an empty table derives nothing only follows.
+//! Tables are visited in topological order, so that the domains of a table's columns are known before a rule reads
+//! it. Only the root cause is reported: a rule that reads an empty table derives nothing as a consequence.
 
 use nlog_data::Role;
 
@@ -20,15 +19,15 @@ const MOST_LABELS: usize = 3;
 pub(super) struct Fires<'a> {
     /// What its variables can be.
     pub(super) bindings: Bindings<'a>,
-    /// What the columns of its head can be.
+    /// The domains of the columns of its head.
     pub(super) head: Vec<Domain>,
 }
 
-/// Finds out which rules fire, and reports those that never do. The result has an entry for each rule.
+/// Determines which rules can fire, and reports those that never do. The result has an entry for each rule.
 pub(super) fn check<'a>(whole: &WholeProgram<'a>, reports: &mut Reports) -> Vec<Option<Fires<'a>>> {
     let tables = &whole.declarations.tables;
     let mut firing: Vec<Option<Fires<'a>>> = whole.rules.iter().map(|_| None).collect();
-    // What the columns of each table can hold; `None` for an empty one.
+    // The domains of each table's columns; `None` for an empty table.
     let mut columns: Vec<Option<Vec<Domain>>> = vec![None; tables.len()];
     for &table in &whole.order {
         let count = tables[table].columns.as_ref().map_or(0, |columns| columns.len());
@@ -119,7 +118,7 @@ fn idle_conditions(checked: &CheckedRule<'_>, idle: &[Span], reports: &mut Repor
     }
 }
 
-/// A condition of constants with a named one among them switches a rule on or off, which is meant.
+/// Whether a condition of constants includes a named one: such a condition switches a rule on or off on purpose.
 fn is_switch(checked: &CheckedRule<'_>, span: Span) -> bool {
     let item = checked.source.body.iter().find(|item| item.span == span);
     let Some(ItemKind::Condition(condition)) = item.map(|item| &item.kind) else { return false };
@@ -141,7 +140,7 @@ fn every_name(expr: &Expr, holds: &mut dyn FnMut(&str) -> bool) -> bool {
     expr.parts().into_iter().all(|part| every_name(part, holds))
 }
 
-/// Tables that are read, and no rule's head.
+/// Reports tables that rules read but no rule fills.
 fn unfilled(whole: &WholeProgram<'_>, reports: &mut Reports) {
     for (index, table) in whole.declarations.tables.iter().enumerate() {
         let empty = table.role != Role::Input && whole.rules_of[index].is_empty();

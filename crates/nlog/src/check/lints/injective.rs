@@ -8,16 +8,16 @@ use nlog_data::function::{self, Function, Results, Shape};
 use nlog_data::{Type, Value};
 use openflow_rs::{Field, MacAddr};
 
-/// What is known about functions, found out once for each.
+/// Facts about functions, determined once for each.
 #[derive(Default)]
 pub(super) struct Injective {
     matches: HashMap<usize, MatchFunction>,
 }
 
-/// What a function demands of packets, whatever its arguments.
+/// The demands of a function's matches, whatever its arguments.
 #[derive(Debug, Clone, Default)]
 pub(super) struct MatchFunction {
-    /// For each argument whether the match shows it.
+    /// For each argument, whether the match determines it.
     shown: Vec<bool>,
     /// The bits that are demanded of each field.
     pub(super) demands: Vec<Demand>,
@@ -31,41 +31,40 @@ pub(super) struct Demand {
     pub(super) field: Field,
     /// The bits demanded.
     pub(super) mask: u128,
-    /// Those of them of which the value is known.
+    /// The bits among them whose value is known.
     pub(super) known: u128,
     /// That value.
     pub(super) value: u128,
 }
 
 impl Injective {
-    /// Which arguments are equal if the results are, and so are the arguments that `same` marks.
+    /// The arguments that are equal if the results and the arguments marked in `same` are equal.
     pub(super) fn arguments(&mut self, function: &Arc<Function>, same: &[bool]) -> Vec<bool> {
         let count = same.len();
         let all_but_one = same.iter().filter(|same| !**same).count() == 1;
         match (&*function.name, count) {
             ("[]" | "some", _) => vec![true; count],
-            // Lists and texts that begin or end alike; numbers.
+            // Concatenations with one equal side; numbers.
             ("++" | "+" | "-" | "^", 2) => vec![all_but_one; 2],
             ("to_string", 1) => vec![true],
             _ => self.arguments_within(function, count),
         }
     }
 
-    /// Which arguments are equal if two matches are equal of which each is the function's result joined with others.
+    /// The arguments that are equal if two matches are equal and each is the function's result joined with others.
     pub(super) fn arguments_within(&mut self, function: &Arc<Function>, count: usize) -> Vec<bool> {
         let mut shown = self.of_match(function).shown.clone();
         shown.resize(count, false);
         shown
     }
 
-    /// What the function demands of packets; of one whose result is no match, nothing is known.
+    /// The demands of the function's matches; none are known if its result is not a match.
     pub(super) fn of_match(&mut self, function: &Arc<Function>) -> &MatchFunction {
         let key = Arc::as_ptr(function) as usize;
         self.matches.entry(key).or_insert_with(|| {
             let is_match =
                 matches!(function.results.as_slice(), [one] if one.shape == Shape::Is(Type::Match));
-            // Of a rule author's own function nothing is certain: it may do one thing for one value and another for
-            // the next.
+            // A function of the program can behave differently for each value, so nothing is certain about it.
             let literal = function.name.starts_with("match{");
             let built_in =
                 literal || function::lookup(&function.name).iter().any(|own| Arc::ptr_eq(own, function));
@@ -79,8 +78,8 @@ impl Injective {
     }
 }
 
-/// Tries the function on values with one bit set each. A match puts the bits of a value into bits of fields, so that
-/// this tells where each goes.
+/// Probes the function with values that have one bit set. A match maps the bits of a value to bits of fields, so
+/// this shows the place of each.
 fn probe(function: &Function) -> Option<MatchFunction> {
     let zero: Vec<Value> = function
         .parameters
@@ -117,7 +116,7 @@ fn probe(function: &Function) -> Option<MatchFunction> {
     Some(found)
 }
 
-/// Zero and each single bit; two families of addresses. What has no such values is alone in a list.
+/// Zero and each single bit; for addresses, of both families. A shape without such values yields a list of one.
 fn samples(shape: &Shape) -> Vec<Vec<Value>> {
     match shape {
         Shape::Is(Type::Int) => {

@@ -1,8 +1,8 @@
 //! The lint `key-clash`: two rows of an output table with the same key.
 //!
-//! They refuse a transaction at run time, when some tenant's configuration first makes both. Whether two rules, or
-//! one rule for two bindings, can derive such rows is decided by what holds for all contents of the tables that keep
-//! their keys: constants that differ, and the [`Chase`].
+//! Such rows refuse a transaction at run time, when some tenant's configuration first leads to both. Constants that
+//! differ and the [`Chase`] decide whether two rules, or one rule with two bindings, can derive such rows: both hold
+//! for all contents of the tables that respect their keys.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use crate::check::declarations::quoted;
 use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Expr, HeadTerm, Rule, VariableId};
 
-/// Pairs of rules that are looked at for one table. More come from thousands of rules for one table, which programs
-/// write, not people.
+/// The maximum number of pairs of rules examined for one table. Only generated programs, with thousands of rules for
+/// one table, have more.
 const MOST_PAIRS: usize = 10_000;
 const MOST_LABELS: usize = 4;
 
-/// Reports rules of output tables that can derive two rows with one key.
+/// Reports rules of output tables that can derive two rows with the same key.
 pub(super) fn check(
     whole: &WholeProgram<'_>,
     firing: &[Option<Fires<'_>>],
@@ -66,7 +66,7 @@ impl Search<'_, '_, '_> {
             let key = constants(rule, self.key).filter(|_| rule.body.is_empty());
             let mut earlier = others.clone();
             if let Some(key) = key {
-                // Facts are told apart by their keys alone.
+                // Facts are distinguished only by their keys.
                 earlier.extend(facts.get(&key).copied());
                 facts.entry(key).or_insert(number);
                 all_facts.push(number);
@@ -85,7 +85,7 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Whether two rules can derive different rows with one key. A default gives way to other rules.
+    /// Whether two rules can derive different rows with the same key. Ordinary rules override a default.
     fn clash(&mut self, a: usize, b: usize) -> bool {
         let rules = &self.whole.rules;
         if rules[a].source.default.is_some() != rules[b].source.default.is_some() {
@@ -123,7 +123,7 @@ impl Search<'_, '_, '_> {
         columns.is_some_and(|columns| columns[column].ty == Some(Type::Match))
     }
 
-    /// Whether equal keys leave room for different rows.
+    /// Whether rows with equal keys can differ.
     fn rows_differ(&mut self, a: usize, b: usize) -> bool {
         let (rules, firing) = (&self.whole.rules, self.firing);
         let mut chase = Chase::new(self.whole, self.injective);
@@ -153,7 +153,7 @@ impl Search<'_, '_, '_> {
                 _ => a == b,
             })
             .collect();
-        // An aggregate is that of its group, which all the other columns tell.
+        // The group, which is all other columns, determines the aggregate.
         let key_is_aggregate = self.key.iter().any(|&column| x.head[column].is_none());
         let group = |column: usize| x.head[column].is_some();
         let differ = |column: usize| group(column) && !values[column] || !group(column) && a != b;
@@ -207,7 +207,7 @@ impl Search<'_, '_, '_> {
         reports.push(report);
     }
 
-    /// The terms outside of the key that the key leaves open.
+    /// The terms outside the key that the key does not determine.
     fn free(&self, number: usize) -> Vec<(crate::syntax::ast::Span, String)> {
         let checked = &self.whole.rules[number];
         let table = checked.rule.head.0 as usize;

@@ -1,12 +1,12 @@
 //! Lints: valid programs that are probably not as intended.
 //!
-//! Names (`variables`, `tables`) and bodies (`product`) are looked at as each rule is checked. The other lints look
-//! at a program without errors, as a mistake would lead them astray: `firing` (rules that derive nothing) with
+//! Names (`variables`, `tables`) and bodies (`product`) are examined as each rule is checked. The other lints run
+//! only on a program without errors, because a mistake would mislead them: `firing` (rules that derive nothing) with
 //! `bindings` and `domain` (what variables can be), `keys` (rows with one key) and `sums` with `chase` (what must be
 //! equal), `injective` and `shape` (what functions and matches tell apart).
 //!
-//! A lint warns of what it can prove, or of what it cannot prove safe although it should be easy to prove; whoever
-//! knows better says so in place (`allowances`).
+//! A lint warns of faults that it can prove, or of code that it cannot prove safe although a proof should be easy;
+//! an author who knows better can allow the warning in place (`allowances`).
 
 mod bindings;
 mod chase;
@@ -37,17 +37,17 @@ pub(super) use tables::unused_tables;
 struct WholeProgram<'a> {
     declarations: &'a Declarations<'a>,
     rules: &'a [CheckedRule<'a>],
-    /// For each table the rules that fill it.
+    /// For each table, the rules that fill it.
     rules_of: Vec<Vec<usize>>,
-    /// For each table where it is read.
+    /// For each table, the places where it is read.
     readers: Vec<Vec<Span>>,
-    /// The tables, those that a rule reads before the one that it fills.
+    /// The tables in topological order: a rule's body tables precede its head.
     order: Vec<usize>,
-    /// The groups of tables that one rule with aggregates fills: there is a row for each.
+    /// The group columns of tables that one rule with aggregates fills: each group has one row.
     groups: BTreeMap<usize, Vec<usize>>,
 }
 
-/// Looks at a program without errors and recursion.
+/// Runs the lints on a program without errors and recursion.
 pub(super) fn whole_program<'a>(
     declarations: &'a Declarations<'a>,
     rules: &'a [CheckedRule<'a>],
@@ -98,7 +98,7 @@ impl<'a> WholeProgram<'a> {
         WholeProgram { declarations, rules, rules_of, readers, order, groups }
     }
 
-    /// Columns of which two rows of the table have different values.
+    /// Columns that identify a row of the table.
     fn key(&self, table: usize) -> Option<&[usize]> {
         let declared = self.declarations.tables[table].key.as_deref();
         declared.or_else(|| self.groups.get(&table).map(Vec::as_slice))

@@ -9,8 +9,8 @@ use crate::program::{BodyItem, Expr, Term, VariableId};
 use crate::syntax::ast::Rule;
 
 impl Resolver<'_, '_> {
-    /// Atoms that no variable or equation connects: every row of one goes with every row of the other. Any other
-    /// condition, `!=` among them, only looks at the combinations; it does not spare them.
+    /// Reports atoms that no variable or equation connects: every row of one is combined with every row of the
+    /// other. Any other condition, such as `!=`, only filters the combinations; it does not avoid them.
     pub(in crate::check) fn cartesian_product(&mut self, rule: &Rule, normal: &Normal) {
         let mut links = Links::new(normal.variables.len());
         let mut atoms: Vec<VariableId> = Vec::new();
@@ -57,10 +57,10 @@ impl Resolver<'_, '_> {
     }
 }
 
-/// Which variables stand together in atoms and equations (union-find).
+/// Variables connected by atoms and equations (union-find).
 struct Links {
     parent: Vec<u32>,
-    /// What a variable outside of atoms is computed from.
+    /// The variables from which a variable outside atoms is computed.
     made_of: Vec<Vec<VariableId>>,
 }
 
@@ -88,13 +88,13 @@ impl Links {
         self.made_of[variable.0 as usize] = variables_of(from);
     }
 
-    /// An equation links all variables in it, and what they are made of.
+    /// Links all variables of an equation, and those that they are computed from.
     fn relate(&mut self, condition: &Expr) {
         let mut open = variables_of([condition]);
         let Some(&first) = open.first() else { return };
         while let Some(variable) = open.pop() {
             self.unite(first, variable);
-            // Once linked to its parts it stays so.
+            // A variable is linked to its parts only once.
             open.append(&mut self.made_of[variable.0 as usize]);
         }
     }

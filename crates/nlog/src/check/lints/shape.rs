@@ -58,7 +58,7 @@ impl MatchShape {
         }
     }
 
-    /// Whether no values of the variables make the two equal.
+    /// Whether the two differ for all values of the variables.
     pub(super) fn differs(&self, other: &MatchShape) -> bool {
         self.lacks(other) || other.lacks(self) || self.contradicts(other)
     }

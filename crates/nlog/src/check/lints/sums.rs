@@ -10,7 +10,8 @@ use crate::diagnostic::{Code, Report, Reports};
 use crate::program::{Aggregate, Expr, HeadTerm, VariableId};
 use crate::syntax::ast::{Call, ExprKind};
 
-/// Reports `sum(x)` where two rows of a group can have one `x`: it is added once, which is seldom meant.
+/// Reports `sum(x)` where two rows of a group can have the same `x`: it is added once, which is seldom
+/// intended.
 pub(super) fn check(
     whole: &WholeProgram<'_>,
     firing: &[Option<Fires<'_>>],
@@ -29,7 +30,7 @@ pub(super) fn check(
     }
 }
 
-/// Whether two different choices of rows can agree in the group and in what is added.
+/// Whether two different choices of rows can agree in the group and in the value added.
 fn merges_rows(
     whole: &WholeProgram<'_>,
     checked: &CheckedRule<'_>,

@@ -5,7 +5,7 @@ use nlog_data::Role;
 use crate::check::declarations::{Declarations, Usage};
 use crate::diagnostic::{Code, Report, Reports};
 
-/// Tables that no rule reads and nobody outside sees.
+/// Reports tables that no rule reads and that are not outputs.
 pub(in crate::check) fn unused_tables(declarations: &Declarations<'_>, usage: &Usage, reports: &mut Reports) {
     for (index, table) in declarations.tables.iter().enumerate() {
         if table.role == Role::Output || usage.read.contains(&index) || table.columns.is_none() {

@@ -4,8 +4,8 @@ use crate::check::resolve::Resolver;
 use crate::diagnostic::Code;
 
 impl Resolver<'_, '_> {
-    /// Variables that stand once in the rule; whether there are any. After an error they may be half of a slip that
-    /// is reported.
+    /// Reports variables that occur once in the rule. Returns whether there are any. After an error, they may be
+    /// part of a mistake that is already reported.
     pub(in crate::check) fn unused_variables(&mut self) -> bool {
         let mut found = false;
         if self.failed {
@@ -30,7 +30,7 @@ impl Resolver<'_, '_> {
         found
     }
 
-    /// Parameters of a function that its body does not use.
+    /// Reports parameters of a function that its body does not use.
     pub(in crate::check) fn unused_parameters(&mut self) {
         if self.failed {
             return;

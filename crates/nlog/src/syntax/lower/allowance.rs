@@ -3,12 +3,13 @@
 use crate::syntax::ast::{Allowance, Ident, Span};
 use crate::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 
-/// The allowances of a file. What each one covers depends on where it stands:
+/// The allowances of a file. Its position decides the scope:
 ///
 /// - at the top of the file, in comments that a blank line follows: the file;
-/// - on lines of its own right before a declaration: that declaration;
+/// - on separate lines right before a declaration: that declaration;
 /// - on the first line of a declaration: that declaration;
-/// - on another line within a declaration: that line, or the next one with a token if it is on a line of its own;
+/// - on another line within a declaration: that line, or the next one with a token if the comment is alone on its
+///   line;
 /// - elsewhere: itself, which is nothing.
 pub(super) fn allowances(root: &SyntaxNode, file: u32) -> Vec<Allowance> {
     let mut found = comments(root, file);
@@ -33,13 +34,13 @@ struct Comment {
     codes: Vec<Ident>,
     start: usize,
     end: usize,
-    /// Where the next token is that is no trivia.
+    /// The position of the next significant token.
     next: Option<usize>,
-    /// Whether there is a blank line before that.
+    /// Whether there is a blank line before it.
     blank_line: bool,
 }
 
-/// Those of a file, last first: so that each knows what follows it.
+/// The comments of a file, last first, so that each knows what follows it.
 fn comments(root: &SyntaxNode, file: u32) -> Vec<Comment> {
     let mut found = Vec::new();
     let (mut next, mut blank_line) = (None, false);
@@ -62,7 +63,7 @@ fn comments(root: &SyntaxNode, file: u32) -> Vec<Comment> {
     found
 }
 
-/// The codes that a comment allows; `None` if it is not about that. What is malformed counts as a code, which is none.
+/// The codes that a comment allows; `None` if it is not an allowance. Malformed text counts as an unknown code.
 fn codes(comment: &SyntaxToken, file: u32) -> Option<Vec<Ident>> {
     let text = comment.text();
     let after = text.strip_prefix('#')?.trim_start().strip_prefix("weft:")?.trim_start();
@@ -82,7 +83,7 @@ fn codes(comment: &SyntaxToken, file: u32) -> Option<Vec<Ident>> {
     Some(if codes.is_empty() { vec![ident(after)] } else { codes })
 }
 
-/// From a declaration's first token that is no comment to its end.
+/// The range from a declaration's first token that is not a comment to its end.
 fn significant_range(item: &SyntaxNode) -> (usize, usize) {
     let mut tokens = item.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
     let first = tokens.find(|token| !token.kind().is_trivia());
@@ -95,7 +96,7 @@ struct Places<'text> {
     text: &'text str,
     /// The declarations, in order.
     items: Vec<(usize, usize)>,
-    /// The rest of a line within a declaration, looked for last: many comments may stand before it.
+    /// The result of the last search for the rest of a line within a declaration; many comments may precede it.
     line: (usize, usize),
 }
 
@@ -106,7 +107,7 @@ impl Places<'_> {
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let own_line = self.text[line..start].trim_start_matches('\u{feff}').trim().is_empty();
         if !own_line {
-            // Those that start on this line, of which the last may go on after the comment.
+            // Declarations that start on this line; the last one may continue after the comment.
             let first = self.items.partition_point(|&(item_start, _)| item_start < line);
             let after = self.items.partition_point(|&(item_start, _)| item_start < start);
             return if first < after {

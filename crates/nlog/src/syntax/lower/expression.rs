@@ -6,7 +6,7 @@ use super::{Found, Lowering, child, token, tokens};
 use crate::syntax::ast::{Argument, Call, Expr, ExprKind, MatchTerm};
 use crate::syntax::{SyntaxKind as K, SyntaxNode, SyntaxToken};
 
-/// Whether the node is a value and its mask: a division that is not in brackets, as the value of a match's field or
+/// Whether the node is a value with its mask: a division outside brackets that is the value of a match's field or
 /// an argument of an action.
 pub(crate) fn is_mask(node: &SyntaxNode) -> bool {
     let divides =
@@ -174,7 +174,7 @@ impl Lowering {
     }
 }
 
-/// Reads a decimal or hexadecimal number, or says what is wrong with it.
+/// Reads a decimal or hexadecimal number, or returns the mistake in it.
 fn number(text: &str, negative: bool) -> Result<i64, (String, &'static str)> {
     let (digits, radix) = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => (digits, 16),

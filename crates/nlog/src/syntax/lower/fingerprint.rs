@@ -2,8 +2,8 @@
 
 use crate::syntax::{SyntaxKind as K, SyntaxNode};
 
-/// FNV-1a over tokens without trivia, with a separator between them, finished by an avalanche so that it can be cut.
-/// Commas before a closing bracket are left out: they are layout.
+/// FNV-1a over tokens without trivia, with a separator between them, finished by an avalanche so that it can be
+/// truncated. Commas before a closing bracket are omitted because they are layout.
 pub(super) struct Fingerprint(u64);
 
 impl Fingerprint {
@@ -39,7 +39,7 @@ impl Fingerprint {
         }
     }
 
-    /// Never zero: zero is the cookie of flows that no rule made.
+    /// The hash, never zero: zero is the cookie of flows that no rule derived.
     pub(super) fn finish(&self) -> u64 {
         // The 64-bit finaliser of MurmurHash3.
         let mut hash = self.0;

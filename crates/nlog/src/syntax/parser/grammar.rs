@@ -145,7 +145,7 @@ fn table(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`key(…)` or `;`")
 }
 
-/// `name: type, …` up to and with the closing bracket. `what` they are is for the messages.
+/// `name: type, …` up to and including the closing bracket. `what` names the elements in messages.
 fn columns(p: &mut Parser<'_>, close: K, what: &str, help: &str) -> Parsed {
     list(p, close, &format!("a {what} (`name: type`)"), |p| {
         p.node(K::Column, |p| {
@@ -210,7 +210,7 @@ fn rule(p: &mut Parser<'_>) -> Parsed {
     p.semicolon("`:-` or `;`")
 }
 
-/// `name(arguments)` where nothing else may stand than what is `wanted`.
+/// `name(arguments)`; `wanted` names the expected item in messages.
 fn call(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     if p.current() == K::Semicolon && !p.in_item() {
         return p.unexpected(wanted, "remove this `;`: there is no declaration or rule before it");
@@ -261,7 +261,7 @@ fn name(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     p.expect(K::Ident, wanted, help)
 }
 
-/// `element, …` up to and with the closing bracket; a comma may follow the last element.
+/// `element, …` up to and including the closing bracket; a comma may follow the last element.
 fn list(
     p: &mut Parser<'_>,
     close: K,

@@ -4,9 +4,10 @@ use super::{Parsed, Parser};
 use crate::syntax::SyntaxKind;
 
 impl Parser<'_> {
-    /// Takes what is left of a declaration with a mistake.
+    /// Skips the rest of a declaration with a mistake.
     pub(super) fn skip_declaration(&mut self, kind: SyntaxKind) {
-        // After `input` or `output` alone the `table` is this declaration's own, and after `default` on its line too.
+        // After `input` or `output` alone, the `table` belongs to this declaration; after `default` too, if it is on
+        // the same line.
         let own_line = self.token(0).is_some_and(|token| self.indent(token).is_none());
         let own_table = self.at == self.item_start + 1
             && (kind == SyntaxKind::Table || kind == SyntaxKind::Rule && own_line);
@@ -27,8 +28,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Takes what is left of a test with a mistake: up to the brace that closes it, or to where a new declaration
-    /// evidently starts.
+    /// Skips the rest of a test with a mistake: up to its closing brace, or to the evident start of a new
+    /// declaration.
     pub(super) fn skip_test(&mut self) {
         let taken = self.item_start..self.at;
         let kinds = self.significant[taken].iter().map(|&at| self.tokens[at as usize].kind);
@@ -56,7 +57,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the mistake is a missing brace, so that the one that closes what it opens will come.
+    /// Whether the mistake is a missing opening brace, so that an unmatched closing brace follows.
     fn misses_open_brace(&self, depth: usize) -> bool {
         if self.current() == SyntaxKind::LBrace {
             return false;
@@ -69,11 +70,11 @@ impl Parser<'_> {
             before,
             Some(SyntaxKind::GivenKw | SyntaxKind::ChangeKw | SyntaxKind::ExactlyKw | SyntaxKind::DeltaKw)
         );
-        // On the same line a row may stand for a list of one.
+        // On the same line, a row may be meant as a list of one row.
         step && self.token(0).is_some_and(|token| self.indent(token).is_some())
     }
 
-    /// Whether the first step of the test at hand is indented more than the test, if it starts a line.
+    /// Whether the first step of the current test is indented more than the test, if it starts a line.
     fn steps_are_deeper(&self) -> bool {
         // `test "name" {`
         let head = self.significant[self.item_start..].iter().take(4).map(|&at| self.tokens[at as usize]);
@@ -82,7 +83,7 @@ impl Parser<'_> {
         first.is_some_and(|indent| indent > self.item_indent)
     }
 
-    /// Whether a line starts here with `name(`, no deeper than the test at hand.
+    /// Whether a line starts here with `name(`, indented no deeper than the current test.
     fn at_outer_line(&self) -> bool {
         self.current() == SyntaxKind::Ident
             && self.kind(1) == SyntaxKind::LParen
@@ -90,13 +91,13 @@ impl Parser<'_> {
             && self.starts_line()
     }
 
-    /// Whether the next token starts a line, no deeper than the declaration at hand.
+    /// Whether the next token starts a line, indented no deeper than the current declaration.
     fn starts_line(&self) -> bool {
         self.token(0).and_then(|token| self.indent(token)).is_some_and(|indent| indent <= self.item_indent)
     }
 
-    /// Whether the semicolon just taken was written for a comma (`t(x: int; y: int)`): what follows starts nothing,
-    /// and stands on the same line, or deeper than the declaration, or closes a bracket.
+    /// Whether the last semicolon was written in place of a comma (`t(x: int; y: int)`): the following text starts no
+    /// declaration, and is on the same line, or indented deeper than the declaration, or closes a bracket.
     fn goes_on_after_semicolon(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
         let starts = self.at_reserved_start()
@@ -107,7 +108,8 @@ impl Parser<'_> {
         !starts && (closes || self.indent(token).is_none_or(|indent| indent > self.item_indent))
     }
 
-    /// Takes the semicolon that ends a declaration. If it is only forgotten, says so and spoils nothing.
+    /// Takes the semicolon that ends a declaration. If only the semicolon is missing, reports that and keeps the
+    /// declaration.
     pub(super) fn semicolon(&mut self, wanted: &str) -> Parsed {
         if self.eat(SyntaxKind::Semicolon) {
             return Ok(());
@@ -145,7 +147,7 @@ impl Parser<'_> {
             && (2..=4).any(|ahead| self.kind(ahead) == SyntaxKind::LBrace)
     }
 
-    /// Whether a declaration may start here with a reserved word that names nothing, as it does in actions
+    /// Whether a declaration may start here with a reserved word. In actions, reserved words can be names
     /// (`output(port)`, `table: 5`).
     fn at_reserved_start(&self) -> bool {
         let named = matches!(
@@ -155,13 +157,14 @@ impl Parser<'_> {
         self.current().starts_declaration() && !named
     }
 
-    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or goes on as one, or
-    /// at a name that starts its line no deeper than this declaration does and continues no list or expression.
+    /// Whether a new declaration evidently starts here: at a reserved word that starts its line or continues like a
+    /// declaration, or at a name that starts its line, is indented no deeper than this declaration, and continues no
+    /// list or expression.
     pub(super) fn at_evident_start(&self) -> bool {
         let Some(token) = self.token(0) else { return false };
         if token.kind.starts_declaration() {
             let next = self.kind(1);
-            // A reserved word that was taken for a name (`t(output: int)`) starts nothing.
+            // A reserved word used as a name (`t(output: int)`) starts nothing.
             let goes_on = matches!(
                 (token.kind, next),
                 (SyntaxKind::InputKw | SyntaxKind::OutputKw, SyntaxKind::TableKw)
@@ -174,7 +177,7 @@ impl Parser<'_> {
             return false;
         }
         let goes_on = match (self.contextual_declaration(), self.kind(2)) {
-            // No semicolon ends it if it is missed.
+            // It does not end with a semicolon, so none can be missing.
             (Some(SyntaxKind::Test), SyntaxKind::LBrace) => return true,
             (Some(SyntaxKind::TypeDeclaration), next) => next == SyntaxKind::Eq,
             (Some(SyntaxKind::Function | SyntaxKind::Rule), next) => next == SyntaxKind::LParen,
@@ -186,7 +189,7 @@ impl Parser<'_> {
         goes_on || (self.kind(1) == SyntaxKind::LParen && self.after_an_end())
     }
 
-    /// Whether the last token can end a declaration, but for its semicolon.
+    /// Whether the last token can end a declaration, apart from its semicolon.
     fn after_an_end(&self) -> bool {
         let Some(&before) = self.at.checked_sub(1).and_then(|before| self.significant.get(before)) else {
             return false;

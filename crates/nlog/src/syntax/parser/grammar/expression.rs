@@ -31,8 +31,8 @@ pub(super) fn arguments(p: &mut Parser<'_>) -> Parsed<usize> {
     })
 }
 
-/// How tightly a binary operator binds, and how many tokens it is. Loosest first: comparisons, `++`, `|`, `^`, `&`,
-/// shifts, sums, products.
+/// The precedence of a binary operator, and its number of tokens. In order of increasing precedence: comparisons,
+/// `++`, `|`, `^`, `&`, shifts, sums, products.
 fn operator(p: &Parser<'_>) -> Option<(u8, usize)> {
     Some(match p.current() {
         K::Gt if p.at_joined(K::Gt, K::Gt) => (6, 2),
@@ -82,7 +82,7 @@ fn binary(p: &mut Parser<'_>, least: u8) -> Parsed<usize> {
 fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
     let checkpoint = p.checkpoint();
     let mut height = primary(p)?;
-    // A stop at the end of a sentence is followed by white space.
+    // A full stop at the end of a sentence is followed by white space.
     while p.current() == K::Dot && p.is_joined(1) && (p.kind(1) == K::Ident || p.kind(1).is_keyword()) {
         p.start_at(checkpoint, K::Field);
         p.bump();
@@ -94,7 +94,7 @@ fn operand(p: &mut Parser<'_>) -> Parsed<usize> {
     Ok(height)
 }
 
-/// A value that no operator or field's name follows.
+/// A value without a following operator or field name.
 fn primary(p: &mut Parser<'_>) -> Parsed<usize> {
     match p.current() {
         K::Number | K::String | K::PrefixedString | K::TrueKw | K::FalseKw => token_node(p, K::Literal),

@@ -17,7 +17,7 @@ pub(super) fn test(p: &mut Parser<'_>) -> Parsed {
     block(p, "a step of the test or `}`", "the steps are given {…}, change {…} and expect …;", step)
 }
 
-/// What `element` takes, as often as it stands there, up to and with the closing brace.
+/// Any number of `element`s, up to and including the closing brace.
 fn block(
     p: &mut Parser<'_>,
     wanted: &str,
@@ -69,7 +69,7 @@ fn step(p: &mut Parser<'_>) -> Parsed {
     }
 }
 
-/// What follows `expect`. Before `(` the words are names of tables.
+/// The expectation after `expect`. Before `(`, the contextual words are names of tables.
 fn expectation(p: &mut Parser<'_>) -> Parsed {
     if matches!(p.current(), K::NotKw | K::Bang) {
         return p.unexpected_here("a row", "write `expect no row(…);`");
