@@ -1,10 +1,10 @@
-//! What expressions use and what can become of them.
+//! The variables and possible outcomes of expressions.
 
 use nlog::program::{Expr, VariableId};
 
 use crate::dependency::Variables;
 
-/// The function that is true of equal values.
+/// The function that tests equality.
 pub(crate) const EQUAL: &str = "==";
 
 /// The variables in an expression.
@@ -39,7 +39,7 @@ pub(crate) fn may_be_none(expr: &Expr) -> bool {
     }
 }
 
-/// The two sides of an equation, each way round, of which the first is a variable.
+/// The ways to read an expression as an equation: a variable and the other side.
 pub(crate) fn equations(expr: &Expr) -> Vec<(VariableId, &Expr)> {
     let Expr::Call { function, arguments } = expr else { return Vec::new() };
     let [a, b] = arguments.as_slice() else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! A rule in the planner's own terms: atoms over relations, items, head.
+//! A rule as the planner represents it: atoms over relations, items, head.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::dependency::{Dependency, Knowledge, Variables};
 use crate::plan::{Operand, Selection};
 use crate::query::RelationId;
 
-/// A conjunction and what is made of its bindings.
+/// A conjunction and the head made of its bindings.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     pub(crate) atoms: Vec<Atom>,
@@ -21,7 +21,7 @@ pub(crate) struct Body {
     pub(crate) names: Vec<String>,
     /// The variables of the head.
     pub(crate) head: Variables,
-    /// Those that are columns of the head as they are, so that rows that agree agree on them.
+    /// The variables that are columns of the head themselves, so that equal rows agree on them.
     pub(crate) plain: Variables,
     /// Variables whose value can be a failure.
     pub(crate) failing: Variables,
@@ -31,13 +31,14 @@ pub(crate) struct Body {
 #[derive(Debug, Clone)]
 pub(crate) struct Atom {
     pub(crate) relation: RelationId,
-    /// What a row has to fit by itself.
+    /// The conditions on a single row.
     pub(crate) select: Vec<Selection>,
-    /// The variables, each with the first column that it stands in, by column.
+    /// The variables, each with its first column, by column.
     pub(crate) columns: Vec<(usize, VariableId)>,
     /// The variables as a set.
     pub(crate) variables: Variables,
-    /// The variables that determine the row, by its declared key or as a whole; `None` if `_` stands among them.
+    /// The variables that determine the row, by its declared key or as a whole; `None` if one of the columns is
+    /// `_`.
     pub(crate) row: Option<Variables>,
     /// The variables of its declared key, if it has one and each column of it is a variable or a constant.
     pub(crate) key: Option<Variables>,
@@ -123,7 +124,7 @@ impl Body {
         Body { atoms, items, terms, names, head, plain, failing }
     }
 
-    /// What keys and items say about the bindings of some of the body's atoms.
+    /// The functional dependencies that keys and items imply for the bindings of some of the body's atoms.
     pub(crate) fn knowledge(&self, atoms: impl IntoIterator<Item = usize>) -> Knowledge {
         let mut knowledge = Knowledge::default();
         for atom in atoms {
@@ -156,8 +157,8 @@ impl Body {
         knowledge
     }
 
-    /// The body with the expression that can fail in place of the equation that is this item: of its two sides the
-    /// other one is a variable of an atom. So it can be looked at before the variable is bound.
+    /// The body with an equation, the item of this number, replaced by its side that can fail; the other side is a
+    /// variable of an atom. This side can be evaluated before the variable is bound.
     pub(crate) fn with_failing_side(&self, item: usize) -> Body {
         let mut body = self.clone();
         if let What::Filter(expr) = &self.items[item].what
@@ -168,7 +169,7 @@ impl Body {
         body
     }
 
-    /// Whether no row of the head can come from two bindings.
+    /// Whether no two bindings yield the same row of the head.
     pub(crate) fn is_unique(&self) -> bool {
         let generates = self.items.iter().any(|item| matches!(item.what, What::Generate { .. }));
         !generates && self.knowledge(0..self.atoms.len()).is_unique(&self.plain)
@@ -188,7 +189,7 @@ impl Body {
         values.flat_map(variables_of).collect()
     }
 
-    /// The expressions of the head, arguments of aggregates among them.
+    /// The expressions of the head, including arguments of aggregates.
     pub(crate) fn head_expressions(&self) -> impl Iterator<Item = &Expr> {
         self.terms.iter().flat_map(|term| match term {
             HeadTerm::Value(expr) => std::slice::from_ref(expr),
@@ -214,7 +215,7 @@ impl Item {
         Item { what, uses, may_fail }
     }
 
-    /// The variables to which it gives values.
+    /// The variables that it binds.
     pub(crate) fn binds(&self) -> Vec<VariableId> {
         match &self.what {
             What::Let { variable, .. } => vec![*variable],
@@ -223,7 +224,7 @@ impl Item {
         }
     }
 
-    /// Whether it neither drops bindings nor fails: then it only matters to who reads its value.
+    /// Whether it neither drops bindings nor fails; then it matters only where its value is read.
     pub(crate) fn is_harmless(&self) -> bool {
         match &self.what {
             What::Let { expr, .. } => !self.may_fail && !may_be_none(expr),

@@ -1,4 +1,4 @@
-//! Sets of variables that several atoms share, and are therefore joined on together.
+//! Sets of variables that several atoms share, so that joins use them as one key.
 
 use std::collections::BTreeSet;
 
@@ -11,8 +11,9 @@ use crate::dependency::Variables;
 #[derive(Debug, Clone)]
 pub(crate) struct CommonVariables {
     pub(crate) variables: Variables,
-    /// Atoms that have all of them, each with their columns, all in the same order: that of the columns in the atom
-    /// whose relation comes first. So rules that join the same tables ask for the same columns in the same order.
+    /// The atoms that contain all of them, each with their columns. The order of the columns is the same for all:
+    /// that of the atom whose relation comes first. So rules that join the same tables request the same columns in
+    /// the same order.
     pub(crate) members: Vec<(usize, Vec<usize>)>,
 }
 

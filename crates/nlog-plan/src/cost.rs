@@ -1,4 +1,5 @@
-//! What evaluating rules is thought to cost, in rows touched: to compare ways of writing the same rules.
+//! The estimated cost of evaluating rules, in rows touched, to compare different forms of the same
+//! rules.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use crate::spread::Spread;
 use crate::statistics::sampled_hash;
 use nlog::program::{Aggregate, Expr, HeadTerm, VariableId};
 
-/// What a row in an index costs: it is sorted, stored and merged.
+/// The cost of a row in an index: it is sorted, stored and merged.
 pub(crate) const INDEXED: f64 = 3.0;
 
 /// How the rows of a head become a set.
@@ -22,7 +23,7 @@ pub(crate) const INDEXED: f64 = 3.0;
 pub(crate) enum Duplicates {
     /// Nobody minds them.
     Ignored,
-    /// They are counted if there can be any.
+    /// Duplicates are counted if there can be any.
     Counted,
     /// Rows are counted in any case.
     AlwaysCounted,
@@ -31,14 +32,14 @@ pub(crate) enum Duplicates {
 /// What a body costs.
 #[derive(Debug, Clone)]
 pub(crate) struct Cost {
-    /// Rows touched to know all bindings, and to make a set of the head's rows.
+    /// Rows touched to find all bindings and to make the head's rows distinct.
     work: f64,
-    /// The indexes that are probed and how many rows they have.
+    /// The indexes probed, with their numbers of rows.
     indexes: BTreeMap<(RelationId, String, Vec<usize>), f64>,
 }
 
 impl Cost {
-    /// Of a body over relations of which this is thought.
+    /// The cost of a body over relations with these estimates.
     pub(crate) fn new(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Self {
         let search = Search::new(body, Aim::Main, estimates);
         let orders = search.all();
@@ -68,7 +69,7 @@ impl Cost {
         Cost { work, indexes }
     }
 
-    /// Of several bodies that share their indexes.
+    /// The cost of several bodies that share their indexes.
     pub(crate) fn total<'a>(costs: impl IntoIterator<Item = &'a Cost>) -> f64 {
         let mut work = 0.0;
         let mut indexes = BTreeMap::new();
@@ -80,7 +81,7 @@ impl Cost {
     }
 }
 
-/// What is thought of the rows that a body gives.
+/// The estimate of the rows that a body derives.
 pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     let count = search.bindings();
     let different = |variables: Variables| {
@@ -95,7 +96,7 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     });
     let counted = search.model.atoms.iter().all(|atom| atom.counted);
     let mut estimate = Estimate::even(rows, distinct.collect(), counted).bounded();
-    // A set of few of the bindings' variables has fewer rows, but much the same values in them.
+    // A projection to a few of the variables has fewer rows, but much the same values.
     for ((spread, distinct), term) in estimate.spreads.iter_mut().zip(&estimate.distinct).zip(&body.terms) {
         let of_term = match chosen(term) {
             Some(Expr::Variable(variable)) => search.model.spread_of(body, *variable),
@@ -107,7 +108,7 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     estimate
 }
 
-/// The expression whose values are those of a column; none if they are others.
+/// The expression whose values the column has; none if the column has other values.
 fn chosen(term: &HeadTerm) -> Option<&Expr> {
     match term {
         HeadTerm::Value(expr) => Some(expr),

@@ -18,12 +18,12 @@ pub(crate) struct Dependency {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Knowledge {
     pub(crate) dependencies: Vec<Dependency>,
-    /// For each set of rows that was joined the variables that determine the row; `None` if nothing does.
+    /// For each atom that was joined, the variables that determine its row; `None` if none do.
     pub(crate) rows: Vec<Option<Variables>>,
 }
 
 impl Knowledge {
-    /// Everything that the variables determine, themselves included.
+    /// All variables that these determine, including themselves.
     pub(crate) fn closure(&self, variables: &Variables) -> Variables {
         let mut closure = variables.clone();
         loop {

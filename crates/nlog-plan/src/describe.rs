@@ -8,7 +8,7 @@ use serde::Serialize;
 /// pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Description {
-    /// Rules by head, stages before the rules that they are for.
+    /// Rules by head; stages precede the rules that use them.
     pub rules: Vec<RuleDescription>,
     /// What pipelines probe.
     pub indexes: Vec<IndexDescription>,
@@ -28,14 +28,14 @@ pub struct RuleDescription {
     pub place: String,
     /// Its source.
     pub rule: String,
-    /// Whether it is a part of the rule that the planner made a stage of.
+    /// Whether it is a stage that the planner split off from the rule.
     pub stage: bool,
     /// A pipeline for each atom.
     pub pipelines: Vec<PipelineDescription>,
-    /// What aggregates are computed, if any are.
+    /// The aggregates, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<String>,
-    /// The pipelines that look for failures which the others do not see.
+    /// The pipelines that find failures that the others do not see.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<PipelineDescription>,
 }
@@ -43,11 +43,11 @@ pub struct RuleDescription {
 /// From changed rows of an atom to rows of the head.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelineDescription {
-    /// The atom and what is read of it.
+    /// The atom, with the columns read from it.
     pub begins: String,
     /// How many rows the atom has.
     pub rows: f64,
-    /// How many rows are touched if all of them are put through.
+    /// The rows touched if the pipeline starts with all rows of the atom.
     pub cost: f64,
     /// Whether this pipeline computes all rows of the rule from scratch.
     pub whole: bool,
@@ -77,7 +77,7 @@ pub struct StepDescription {
     /// The index that is probed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<String>,
-    /// How many bindings there are after it for each row at the beginning.
+    /// The bindings after the step for each row at the start of the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<f64>,
     /// Why it comes here.
@@ -97,9 +97,9 @@ pub struct IndexDescription {
     pub fit: Vec<String>,
     /// The columns to find them by.
     pub by: Vec<String>,
-    /// The columns that they are found for.
+    /// The columns returned.
     pub of: Vec<String>,
-    /// How many are found under a key.
+    /// The rows found under a key.
     pub fan_out: f64,
     /// The heads whose rules probe it, each with the number of pipelines.
     pub used_by: BTreeMap<String, usize>,
@@ -110,7 +110,7 @@ pub struct IndexDescription {
 pub struct RelationDescription {
     /// Its name.
     pub name: String,
-    /// How what rules derive becomes a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not computed`.
+    /// How derived rows become a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not computed`.
     pub keep: String,
     /// Its place in the order of evaluation.
     pub level: u32,
@@ -121,7 +121,8 @@ pub struct RelationDescription {
 }
 
 impl Description {
-    /// Leaves the rules of the table of this name, or whose text contains it, and what they use.
+    /// Keeps only the rules of the table with this name, or whose text contains it, and their indexes and
+    /// relations.
     pub fn retain(&mut self, text: &str) {
         let of_table =
             |name: &str| name == text || name.strip_prefix(text).is_some_and(|r| r.starts_with('/'));

@@ -136,7 +136,7 @@ fn describe_relation(relation: &Relation) -> RelationDescription {
     RelationDescription { name: name.clone(), keep, level: *level, rows: *rows, counted: *counted }
 }
 
-/// What the slots of a rule's aggregates are called: those of its groups, then those of their tuples.
+/// The names of the slots of a rule's aggregates: those of the group, then those of the tuple.
 fn names_of_groups(plan: &RulePlan) -> Vec<String> {
     let Some(pipeline) = plan.body.pipelines.first() else { return Vec::new() };
     let End::Group { group, tuple, .. } = &pipeline.end else { return Vec::new() };
@@ -146,7 +146,7 @@ fn names_of_groups(plan: &RulePlan) -> Vec<String> {
     all
 }
 
-/// What the slots of a pipeline are called at its end.
+/// The names of a pipeline's slots at its end.
 fn names_at_end(pipeline: &Pipeline) -> Vec<String> {
     let mut names = match &pipeline.start {
         Start::Once => Vec::new(),
@@ -159,7 +159,7 @@ fn names_at_end(pipeline: &Pipeline) -> Vec<String> {
 }
 
 impl Step {
-    /// From what slots are called before it to what they are called after it.
+    /// Changes the names of the slots before the step to those after it.
     fn rename(&self, names: &mut Vec<String>) {
         match self {
             Step::Let { name, .. } | Step::Key { name, .. } => names.push(name.clone()),
@@ -277,7 +277,7 @@ fn plain(does: String) -> StepDescription {
     StepDescription { does, index: None, bindings: None, because: None }
 }
 
-/// A column, and the variable that it is, if that is called something else.
+/// A column, with its variable if the names differ.
 fn called(column: &str, variable: &str) -> String {
     if column == variable { column.to_owned() } else { format!("{column}: {variable}") }
 }

@@ -1,4 +1,4 @@
-//! One pipeline over variables: what happens in which order. `lower` turns it into slots.
+//! One pipeline over variables: its operations in order. `lower` replaces variables by slots.
 
 use nlog::program::{Expr, VariableId};
 
@@ -9,16 +9,16 @@ use crate::dependency::Variables;
 /// What a conjunction is planned for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// For all bindings, but those for which an equation fails that is a probe's key.
+    /// Finds all bindings, except those for which an equation fails that provides a probe's key.
     Main,
-    /// For the bindings for which the condition fails that is the item of this number.
+    /// Finds the bindings for which the item of this number fails.
     Failure(usize),
 }
 
 /// A pipeline over variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Draft {
-    /// The atoms, in the order in which they are joined; the first one is where it begins.
+    /// The atoms in join order; the pipeline starts with the first one.
     pub(crate) order: Vec<usize>,
     pub(crate) ops: Vec<Op>,
 }
@@ -28,15 +28,15 @@ pub(crate) struct Draft {
 pub(crate) enum Op {
     /// An item of the body.
     Item(usize),
-    /// The value of a variable of the next atom, by the equation that is the item of this number.
+    /// Computes the value of a variable of the next atom from the equation that is the item of this number.
     Key { item: usize, variable: VariableId, expr: Expr },
-    /// The rows of an atom that agree on these of its columns.
+    /// Finds the rows of an atom that agree on these columns.
     Probe { atom: usize, key: Vec<(usize, VariableId)> },
-    /// An expression of the head that can fail or have no value, where no head is made.
+    /// Evaluates an expression of the head that can fail or have no value, in a pipeline that makes no head.
     Head(Expr),
 }
 
-/// A binding's variables, and which items have been applied to it.
+/// A binding's variables, and the items that have been applied to it.
 #[derive(Debug, Clone)]
 pub(crate) struct State<'a> {
     body: &'a Body,
@@ -50,7 +50,7 @@ pub(crate) struct State<'a> {
 pub(crate) struct KeyPart<'a> {
     pub(crate) column: usize,
     pub(crate) variable: VariableId,
-    /// The item and the expression that give the value, if the binding does not have it.
+    /// The item and the expression that compute the value, if the binding does not have it.
     pub(crate) equation: Option<(usize, &'a Expr)>,
 }
 
@@ -60,8 +60,8 @@ impl<'a> State<'a> {
         State { body, aim, bound: Variables::new(), applied: vec![false; body.items.len()] }
     }
 
-    /// The variables of an atom by which its rows are found, each with the equation that gives its value if the
-    /// binding does not have it.
+    /// The key of an atom: the variables by which its rows are found, each with the equation that computes its
+    /// value if the binding does not have it.
     pub(crate) fn key(&self, atom: usize) -> Vec<KeyPart<'a>> {
         let columns = &self.body.atoms[atom].columns;
         let part = |(column, variable): &(usize, VariableId)| {
@@ -72,7 +72,7 @@ impl<'a> State<'a> {
         columns.iter().filter_map(part).collect()
     }
 
-    /// An equation that gives a value for the variable which is no failure.
+    /// An equation that computes a value for the variable.
     fn equation(&self, wanted: VariableId) -> Option<(usize, &'a Expr)> {
         let body = self.body;
         body.items.iter().enumerate().find_map(|(at, item)| {
@@ -91,7 +91,7 @@ impl<'a> State<'a> {
         })
     }
 
-    /// Joins an atom, then applies what can be.
+    /// Joins an atom, then applies the items that can be applied.
     pub(crate) fn join(&mut self, atom: usize, ops: &mut Vec<Op>) {
         let parts = self.key(atom);
         for part in &parts {
@@ -105,7 +105,7 @@ impl<'a> State<'a> {
         self.bind(atom, ops);
     }
 
-    /// The variables of an atom are bound: applies what can be.
+    /// Binds the variables of an atom, then applies the items that can be applied.
     pub(crate) fn bind(&mut self, atom: usize, ops: &mut Vec<Op>) {
         self.bound.extend(self.body.atoms[atom].variables.iter().copied());
         self.apply(ops);
@@ -125,7 +125,7 @@ impl<'a> State<'a> {
 }
 
 impl Draft {
-    /// The atoms joined in this order; none of a fact.
+    /// Drafts a pipeline that joins the atoms in this order, which is empty for a fact.
     pub(crate) fn new(body: &Body, aim: Aim, order: &[usize]) -> Self {
         let mut state = State::new(body, aim);
         let mut ops = Vec::new();
@@ -147,7 +147,7 @@ impl Draft {
         draft
     }
 
-    /// The items that can fail and are keys here, so that their failures are not seen.
+    /// The items that can fail and are used as keys here, so that their failures are not seen.
     pub(crate) fn unseen<'a>(&'a self, body: &'a Body) -> impl Iterator<Item = usize> + 'a {
         self.ops.iter().filter_map(|op| match op {
             Op::Key { item, .. } if body.items[*item].may_fail => Some(*item),
@@ -155,7 +155,7 @@ impl Draft {
         })
     }
 
-    /// For each operation the variables that are needed after it, and at last those needed at the beginning.
+    /// For each operation, the variables needed after it; the last entry has those needed at the start.
     pub(crate) fn live(&self, body: &Body, aim: Aim) -> Vec<Variables> {
         let mut live = if aim == Aim::Main { body.head.clone() } else { Variables::new() };
         let mut all = Vec::with_capacity(self.ops.len() + 1);
@@ -168,7 +168,7 @@ impl Draft {
         all
     }
 
-    /// Leaves out values that nobody reads, if computing them does nothing else.
+    /// Drops values that are never read, if computing them has no other effect.
     fn drop_what_nobody_reads(&mut self, body: &Body, aim: Aim) {
         let mut live = if aim == Aim::Main { body.head.clone() } else { Variables::new() };
         let mut kept = Vec::with_capacity(self.ops.len());
@@ -190,7 +190,7 @@ impl Draft {
 }
 
 impl Op {
-    /// From the variables that are needed after it to those that are needed before.
+    /// Changes the variables needed after the operation to those needed before it.
     fn before(&self, body: &Body, live: &mut Variables) {
         match self {
             Op::Item(at) => {

@@ -1,4 +1,4 @@
-//! How many rows a relation is thought to have, and how many different values its columns.
+//! Estimates of the rows of a relation and of the distinct values of its columns.
 
 use std::sync::Arc;
 
@@ -8,27 +8,27 @@ use crate::query::RelationId;
 use crate::spread::Spread;
 use crate::statistics::{Statistics, TableStatistics};
 
-/// The rows of an input table of which nothing is known.
+/// The assumed rows of an input table without statistics.
 const ROWS: f64 = 1000.0;
 
-/// The part of a table's rows that are different in a column of which nothing is known.
+/// The assumed fraction of distinct values in a column without statistics.
 const DIFFERENT: f64 = 0.1;
 
 /// What is thought of a relation.
 #[derive(Debug, Clone)]
 pub(crate) struct Estimate {
     pub(crate) rows: f64,
-    /// By column, how many different values there are.
+    /// The number of distinct values, by column.
     pub(crate) distinct: Vec<f64>,
-    /// By column, how its values are spread, if that is known.
+    /// The distribution of values, by column, if it is known.
     pub(crate) spreads: Vec<Option<Arc<Spread>>>,
-    /// What is known of several columns together.
+    /// Joint estimates of several columns.
     pub(crate) together: Vec<JointEstimate>,
-    /// Whether that has been counted, or follows from what has been.
+    /// Whether the number was counted, or follows from counted numbers.
     pub(crate) counted: bool,
 }
 
-/// What is thought of several columns together.
+/// The joint estimate of several columns.
 #[derive(Debug, Clone)]
 pub(crate) struct JointEstimate {
     pub(crate) columns: Vec<usize>,
@@ -59,21 +59,21 @@ impl<'a> Estimates<'a> {
         self.next.filter(|_| at == self.all.len()).unwrap_or_else(|| &self.all[at])
     }
 
-    /// The number of the relation after those of which something is thought.
+    /// The number of the relation after those with estimates.
     pub(crate) fn next(&self) -> RelationId {
         RelationId(self.all.len() as u32)
     }
 }
 
 impl Estimate {
-    /// Of columns whose values are spread evenly and do not depend on each other.
+    /// An estimate with uniform and independent columns.
     pub(crate) fn even(rows: f64, distinct: Vec<f64>, counted: bool) -> Self {
         let spreads = vec![None; distinct.len()];
         Estimate { rows, distinct, spreads, together: Vec::new(), counted }
     }
 
-    /// Of an input table, by what is known of it, and else by its declaration: a column that is a key by itself has
-    /// as many values as there are rows.
+    /// The estimate of an input table, from its statistics or else from its declaration: a column that is a key by
+    /// itself has as many values as there are rows.
     pub(crate) fn of_input(table: &Table, known: Option<&Statistics>) -> Self {
         let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
         let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
@@ -81,7 +81,7 @@ impl Estimate {
         Estimate::even(ROWS, distinct, false).corrected(table, known)
     }
 
-    /// With what is known of the table in place of what was thought.
+    /// The estimate, corrected by the statistics of the table.
     pub(crate) fn corrected(mut self, table: &Table, known: Option<&Statistics>) -> Self {
         let Some(known) = known.and_then(|known| known.tables.get(&table.name)) else { return self };
         let thought_rows = self.rows.max(1.0);
@@ -114,7 +114,7 @@ impl Estimate {
         self
     }
 
-    /// No column has more values than there are rows, nor less than one.
+    /// Limits the values of each column to at least one and at most the number of rows.
     pub(crate) fn bounded(mut self) -> Self {
         for distinct in &mut self.distinct {
             *distinct = distinct.min(self.rows).max(1.0);
@@ -122,7 +122,7 @@ impl Estimate {
         self
     }
 
-    /// Of rows that one rule and others derive.
+    /// The estimate of the union with the rows of another rule.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;
         self.together.clear();

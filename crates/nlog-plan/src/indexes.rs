@@ -1,4 +1,4 @@
-//! The indexes of a plan: equal ones are one, and those that are contained in others go.
+//! The indexes of a plan: equal ones are shared, and those contained in others are dropped.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ pub(crate) struct Indexes {
 }
 
 impl Indexes {
-    /// The index of an atom's rows by some of its columns for others.
+    /// The index of an atom's rows with this key and these values.
     pub(crate) fn find(&mut self, atom: &Atom, key: Vec<usize>, value: Vec<usize>, fan_out: f64) -> IndexId {
         let index = Index { relation: atom.relation, select: atom.select.clone(), key, value, fan_out };
         let same = |known: &Index| known.is_alike(&index) && known.value == index.value;
@@ -27,8 +27,8 @@ impl Indexes {
         IndexId(at as u32)
     }
 
-    /// Leaves out indexes whose rows another one has with more columns. Gives for each the one that is left in its
-    /// place, and where its values are found there.
+    /// Drops indexes that another one contains. Returns for each index the one that replaces it, and the positions
+    /// of its values there.
     pub(crate) fn merge(self) -> (Vec<Index>, Vec<(IndexId, Vec<usize>)>) {
         let contains = |one: &Index, other: &Index| {
             one.is_alike(other) && other.value.iter().all(|column| one.value.contains(column))
@@ -57,13 +57,13 @@ impl Indexes {
 }
 
 impl Index {
-    /// Whether it has the same rows by the same columns.
+    /// Whether it has the same rows under the same key.
     fn is_alike(&self, other: &Index) -> bool {
         self.relation == other.relation && self.select == other.select && self.key == other.key
     }
 }
 
-/// Makes a pipeline probe the indexes that are left.
+/// Makes a pipeline probe the remaining indexes.
 pub(crate) fn settle(steps: &mut [Step], places: &[(IndexId, Vec<usize>)]) {
     for step in steps {
         if let Step::Probe(probe) = step {

@@ -12,10 +12,10 @@ use crate::body::{Atom, Body, Item, What};
 use crate::dependency::{Dependency, Variables};
 use crate::plan::Operand;
 
-/// The most atoms that a body may come to have.
+/// The maximum number of atoms of the resulting body.
 pub(crate) const MOST_ATOMS: usize = 10;
 
-/// What stands in place of variables of the rule that is put in.
+/// The substitutes for the variables of the inlined rule.
 #[derive(Debug)]
 struct Renaming {
     /// The number of its first variable in the reader.
@@ -24,10 +24,9 @@ struct Renaming {
     constants: BTreeMap<VariableId, Value>,
 }
 
-/// A body with the body of a rule in place of the atom. None if that cannot be said: a row of the rule never fits the
-/// atom.
+/// A body with an atom replaced by the body of a rule. None if no row of the rule fits the atom.
 ///
-/// The rule has no aggregates and nothing in it can fail. The atom is that of a table.
+/// The rule must have no aggregates and nothing that can fail. The atom must be an atom of a table.
 pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -> Option<Body> {
     let table_of = |atom: &Atom| program.schema.table(TableId(atom.relation.0));
     let equal = function::lookup(EQUAL).first().map(Arc::clone)?;
@@ -46,7 +45,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
             HeadTerm::Aggregate { .. } => None,
         })
         .collect();
-    // Constants first, so that they reach the rule's atoms whatever else their variables stand for.
+    // Constants first, so that they reach the rule's atoms whatever else their variables are equal to.
     for (term, head) in terms.iter().zip(&heads) {
         match (term, head) {
             (Term::Constant(value), Expr::Variable(variable)) if in_atoms(variable) => {
@@ -59,7 +58,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
             _ => {}
         }
     }
-    // What a variable of the reader has to be, or the constant that an expression has to be.
+    // The required value of each variable of the reader, and the required constant of each expression.
     let mut values: Vec<(VariableId, Expr)> = Vec::new();
     let mut conditions: Vec<Expr> = Vec::new();
     for (term, head) in terms.iter().zip(&heads) {
@@ -103,7 +102,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
     items.extend(conditions.iter().map(|expr| Item::new(What::Filter(renaming.expr(expr)))));
     let mut bound: Vec<VariableId> = atoms.iter().flat_map(|atom| atom.variables.iter().copied()).collect();
     for (variable, expr) in values {
-        // The ignored are the reader's already; the rule's own variables are not.
+        // Ignored variables already belong to the reader; the rule's other variables do not.
         let expr = renaming.expr(&expr);
         items.push(Item::new(if bound.contains(&variable) {
             What::Filter(call(&equal, Expr::Variable(variable), expr))
@@ -120,7 +119,7 @@ fn call(function: &Arc<Function>, a: Expr, b: Expr) -> Expr {
     Expr::Call { function: Arc::clone(function), arguments: vec![a, b] }
 }
 
-/// What an atom says of each column of its relation.
+/// An atom's term for each column of its relation.
 fn terms_of(atom: &Atom, width: usize) -> Vec<Term> {
     let mut terms = vec![Term::Any; width];
     for (column, variable) in &atom.columns {
@@ -151,7 +150,8 @@ impl Renaming {
         }
     }
 
-    /// An atom of a stage, of which only variables are known. None if two of them come to one, or one to a constant.
+    /// An atom of a stage, for which only variables are known. None if two of them become one, or one becomes a
+    /// constant.
     fn stage(&self, atom: &Atom) -> Option<Atom> {
         let set = |variables: &Variables| variables.iter().map(|variable| self.variable(*variable)).collect();
         let variables: Variables = set(&atom.variables);

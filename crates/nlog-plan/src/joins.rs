@@ -1,4 +1,4 @@
-//! A rule's plan: its pipelines, and what follows their failures.
+//! A rule's plan: its pipelines and those for its failures.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::query::{Joins, RelationId, RulePlan};
 use crate::tables::rule_may_fail;
 use crate::unfold::{Chosen, Place, Reader};
 
-/// Plans rules over relations of which this is thought.
+/// Plans rules over relations with these estimates.
 pub(crate) struct RulePlanner<'a> {
     /// By relation.
     pub(crate) estimates: Estimates<'a>,
@@ -61,7 +61,7 @@ impl RulePlanner<'_> {
         }
     }
 
-    /// `place`: where pipelines may go through rules.
+    /// Plans the pipelines of a body. `place` selects the pipelines that may go through rules.
     fn joins(
         &mut self,
         lowering: Lowering<'_>,

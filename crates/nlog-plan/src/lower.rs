@@ -14,7 +14,7 @@ use crate::plan::{AggregatePlan, GroupColumn, Scalar, Slot};
 use crate::query::{Alternative, End, Output, Pipeline, Probe, Start, Step, Through};
 use crate::unfold::Unfolded;
 
-/// What the slots of a binding hold.
+/// The contents of a binding's slots.
 #[derive(Debug, Default)]
 struct Slots {
     variables: Vec<Option<VariableId>>,
@@ -26,7 +26,7 @@ struct Slots {
 pub(crate) struct Lowering<'a> {
     pub(crate) body: &'a Body,
     pub(crate) aim: Aim,
-    /// Items whose failures other pipelines do not see, so that this one leaves them to [`Aim::Failure`] too.
+    /// Items whose failures other pipelines do not see, so that this one also leaves them to [`Aim::Failure`].
     pub(crate) followed: &'a BTreeSet<usize>,
 }
 
@@ -79,7 +79,8 @@ impl Lowering<'_> {
         Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second, through: None }
     }
 
-    /// The pipeline that has a table's rule in place of one of the body's atoms. What it finds is that atom's.
+    /// The pipeline in which a table's rule replaces one of the body's atoms. The rows that it finds count as
+    /// that atom's.
     pub(crate) fn through_rule(&self, unfolded: &Unfolded, indexes: &mut Indexes) -> Pipeline {
         let draft = Draft::new(&unfolded.body, self.aim, &unfolded.order.atoms);
         let mut pipeline =
@@ -189,7 +190,7 @@ impl Lowering<'_> {
     }
 }
 
-/// What becomes of what the pipelines of a body end with.
+/// The use of the results of a body's pipelines.
 pub(crate) fn output(body: &Body) -> Output {
     let Some(groups) = Groups::new(body) else { return Output::Rows };
     let mut over = Slots::default();
@@ -220,10 +221,10 @@ pub(crate) fn output(body: &Body) -> Output {
     Output::Groups { group, tuple: groups.tuple.len(), aggregates, columns }
 }
 
-/// What a head with aggregates groups by, and of what.
+/// The groups and tuples of a head with aggregates.
 struct Groups<'a> {
     group: Vec<&'a Expr>,
-    /// The variables of the head that no column of the group is.
+    /// The variables of the head that are not columns of the group.
     tuple: Vec<VariableId>,
 }
 
@@ -242,7 +243,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// How many of an aggregate's arguments are more than names of variables.
+/// The number of an aggregate's arguments that are values, not just names of variables.
 fn counted(aggregate: Aggregate) -> usize {
     use Aggregate::{ArgMax, ArgMin, Count, List, Max, Min, Set, Sum};
     match aggregate {

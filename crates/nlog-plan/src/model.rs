@@ -1,13 +1,12 @@
-//! What joining the atoms of a rule in some order is thought to cost.
+//! The estimated cost of joining the atoms of a rule in some order.
 //!
-//! How many rows a value of a variable finds follows from how the columns in which it stands are
-//! [spread](crate::spread), where samples tell; columns that are joined together count as one where they were counted
-//! so. Else the estimates are those of System R (Selinger and others, SIGMOD 1979): values are spread evenly, columns do
-//! not depend on each other, and of two keys that are joined the one with fewer values has all of them in the other.
-//! What is declared to be a key finds one row at most.
+//! The number of rows that a value of a variable finds follows from the [distributions](crate::spread) of the variable's
+//! columns, if samples show them. Columns that are joined together count as one column if there are joint statistics.
+//! Otherwise the estimates are those of System R (Selinger and others, SIGMOD 1979): values are uniformly distributed,
+//! columns are independent, and if two columns are joined, all values of the one with fewer values occur in the other. A
+//! declared key finds at most one row.
 //!
-//! The number of bindings of a set of atoms is the least that any order of joining them gives, so that it does not
-//! depend on the order.
+//! The number of bindings of a set of atoms is the minimum over all join orders, so it does not depend on the order.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -25,26 +24,26 @@ use crate::plan::{Operand, Selection};
 use crate::spread::Spread;
 use crate::statistics::sampled_hash;
 
-/// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: estimates are
-/// coarser for rules of that many, plans as right as ever.
+/// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: for such rules
+/// estimates are coarser, but plans are still correct.
 pub(crate) type Mask = u128;
 
-/// What finding the rows of a binding's key costs, in rows touched.
+/// The cost of looking up a binding's key, in rows touched.
 pub(crate) const LOOKUP: f64 = 1.0;
 
-/// What a function with many results is thought to give.
+/// The assumed number of results of a function with many results.
 const GENERATED: f64 = 4.0;
 
-/// How many rows of a table of which nothing has been counted a product is thought to find at least.
+/// The assumed minimum number of rows that a product finds in a table without statistics.
 pub(crate) const UNKNOWN: f64 = 32.0;
 
-/// The part of bindings for which an order between two values holds.
+/// The assumed fraction of bindings for which an order between two values holds.
 const ORDERED: f64 = 1.0 / 3.0;
 
-/// The part of bindings for which any other condition holds.
+/// The assumed fraction of bindings for which any other condition holds.
 const HOLDS: f64 = 0.5;
 
-/// The part of bindings for which an expression fails.
+/// The assumed fraction of bindings for which an expression fails.
 const FAILS: f64 = 0.001;
 
 /// A body with figures.
@@ -52,15 +51,15 @@ const FAILS: f64 = 0.001;
 pub(crate) struct Model {
     pub(crate) atoms: Vec<AtomModel>,
     items: Vec<ItemModel>,
-    /// By variable, how many values it is thought to have at most.
+    /// The estimated maximum number of values, by variable.
     values: Vec<f64>,
-    /// What is known of columns that atoms have in common, those of most variables first.
+    /// Facts about columns that atoms have in common; those with most variables first.
     common: Vec<Common>,
-    /// What joining the atoms of this set by one of those gives.
+    /// The result of joining the atoms of this set by one of those.
     joined: RefCell<HashMap<(usize, u64), Arc<Spread>>>,
 }
 
-/// A variable that stands in several atoms, or several of them together.
+/// A variable that occurs in several atoms, or several such variables together.
 #[derive(Debug)]
 struct Common {
     variables: Mask,
@@ -71,24 +70,24 @@ struct Common {
 #[derive(Debug)]
 struct Member {
     atom: usize,
-    /// How many values, or combinations of them, there are.
+    /// The number of values, or of combinations of values.
     distinct: f64,
     spread: Option<Arc<Spread>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct AtomModel {
-    /// How many rows fit the atom by itself.
+    /// The number of rows that fit the atom by itself.
     pub(crate) selected: f64,
     variables: Mask,
     columns: Vec<ColumnModel>,
-    /// The variables by which one row at most is found.
+    /// The variables that determine at most one row.
     key: Option<Mask>,
     /// Whether its rows have been counted.
     pub(crate) counted: bool,
 }
 
-/// A column in which a variable stands.
+/// A column that contains a variable.
 #[derive(Debug)]
 struct ColumnModel {
     column: usize,
@@ -101,11 +100,11 @@ struct ColumnModel {
 struct ItemModel {
     uses: Mask,
     binds: Mask,
-    /// Bindings after it for each before it.
+    /// The number of bindings after it for each binding before it.
     share: f64,
-    /// Variables whose value it gives, each with those that it takes for that.
+    /// Variables whose value it can compute, each with the variables needed for that.
     gives: Vec<(usize, Mask)>,
-    /// The variable that it binds to one value for each of those that it uses.
+    /// The variable that it binds to one value for each combination of its inputs.
     computes: Option<usize>,
 }
 
@@ -118,7 +117,7 @@ pub(crate) struct Bindings {
     atoms: u64,
     bound: Mask,
     applied: Mask,
-    /// By variable, how many values it has among them at most.
+    /// The maximum number of its values among the bindings, by variable.
     values: Vec<f64>,
 }
 
@@ -127,13 +126,13 @@ pub(crate) struct Bindings {
 pub(crate) struct Found {
     /// Rows for each binding, before items are applied to them.
     pub(crate) fan_out: f64,
-    /// The columns by which they are found, as a set; those beyond the 64th are in none.
+    /// The columns of the key, as a set; those beyond the 64th are in none.
     pub(crate) by: u64,
-    /// Whether nothing of the atom was known.
+    /// Whether no column of the atom was bound.
     pub(crate) is_product: bool,
     /// Whether the atom's rows have been counted.
     pub(crate) counted: bool,
-    /// The equations that gave values of those.
+    /// The equations that provided values of the key.
     used: Mask,
 }
 
@@ -211,7 +210,7 @@ impl Model {
         bindings
     }
 
-    /// How many rows of the atom are found for each binding, and the bindings that they become.
+    /// The rows of the atom found for each binding, and the resulting bindings.
     pub(crate) fn join(&self, bindings: &Bindings, atom: usize) -> (Bindings, Found) {
         let found = self.find(bindings, atom);
         let mut joined = bindings.clone();
@@ -226,7 +225,7 @@ impl Model {
         (joined, found)
     }
 
-    /// What the atom gives for a binding.
+    /// The rows of the atom found for a binding.
     fn find(&self, bindings: &Bindings, atom: usize) -> Found {
         let AtomModel { selected, columns, key, counted, .. } = &self.atoms[atom];
         let mut used = 0;
@@ -263,7 +262,7 @@ impl Model {
         let fan_out = match (is_lookup, counted) {
             (false, _) => fan_out,
             (true, true) => fan_out.min(1.0),
-            // Keys are mostly there for others to refer to; what else has to fit, may not.
+            // References to keys mostly exist; other conditions may not hold.
             (true, false) => {
                 let fits = |column: &ColumnModel| {
                     let of_variable = bit(Some(column.variable)).unwrap_or(0);
@@ -276,7 +275,7 @@ impl Model {
         Found { fan_out, by, is_product: false, counted: *counted, used }
     }
 
-    /// What is known of the variables that the atom and the bindings have in common.
+    /// Facts about the variables that the atom and the bindings have in common.
     fn known(&self, bindings: &Bindings, atom: usize) -> Known {
         let mut known = Known { share: 1.0, variables: 0 };
         for (at, Common { variables, members }) in self.common.iter().enumerate() {
@@ -304,16 +303,16 @@ impl Model {
         known
     }
 
-    /// The part of all combinations of rows of these atoms that agree on what they have in common.
+    /// The fraction of all combinations of rows of these atoms that agree on the common variables.
     fn share(&self, common: usize, atoms: u64) -> f64 {
         let rows = |member: &Member| member.spread.as_ref().map_or(1.0, |spread| spread.rows);
         let members = self.common[common].members.iter().filter(|member| atoms & one(member.atom) != 0);
         let all: f64 = members.map(rows).product();
-        // Where nothing agrees, something may a moment later.
+        // Even if nothing agrees now, something may later.
         self.spread(common, atoms).map_or(1.0, |spread| spread.rows.max(0.5) / all)
     }
 
-    /// How the values that the atoms have in common are spread over the rows of their join by them.
+    /// The distribution of the common values over the rows of the join of the atoms.
     fn spread(&self, common: usize, atoms: u64) -> Option<Arc<Spread>> {
         if let Some(known) = self.joined.borrow().get(&(common, atoms)) {
             return Some(Arc::clone(known));
@@ -329,7 +328,7 @@ impl Model {
         Some(spread)
     }
 
-    /// An item that gives the variable's value, and how many values that are.
+    /// An item that computes the variable's value, and the number of values.
     fn equation(&self, bindings: &Bindings, variable: usize) -> Option<(usize, f64)> {
         let items = self.items.iter().enumerate().take(Mask::BITS as usize);
         let mut unused = items.filter(|(at, _)| bindings.applied & (1 << at) == 0);
@@ -363,7 +362,7 @@ impl Model {
         }
     }
 
-    /// How the values of a variable are spread over all bindings, as far as that is known.
+    /// The distribution of a variable's values over all bindings, if it is known.
     pub(crate) fn spread_of(&self, body: &Body, variable: VariableId) -> Option<Arc<Spread>> {
         let of_variable = bit(numbers(body).get(&variable).copied())?;
         let common = self.common.iter().position(|common| common.variables == of_variable)?;
@@ -371,7 +370,7 @@ impl Model {
         self.spread(common, members.fold(0, |all, member| all | one(member.atom)))
     }
 
-    /// How many different values of these variables there are among so many bindings.
+    /// The number of distinct combinations of these variables among this many bindings.
     pub(crate) fn different(&self, body: &Body, variables: &[VariableId], count: f64) -> f64 {
         let numbers = numbers(body);
         let values = variables.iter().map(|variable| {
@@ -382,18 +381,18 @@ impl Model {
     }
 }
 
-/// What is known of the variables that an atom and bindings have in common.
+/// Facts about the variables that an atom and bindings have in common.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// The part of the atom's rows that a binding finds by them.
+    /// The fraction of the atom's rows that a binding finds by them.
     share: f64,
     /// Which ones.
     variables: Mask,
 }
 
-/// A variable that an item computes has one value for each of those that it is computed from, a constant one at all.
+/// Limits the values of computed variables: one for each combination of the inputs, or a single one for a constant.
 fn computed(body: &Body, numbers: &BTreeMap<VariableId, usize>, values: &mut [f64]) {
-    // Each item uses what is bound before it.
+    // Each item uses only variables bound before it.
     for item in &body.items {
         if let What::Let { variable, .. } = &item.what
             && let Some(variable) = numbers.get(variable)
@@ -405,7 +404,7 @@ fn computed(body: &Body, numbers: &BTreeMap<VariableId, usize>, values: &mut [f6
     }
 }
 
-/// What is known of columns that atoms have in common.
+/// Facts about columns that atoms have in common.
 fn common(
     body: &Body,
     estimates: Estimates<'_>,
@@ -419,7 +418,7 @@ fn common(
             members: members(body, estimates, atoms, &common_variables),
         })
         .collect();
-    // Those of most variables first: they say more than their variables one by one.
+    // Those with most variables first: they tell more than their variables one by one.
     all.sort_by_key(|common| (std::cmp::Reverse(common.variables.count_ones()), common.variables));
     let mut single: BTreeMap<VariableId, Vec<Member>> = BTreeMap::new();
     for (at, atom) in body.atoms.iter().enumerate() {
@@ -440,7 +439,7 @@ fn common(
     all
 }
 
-/// The atoms of which it is known how many combinations of values several variables have in them.
+/// The atoms for which the number of combinations of several variables is known.
 fn members(
     body: &Body,
     estimates: Estimates<'_>,
@@ -473,8 +472,8 @@ fn members(
     common.members.iter().filter_map(member).collect()
 }
 
-/// How many combinations of values columns have that refer to a key. A key is mostly there for others to refer to: what
-/// has a row for each of its columns by itself, is thought to have one for all of them.
+/// The number of combinations of values of columns that refer to a key. References to keys mostly exist, so if each
+/// column by itself has a matching row, all of them together are assumed to have one.
 fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[usize]) -> f64 {
     let values = columns.iter().map(|column| estimate.distinct[*column]);
     let known = key.iter().map(|column| keyed.distinct[*column]);
@@ -486,7 +485,7 @@ fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[us
 fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     let share = |selection: &Selection| match &selection.equals {
         Operand::Constant(value) => match &estimate.spreads[selection.column] {
-            // Where no row has the value, one may a moment later.
+            // Even if no row has the value now, one may later.
             Some(spread) => (spread.rows_with(sampled_hash(value)).max(0.5) / spread.rows).min(1.0),
             None => 1.0 / estimate.distinct[selection.column],
         },
@@ -495,7 +494,7 @@ fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     estimate.rows * select.iter().map(share).product::<f64>()
 }
 
-/// The part of bindings for which a condition holds, by how many values variables have.
+/// The fraction of bindings for which a condition holds, given the numbers of values of variables.
 fn share_that_holds(expr: &Expr, values: &dyn Fn(&VariableId) -> f64) -> f64 {
     let Expr::Call { function, arguments } = expr else { return HOLDS };
     let of_all = arguments.iter().flat_map(variables_of).map(|variable| values(&variable));
@@ -508,7 +507,7 @@ fn share_that_holds(expr: &Expr, values: &dyn Fn(&VariableId) -> f64) -> f64 {
     }
 }
 
-/// The variables, numbered, those that stand in several places first.
+/// Numbers the variables; those that occur several times come first.
 fn numbers(body: &Body) -> BTreeMap<VariableId, usize> {
     let mut places: BTreeMap<VariableId, usize> = BTreeMap::new();
     let in_atoms = body.atoms.iter().flat_map(|atom| atom.variables.iter().copied());

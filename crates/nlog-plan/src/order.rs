@@ -1,11 +1,10 @@
-//! In which order the atoms of a rule are joined.
+//! The join order of a rule's atoms.
 //!
-//! For each atom to begin with, the cheapest order of the others one by one (a left-deep plan) is found by dynamic
-//! programming over sets of atoms, as Selinger and others do (SIGMOD 1979), here from the whole set down: what is left
-//! to pay from a set on does not depend on where it began, so one table serves all beginnings.
+//! For each starting atom, dynamic programming over sets of atoms finds the cheapest left-deep plan, as in Selinger and
+//! others (SIGMOD 1979), but from the full set down: the remaining cost of a set does not depend on the starting atom,
+//! so one table serves all of them.
 //!
-//! An order that is hardly dearer is taken in its stead if it makes do with the indexes that the rule's other pipelines
-//! probe anyway.
+//! An order that costs hardly more is preferred if it needs only indexes that the rule's other pipelines probe anyway.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -16,28 +15,28 @@ use crate::draft::Aim;
 use crate::estimate::Estimates;
 use crate::model::{Bindings, Found, LOOKUP, Model, UNKNOWN};
 
-/// The most atoms for which all orders are compared; beyond, each next one is what finds the fewest rows.
+/// The maximum number of atoms for which all orders are compared; with more, the next atom is always the one that finds
+/// the fewest rows.
 pub(crate) const EXHAUSTIVE: usize = 12;
 
-/// The most atoms for which indexes are spared.
+/// The maximum number of atoms for which orders that save indexes are searched.
 const SPARING: usize = 9;
 
-/// How many times dearer than the cheapest an order can be that spares indexes.
+/// The maximum cost of an order that saves indexes, relative to the cheapest order.
 pub(crate) const HARDLY_DEARER: f64 = 1.5;
 
-/// How many times dearer a product has to be thought than it seems: an estimate that is wrong makes it far worse than
-/// a lookup.
+/// The factor by which the cost of a product is raised: with a wrong estimate, a product is far worse than a lookup.
 const PRODUCT: f64 = 2.0;
 
-/// Costs that differ by less than this part count as equal.
+/// Costs whose relative difference is less than this count as equal.
 const EQUAL: f64 = 1e-9;
 
-/// What each order of a body's atoms is thought to cost.
+/// The estimated cost of each order of a body's atoms.
 #[derive(Debug)]
 pub(crate) struct Search {
     pub(crate) model: Model,
     atoms: usize,
-    /// By atom, the first one of the same rows: they can share indexes.
+    /// For each atom, the first atom with the same rows; they can share indexes.
     alike: Vec<usize>,
     /// By set of atoms; empty if there are too many atoms.
     sets: Vec<Set>,
@@ -48,20 +47,20 @@ pub(crate) struct Search {
 struct Set {
     /// How many bindings it has.
     count: f64,
-    /// By atom that is not in it: what joining it comes to.
+    /// For each atom outside the set, the result of joining it.
     ways: Vec<Way>,
 }
 
-/// From a set of atoms to one more.
+/// The step from a set of atoms to one more atom.
 #[derive(Debug, Clone, Copy, Default)]
 struct Way {
     fan_out: f64,
     cost: f64,
-    /// The columns by which rows are found.
+    /// The columns of the key.
     by: u64,
 }
 
-/// From a set of atoms to all.
+/// The cheapest way from a set of atoms to all atoms.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rest {
     /// What it costs at least.
@@ -71,10 +70,10 @@ struct Rest {
     second: Option<(usize, f64)>,
 }
 
-/// An index: the first atom of its rows, and the columns by which they are found.
+/// An index: the first atom with its rows, and the columns of its key.
 type Known = BTreeSet<(usize, u64)>;
 
-/// An order, and what it is thought to cost.
+/// An order and its estimated cost.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Order {
     pub(crate) atoms: Vec<usize>,
@@ -82,20 +81,20 @@ pub(crate) struct Order {
     pub(crate) rows: f64,
     /// By probe.
     pub(crate) expected: Vec<Expected>,
-    /// How many rows are touched if it begins with all rows of its first atom.
+    /// The rows touched if it starts with all rows of its first atom.
     pub(crate) cost: f64,
-    /// How many bindings there are in the end.
+    /// The number of bindings at the end.
     pub(crate) count: f64,
-    /// The atom that could come second instead, and what that would cost.
+    /// The alternative second atom, and the cost with it.
     pub(crate) second: Option<(usize, f64)>,
 }
 
-/// What a probe is thought to find.
+/// The estimated result of a probe.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Expected {
     /// Rows for each binding.
     pub(crate) fan_out: f64,
-    /// How many bindings there are then for each row that the order begins with.
+    /// The bindings after the probe for each row at the start.
     pub(crate) bindings: f64,
 }
 
@@ -115,12 +114,12 @@ impl Search {
         search
     }
 
-    /// The bindings of each set, and what each further atom finds for them.
+    /// Computes the bindings of each set, and the rows that each further atom finds for them.
     fn count(&mut self) {
         let mut all: Vec<Option<Bindings>> = vec![None; 1 << self.atoms];
         all[0] = Some(self.model.once());
         for set in 0..all.len() {
-            // Smaller sets have smaller numbers, so all ways to come here have been gone.
+            // Smaller sets have smaller numbers, so all ways to this set have been visited.
             let Some(bindings) = all[set].take() else { continue };
             let mut ways = vec![Way::default(); self.atoms];
             for atom in (0..self.atoms).filter(|atom| set & (1 << atom) == 0) {
@@ -135,7 +134,8 @@ impl Search {
         }
     }
 
-    /// From each set the cheapest way to all atoms, if indexes that are not known are paid for (`None`: they are not).
+    /// The cheapest way from each set to all atoms, where indexes that are not known add to the cost (`None`: they do
+    /// not).
     fn compare(&self, known: Option<&Known>) -> Vec<Rest> {
         let full = self.sets.len() - 1;
         let mut rests = vec![Rest::default(); self.sets.len()];
@@ -166,7 +166,7 @@ impl Search {
         rests
     }
 
-    /// How many bindings there are of all atoms.
+    /// The number of bindings of all atoms.
     pub(crate) fn bindings(&self) -> f64 {
         match (self.sets.last(), self.atoms) {
             (Some(all), _) => all.count,
@@ -175,7 +175,7 @@ impl Search {
         }
     }
 
-    /// For each atom to begin with an order; none if there are no atoms.
+    /// An order for each starting atom; none if there are no atoms.
     pub(crate) fn all(&self) -> Vec<Order> {
         if self.sets.is_empty() {
             return (0..self.atoms).map(|start| self.greedy(start)).collect();
@@ -185,7 +185,7 @@ impl Search {
         if self.atoms <= SPARING { self.spare(free) } else { free }
     }
 
-    /// Orders that probe as few indexes as they can, of those that are hardly dearer than these.
+    /// Orders that probe as few indexes as possible, among those that cost hardly more than these.
     fn spare(&self, mut orders: Vec<Order>) -> Vec<Order> {
         let mut known = Known::new();
         let mut left: Vec<usize> = (0..self.atoms).collect();
@@ -247,7 +247,7 @@ impl Search {
         Order { atoms, rows, expected, cost, count, second: None }
     }
 
-    /// Next is always what connects and finds the fewest rows.
+    /// An order in which the next atom is always the connected one that finds the fewest rows.
     fn greedy(&self, start: usize) -> Order {
         let mut bindings = self.model.join(&self.model.once(), start).0;
         let mut left: Vec<usize> = (0..self.atoms).filter(|atom| *atom != start).collect();
@@ -277,13 +277,13 @@ impl Way {
     }
 }
 
-/// The cheapest of several orders; of equals the first.
+/// The cheapest of several orders; among equals, the first.
 pub(crate) fn cheapest(orders: &[Order]) -> usize {
     let orders = orders.iter().enumerate();
     orders.min_by(|(_, a), (_, b)| compare(a.cost, b.cost)).map_or(0, |(at, _)| at)
 }
 
-/// Which of two costs is less, if one is by more than a rounding.
+/// Compares two costs; differences within rounding count as equal.
 fn compare(a: f64, b: f64) -> Ordering {
     if (a - b).abs() <= EQUAL * a.abs().max(b.abs()) { Ordering::Equal } else { a.total_cmp(&b) }
 }

@@ -8,15 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step, Through};
 
-/// What was chosen in a plan. A plan made with it repeats it for the rules that it names, whatever the statistics
-/// say.
+/// The choices made in a plan. A new plan repeats them for the rules that they name, whatever the statistics say.
 ///
-/// As JSON it can be edited: atoms are named by their tables, the second of a table in a rule `table#2`, stages
+/// They can be edited as JSON: atoms are named by their tables, the second of a table in a rule `table#2`, stages
 /// `stage1`, `stage2` and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pinned {
-    /// The tables that no rows are kept of: their rules stand in those that read them.
+    /// The tables whose rows are not stored: their rules are inlined into the rules that read them.
     #[serde(default)]
     pub inlined: Vec<String>,
     /// By the rule's fingerprint, in hexadecimal.
@@ -27,15 +26,15 @@ pub struct Pinned {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedRule {
-    /// The table that it fills, for people.
+    /// The table that it fills, for readers of the file.
     pub head: String,
-    /// Its stages, in the order in which they are split off.
+    /// Its stages, in the order in which they were split off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PinnedStage>,
     /// What is joined when.
     #[serde(flatten)]
     pub orders: PinnedJoins,
-    /// The same for the failures that are looked for apart.
+    /// The same for the separate pipelines of failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<PinnedJoins>,
 }
@@ -44,7 +43,7 @@ pub struct PinnedRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedStage {
-    /// The atoms of which it is made.
+    /// The atoms that it consists of.
     pub of: Vec<String>,
     /// What is joined when.
     pub orders: PinnedJoins,
@@ -53,13 +52,13 @@ pub struct PinnedStage {
 /// The orders of a conjunction.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PinnedJoins {
-    /// For each atom the order of all, beginning with it.
+    /// For each atom, the order of all atoms that starts with it.
     pub pipelines: Vec<Vec<String>>,
-    /// The atom with which all rows begin.
+    /// The starting atom of the pipeline that computes all rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub whole: Option<String>,
-    /// By the atom with which it begins, the order of a pipeline that has a table's rule in place of one of the
-    /// atoms: that rule's atoms and all others.
+    /// By starting atom, the order of a pipeline in which a table's rule replaces one of the atoms: that rule's
+    /// atoms and all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub through: BTreeMap<String, Vec<String>>,
 }
@@ -76,12 +75,12 @@ pub(crate) struct Orders {
 pub(crate) struct PinnedOrders {
     pub(crate) body: Orders,
     pub(crate) failures: Vec<Orders>,
-    /// By the atom with which it begins, names of the atoms of a pipeline through a rule.
+    /// By starting atom, the names of the atoms of a pipeline through a rule.
     pub(crate) through: BTreeMap<usize, Vec<String>>,
 }
 
 impl Orders {
-    /// Whether they are orders of so many atoms, one beginning with each.
+    /// Whether they are orders of this many atoms, one starting with each.
     pub(crate) fn fit(&self, atoms: usize) -> bool {
         let is_order = |(at, order): (usize, &Vec<usize>)| {
             let mut sorted = order.clone();
@@ -91,7 +90,7 @@ impl Orders {
         self.atoms.len() == atoms && self.whole < atoms && self.atoms.iter().enumerate().all(is_order)
     }
 
-    /// From names; none if they do not fit the body.
+    /// Resolves names; none if they do not fit the body.
     pub(crate) fn named(pinned: &PinnedJoins, labels: &[String]) -> Option<Orders> {
         let number = |name: &String| labels.iter().position(|label| label == name);
         let order = |names: &Vec<String>| names.iter().map(number).collect::<Option<Vec<usize>>>();
@@ -107,7 +106,7 @@ impl Orders {
 }
 
 impl PinnedJoins {
-    /// `through`: what the atoms of a pipeline through a rule are called.
+    /// Names the atoms of orders; `through` has the names for pipelines through a rule.
     fn new(joins: &Joins, labels: &[String], through: &dyn Fn(&Through) -> Vec<String>) -> Self {
         let order = |pipeline: &crate::query::Pipeline| {
             let mut order = Vec::new();
@@ -115,7 +114,7 @@ impl PinnedJoins {
                 order.push(labels[*atom].clone());
             }
             for step in &pipeline.steps {
-                // An atom whose table's rule stands in its place is found in several probes.
+                // An atom that its table's rule replaces takes several probes.
                 if let Step::Probe(probe) = step
                     && !order.contains(&labels[probe.atom])
                 {
@@ -137,7 +136,8 @@ impl PinnedJoins {
     }
 }
 
-/// What the atoms of a conjunction are called: by relation, those of one numbered. `stages` are the rule's own.
+/// The names of a conjunction's atoms: by relation, numbered if a relation occurs several times. `stages` are
+/// those of the rule.
 pub(crate) fn labels(
     atoms: &[RelationId],
     stages: &[RelationId],
@@ -155,7 +155,7 @@ pub(crate) fn labels(
     labels
 }
 
-/// The name under which a rule's choices are kept.
+/// The name under which a rule's choices are stored.
 pub(crate) fn key(rule: &Rule) -> String {
     format!("{:016x}", rule.fingerprint)
 }
@@ -167,7 +167,7 @@ impl Body {
 }
 
 impl Plan {
-    /// What was chosen, to be chosen again.
+    /// The choices of this plan, for a later plan.
     pub fn pinned(&self) -> Pinned {
         let name_of = |relation: RelationId| self.relations[relation.0 as usize].name.clone();
         let mut pinned = Pinned { inlined: self.inlined.clone(), rules: BTreeMap::new() };
@@ -179,7 +179,7 @@ impl Plan {
             let stages = plan.stages.iter().enumerate().filter_map(|(at, stage)| {
                 let of_stage = |rule: &&RulePlan| rule.head == stage.relation;
                 let joins = &self.rules.iter().find(of_stage)?.body;
-                // A stage can be made of those before it.
+                // A stage can contain earlier stages.
                 let before: Vec<RelationId> = plan.stages[..at].iter().map(|stage| stage.relation).collect();
                 let of_joins = labels(&joins.atoms, &before, &name_of);
                 let through = |way: &Through| labels(&way.atoms, &before, &name_of);

@@ -1,15 +1,15 @@
-//! Expressions, conditions on rows, and what becomes of a head: the smallest parts of a plan.
+//! The smallest parts of a plan: expressions, conditions on rows, aggregates.
 
 use std::sync::Arc;
 
 use nlog::program::Aggregate;
 use nlog_data::{Function, Value};
 
-/// The columns that a narrow key, value or row has: four words.
+/// The maximum columns of a narrow key, value or row: four words.
 pub const NARROW: usize = 4;
 
-/// A place in a binding: a pipeline's start fills the first ones, each [`Step`](crate::query::Step) that computes
-/// something adds its own.
+/// A place in a binding: a pipeline's start fills the first slots, and each [`Step`](crate::query::Step) that
+/// computes a value adds a slot.
 pub type Slot = usize;
 
 /// A condition on a single row.
@@ -60,12 +60,12 @@ pub enum Scalar {
 pub struct AggregatePlan {
     /// Which.
     pub aggregate: Aggregate,
-    /// What it is computed from, over slots that are first the group's columns, then the tuple's. Arguments that only
-    /// name variables are left out.
+    /// Its arguments, over slots that are first the group's columns, then the tuple's. Arguments that only name
+    /// variables are omitted.
     pub arguments: Vec<Scalar>,
 }
 
-/// Where a column of a grouped head comes from.
+/// The source of a column of a grouped head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupColumn {
     /// The group's column of this number.
@@ -74,10 +74,11 @@ pub enum GroupColumn {
     Aggregate(usize),
 }
 
-/// How the rows that rules derive for a table become a set.
+/// How the derived rows of a table become a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keep {
-    /// They are one: an input table, or a rule that cannot derive a row twice, and no key left to check.
+    /// They are a set already: an input table, or a rule that cannot derive a row twice and has no key left to
+    /// check.
     AsIs,
     /// Duplicates are removed.
     Distinct,

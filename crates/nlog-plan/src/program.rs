@@ -1,4 +1,4 @@
-//! All rules: what stands in the place of what, and what they share.
+//! Plans all rules: inlining, stages and shared indexes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -22,24 +22,24 @@ use crate::statistics::Statistics;
 use crate::tables::{keys_that_hold, needed, rule_may_fail};
 use crate::unfold::{Place, Reader, Unfolding};
 
-/// How many stages a rule can have.
+/// The maximum number of stages of a rule.
 const STAGES: usize = 3;
 
-/// What a planner is told beside the program.
+/// The settings of a planner.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     /// What is known about the tables.
     pub statistics: Option<Statistics>,
     /// What has been chosen before.
     pub pinned: Option<Pinned>,
-    /// No parts of rules are made relations of their own.
+    /// Makes no stages.
     pub without_stages: bool,
-    /// The rows of every table that is read are kept.
+    /// Inlines no tables.
     pub without_inlining: bool,
 }
 
 impl Plan {
-    /// Plans what it takes to know the wanted tables, and to meet every error that the program can meet.
+    /// Plans the wanted tables and every rule that can cause an error.
     pub fn new(program: Arc<Program>, wanted: &BTreeSet<TableId>, settings: &Settings) -> Self {
         let mut planner = Planner::new(&program, wanted, settings);
         planner.estimate();
@@ -50,7 +50,7 @@ impl Plan {
         Plan { program, relations, indexes, rules, inlined, warnings }
     }
 
-    /// Plans what it takes to know the output tables.
+    /// Plans the output tables.
     pub fn for_outputs(program: Arc<Program>) -> Self {
         let outputs = program.schema.iter().filter(|(_, table)| table.role == Role::Output);
         let wanted = outputs.map(|(id, _)| id).collect();
@@ -65,12 +65,12 @@ struct Planner<'a> {
     settings: &'a Settings,
     keys_hold: Vec<bool>,
     needed: Vec<bool>,
-    /// The bodies of the rules that are needed.
+    /// The bodies of the needed rules.
     bodies: BTreeMap<RuleId, Body>,
     /// By relation.
     estimates: Vec<Estimate>,
     inlined: Vec<String>,
-    /// By rule, the stages that stand in its body.
+    /// The stages in a rule's body, by rule.
     stages_of: BTreeMap<RuleId, Vec<Stage>>,
     stages: Vec<StageDraft>,
     warnings: Vec<String>,
@@ -78,7 +78,7 @@ struct Planner<'a> {
 
 /// A stage in the making.
 struct StageDraft {
-    /// The rule that it was made for first.
+    /// The first rule that it was made for.
     rule: RuleId,
     body: Body,
     name: String,
@@ -126,7 +126,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Puts rules in the place of atoms that read what they derive.
+    /// Replaces atoms by the rules of their tables.
     fn inline(&mut self) {
         let pinned = self.settings.pinned.as_ref();
         for name in pinned.iter().flat_map(|pinned| &pinned.inlined) {
@@ -160,8 +160,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The one rule of a table, and the body that reads it with that rule in its place; none if it has to stay, or if
-    /// several atoms read it: they would all compute it.
+    /// The only rule of a table, and the body that reads the table with the rule inlined; none if the table has to
+    /// stay, or if several atoms read it, because each of them would compute it.
     fn inlined_reader(&self, table: TableId) -> Option<(RuleId, RuleId, Body)> {
         let at = table.0 as usize;
         let declared = self.program.schema.table(table);
@@ -189,7 +189,7 @@ impl<'a> Planner<'a> {
         (after.atoms.len() <= MOST_ATOMS).then_some((rule, reader, after))
     }
 
-    /// Whether it does not cost more to evaluate the reader with the rule in it.
+    /// Whether evaluating the reader with the inlined rule does not cost more.
     fn is_worth_inlining(&self, table: TableId, rule: RuleId, reader: RuleId, with: &Body) -> bool {
         let duplicates = self.duplicates(self.program.rule(reader).head);
         let together = self.costs(with, duplicates);
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
         Cost::total(&together) <= Cost::total(&apart)
     }
 
-    /// What a body costs, with its best stage if it has one.
+    /// The cost of a body, with its best stage if it has one.
     fn costs(&self, body: &Body, duplicates: Duplicates) -> Vec<Cost> {
         let split = if self.settings.without_stages {
             None
@@ -218,7 +218,7 @@ impl<'a> Planner<'a> {
         self.wanted.contains(&table) || atoms.any(|atom| atom.relation == relation)
     }
 
-    /// What has to be done about duplicates in a table.
+    /// The treatment of duplicates in a table.
     fn duplicates(&self, table: TableId) -> Duplicates {
         let declared = self.program.schema.table(table);
         if declared.key.is_some() && !self.keys_hold[table.0 as usize] {
@@ -380,7 +380,7 @@ impl<'a> Planner<'a> {
         let labels = |place: Place, body: &Body| {
             let stages = match place {
                 Place::Rule(rule) => self.own_stages(rule),
-                // A stage can be made of those before it.
+                // A stage can contain earlier stages.
                 Place::Stage(at) => {
                     let mut stages = self.own_stages(self.stages[at].rule);
                     stages.retain(|stage| (stage.0 as usize) < self.program.schema.len() + at);
@@ -439,7 +439,7 @@ impl<'a> Planner<'a> {
         (self.relations(), rules, indexes)
     }
 
-    /// By table the body of its one rule, if that gives each row once and cannot fail.
+    /// By table, the body of its only rule, if it derives each row once and cannot fail.
     fn unfoldable(&self) -> BTreeMap<RelationId, &Body> {
         let body_of = |table: &TableId| {
             let mut rules = self.program.rules_of(*table);
@@ -518,7 +518,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// How a table's rows become a set.
+    /// How the derived rows of a table become a set.
     fn keep(&self, table: TableId) -> Keep {
         let declared = self.program.schema.table(table);
         if declared.role == Role::Input || !self.needed[table.0 as usize] {

@@ -3,11 +3,11 @@
 //! A rule is a conjunction. Its bindings change when the rows of one of its atoms change, so the plan has one
 //! [`Pipeline`] for each atom: it begins with changed rows of that atom and *probes* indexes of the other atoms, one
 //! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of `McSherry` and others,
-//! CIDR 2013, calls the pieces updates and traces). Nothing between the atoms has to be kept, and each pipeline has
-//! an order of its own. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
+//! CIDR 2013, calls the pieces updates and traces). No intermediate results have to be stored, and each pipeline has
+//! a separate order. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
 //!
-//! An engine that joins two arrangements at a time reads the same plan: it runs the pipeline `whole` and arranges
-//! what arrives at each probe.
+//! An engine that joins two arrangements at a time uses the same plan: it runs the pipeline `whole` and arranges the
+//! bindings that arrive at each probe.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ use crate::plan::{AggregatePlan, GroupColumn, Keep, Scalar, Selection, Slot};
 pub struct Plan {
     /// The program.
     pub program: Arc<Program>,
-    /// The program's tables, by their numbers, then stages that the planner made.
+    /// The program's tables, by number, then the planner's stages.
     pub relations: Vec<Relation>,
-    /// Everything that pipelines probe. Equal ones of different rules are one.
+    /// All indexes that pipelines probe. Rules share equal indexes.
     pub indexes: Vec<Index>,
-    /// The rules that are needed: by number, those of stages after them.
+    /// The needed rules by number, then those of stages.
     pub rules: Vec<RulePlan>,
-    /// The names of tables of which no rows are kept: their rules stand in the rules that read them.
+    /// The names of tables whose rows are not stored: their rules are inlined into the rules that read them.
     pub inlined: Vec<String>,
-    /// What was asked of the plan and could not be, for people.
+    /// Requests that the plan could not satisfy, as text.
     pub warnings: Vec<String>,
 }
 
-/// The number of a relation in its plan: that of its table, or of a stage.
+/// The number of a relation in its plan: the number of its table, or of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RelationId(pub u32);
 
@@ -42,12 +42,12 @@ pub struct RelationId(pub u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IndexId(pub u32);
 
-/// A table, or rows that several atoms of a rule come to and that are worth keeping.
+/// A table, or a stage: the stored join of several atoms of a rule.
 #[derive(Debug, Clone)]
 pub struct Relation {
-    /// The table's name; of a stage one that says which rule it is part of.
+    /// The table's name; for a stage, a name that includes its rule.
     pub name: String,
-    /// The table that it is, unless it is a stage.
+    /// The table, unless it is a stage.
     pub table: Option<TableId>,
     /// What its columns are called.
     pub columns: Vec<String>,
@@ -55,14 +55,14 @@ pub struct Relation {
     pub needed: bool,
     /// Whether its changes are asked for.
     pub wanted: bool,
-    /// How the rows that rules derive become a set.
+    /// How the derived rows become a set.
     pub keep: Keep,
-    /// 0 for inputs; else one more than the highest level that its rules read. Rules of one level do not read each
-    /// other's heads.
+    /// 0 for inputs, otherwise one more than the highest level that its rules read. Rules of one level do not read
+    /// each other's heads.
     pub level: u32,
-    /// How many rows it is thought to have.
+    /// The estimated number of rows.
     pub rows: f64,
-    /// Whether that has been counted, not estimated.
+    /// Whether the number was counted, not estimated.
     pub counted: bool,
 }
 
@@ -71,38 +71,39 @@ pub struct Relation {
 pub struct Index {
     /// Whose rows.
     pub relation: RelationId,
-    /// What rows have to fit; others are not in it.
+    /// The conditions on its rows.
     pub select: Vec<Selection>,
-    /// The columns to find rows by, in the order of the key's parts. None: everything is under the empty key.
+    /// The key columns, in order. Without any, all rows are under the empty key.
     pub key: Vec<usize>,
-    /// The columns that rows are found for, ascending. Equal ones count.
+    /// The value columns, ascending. Equal values are counted.
     pub value: Vec<usize>,
-    /// How many rows are thought to be found under a key.
+    /// The estimated number of rows under a key.
     pub fan_out: f64,
 }
 
 /// How a rule is evaluated.
 #[derive(Debug, Clone)]
 pub struct RulePlan {
-    /// The rule; a stage's is the one that it was made for.
+    /// The rule; for a stage, the rule that it was made for.
     pub rule: RuleId,
     /// Its head.
     pub head: RelationId,
-    /// All bindings that satisfy the body, and the rows that they become.
+    /// The pipelines that find the bindings that satisfy the body.
     pub body: Joins,
-    /// What becomes of what the pipelines end with.
+    /// The use of the pipelines' results.
     pub output: Output,
-    /// Bindings that fail where `body` could not follow them: each that arrives ([`End::Failure`]) is a failure.
+    /// The pipelines for bindings that fail where `body` cannot follow them: each binding that arrives
+    /// ([`End::Failure`]) is a failure.
     pub failures: Vec<Joins>,
-    /// Whether anything that it computes can fail: for a binding on the way, in the head, or a sum.
+    /// Whether any of its computations can fail: in the body, in the head, or a sum.
     pub may_fail: bool,
-    /// The stages that stand in the body for some of the rule's atoms, in the order in which they were made.
+    /// The stages that replace some of the rule's atoms in the body, in the order in which they were made.
     pub stages: Vec<Stage>,
-    /// The relations through whose rules some pipeline goes, in place of an index of their rows.
+    /// The relations whose rule some pipeline goes through instead of an index of their rows.
     pub through: Vec<RelationId>,
 }
 
-/// A relation that stands for some of a rule's atoms.
+/// A relation that replaces some of a rule's atoms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stage {
     /// The relation. Rules can share it.
@@ -116,9 +117,9 @@ pub struct Stage {
 pub struct Joins {
     /// The relation of each atom, in the order of the rule's body.
     pub atoms: Vec<RelationId>,
-    /// One for each atom, beginning with it. A fact has one, which begins with nothing.
+    /// One pipeline for each atom, which starts with it. A fact has one, which starts with an empty binding.
     pub pipelines: Vec<Pipeline>,
-    /// The pipeline that is cheapest for all rows together.
+    /// The cheapest pipeline for computing all rows.
     pub whole: usize,
 }
 
@@ -131,32 +132,32 @@ pub struct Pipeline {
     pub steps: Vec<Step>,
     /// What becomes of it.
     pub end: End,
-    /// Whether a binding can carry a failure: in a slot, or remembered when the slot was dropped or a filter failed.
+    /// Whether a binding can carry a failure: in a slot, or remembered after the slot was dropped or a filter failed.
     pub may_fail: bool,
-    /// How many rows its atom is thought to have.
+    /// The estimated number of rows of its atom.
     pub rows: f64,
-    /// How many rows it is thought to touch if it begins with all rows of its atom: those, and for each probe the
-    /// lookups and what they find.
+    /// The estimated number of rows touched if it starts with all rows of its atom: these rows, and for each probe
+    /// the lookups and the rows found.
     pub cost: f64,
-    /// What it would cost at least if another atom came second.
+    /// The minimum cost with another second atom.
     pub second: Option<Alternative>,
-    /// If it has a table's rule in place of one of the body's atoms: in which order.
+    /// The order, if a table's rule replaces one of the body's atoms.
     pub through: Option<Through>,
 }
 
 /// The order of a pipeline through a table's rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Through {
-    /// The relations of the body's atoms, that rule's in place of the one that they stand for.
+    /// The relations of the body's atoms, where those of the rule replace the atom.
     pub atoms: Vec<RelationId>,
-    /// The atoms by their places among those, in the order in which they are joined.
+    /// The join order, as indices of `atoms`.
     pub order: Vec<usize>,
 }
 
 /// A rejected join order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Alternative {
-    /// The atom that would come second, by its place among [`Joins::atoms`].
+    /// The alternative second atom, as an index of [`Joins::atoms`].
     pub atom: usize,
     /// What that is thought to cost.
     pub cost: f64,
@@ -169,7 +170,7 @@ pub enum Start {
     Once,
     /// A row of the pipeline's atom.
     Row {
-        /// The atom, by its place among [`Joins::atoms`].
+        /// The atom, as an index of [`Joins::atoms`].
         atom: usize,
         /// What rows have to fit.
         select: Vec<Selection>,
@@ -183,14 +184,14 @@ pub enum Start {
 /// Something done to each binding.
 #[derive(Debug, Clone)]
 pub enum Step {
-    /// Computes the next slot. No value: the binding is dropped. A failure becomes the slot's value.
+    /// Computes the next slot. Without a value, the binding is dropped. A failure becomes the slot's value.
     Let {
         /// What.
         scalar: Scalar,
         /// What the slot holds, for people.
         name: String,
     },
-    /// Computes the next slot for a key to probe by. No value or a failure: the binding is dropped.
+    /// Computes the next slot as a key for a probe. Without a value, or with a failure, the binding is dropped.
     Key {
         /// What.
         scalar: Scalar,
@@ -204,51 +205,51 @@ pub enum Step {
     Must(Scalar),
     /// Keeps bindings for which the expression fails; its failure is remembered.
     Failed(Scalar),
-    /// Once for each tuple of results, fills a slot for each result that is wanted.
+    /// For each tuple of results, yields a binding with a slot for each wanted result.
     Generate {
         /// The function.
         function: Arc<Function>,
         /// What it is applied to.
         arguments: Vec<Scalar>,
-        /// For each result column whether it becomes a slot.
+        /// For each result column, whether it becomes a slot.
         wanted: Vec<bool>,
         /// What the slots hold, for people.
         names: Vec<String>,
     },
-    /// Once for each row of an index that is found: the slots that are kept, then the row's values.
+    /// For each row found in an index, yields a binding: the kept slots, then the row's values.
     Probe(Probe),
 }
 
 /// A lookup of bindings in an index.
 #[derive(Debug, Clone)]
 pub struct Probe {
-    /// The atom whose rows are found, by its place among [`Joins::atoms`]; or the one for which this is part of its
-    /// table's rule ([`RulePlan::through`]), the index then being of another relation. In a transaction, atoms before
-    /// the pipeline's own are read as they become, those after it as they were.
+    /// The atom whose rows are found, as an index of [`Joins::atoms`]; or the atom that its table's rule replaces
+    /// ([`RulePlan::through`]), and the index then belongs to another relation. In a transaction, atoms before the
+    /// pipeline's own are read in their new state, those after it in their old state.
     pub atom: usize,
     /// Where they are found.
     pub index: IndexId,
-    /// The slots to find rows by, one for each key column. None of them can hold a failure.
+    /// The slots of the key, one for each key column. None of them can hold a failure.
     pub key: Vec<Slot>,
-    /// The slots that are kept, in this order; they become the first slots. Failures in dropped ones are remembered.
+    /// The slots to keep, in this order; they become the first slots. Failures in dropped slots are remembered.
     pub keep: Vec<Slot>,
-    /// Which of the index's values are taken, by their place among [`Index::value`]; they become the next slots.
+    /// The values to take, as indices of [`Index::value`]; they become the next slots.
     pub take: Vec<usize>,
-    /// What all slots hold after it, for people.
+    /// The names of all slots after it, for display.
     pub names: Vec<String>,
-    /// How many bindings there are thought to be after it, for each row that the pipeline begins with.
+    /// The estimated number of bindings after it, for each row at the start of the pipeline.
     pub bindings: f64,
 }
 
-/// What becomes of a binding at its pipeline's end. Failures in its slots count, read or not, and so do remembered
-/// ones.
+/// The use of a binding at the end of its pipeline. Failures in its slots count, whether or not they are read, and so
+/// do remembered ones.
 #[derive(Debug, Clone)]
 pub enum End {
     /// A row of the head: an expression for each column.
     Row(Vec<Scalar>),
     /// A tuple of a group.
     Group {
-        /// What tuples of one group agree on.
+        /// The columns of the group.
         group: Vec<Scalar>,
         /// The other slots that the head uses.
         tuple: Vec<Slot>,
@@ -259,7 +260,7 @@ pub enum End {
     Failure,
 }
 
-/// What becomes of what a rule's pipelines end with.
+/// The use of the results of a rule's pipelines.
 #[derive(Debug, Clone)]
 pub enum Output {
     /// Each is a row.
@@ -268,11 +269,11 @@ pub enum Output {
     Groups {
         /// How many columns a group has.
         group: usize,
-        /// How many columns a tuple has. Group and tuple together make the distinct tuples of the group.
+        /// The number of columns of a tuple. The tuples of a group are distinct.
         tuple: usize,
-        /// What is computed, over slots that are first the group's columns, then the tuple's.
+        /// The aggregates, over slots that are first the group's columns, then the tuple's.
         aggregates: Vec<AggregatePlan>,
-        /// Where each column of the head comes from.
+        /// The source of each column of the head.
         columns: Vec<GroupColumn>,
     },
 }

@@ -1,34 +1,34 @@
-//! How a column's values are spread over rows, as far as a sample tells, and what joining such columns gives.
+//! The distribution of a column's values over rows, as far as a sample shows it, and the join of such columns.
 //!
-//! Of some values it is known how many rows have them; the other values have equal shares of the other rows. The join
-//! of two columns has for each value the product of what both have. Where only one side knows a value, the other is
-//! thought to have its mean; what neither knows is estimated by what is seen among the values up to the smaller of the
-//! two limits: how many of them both have, and what their products are. Where that is little, it counts together with
-//! what System R would say: the column with fewer values has all of them in the other, evenly.
+//! For some values, the number of rows is known; the other values share the other rows evenly. The join of two columns
+//! has, for each value, the product of the rows on both sides. If only one side knows a value, the other side is
+//! assumed to have its mean. Values that neither knows are estimated from the values up to the smaller of the two
+//! limits: how many of them both sides have, and their products. If there are few such values, they are combined with
+//! the estimate of System R: all values of the column with fewer values occur in the other, evenly.
 
 use crate::statistics::Sample;
 
-/// So many values that are as System R thinks count beside those that are seen.
+/// The weight of the estimate of System R beside the values seen, as a number of values.
 const PRIOR: f64 = 4.0;
 
-/// How the values of a column are spread.
+/// The distribution of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spread {
     /// How many rows there are.
     pub(crate) rows: f64,
     /// How many values they have.
     pub(crate) distinct: f64,
-    /// Every value with a hash up to this is known, or in no row.
+    /// Every value with a hash up to this is known or does not occur.
     limit: u32,
-    /// The hash of each known value and in how many rows it is, by hash.
+    /// The hash of each known value and its number of rows, by hash.
     known: Vec<(u32, f64)>,
-    /// How many rows have other values, and how many values those are.
+    /// The number of rows with other values, and the number of those values.
     other_rows: f64,
     other_values: f64,
 }
 
 impl Spread {
-    /// Of a column with so many rows and values; `None` if the sample says nothing.
+    /// The distribution of a column with this many rows and values; `None` if the sample is empty.
     pub(crate) fn new(sample: &Sample, rows: f64, distinct: f64) -> Option<Self> {
         let mut known: Vec<(u32, f64)> =
             sample.values.iter().map(|(hash, count)| (*hash, *count as f64)).collect();
@@ -54,7 +54,7 @@ impl Spread {
         })
     }
 
-    /// Of a column that has one value in all rows.
+    /// The distribution of a column with the same value in all rows.
     pub(crate) fn constant(hash: u32, rows: f64) -> Spread {
         Spread {
             rows,
@@ -77,7 +77,7 @@ impl Spread {
             known.push((hash, a.unwrap_or(0.0) + b.unwrap_or(0.0)));
             different += f64::from(u8::from(hash <= limit));
         }
-        // Of the other values as many are in both as of those that are seen.
+        // The fraction of other values that occur on both sides is the same as among the values seen.
         let fewest = self.other_values.max(other.other_values);
         let most = self.other_values + other.other_values;
         let other_values = if seen > 0.0 { (most * different / seen).max(fewest) } else { fewest };
@@ -91,7 +91,7 @@ impl Spread {
         }
     }
 
-    /// In how many rows a value is, by its hash.
+    /// The number of rows of a value, by its hash.
     pub(crate) fn rows_with(&self, hash: u32) -> f64 {
         match self.known.binary_search_by_key(&hash, |(known, _)| *known) {
             Ok(at) => self.known[at].1,
@@ -100,7 +100,7 @@ impl Spread {
         }
     }
 
-    /// The same shares of other numbers of rows and values.
+    /// The same distribution scaled to other numbers of rows and values.
     pub(crate) fn scaled(&self, rows: f64, distinct: f64) -> Spread {
         let by = rows / self.rows.max(f64::MIN_POSITIVE);
         let mut scaled = self.clone();
@@ -113,12 +113,12 @@ impl Spread {
         scaled
     }
 
-    /// In how many rows a value is that is not known.
+    /// The mean number of rows of a value that is not known.
     fn mean(&self) -> f64 {
         if self.other_values > 0.0 { self.other_rows / self.other_values } else { 0.0 }
     }
 
-    /// From how many rows on a value is known in any case.
+    /// The number of rows from which on a value is known in any case.
     fn frequent(&self) -> f64 {
         let frequent = self.known.iter().filter(|(hash, _)| *hash > self.limit);
         frequent.map(|(_, count)| *count).fold(f64::INFINITY, f64::min)
@@ -129,7 +129,7 @@ impl Spread {
         let seen = Seen::new(self, other);
         let limit = self.limit.min(other.limit);
         let common = seen.overlap * self.distinct.min(other.distinct);
-        // What it is worth that the other side has a value that only one side knows.
+        // The weight of a value that only one side knows: the probability that the other side has it.
         let of_other = (common / self.distinct.max(1.0)).min(1.0) * other.mean();
         let of_self = (common / other.distinct.max(1.0)).min(1.0) * self.mean();
         let mut known = Vec::with_capacity(self.known.len());
@@ -160,9 +160,9 @@ impl Spread {
     }
 }
 
-/// What two samples say of the values that are in neither.
+/// Estimates for values that are in neither sample.
 struct Seen {
-    /// The part of the values of the column with fewer of them that the other has, too.
+    /// The fraction of the values of the column with fewer values that the other column has too.
     overlap: f64,
     /// The mean of the products of both sides' rows, for values that are not frequent.
     product: f64,
@@ -191,7 +191,7 @@ impl Seen {
     }
 }
 
-/// Hashes that one side or both have, ascending, with what each has.
+/// The hashes of either side, ascending, with the rows of each side.
 struct Merged<'a>([&'a [(u32, f64)]; 2]);
 
 impl Iterator for Merged<'_> {

@@ -1,8 +1,8 @@
-//! Stages: parts of a rule's body of which fewer columns are needed than tell their bindings apart.
+//! Stages: parts of a rule's body whose needed columns do not distinguish all their bindings.
 //!
 //! In `tunnel(port, source, …) :- log_port(p, ldp), log_port_presence(p, source), log_port(port, ldp), …` the rest of
-//! the rule does not ask by which `p` a datapath has come to a host. Without a stage each `p` gives all tunnels once
-//! more, and they have to be counted; with `stage(ldp, source)` made distinct first, each comes once.
+//! the rule does not depend on the `p` that brought a datapath to a host. Without a stage, each `p` derives all
+//! tunnels again, and they have to be counted; with a distinct `stage(ldp, source)`, each is derived once.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,30 +17,30 @@ use crate::estimate::Estimates;
 use crate::order::Search;
 use crate::query::RelationId;
 
-/// The most atoms of a body in whose parts stages are looked for.
+/// The maximum number of atoms of a body that is searched for stages.
 const MOST_ATOMS: usize = 9;
 
-/// How much of the cost has to be left at most for a stage to be worth its place.
+/// The maximum remaining fraction of the cost at which a stage is worth its memory.
 const WORTH: f64 = 0.8;
 
-/// How many rows for a binding are few.
+/// A fraction of rows per binding that counts as few.
 const FEW: f64 = 0.5;
 
-/// A part of a body by itself, and what is left of the body with the part's rows in its place.
+/// A part of a body, and the rest of the body with the part's rows in its place.
 #[derive(Debug, Clone)]
 pub(crate) struct Split {
-    /// The atoms of the part, by their places in the body.
+    /// The atoms of the part, as indices of the body's atoms.
     pub(crate) atoms: Vec<usize>,
     pub(crate) stage: Body,
     pub(crate) rest: Body,
 }
 
 impl Split {
-    /// These atoms as a stage, which is the relation of this number. None if nothing would be gained: all columns that
-    /// tell bindings apart are needed.
+    /// Makes these atoms a stage, the relation of this number. None if there would be no gain because all columns that
+    /// distinguish bindings are needed.
     pub(crate) fn new(body: &Body, atoms: &[usize], stage: RelationId) -> Option<Split> {
         let inside: Variables = atoms.iter().flat_map(|atom| &body.atoms[*atom].variables).copied().collect();
-        // Lets stay outside: their variables are columns for nothing.
+        // Lets stay outside: their variables would be unnecessary columns.
         let belongs = |item: &crate::body::Item| {
             matches!(item.what, What::Filter(_)) && !item.may_fail && item.uses.is_subset(&inside)
         };
@@ -51,7 +51,7 @@ impl Split {
         outside.extend(others.iter().flat_map(|item| &item.uses));
         let mut atoms = atoms.to_vec();
         atoms.sort_by_key(|atom| body.atoms[*atom].relation);
-        // In the order of the part's own atoms, so that equal parts of different rules are seen to be equal.
+        // In the order of the part's own atoms, so that equal parts of different rules are recognised.
         let mut columns: Vec<VariableId> = Vec::new();
         for (_, variable) in atoms.iter().flat_map(|atom| &body.atoms[*atom].columns) {
             if outside.contains(variable) && !columns.contains(variable) {
@@ -84,7 +84,7 @@ impl Split {
         Some(Split { atoms, stage: part, rest })
     }
 
-    /// The stage that spares most, if one does.
+    /// The stage that saves most, if any does.
     pub(crate) fn best(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Option<Split> {
         let count = body.atoms.len();
         if !(2..=MOST_ATOMS).contains(&count) || body.knowledge(0..count).is_unique(&body.head) {
@@ -110,13 +110,13 @@ impl Split {
         best.map(|(_, split)| split)
     }
 
-    /// Whether the head's rows need not be counted any more, or the stage is known to have far fewer rows than
+    /// Whether the head's rows no longer need to be counted, or the stage is known to have far fewer rows than
     /// bindings.
     fn spares_duplicates(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> bool {
         if duplicates == Duplicates::Counted && self.rest.is_unique() {
             return true;
         }
-        // A guess is not worth the place that a stage takes.
+        // A guess does not justify the memory of a stage.
         if self.stage.atoms.iter().any(|atom| !estimates.of(atom.relation).counted) {
             return false;
         }
@@ -124,7 +124,7 @@ impl Split {
         estimate(&search, &self.stage).rows <= search.bindings() * FEW
     }
 
-    /// What the stage and the rest cost, if the stage is the next relation after those of which something is thought.
+    /// The cost of the stage and the rest, if the stage is the next relation after those with estimates.
     pub(crate) fn costs(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> Vec<Cost> {
         let own = estimate(&Search::new(&self.stage, Aim::Main, estimates), &self.stage);
         vec![
@@ -133,7 +133,7 @@ impl Split {
         ]
     }
 
-    /// What the columns of the stage are called.
+    /// The names of the stage's columns.
     pub(crate) fn columns(&self) -> Vec<String> {
         let columns = self.stage.head_expressions().map(|expr| match expr {
             Expr::Variable(variable) => self.stage.name(*variable),
@@ -144,7 +144,7 @@ impl Split {
 }
 
 impl Body {
-    /// A text that is equal for bodies that give the same rows, whatever their variables are called.
+    /// A text that is equal for bodies that differ only in the names of variables.
     pub(crate) fn identity(&self) -> String {
         let mut numbers: BTreeMap<VariableId, usize> = BTreeMap::new();
         let mut text = String::new();
@@ -194,7 +194,7 @@ fn write_expr(text: &mut String, expr: &Expr, numbers: &BTreeMap<VariableId, usi
     }
 }
 
-/// Whether each atom shares a variable with others, so that the part is no product.
+/// Whether the atoms are connected by shared variables, so that the part is not a product.
 fn is_connected(body: &Body, atoms: &[usize]) -> bool {
     let Some((first, rest)) = atoms.split_first() else { return false };
     let mut bound = body.atoms[*first].variables.clone();

@@ -1,13 +1,13 @@
 //! Statistics of tables: numbers of rows, numbers of distinct values per column, and the frequencies of some values.
 //!
-//! That some values are far more frequent than others decides what a join finds: two columns of 1,000 values of which
-//! one is in every other row meet in a quarter of all pairs, not in a thousandth. So a [`Sample`] says of some values
-//! how often they occur. Which ones, the hash of the value decides (coordinated sampling, as in Estan and Naughton,
-//! "End-biased Samples for Join Cardinality Estimation", ICDE 2006): the same values are sampled in every table, and
-//! what two columns have in common can be seen in their samples. The most frequent values are there beside them.
+//! Skew decides the size of a join: if two columns have 1,000 values each, and one of the values is in every other
+//! row, a quarter of all pairs match, not a thousandth. So a [`Sample`] contains the frequencies of some values. The
+//! hash of a value decides whether it is sampled (coordinated sampling, as in Estan and Naughton, "End-biased Samples
+//! for Join Cardinality Estimation", ICDE 2006): the same values are sampled in every table, so the samples of two
+//! columns show their common values. A sample also contains the most frequent values.
 //!
-//! Columns by which rows are found together, such as a key of three columns, depend on each other as a rule. Of those
-//! that a program joins by together a [`Counter`] keeps a sample of their combined values.
+//! Columns that form a key together, such as a key of three columns, usually depend on each other. For sets of
+//! columns that a program joins on, a [`Counter`] samples the combined values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,13 +19,13 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::common_variables::common_variables;
 
-/// Of how many values, those with the smallest hashes, a sample says how often they occur.
+/// The number of values with the smallest hashes in a sample.
 pub const SAMPLED: usize = 256;
 
-/// Of how many of the most frequent values it says so, too.
+/// The number of most frequent values in a sample.
 pub const FREQUENT: usize = 64;
 
-/// How many times more often than the mean a value occurs that is among the most frequent ones.
+/// The minimum frequency of the most frequent values, relative to the mean.
 const OFTEN: u64 = 2;
 
 /// Statistics of tables, taken from a state.
@@ -55,7 +55,7 @@ pub struct TableStatistics {
 /// Joint statistics of several columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JointColumns {
-    /// Their numbers, from 0, in the order in which their values are combined.
+    /// The numbers of the columns, from 0, in the order in which their values are combined.
     pub columns: Vec<usize>,
     /// The number of distinct combinations of values.
     pub distinct: u64,
@@ -64,25 +64,25 @@ pub struct JointColumns {
     pub sample: Option<Sample>,
 }
 
-/// How often some of a column's values occur: all whose hash is not above a limit, and the most frequent ones.
+/// The frequencies of some of a column's values: all whose hash is not above a limit, and the most frequent ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Every value with a hash up to this is in the sample, or in no row. With the greatest possible limit the sample
-    /// is the whole column.
+    /// Every value with a hash up to this is in the sample or does not occur. With the greatest possible limit, the
+    /// sample is the whole column.
     pub limit: u32,
-    /// The hash of each value and how many rows have it, by hash, each once.
+    /// The hash of each value and its number of rows, by hash, each once.
     pub values: Vec<(u32, u64)>,
 }
 
 /// Counts the rows of a program's tables.
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
-    /// By table, what is counted together: columns in the order in which their values are combined.
+    /// By table, the sets of columns with joint statistics, each in the order in which their values are combined.
     together: BTreeMap<TableId, BTreeSet<Vec<usize>>>,
 }
 
 impl Counter {
-    /// For a program: its rules say which columns are joined together.
+    /// A counter for a program, whose rules decide which columns are counted together.
     pub fn new(program: &Program) -> Self {
         let mut counter = Counter::default();
         for rule in &program.rules {
@@ -95,16 +95,17 @@ impl Counter {
         counter
     }
 
-    /// The figures of a table with these rows. Their dictionaries have each value once, as those of
-    /// [`Evaluator::contents_columns`](nlog_data::Evaluator::contents_columns) do; else too many different values are
-    /// counted.
+    /// The statistics of a table with these rows. Each dictionary must contain each value once, as those of
+    /// [`Evaluator::contents_columns`](nlog_data::Evaluator::contents_columns) do; otherwise too many distinct values
+    /// are counted.
     pub fn count(&self, table: TableId, rows: &Columns) -> TableStatistics {
         TableStatistics::of(rows, self.together.get(&table).into_iter().flatten())
     }
 }
 
 impl TableStatistics {
-    /// Counts rows, and these columns as if they were one; those that are none of the rows' are passed over.
+    /// Counts rows, and each of these sets of columns as if it were one column. Columns that the rows do not have are
+    /// ignored.
     fn of<'a>(rows: &Columns, together: impl IntoIterator<Item = &'a Vec<usize>>) -> Self {
         let width = rows.width();
         let hashes: Vec<Vec<u64>> =
@@ -138,7 +139,7 @@ impl TableStatistics {
 }
 
 impl Sample {
-    /// Of values, by their hashes, and how often they occur.
+    /// A sample of values, given by their hashes and frequencies.
     fn new(mut counts: Vec<(u64, u64)>) -> Self {
         let short = |(hash, count): &(u64, u64)| (short(*hash), *count);
         let limit = if counts.len() <= SAMPLED {
@@ -154,7 +155,7 @@ impl Sample {
         let rows: u64 = counts.iter().map(|(_, count)| count).sum();
         let often = OFTEN * rows.div_ceil(counts.len().max(1) as u64);
         counts.retain(|counted| counted.1 >= often && short(counted).0 > limit);
-        // Of equally frequent ones those with the smaller hashes, as everywhere.
+        // Among equally frequent values, those with the smaller hashes, as everywhere.
         counts.sort_unstable_by_key(|(hash, count)| (std::cmp::Reverse(*count), *hash));
         values.extend(counts.iter().take(FREQUENT).map(short));
         Sample { limit, values: values.into_iter().collect() }
@@ -166,7 +167,7 @@ fn hash(value: &Value) -> u64 {
     (hash_values(std::slice::from_ref(value)) as u64) << 1
 }
 
-/// What a sample says of a hash: its higher half.
+/// The part of a hash that a sample stores: its higher half.
 fn short(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
@@ -176,7 +177,7 @@ pub(crate) fn sampled_hash(value: &Value) -> u32 {
     short(hash(value))
 }
 
-/// One hash of several in this order, with the finalizer of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+/// Combines hashes in this order, with the finalizer of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
 fn mix(before: u64, next: u64) -> u64 {
     let mut word = before.rotate_left(5).wrapping_add(next).wrapping_add(0x9e37_79b9_7f4a_7c15);
     word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

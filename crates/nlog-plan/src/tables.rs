@@ -1,4 +1,4 @@
-//! Tables: whose keys hold, which are needed.
+//! Tables: keys that hold, and tables that are needed.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use crate::analysis::{may_fail, variables_of};
 use crate::body::Body;
 use crate::dependency::Variables;
 
-/// By table, whether its declared key holds whatever the rows are: input tables, whose keys are checked before rules
-/// see them, and tables with one rule whose key columns determine the others by keys that hold.
+/// By table, whether its declared key is certain to hold: this is so for input tables, whose keys are checked before
+/// rules see them, and for tables with one rule whose key columns determine the others by keys that hold.
 ///
-/// Keys that are checked only once rows are derived are not relied on: they can be broken while a transaction is
-/// tried, and then every further key that they break has to be noticed too.
+/// Keys that are checked only after rows are derived are not relied on: a transaction that is later refused can
+/// violate them, and then every further key that is violated has to be detected too.
 pub(crate) fn keys_that_hold(program: &Program) -> Vec<bool> {
     let mut holds: Vec<bool> = program.schema.iter().map(|(_, table)| table.role == Role::Input).collect();
     for table in &program.order {
@@ -45,19 +45,19 @@ fn key_follows(program: &Program, rule: &Rule, holds: &[bool]) -> bool {
     let determined = knowledge.closure(&bound);
     rule.terms.iter().enumerate().all(|(column, term)| match term {
         HeadTerm::Value(expr) => key.contains(&column) || variables_of(expr).is_subset(&determined),
-        // Aggregates follow from the group, which the other columns are.
+        // Aggregates follow from the group, which consists of the other columns.
         HeadTerm::Aggregate { .. } => true,
     })
 }
 
-/// By table, whether it is wanted, read by a needed rule, or a place where errors can come up.
+/// By table, whether it is wanted, read by a needed rule, or a possible source of errors.
 pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &[bool]) -> Vec<bool> {
     let mut needed = vec![false; program.schema.len()];
     for table in program.order.iter().rev() {
         let at = table.0 as usize;
         let declared = program.schema.table(*table);
         if declared.role == Role::Input {
-            // Whoever wants an input table knows its changes without rules.
+            // The changes of an input table are known without rules.
             continue;
         }
         let key_to_check = declared.key.is_some() && !keys_hold[at];

@@ -5,7 +5,8 @@ use std::fmt;
 use crate::describe::{Description, IndexDescription, PipelineDescription, RelationDescription};
 use crate::query::{IndexId, Plan};
 
-/// A figure as people write it: two places below ten, then whole, in groups of three digits.
+/// A figure for display: two decimal places below ten, otherwise an integer in groups of three
+/// digits.
 fn figure(figure: f64) -> String {
     if figure > 0.0 && figure < 0.005 {
         return "<0.01".to_owned();

@@ -1,8 +1,8 @@
-//! Pipelines that go through a derived table's rule in place of an index of its rows.
+//! Pipelines that go through a derived table's rule instead of an index of its rows.
 //!
-//! A table whose one rule gives each row once is, before a transaction and after it, just what the rule's atoms come to
-//! then. So a pipeline that would look up rows of the table can look up rows of those atoms. Where every pipeline that
-//! would probe an index can do so for hardly more work the index goes: it would be as large as the table.
+//! If a table has a single rule that derives each row once, its rows are the join of the rule's atoms, before a
+//! transaction and after it. So a pipeline can probe those atoms instead of the table. If every pipeline that would probe
+//! an index can do so for hardly more work, the index is dropped; it would be as large as the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,20 +18,20 @@ use crate::order::{HARDLY_DEARER, Order, Search, cheapest};
 use crate::pinned::PinnedOrders;
 use crate::query::RelationId;
 
-/// From so many rows on it is worth to do without an index.
+/// The minimum number of rows for which it is worthwhile to avoid an index.
 const WORTH: f64 = 10_000.0;
 
-/// How many times dearer a pipeline may become at most.
+/// The maximum factor by which a pipeline's cost may grow.
 const HARDLY_MORE: f64 = 2.0;
 
-/// A body in its plan: a rule's, or that of a stage by its number.
+/// A body in its plan: that of a rule, or of a stage by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Rule(RuleId),
     Stage(usize),
 }
 
-/// A body with the orders that were asked for.
+/// A body with its pinned orders, if any.
 pub(crate) struct Reader<'a> {
     pub(crate) place: Place,
     pub(crate) body: &'a Body,
@@ -66,13 +66,13 @@ impl Unfolded {
 /// What was chosen.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
-    /// Pipelines that go through rules, by body and the atom with which they begin.
+    /// Pipelines that go through rules, by body and starting atom.
     pub(crate) ways: BTreeMap<(Place, usize), Unfolded>,
-    /// The pipeline for all rows, where it is another one than the cheapest.
+    /// The pipeline for all rows, if it is not the cheapest one.
     pub(crate) whole: BTreeMap<Place, usize>,
 }
 
-/// An index as an order needs it: whose rows, which of them, by which columns.
+/// An index that an order needs: its relation, the selection of rows, and the key columns.
 type Wanted = (RelationId, String, Vec<usize>);
 
 /// A pipeline that probes an index of a table with such a rule.
@@ -80,7 +80,7 @@ struct Use {
     place: Place,
     start: usize,
     index: Wanted,
-    /// How it would go through the rule, if it can.
+    /// The alternative through the rule, if there is one.
     way: Option<Unfolded>,
 }
 
@@ -88,14 +88,14 @@ struct Use {
 pub(crate) struct Unfolding<'a> {
     pub(crate) program: &'a Program,
     pub(crate) estimates: Estimates<'a>,
-    /// By table the body of its one rule, if that gives each row once and cannot fail.
+    /// By table, the body of its only rule, if it derives each row once and cannot fail.
     pub(crate) rules: BTreeMap<RelationId, &'a Body>,
-    /// What atoms are called in pinned plans.
+    /// The names of atoms in pinned plans.
     pub(crate) labels: &'a dyn Fn(Place, &Body) -> Vec<String>,
 }
 
 impl<'a> Unfolding<'a> {
-    /// What goes through rules. `readers` are all bodies.
+    /// Chooses the pipelines that go through rules. `readers` are all bodies.
     pub(crate) fn choose(&self, readers: &[Reader<'a>]) -> Chosen {
         let mut chosen = Chosen::default();
         let mut known: BTreeSet<Wanted> = BTreeSet::new();
@@ -143,8 +143,8 @@ impl<'a> Unfolding<'a> {
         }
     }
 
-    /// The indexes of tables with such rules that a body's pipelines probe, and how these would do without. Notes all
-    /// that they probe.
+    /// The indexes of tables with such rules that a body's pipelines probe, with the alternatives. Notes all indexes
+    /// probed.
     fn uses(&self, reader: &Reader<'a>, orders: &[Order], known: &mut BTreeSet<Wanted>) -> Vec<Use> {
         let body = reader.body;
         let mut uses = Vec::new();
@@ -154,7 +154,7 @@ impl<'a> Unfolding<'a> {
             known.extend(probes.iter().map(|(_, index)| index.clone()));
             let of_rules = probes.iter().filter(|(_, index)| self.rules.contains_key(&index.0));
             let of_rules: Vec<&(usize, Wanted)> = of_rules.collect();
-            // Pipelines for failures would need the index all the same.
+            // Pipelines for failures would still need the index.
             let can = of_rules.len() == 1 && reader.pinned.is_none() && draft.unseen(body).next().is_none();
             for (atom, index) in of_rules {
                 let way = || self.way(body, start, *atom, order.cost);
@@ -165,7 +165,7 @@ impl<'a> Unfolding<'a> {
         uses
     }
 
-    /// A pipeline through the rule of one of its atoms, if it costs hardly more than so much.
+    /// A pipeline through the rule of one of its atoms, if it costs hardly more than this.
     fn way(&self, body: &Body, start: usize, atom: usize, cost: f64) -> Option<Unfolded> {
         let rule = self.rules[&body.atoms[atom].relation];
         let unfolded = inline(body, atom, rule, self.program)?;
@@ -180,8 +180,8 @@ impl<'a> Unfolding<'a> {
         fits.then_some(Unfolded { body: unfolded, order, atom, atoms })
     }
 
-    /// The pipeline for all rows. It is run on all rows of tables, and what it probes stays: so of those that cost hardly
-    /// more than the cheapest the one that leaves the fewest rows in indexes.
+    /// The pipeline for all rows. It runs on all rows of tables, and the indexes that it probes stay: so among the
+    /// pipelines that cost hardly more than the cheapest, this is the one with the fewest rows in indexes.
     fn whole(&self, orders: &[Order], uses: &[Use]) -> usize {
         let first = cheapest(orders);
         let cost = |whole: usize| {
@@ -195,7 +195,7 @@ impl<'a> Unfolding<'a> {
         std::iter::once(first).chain(others).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(first)
     }
 
-    /// Whether the indexes that are probed in place of one have fewer rows together.
+    /// Whether the indexes probed instead of one have fewer rows in total.
     fn is_worth(&self, index: &Wanted, uses: &[Use], known: &BTreeSet<Wanted>) -> bool {
         let rule = self.rules[&index.0];
         let orders = Search::new(rule, Aim::Main, self.estimates).all();
@@ -212,7 +212,7 @@ impl<'a> Unfolding<'a> {
         rows < self.estimates.of(index.0).rows
     }
 
-    /// What was chosen before for a body's pipeline.
+    /// The pinned choice for a body's pipeline.
     fn pinned(&self, reader: &Reader<'a>, start: usize, names: &[String]) -> Option<Unfolded> {
         let body = reader.body;
         (0..body.atoms.len()).filter(|atom| *atom != start).find_map(|atom| {
@@ -233,12 +233,12 @@ impl<'a> Unfolding<'a> {
     }
 }
 
-/// The place of an atom once so many stand in the place of another one.
+/// The index of an atom after this many atoms replaced another one.
 fn begin(start: usize, atom: usize, atoms: usize) -> usize {
     if start < atom { start } else { start + atoms - 1 }
 }
 
-/// The atoms that a draft probes, and by which index.
+/// The atoms that a draft probes, with the indexes.
 fn wanted(body: &Body, draft: &Draft) -> Vec<(usize, Wanted)> {
     let probe = |op: &Op| {
         let Op::Probe { atom, key } = op else { return None };

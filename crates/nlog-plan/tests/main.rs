@@ -1,6 +1,6 @@
 //! Plans, their cost and their text.
 
-/// What the tests of the dataflow generate their programs with.
+/// The program generator of the dataflow's tests.
 #[path = "../../nlog-dataflow/tests/support"]
 #[allow(dead_code, reason = "part of it is for engines")]
 mod programs {

@@ -1,7 +1,8 @@
-//! Joins of six tables on random rows: the rows that the chosen order touches, beside those of the best of all 720.
+//! Joins of six tables with random rows: compares the rows that the chosen order touches with those of the best of all
+//! 720 orders.
 //!
-//! Measured, not estimated, since estimates would agree with themselves. Values are even or skewed; columns of a table
-//! do not depend on each other, since no figure of single columns can tell what belongs together.
+//! Measured, not estimated, since estimates would agree with themselves. Values are uniform or skewed. The columns of
+//! a table are independent, because statistics of single columns cannot show dependencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +44,7 @@ fn atoms(random: &mut Random, skewed: bool) -> Vec<Atom> {
     (0..ATOMS).map(atom).collect()
 }
 
-/// By set of atoms, how many bindings it has: exact, by joining.
+/// The exact number of bindings of each set of atoms, by joining.
 struct Sizes<'a> {
     atoms: &'a [Atom],
     known: BTreeMap<usize, f64>,
@@ -60,7 +61,7 @@ impl Sizes<'_> {
         size
     }
 
-    /// The atoms that hang together with the first of the set.
+    /// The atoms connected with the first of the set.
     fn connected(&self, set: usize) -> usize {
         let mut part = set & set.wrapping_neg();
         loop {
@@ -78,7 +79,7 @@ impl Sizes<'_> {
         }
     }
 
-    /// Joins are kept as counts by the values of all variables that other atoms have too.
+    /// Joins are stored as counts by the values of all variables that other atoms share.
     fn join(&self, set: usize) -> f64 {
         let mut left: Vec<usize> = (0..ATOMS).filter(|at| set & (1 << at) != 0).collect();
         let mut bindings: BTreeMap<BTreeMap<usize, u64>, f64> = [(BTreeMap::new(), 1.0)].into();
@@ -137,13 +138,13 @@ fn permutations(of: usize) -> Vec<Vec<usize>> {
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     Nothing,
-    /// How many rows and values there are.
+    /// Numbers of rows and values.
     Numbers,
     /// And samples of values.
     All,
 }
 
-/// The order in which the planner begins with all rows.
+/// The order that the planner chooses for all rows.
 fn planned(atoms: &[Atom], told: Told) -> Vec<usize> {
     let mut text = String::new();
     let mut body = Vec::new();
@@ -196,7 +197,8 @@ fn statistics(atoms: &[Atom], program: &nlog::Program, told: Told) -> Statistics
     statistics
 }
 
-/// Ratios of rows touched to those of the best order: told all, numbers, nothing, and the worst order.
+/// Rows touched relative to the best order: with full statistics, with numbers only, without statistics, and in the
+/// worst order.
 fn ratios(seed: u64, skewed: bool, orders: &[Vec<usize>]) -> Option<[f64; 4]> {
     let atoms = atoms(&mut Random::new(seed), skewed);
     let mut sizes = Sizes { atoms: &atoms, known: BTreeMap::new() };
@@ -206,7 +208,7 @@ fn ratios(seed: u64, skewed: bool, orders: &[Vec<usize>]) -> Option<[f64; 4]> {
         all.fold((f64::INFINITY, 0.0_f64), |(best, worst), rows| (best.min(rows), worst.max(rows)));
     let [all, numbers, nothing] =
         [Told::All, Told::Numbers, Told::Nothing].map(|told| touched(&planned(&atoms, told)) / best);
-    // Of joins that find nothing no figures of single columns can tell where they do not.
+    // For joins with an empty result, statistics of single columns cannot show where rows are lost.
     (sizes.of((1 << ATOMS) - 1) > 0.0).then_some([all, numbers, nothing, worst / best])
 }
 

@@ -205,7 +205,7 @@ fn figure_6_with_statistics_explained() {
     check("figure_6_with_statistics_explained", FIGURE, &plan.describe().explained().to_string());
 }
 
-/// A lookup that is asked for first, and a table that is read once.
+/// A lookup that is requested first, and a table that is read once.
 const INLINED: &str = r#"
 input table port(port: string, sw: string, kind: int) key(port);
 input table on(port: string, hv: string) key(port);

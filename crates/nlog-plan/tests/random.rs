@@ -1,5 +1,5 @@
-//! Random programs: every pipeline of a rule comes to the same rows and failures, and all rules together to what the
-//! reference evaluator says.
+//! Random programs: every pipeline of a rule yields the same rows and failures, and all rules together yield the
+//! result of the reference evaluator.
 //!
 //! A case that fails is shrunk first. The crate `test-random` says which seeds run.
 

@@ -1,6 +1,6 @@
-//! How many rows joins are thought to have, beside how many they have.
+//! Compares the estimated size of joins with the true size.
 //!
-//! The estimate is what the plan says of the table that a rule fills; the truth comes from joining the rows.
+//! The estimate is the plan's figure for the table that a rule fills; the true size follows from joining the rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn counted(program: &Program, tables: &[(&str, &Rows)]) -> Statistics {
     Statistics { tables: tables.collect() }
 }
 
-/// Without samples, as in states that were saved before there were any.
+/// Statistics without samples, as in old saved states.
 fn without_samples(mut statistics: Statistics) -> Statistics {
     for table in statistics.tables.values_mut() {
         table.samples.clear();
@@ -44,18 +44,18 @@ fn plan(program: &Arc<Program>, statistics: Statistics) -> Plan {
     Plan::new(Arc::clone(program), &wanted, &settings)
 }
 
-/// How many rows `joined` is thought to have.
+/// The estimated number of rows of `joined`.
 fn estimated(program: &Arc<Program>, statistics: Statistics) -> f64 {
     let plan = plan(program, statistics);
     plan.relations.iter().find(|relation| relation.name == "joined").expect("it is planned").rows
 }
 
-/// By how much one is greater than the other.
+/// The ratio of the greater to the smaller.
 fn factor(one: f64, other: f64) -> f64 {
     (one / other).max(other / one)
 }
 
-/// A number from 0 to below this; the greater the skew, the more often the small ones.
+/// A number below this; the greater the skew, the more frequent are small numbers.
 fn skewed(random: &mut Random, below: u64, skew: i32) -> i64 {
     let part = random.below(1 << 32) as f64 / (1_u64 << 32) as f64;
     (below as f64 * part.powi(1 + skew)) as i64
@@ -81,7 +81,7 @@ fn joins_of_skewed_columns_are_estimated_within_a_factor_of_two() {
             (0..rows).map(|row| vec![row, skewed(random, values, skew)]).collect()
         };
         let a = table(random, skews[0], values);
-        // The other may have fewer of the values, or all and more.
+        // The other column may have fewer of the values, or all and more.
         let others = values * (1 + random.below(3)) / 2;
         let b = table(random, skews[1], others);
         let by_y = |rows: &Rows| {
@@ -117,7 +117,7 @@ fn columns_that_depend_on_each_other_are_estimated_together() {
     for seed in seeds!("columns_that_depend_on_each_other_are_estimated_together", 40) {
         let random = &mut Random::new(seed);
         let values = 8 << random.below(9);
-        // The second column follows from the first, but for a few values.
+        // The second column follows from the first, except for a few values.
         let mut pair = |rows: i64, skew: i32| -> Vec<(i64, i64, i64)> {
             let of = |row| {
                 let x = skewed(random, values, skew);
@@ -158,8 +158,8 @@ fn a_frequent_constant_is_known_to_be_frequent() {
     assert!(estimated(&program, without_samples(statistics)) < 2.0);
 }
 
-/// Of two tables of one size the one with more values seems to find less; that the same value is frequent in it and in
-/// the table to begin with makes it find far more.
+/// Of two tables of equal size, the one with more values seems to find fewer rows; but a value that is frequent both
+/// in it and in the starting table makes it find far more.
 #[test]
 fn a_skewed_join_goes_last() {
     let program = compile(
@@ -191,7 +191,7 @@ fn a_skewed_join_goes_last() {
     assert_eq!(order(without_samples(statistics)), ["skewed_too", "even"]);
 }
 
-/// A default's rows are chosen by the greatest of few levels, not by one of as many values as there are rows.
+/// A default's rows are chosen by the greatest of few levels, not by a column with as many values as there are rows.
 #[test]
 fn a_table_with_defaults_has_a_row_for_each_key() {
     let program = compile(
@@ -216,7 +216,7 @@ fn a_table_with_defaults_has_a_row_for_each_key() {
     }
 }
 
-/// Of rules that say different constants each row has one of them, and what is computed of a constant is one value.
+/// If rules have different constants, each row has one of them; a value computed from a constant is a single value.
 #[test]
 fn constants_of_rules_are_values_with_their_rows() {
     let tables =
@@ -232,7 +232,7 @@ fn constants_of_rules_are_values_with_their_rows() {
     };
     assert!(factor(thought("joined(x, x) :- kind(x, 1);"), 20.0) < 1.1);
     assert!(factor(thought("joined(x, x) :- kind(x, 2);"), 1000.0) < 1.1);
-    // Each of both kinds is two of the rows of `y`.
+    // Each of the two kinds has two of the rows of `y`.
     assert!(factor(thought("joined(x, z) :- kind(x, k), y(k, z);"), 2040.0) < 1.5);
     assert!(factor(thought("joined(x, z) :- many(x), one = 1 + 1, y(one, z);"), 2000.0) < 1.5);
 }

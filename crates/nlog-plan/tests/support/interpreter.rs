@@ -1,4 +1,4 @@
-//! What a plan means, by nested loops: every pipeline of a rule from all rows, all of which have to come to the same.
+//! Interprets a plan by nested loops: runs every pipeline of a rule from all rows; all must have the same result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +10,12 @@ use nlog_plan::{AggregatePlan, GroupColumn, Keep, Operand, Scalar, Selection};
 /// A slot: a value, or the least failure that it is instead.
 type Held = Result<Value, Failure>;
 
-/// What all rows of all relations come to.
+/// The result: all rows of all relations.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     pub(crate) relations: Vec<BTreeSet<Row>>,
     pub(crate) errors: BTreeSet<DerivedError>,
-    /// How many rows and bindings the pipelines `whole` touched.
+    /// The number of rows and bindings that the pipelines `whole` touched.
     pub(crate) touched: u64,
 }
 
@@ -76,7 +76,7 @@ fn key_conflicts(
     }
 }
 
-/// The rows that a rule derives, each as often as it does.
+/// The rows that a rule derives, with duplicates.
 fn of_rule(plan: &Plan, rule: &RulePlan, contents: &mut Contents) -> Result<Vec<Row>, String> {
     let level = plan.relations[rule.head.0 as usize].level;
     if rule.body.atoms.iter().any(|atom| plan.relations[atom.0 as usize].level >= level) {
@@ -176,7 +176,7 @@ fn aggregate(which: Aggregate, tuples: &[Vec<Value>]) -> Result<Value, Failure> 
     })
 }
 
-/// What bindings end with, and how often.
+/// The results of bindings, with their numbers.
 #[derive(Debug, Default, PartialEq)]
 struct Ends {
     /// Rows, or groups and tuples.
@@ -205,7 +205,7 @@ fn of_joins(plan: &Plan, joins: &Joins, contents: &Contents, touched: &mut u64) 
 #[derive(Debug, Clone, Default)]
 struct Binding {
     slots: Vec<Held>,
-    /// The least failure that no slot shows any more.
+    /// The least failure that is no longer in a slot.
     remembered: Option<Failure>,
 }
 
@@ -236,7 +236,7 @@ fn of_pipeline(
     };
     *touched += bindings.len() as u64;
     let mut atoms: BTreeSet<usize> = BTreeSet::new();
-    // The first one is where the pipeline begins.
+    // The first atom is the start of the pipeline.
     let mut probed = 1;
     if let Start::Row { atom, .. } = &pipeline.start {
         atoms.insert(*atom);
