@@ -11,13 +11,13 @@ use crate::hook::Hook;
 
 /// The components of a graph, each named by its least node.
 ///
-/// The source has the edges, rows of two nodes; a row and its reverse are one edge, and so is a row from a node to
-/// itself, which alone makes it a node. The target has a row for each node of an edge: the node, and the least node
-/// that can be reached from it, which may be itself.
+/// The source contains the edges, rows of two nodes. A row and its reverse are the same edge. A row from a node to
+/// itself is an edge too, and is enough to make it a node. The target has a row for each node of an edge: the node,
+/// and the least node that can be reached from it, which may be itself.
 ///
-/// An edge that comes moves the nodes of the smaller of two components to the larger. Edges that go are looked for in
-/// their own component: searches from all their ends take turns, edge by edge, and those that meet go on as one,
-/// until but one is left. What the others have seen came off; what is left need not be seen.
+/// An added edge moves the nodes of the smaller of two components to the larger. For removed edges, searches in their
+/// component from all their ends take turns, edge by edge. Searches that meet continue as one, until only one is
+/// left. The nodes that the others have visited form separate components; the rest need not be visited.
 #[derive(Debug, Default)]
 pub struct ConnectedComponents {
     number_of: HashMap<Value, NodeId>,
@@ -36,7 +36,7 @@ type NodeId = u32;
 #[derive(Debug)]
 struct Node {
     value: Value,
-    /// The nodes at the other ends of its edges, and how many rows (1 or 2) make each edge.
+    /// The nodes at the other ends of its edges, with the number of rows (1 or 2) of each edge.
     neighbours: BTreeMap<NodeId, u8>,
     component: u64,
     /// What the target has for it.
@@ -46,15 +46,15 @@ struct Node {
 #[derive(Debug, Default)]
 struct Component {
     members: BTreeMap<Value, NodeId>,
-    /// What the target has for all members but these.
+    /// The component's name in the target for all members except these.
     shown: Option<Value>,
     newcomers: Vec<NodeId>,
 }
 
-/// What an update has done so far.
+/// The changes that an update has made so far.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Components whose members' rows may differ from what the target has.
+    /// Components whose members' rows may differ from the target.
     touched: BTreeSet<u64>,
     insert: Vec<Row>,
     delete: Vec<Row>,
@@ -153,7 +153,7 @@ impl ConnectedComponents {
         }
     }
 
-    /// Takes rows out, and what came off into components of its own.
+    /// Removes rows, and moves the nodes split off to new components.
     fn remove_edges(&mut self, rows: &[Row], progress: &mut Progress) {
         let mut ends: BTreeMap<u64, BTreeSet<NodeId>> = BTreeMap::new();
         for row in rows {
@@ -184,7 +184,7 @@ impl ConnectedComponents {
         }
     }
 
-    /// One row less between a node and its neighbour; whether none is left.
+    /// Removes one row between a node and its neighbour. Returns whether none is left.
     fn remove_half(&mut self, of: NodeId, neighbour: NodeId) -> bool {
         let neighbours = &mut self.nodes[of as usize].neighbours;
         match neighbours.get_mut(&neighbour) {
@@ -235,7 +235,7 @@ impl ConnectedComponents {
         progress.touched.insert(id);
     }
 
-    /// What the target has to change, now that all components are as they should be.
+    /// The changes of the target, once all components are updated.
     fn show(&mut self, progress: Progress) -> TableDelta {
         let Progress { touched, mut insert, mut delete } = progress;
         for id in touched {
@@ -265,7 +265,7 @@ impl ConnectedComponents {
     }
 }
 
-/// Both lists ascending, without what is in both: a node can go and come again.
+/// Sorts both lists and removes rows that are in both, because a node can be removed and added again.
 fn net(mut insert: Vec<Row>, mut delete: Vec<Row>) -> TableDelta {
     insert.sort_unstable();
     delete.sort_unstable();
@@ -290,7 +290,7 @@ impl Hook for ConnectedComponents {
         self.last = None;
     }
 
-    /// What is shown depends on the edges alone, so that the inverse of the change takes it back.
+    /// The target depends only on the edges, so the inverse of the change undoes it.
     fn undo(&mut self) {
         if let Some(TableDelta { insert, delete, .. }) = self.last.take() {
             self.apply(&TableDelta { insert: delete, delete: insert, ..TableDelta::default() });

@@ -18,10 +18,10 @@ pub(crate) trait Form: Sized {
     /// Its rows of these tables alone.
     fn part(&self, tables: &BTreeSet<TableId>) -> Transaction;
 
-    /// Whether it has something to do with the table.
+    /// Whether it changes the table.
     fn touches(&self, table: TableId) -> bool;
 
-    /// It, together with changes of tables that it does not touch.
+    /// The transaction together with changes of tables that it does not touch.
     fn with(&self, changes: Transaction) -> Result<Self, CommitError>;
 
     /// Runs it.

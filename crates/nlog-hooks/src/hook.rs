@@ -2,23 +2,24 @@
 
 use nlog_data::TableDelta;
 
-/// What turns the rows of an output table, its *source*, into the rows of an input table, its *target*.
+/// A computation of the rows of an input table, its *target*, from the rows of an output table, its *source*.
 ///
-/// A hook is a function of the history of its source and of the ticks that it was given: it reads no clock, no file
-/// and no random numbers, so that a replay is the same. A pure hook is a function of the source's contents alone.
+/// A hook is a function of the history of its source and of its ticks: it reads no clock, no file and no random
+/// numbers, so that a replay has the same result. A pure hook is a function of the source's contents alone.
 pub trait Hook: Send {
-    /// Takes in how the source changed and, with a tick, that time passes to so many milliseconds, after the rows.
-    /// Ticks never go back. Says how the target changes: rows ascending, none in both lists, only rows that are not
-    /// there or that are.
+    /// Processes the changes of the source and, with a tick, the advance of time to this many milliseconds, after the
+    /// changes. Time never goes back. Returns the changes of the target: ascending rows, none in both lists,
+    /// inserting only absent rows and deleting only present ones.
     fn update(&mut self, source: &TableDelta, tick: Option<u64>) -> TableDelta;
 
-    /// The last update stands: what it takes to undo it is not needed any more. Each update is followed by this or by
-    /// [`undo`](Hook::undo).
+    /// Makes the last update permanent, so that the data to undo it can be dropped. Each update is followed by this
+    /// or by [`undo`](Hook::undo).
     fn accept(&mut self);
 
-    /// The last update does not stand: from now on it is as if it had never come.
+    /// Undoes the last update, as if it had never happened.
     fn undo(&mut self);
 
-    /// How many rows, edges and nodes the hook has looked at in its life: what it costs, whatever the clock says.
+    /// The number of rows, edges and nodes that the hook has visited since its creation: a measure of cost that does
+    /// not depend on the machine.
     fn work(&self) -> u64;
 }

@@ -15,12 +15,13 @@ use crate::wired::{Wire, Wired};
 
 /// A program that is run with hooks.
 ///
-/// A transaction is committed together with what the hooks make of it, as one: so its delta, its errors and their
-/// order are those of the program with all rows in place, and nothing in between is ever checked or seen. An error
-/// among the rows that a hook depends on is reported before all others, since what comes after it cannot be known.
+/// A transaction is committed together with the resulting changes of the hooks' targets, as one transaction. So its
+/// delta, its errors and their order are those of the program with all rows in place, and no intermediate state is
+/// checked or visible. An error among the rows that a hook depends on is reported before all others, because later
+/// results cannot be known.
 ///
-/// What a hook depends on is computed twice, the first time to know what it makes of it: once more in time and memory
-/// for the rules before a hook, nothing for those behind it.
+/// The rules that a hook depends on are computed twice, the first time to determine the target. They cost twice the
+/// time and memory; rules after a hook cost nothing more.
 pub struct Hooked<E> {
     wired: Wired,
     stages: Vec<Stage<E>>,
@@ -34,8 +35,8 @@ pub struct Hooked<E> {
 }
 
 impl<E: Evaluator> Hooked<E> {
-    /// Puts hooks around an evaluator of the program that they were wired for, which has not run anything yet. `make`
-    /// makes others of the same kind, of parts of the program, that report the tables given.
+    /// Adds hooks to an evaluator of the program that they were wired for, which must not have run anything yet.
+    /// `make` makes further evaluators of the same kind for parts of the program; they report the given tables.
     pub fn new(
         wired: Wired,
         evaluator: E,
@@ -54,13 +55,13 @@ impl<E: Evaluator> Hooked<E> {
         })
     }
 
-    /// Each hook's wiring, and how many rows, edges and nodes it has looked at since the start.
+    /// Each hook's wiring, and the number of rows, edges and nodes that it has visited since the start.
     pub fn work(&self) -> Vec<(String, u64)> {
         let hooks = self.stages.iter().flat_map(Stage::hooks);
         hooks.map(|(wire, hook)| (wire.wiring.to_string(), hook.work())).collect()
     }
 
-    /// The time that the last accepted tick gave.
+    /// The time of the last accepted tick.
     pub fn now_ms(&self) -> Option<u64> {
         self.now
     }
@@ -94,7 +95,8 @@ impl<E: Evaluator> Hooked<E> {
         let mut changes = Transaction::default();
         for stage in &mut self.stages {
             if let Err(error) = stage.run(transaction, tick, &mut changes) {
-                // Errors of input tables come before those of derived ones, and a stage has not all of them.
+                // Errors of input tables precede those of derived tables, and a stage does not have all input
+                // tables.
                 let first = self.evaluator.check(&transaction.rows()).err();
                 return Err(first.map_or(error, CommitError::Refused));
             }
@@ -105,10 +107,10 @@ impl<E: Evaluator> Hooked<E> {
         transaction.with(changes)?.commit(&mut self.evaluator)
     }
 
-    /// Whether the transaction leaves the hooks' tables to the hooks.
+    /// Checks that the transaction does not change the hooks' targets.
     fn check_targets(&mut self, transaction: &impl Form) -> Result<(), TransactionError> {
         let Some(wire) = self.wired.intruded(transaction) else { return Ok(()) };
-        // Of several errors the first by table name counts, and so do tables.
+        // The first error by table name counts, and tables are in name order.
         let mut before = transaction.rows().into_owned();
         before.insert.retain(|table, _| *table < wire.to);
         before.delete.retain(|table, _| *table < wire.to);
@@ -150,9 +152,9 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         self.evaluator.contents(table)
     }
 
-    /// Time passes: the rows that are due come and go, as an ordinary transaction. A tick before the last accepted
-    /// one is refused as [`ErrorCode::Range`], and one that is refused, for whatever reason, never was: so a clock
-    /// that is put back only delays, until it is where it was. Better give it one that only goes forward.
+    /// Advances time: rows that are due appear and disappear, as in an ordinary transaction. A tick earlier than
+    /// the last accepted one is refused as [`ErrorCode::Range`]. A refused tick has no effect, so a clock that is
+    /// set back only causes a delay until it catches up. A monotonic clock is better.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         if !self.wired.wires.iter().any(|wire| wire.wiring.kind.timed) {
             return self.evaluator.tick(now_ms);

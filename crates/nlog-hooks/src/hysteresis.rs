@@ -9,11 +9,11 @@ use crate::hook::Hook;
 
 /// Shows a row once it has been in the source for `rise` milliseconds, and until it has been out of it for `fall`.
 ///
-/// Time is what ticks say. A row's time begins with the first tick after it changed: between two ticks nobody knows
-/// when it did, and so it is never shown too early, nor hidden. How late depends on how often ticks come; whoever
-/// wants it exact sends one after each transaction. A row that changes back before its time begins anew. With a
-/// `rise` of 0 a row comes with the transaction that brings it, with a `fall` of 0 it goes with the one that takes
-/// it: neither waits for a tick.
+/// Ticks define time. A row's time begins with the first tick after it changed: the moment of a change between two
+/// ticks is unknown, so a row is never shown or hidden too early. The delay depends on the interval between ticks;
+/// a tick after each transaction makes it exact. A row that changes back before its time is up starts again. With a
+/// `rise` of 0, a row appears with the transaction that inserts it, and with a `fall` of 0, it disappears with the
+/// one that deletes it: neither waits for a tick.
 #[derive(Debug, Default)]
 pub struct Hysteresis {
     rise: u64,
@@ -24,7 +24,7 @@ pub struct Hysteresis {
     fresh: BTreeSet<Row>,
     /// When rows are to change.
     deadlines: BTreeMap<u64, BTreeSet<Row>>,
-    /// What an update that is not accepted yet found of each row that it changed, oldest first.
+    /// The earlier state of each row that the pending update changed, oldest first.
     undo: Vec<(Row, Option<Held>)>,
     work: u64,
 }
@@ -42,7 +42,7 @@ struct Held {
 enum Change {
     /// No: they agree.
     None,
-    /// Yes, so long after the next tick.
+    /// Yes, this long after the next tick.
     Fresh,
     /// Yes, at this time.
     Due(u64),
@@ -54,8 +54,8 @@ impl Hysteresis {
         Hysteresis { rise, fall, ..Hysteresis::default() }
     }
 
-    /// Whether the target can hold what the source holds. A key could refuse a row while one that is gone stays, so
-    /// the target has none but the whole row.
+    /// Whether the target can contain the rows of the source. A key could refuse a row while a deleted one is still
+    /// shown, so the only key of the target is the whole row.
     pub(crate) fn fits(from: &Table, to: &Table) -> Result<(), String> {
         let types = |table: &Table| -> Vec<String> {
             table.columns.iter().map(|column| column.ty.to_string()).collect()
@@ -80,7 +80,7 @@ impl Hysteresis {
         Ok(())
     }
 
-    /// Notes what is known of a row from now on.
+    /// Sets the state of a row.
     fn set(&mut self, row: &Row, held: Option<Held>) -> Option<Held> {
         self.work += 1;
         let before = match held {

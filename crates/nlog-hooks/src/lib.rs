@@ -30,11 +30,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! In reading order: [`Hook`] (what one is), [`registry`] (which there are), [`ConnectedComponents`], [`Hysteresis`],
-//! [`Wiring`] (which hook goes where), [`Wired`] (whether that fits a program, and in which order), `stage` (the
-//! source's changes, before the program runs), [`Hooked`] (transactions).
+//! In reading order: [`Hook`] (the interface), [`registry`] (the list of hooks), [`ConnectedComponents`],
+//! [`Hysteresis`], [`Wiring`] (a hook with its tables), [`Wired`] (wirings checked for a program, in execution
+//! order), `stage` (the source's changes, before the program runs), [`Hooked`] (transactions).
 //!
-//! Left out on purpose: clocks. Whoever runs a program with timed hooks sends ticks, and records them.
+//! Left out on purpose: clocks. The caller of a program with timed hooks sends ticks and records them.
 #![forbid(unsafe_code)]
 
 pub mod connected_components;

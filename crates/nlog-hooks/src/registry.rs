@@ -8,7 +8,7 @@ use crate::connected_components::ConnectedComponents;
 use crate::hook::Hook;
 use crate::hysteresis::Hysteresis;
 
-/// The values of a wiring's settings, by name; all that the kind has, and no others.
+/// The values of all settings of a wiring, by name.
 pub type Settings = BTreeMap<&'static str, u64>;
 
 /// A kind of hook.
@@ -18,13 +18,14 @@ pub struct Kind {
     pub name: &'static str,
     /// What it does, in a sentence.
     pub summary: &'static str,
-    /// The shape of its tables, for people.
+    /// A description of the shape of its tables.
     pub shape: &'static str,
-    /// Whether ticks make a difference to it.
+    /// Whether it depends on ticks.
     pub timed: bool,
     /// What a wiring has to set.
     pub settings: &'static [Setting],
-    /// Whether tables have the right shape, or why not. The order is: source, target.
+    /// Checks the shape of the source and the target, in this order; returns the reason if it is
+    /// wrong.
     pub(crate) fits: fn(&Table, &Table) -> Result<(), String>,
     /// Makes one.
     pub(crate) make: fn(&Settings) -> Box<dyn Hook>,

@@ -15,12 +15,12 @@ use crate::wired::{Wire, Wired};
 /// Makes an evaluator of a program that reports these tables.
 pub(crate) type Make<E> = Box<dyn Fn(Arc<Program>, Tables) -> Result<E, String> + Send>;
 
-/// Hooks whose sources depend on the targets of earlier stages alone. Their sources are computed by an evaluator of
-/// its own, from only the rules that they need, so that the targets' changes are known when the program's own
-/// evaluator gets the transaction.
+/// Hooks whose sources depend only on targets of earlier stages. A separate evaluator computes their sources from
+/// only the rules that they need, so that the changes of the targets are known when the program's evaluator gets
+/// the transaction.
 pub(crate) struct Stage<E> {
     program: Arc<Program>,
-    /// By number of a rule in that program, its number in the whole one.
+    /// For each rule of that program, its number in the whole program.
     rules: Vec<RuleId>,
     /// Input tables that the sources depend on.
     inputs: BTreeSet<TableId>,
@@ -29,13 +29,13 @@ pub(crate) struct Stage<E> {
     /// Whether a transaction was accepted: then the rules' facts hold.
     settled: bool,
     hooks: Vec<(Wire, Box<dyn Hook>)>,
-    /// What of a transaction that is not accepted yet was done here.
+    /// The part of the pending transaction that was applied here.
     done: Done,
 }
 
 #[derive(Default)]
 struct Done {
-    /// How the inputs changed, if they were told.
+    /// The changes of the inputs, if the evaluator received them.
     committed: Option<Delta>,
     /// Whether the hooks were told.
     hooks: bool,
@@ -72,8 +72,8 @@ impl<E: Evaluator> Stage<E> {
         self.hooks.iter().map(|(wire, hook)| (wire, &**hook))
     }
 
-    /// Runs a transaction to the end of this stage, and adds what its hooks make of it to the changes of those
-    /// before.
+    /// Runs a transaction to the end of this stage, and adds the changes of its targets to those of earlier
+    /// stages.
     pub(crate) fn run(
         &mut self,
         transaction: &impl Form,
@@ -131,7 +131,7 @@ impl<E: Evaluator> Stage<E> {
         }
     }
 
-    /// The transaction was refused: what it did here is taken back.
+    /// Undoes the effects of a refused transaction on this stage.
     pub(crate) fn undo(&mut self, make: &Make<E>) -> Result<(), String> {
         let done = std::mem::take(&mut self.done);
         if done.hooks {
@@ -139,7 +139,7 @@ impl<E: Evaluator> Stage<E> {
         }
         let Some(changes) = done.committed else { return Ok(()) };
         if !self.settled {
-            // The inverse of a first transaction would leave the rules' facts behind.
+            // The inverse of the first transaction would leave the consequences of facts behind.
             self.evaluator = make(Arc::clone(&self.program), self.observed.clone())?;
             return Ok(());
         }

@@ -11,11 +11,11 @@ use crate::form::Form;
 use crate::hook::Hook;
 use crate::wiring::{Wiring, WiringError};
 
-/// Wirings that were held against a program.
+/// Wirings that were checked against a program.
 #[derive(Debug, Clone)]
 pub struct Wired {
     pub(crate) program: Arc<Program>,
-    /// In the order of their targets, so that no order of options shows.
+    /// In the order of their targets, so that the order of options has no effect.
     pub(crate) wires: Vec<Wire>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     pub(crate) wiring: Wiring,
     pub(crate) from: TableId,
     pub(crate) to: TableId,
-    /// How many hooks have to run before it at least, one after the other.
+    /// The minimum number of hooks that have to run before it, one after the other.
     pub(crate) stage: usize,
 }
 
@@ -62,11 +62,11 @@ impl Wired {
         self.wires.is_empty()
     }
 
-    /// The rules from which a table's rows follow, through other tables but not through hooks; and the tables.
+    /// The rules that a table depends on, through other tables but not through hooks; and these tables.
     pub(crate) fn upstream(&self, of: &BTreeSet<TableId>) -> (Vec<RuleId>, BTreeSet<TableId>) {
         let mut tables = of.clone();
         let mut rules = Vec::new();
-        // Backwards, so that all that needs a table was seen before it.
+        // Backwards, so that all readers of a table are visited before it.
         for head in self.program.order.iter().rev() {
             if !tables.contains(head) {
                 continue;
@@ -80,8 +80,8 @@ impl Wired {
         (rules, tables)
     }
 
-    /// The tables from a wire's target over rules and hooks to its source and its target again, if there is a way: a
-    /// shortest one, with the least names.
+    /// A shortest path of tables from a wire's target through rules and hooks to its source and back to the target,
+    /// if there is one; among equals, the one with the least names.
     fn path_back(&self, wire: &Wire) -> Option<Vec<String>> {
         let readers = self.readers();
         let mut reached_from = BTreeMap::from([(wire.to, wire.to)]);
@@ -114,7 +114,7 @@ impl Wired {
         readers
     }
 
-    /// The names on the way from one table to another and back, without tables that people do not know.
+    /// The names on the path from one table to another and back, without hidden tables.
     fn path(&self, to: TableId, mut at: TableId, reached_from: &BTreeMap<TableId, TableId>) -> Vec<String> {
         let schema = &self.program.schema;
         let name = |table: TableId| schema.table(schema.shown(table)).name.clone();
@@ -133,7 +133,7 @@ impl Wired {
     fn order(&mut self) {
         let needs: Vec<BTreeSet<TableId>> =
             self.wires.iter().map(|wire| self.upstream(&BTreeSet::from([wire.from])).1).collect();
-        // As no wire depends on itself, each pass settles at least one more.
+        // No wire depends on itself, so each pass settles at least one more.
         for _ in 0..self.wires.len() {
             for (index, needed) in needs.iter().enumerate() {
                 let before = self.wires.iter().filter(|other| needed.contains(&other.to));

@@ -14,13 +14,13 @@ pub struct Wiring {
     pub kind: &'static Kind,
     /// The output table that it reads.
     pub from: String,
-    /// The input table that it fills, and nobody else.
+    /// The input table that it alone fills.
     pub to: String,
     /// The values of its settings.
     pub settings: Settings,
 }
 
-/// Why hooks cannot be wired as asked.
+/// The reason why hooks cannot be wired as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WiringError {
     /// The text is no wiring.
@@ -35,7 +35,7 @@ pub enum WiringError {
         /// The name.
         name: String,
     },
-    /// A setting that is not there, is missing, comes twice, or is no number.
+    /// A setting that is unknown, missing, duplicated, or not a number.
     #[error("hook {hook}: {what}; settings: {}", settings_of(hook))]
     Setting {
         /// The hook's name.
@@ -51,7 +51,7 @@ pub enum WiringError {
         /// The table's name.
         table: String,
     },
-    /// A table has another role than the hook wants.
+    /// A table does not have the role that the hook requires.
     #[error(
         "hook {wiring}: a hook connects an output table to an input table; declare `{wanted} table {table}`"
     )]
@@ -82,7 +82,7 @@ pub enum WiringError {
         /// The other.
         second: String,
     },
-    /// What a hook reads depends on what it fills.
+    /// A hook's source depends on its target.
     #[error(
         "hook {wiring} forms a cycle: {}; this might not terminate, so its source must not depend on its \
         target",
@@ -91,7 +91,7 @@ pub enum WiringError {
     Recursion {
         /// The wiring.
         wiring: String,
-        /// The tables from its target to its source, and to its target again.
+        /// The tables from its target to its source and back to its target.
         path: Vec<String>,
     },
 }

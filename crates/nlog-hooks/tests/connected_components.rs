@@ -1,4 +1,4 @@
-//! `connected_components` against computing them anew, and what a change costs.
+//! `connected_components` compared with a full recomputation, and the cost of a change.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn edge(a: i64, b: i64) -> Row {
     vec![Value::Int(a), Value::Int(b)]
 }
 
-/// The hook with what its tables hold.
+/// The hook with the contents of its tables.
 #[derive(Default)]
 struct Graph {
     hook: ConnectedComponents,
@@ -19,7 +19,7 @@ struct Graph {
 }
 
 impl Graph {
-    /// Makes the graph have these edges. The target's change, and what it cost.
+    /// Replaces the edges of the graph. Returns the target's change and its cost.
     fn become_(&mut self, edges: BTreeSet<Row>) -> (TableDelta, u64) {
         let before = self.hook.work();
         let delta = self.hook.update(&difference(&self.edges, &edges), None);
@@ -138,12 +138,12 @@ fn a_change_in_one_component_touches_no_other() {
 fn what_comes_off_or_joins_a_large_component_costs_what_it_is() {
     let costs = [100, 1000, 3000].map(|nodes| {
         let mut graph = Graph::default();
-        // Not the least node's end, since that one's name is everybody's.
+        // Not at the end of the least node, because all nodes have its name.
         graph.add((0..nodes).map(|node| edge(node, node + 1)));
         let off = graph.remove([edge(nodes - 5, nodes - 4)]);
         let joined = graph.add([edge(nodes - 5, nodes - 4)]);
         let ends = graph.remove([edge(nodes - 1, nodes), edge(nodes - 3, nodes - 2)]);
-        // A hub's many edges are not looked at to find that a leaf came off.
+        // Finding that a leaf was split off does not visit a hub's many edges.
         let mut star = Graph::default();
         star.add((1..nodes).map(|leaf| edge(0, leaf)).chain([edge(nodes - 1, nodes)]));
         let leaf = star.remove([edge(0, nodes - 1)]);

@@ -1,4 +1,4 @@
-//! What users of hooks see, one behaviour at a time, in every engine.
+//! The behaviour of hooks as users see it, one aspect at a time, in every engine.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use nlog::Program;
 use nlog_data::{Evaluator, Tables, Value};
 use nlog_hooks::Hooked;
 
-/// A program with hooks in all engines, which have to say the same.
+/// A program with hooks in all engines, which must agree.
 struct Runs {
     program: Arc<Program>,
     engines: Vec<Hooked<Box<dyn Evaluator>>>,
@@ -79,7 +79,7 @@ fn what_a_hook_makes_is_in_the_transaction_that_it_follows_from() {
     assert_eq!(runs.commit(r#"{"insert":{"cable":[[3,2]]}}"#), r#"{"txn":1,"insert":{},"delete":{}}"#);
 }
 
-/// With the cable cut, two may watch. Neither the new watcher nor the cut is looked at alone.
+/// With the cable cut, two may watch. Neither the new watcher nor the cut is checked alone.
 #[test]
 fn nothing_in_between_is_checked() {
     let mut runs = Runs::new(GRAPH, &[COMPONENTS]);
@@ -139,7 +139,7 @@ fn facts_come_with_the_first_transaction_that_is_accepted() {
     );
 }
 
-/// An empty history cannot be had back by taking out what was put in: then the default would be in error.
+/// Deleting everything does not restore an empty history: the default would then cause an error.
 #[test]
 fn a_first_transaction_that_is_refused_leaves_nothing() {
     let mut runs = Runs::new(
@@ -193,7 +193,7 @@ fn ticks_are_transactions() {
         r#"{"txn":1,"insert":{},"delete":{}}"#,
         "the same time again is no step back"
     );
-    // What follows from it, also through other hooks, is in the tick's own delta.
+    // Its consequences, also through other hooks, are in the tick's delta.
     assert_eq!(
         runs.tick(6000),
         r#"{"txn":1,"insert":{"named":[["p"]],"pair":[["p","p"]],"usable":[["p",7]]},"delete":{}}"#

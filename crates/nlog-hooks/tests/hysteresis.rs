@@ -1,4 +1,4 @@
-//! `hysteresis` against looking at every row's whole history.
+//! `hysteresis` compared with an evaluation of every row's whole history.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ fn rows(names: &str) -> BTreeSet<Row> {
     names.chars().map(|name| vec![Value::from(name.to_string())]).collect()
 }
 
-/// The hook with what its tables have held.
+/// The hook with the history of its tables.
 struct Held {
     hook: Hysteresis,
     rise: u64,
@@ -28,7 +28,7 @@ impl Held {
         self.history.last().map(|(rows, _)| rows.clone()).unwrap_or_default()
     }
 
-    /// The source becomes this; what is shown then.
+    /// Replaces the source. Returns the rows shown then.
     fn moment(&mut self, source: BTreeSet<Row>, tick: Option<u64>) -> BTreeSet<Row> {
         let delta = self.hook.update(&difference(&self.source(), &source), tick);
         self.history.push((source, tick));
@@ -52,7 +52,7 @@ impl Held {
 fn a_row_comes_late_and_goes_late() {
     let mut held = Held::new(1000, 500);
     assert_eq!(held.set("a"), rows(""));
-    // Its time begins here: nobody knows how long it has been there.
+    // Its time begins here: how long it has been present is unknown.
     assert_eq!(held.tick(7000), rows(""));
     assert_eq!(held.tick(7999), rows(""));
     assert_eq!(held.set("ab"), rows(""));
@@ -113,7 +113,7 @@ fn random_histories_are_as_each_row_says() {
                 now
             });
             if random.chance(25) {
-                // Refused: nothing remains of it, not even the time.
+                // Refused: no effect remains, not even the time.
                 held.hook
                     .update(&difference(&held.source(), &source), tick.map(|now| now + random.below(20)));
                 held.hook.undo();

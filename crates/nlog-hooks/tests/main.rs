@@ -1,4 +1,4 @@
-//! Hooks against computing their result anew.
+//! Hooks compared with recomputing their result.
 
 mod connected_components;
 mod hooked;

@@ -1,5 +1,5 @@
-//! Random programs with hooks and random histories with ticks, errors included: every engine says the same, byte for
-//! byte, and what computing everything anew says; and what was refused leaves no trace.
+//! Random programs with hooks and random histories with ticks, errors included: every engine gives the same output,
+//! byte for byte, as a full recomputation; and a refused transaction leaves no trace.
 //!
 //! The crate `test-random` says which seeds run.
 
@@ -28,11 +28,12 @@ enum Step {
 /// A program with hooks.
 struct Case {
     text: String,
-    /// The same tables without keys, and only the rules of hooks' sources: what these hold is defined, come what may.
+    /// The same tables without keys, and only the rules of hooks' sources, whose contents are therefore always
+    /// defined.
     sources: String,
     /// In an order in which no source depends on a later target.
     wirings: Vec<Wiring>,
-    /// Whether a hook's source can break a key. Then that is what is reported.
+    /// Whether a hook's source can violate a key. This is then the error reported.
     keyed_sources: bool,
 }
 
@@ -127,7 +128,7 @@ impl Case {
         }
     }
 
-    /// A step, given what the inputs hold.
+    /// A step, given the contents of the inputs.
     fn step(&self, random: &mut Random, program: &Program, now: &mut u64, inputs: &Inputs) -> Step {
         if random.chance(35) {
             if random.chance(10) {
@@ -187,7 +188,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// The delta, or why there is none; `None` where only hooks know.
+    /// The delta or the error; `None` where only hooks know it.
     fn step(&mut self, step: &Step, observe: &Tables) -> Result<String, Option<TransactionError>> {
         let schema = Arc::clone(&self.program.schema);
         let id = |name: &String| schema.find(name).expect("it is declared");
@@ -266,7 +267,7 @@ fn take(run: &mut Run, step: &Step, by_columns: bool) -> Result<Committed, Commi
 #[derive(Debug, Default)]
 struct Tally {
     accepted: usize,
-    /// Of these, how many changed a hook's target.
+    /// The number of these that changed a hook's target.
     hooked: usize,
     refused: BTreeMap<&'static str, usize>,
 }
@@ -326,7 +327,7 @@ fn run_case(seed: u64, tally: &mut Tally) -> Result<(), String> {
             }
         }
     }
-    // What was accepted is all that it takes to have it again.
+    // The accepted transactions are enough for a replay.
     let mut replay = start(ENGINES[seed as usize % ENGINES.len()]);
     for (step, wanted) in accepted {
         let result = take(&mut replay, &step, false);

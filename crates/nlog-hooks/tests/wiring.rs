@@ -1,4 +1,4 @@
-//! What is refused before anything runs.
+//! Wirings that are refused before anything runs.
 
 use crate::support::{compile, wirings};
 use nlog_hooks::{HOOKS, Wired, Wiring};
@@ -27,7 +27,7 @@ const PROGRAM: &str = "
     three(a, b, c) :- cable(a, b), cable(b, c), whole(a, c), keyed(a, b), by_component(a, b);
 ";
 
-/// What is said of wirings that do not fit.
+/// The error of wirings that do not fit.
 fn refusal(texts: &[&str]) -> String {
     let program = compile(PROGRAM);
     Wired::new(&program, &wirings(texts)).map_or_else(|error| error.to_string(), |_| "nothing".to_owned())

@@ -21,11 +21,11 @@ pub(crate) fn aggregate(aggregate: Aggregate, tuples: &[&[Value]]) -> Result<Val
         Aggregate::ArgMin => pairs().min().map(|(_, value)| value.clone()),
         Aggregate::ArgMax => pairs().max().map(|(_, value)| value.clone()),
     };
-    // The checker counts arguments, and a group has a tuple.
+    // The checker ensures the number of arguments, and every group has a tuple.
     value.ok_or_else(|| Failure::range(format!("{aggregate:?}: an argument is missing")))
 }
 
-/// The sum of all at once: the order of adding must not decide whether it overflows.
+/// The sum of all values at once: overflow must not depend on the order of addition.
 fn sum<'a>(values: impl Iterator<Item = &'a Value>) -> Result<i64, Failure> {
     let total: i128 = values.map(|value| if let Value::Int(n) = value { i128::from(*n) } else { 0 }).sum();
     i64::try_from(total).map_err(|_| function::sum_overflow(total))

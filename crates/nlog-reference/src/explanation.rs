@@ -1,4 +1,4 @@
-//! Explanations as text: why a row is there, and why no row matches a pattern.
+//! Explanations as text: why a row is present, and why no row matches a pattern.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
 /// How many rules an answer names.
 const RULES: usize = 5;
 
-/// How many rows of a group are shown.
+/// The maximum number of rows of a group that are shown.
 const GROUP: usize = 20;
 
 /// `table(value, …)`
@@ -30,7 +30,7 @@ fn call(program: &Program, table: TableId, terms: &[String]) -> String {
     format!("{}({})", program.schema.table(table).name, terms.join(", "))
 }
 
-/// Why a row is there: each rule that derives it, with the rows it derives it from.
+/// Explains why a row is present: each rule that derives it, with the rows that it is derived from.
 pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
     let program = reference.program();
     if program.schema.table(table).role == Role::Input {
@@ -60,9 +60,9 @@ pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
 pub struct Body {
     /// The rows of the whole group if the rule has aggregates, otherwise the rows of one binding.
     pub rows: Vec<(TableId, Row)>,
-    /// How many rows of the group `rows` leaves out.
+    /// The number of rows of the group that `rows` omits.
     pub more_rows: usize,
-    /// How many other bindings of the rule derive the same row.
+    /// The number of other bindings of the rule that derive the same row.
     pub other_ways: usize,
 }
 
@@ -88,7 +88,7 @@ impl Body {
     }
 }
 
-/// Why no row matches a pattern: how far each rule gets that could derive one.
+/// Explains why no row matches a pattern: how far each rule gets that could derive one.
 pub fn why_not(program: &Program, answer: &WhyNot) -> Vec<String> {
     let mut lines = Vec::new();
     rules(program, answer, RULES, "", &mut lines);
@@ -123,7 +123,7 @@ fn other_rules(count: usize) -> String {
     if count == 1 { "another rule".to_owned() } else { format!("{count} other rules") }
 }
 
-/// What one rule finds, and what not.
+/// Explains the obstacle of one rule.
 fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, lines: &mut Vec<String>) {
     let place = &program.rule(obstacle.rule).place;
     lines.push(format!("{indent}{place}"));

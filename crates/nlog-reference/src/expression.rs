@@ -3,7 +3,7 @@
 use nlog::program::{Expr, VariableId};
 use nlog_data::{Failure, Function, Results, Value};
 
-/// The value of each variable by number; none if it is undetermined (or not bound yet, when nothing asks for it).
+/// The value of each variable by number; none if it is undetermined, or not bound yet and so not needed.
 pub(crate) type Values = Vec<Option<Value>>;
 
 /// What an expression gives.

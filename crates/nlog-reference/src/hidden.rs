@@ -3,16 +3,16 @@
 
 use nlog_data::{Role, Table};
 
-/// A table that stands for a part of a default.
+/// The part of a default that a hidden table represents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HiddenPart {
     /// Whether an ordinary rule has a key: the last column is 1 if one has.
     Level,
-    /// What a default gives as far as nothing overrides it.
+    /// A default's candidate rows, before overriding.
     Other,
 }
 
-/// Of a hidden table the name of the one that it is made for, and what it is.
+/// For a hidden table, the name of the table that it was made for, and its part.
 pub(crate) fn hidden_part(table: &Table) -> Option<(&str, HiddenPart)> {
     if table.role != Role::Hidden {
         return None;

@@ -10,7 +10,7 @@ use crate::expression::{Outcome, Values, call, evaluate};
 /// The rows of each table by number, with the rule that each is attributed to (none for rows of inputs).
 pub(crate) type Contents = Vec<BTreeMap<Row, Option<RuleId>>>;
 
-/// A binding of a rule's variables that satisfies the body as far as that is determined.
+/// A binding of a rule's variables that satisfies all determined items of the body.
 pub(crate) struct Binding<'a> {
     /// The variables' values.
     pub(crate) values: Values,
@@ -20,10 +20,10 @@ pub(crate) struct Binding<'a> {
     pub(crate) failures: Vec<Failure>,
 }
 
-/// An atom, with its rows by the values that are known when it is reached.
+/// An atom, with its rows indexed by the values that are known when it is reached.
 pub(crate) struct Atom<'a> {
     pub(crate) table: TableId,
-    /// What is known: constants, and variables of earlier atoms.
+    /// The known terms: constants and variables of earlier atoms.
     known: Vec<&'a Term>,
     /// Columns that bind a variable.
     pub(crate) binds: Vec<(usize, VariableId)>,
@@ -65,7 +65,7 @@ impl<'a> Atom<'a> {
     }
 }
 
-/// Sorts an atom's rows by what is known, leaving out those in which a variable would have two values.
+/// Indexes an atom's rows by the known columns, without rows in which a variable would have two values.
 pub(crate) fn index<'a>(
     table: TableId,
     terms: &'a [Term],

@@ -21,24 +21,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What that text leaves to be said about a binding of a rule:
+//! Details of a binding of a rule that this text leaves open:
 //!
-//! - An expression gives a value, or nothing (a function without a result), or is undetermined. A call gives nothing
-//!   if an argument gives nothing; otherwise it is undetermined if an argument is, or if the function fails. `if c
-//!   then a else b` is what `c` is unless that is a value, else what the branch taken is.
-//! - A `Let`, a `Filter`, a head column or an aggregate's argument that gives nothing rejects the binding, as does a
-//!   condition that is false, or a `Generate` without results. What is undetermined rejects nothing.
-//! - A binding that nothing rejects and in which nothing failed derives its head. One in which something failed
-//!   derives nothing, and its least failure is an error of the head's table.
-//! - A group whose sum overflows derives nothing; that is a failure as well. The sum is that of all tuples at once:
-//!   parts of it may leave 64 bits.
+//! - An expression has a value, or has no value (a function without a result), or is undetermined. A call has no value
+//!   if an argument has none; otherwise it is undetermined if an argument is, or if the function fails. The outcome of
+//!   `if c then a else b` is that of `c` unless `c` has a value, and otherwise that of the taken branch.
+//! - A `Let`, a `Filter`, a head column or an aggregate's argument without a value rejects the binding, as does a false
+//!   condition or a `Generate` without results. An undetermined item rejects nothing.
+//! - A binding that no item rejects derives its head if nothing failed in it. If something failed, it derives nothing,
+//!   and its least failure is an error of the head's table.
+//! - A group whose sum overflows derives nothing, which is a failure too. All tuples are summed at once: partial sums
+//!   may exceed 64 bits.
 //!
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
 //! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `join` (bodies to bindings), `expression`,
-//! `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`,
-//! [`explanation`] (both questions answered in text). Left out on purpose: any speed beyond an index on the columns that
-//! earlier atoms bind.
+//! `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`] (both
+//! questions answered in text). Left out on purpose: optimisation beyond an index on the columns that earlier atoms
+//! bind.
 #![forbid(unsafe_code)]
 
 mod aggregate;

@@ -28,24 +28,23 @@ pub struct Reference {
 pub struct Derivation {
     /// The rule.
     pub rule: RuleId,
-    /// The rows of its atoms, in the order of the body: one list for each binding. Of a rule with aggregates these
-    /// are all bindings of the row's group together; else any one of them derives the row.
+    /// The rows of its atoms, in the order of the body: one list for each binding. For a rule with aggregates,
+    /// these are all bindings of the row's group; otherwise each of them derives the row.
     pub bodies: Vec<Vec<(TableId, Row)>>,
 }
 
 impl Reference {
     /// Evaluates a program, reporting the changes of these tables.
     ///
-    /// The program's facts hold from the first transaction on, whose delta has their consequences. A program whose
-    /// facts are in error refuses every transaction.
+    /// The program's facts hold from the first transaction on, and its delta includes their consequences. A program
+    /// whose facts cause an error refuses every transaction.
     pub fn new(program: Arc<Program>, tables: Tables) -> Self {
         let inputs = Inputs::new(program.schema.clone());
         let contents = vec![BTreeMap::new(); program.schema.len()];
         Reference { program, tables, attribution: false, inputs, contents }
     }
 
-    /// Also says which rule each derived row is attributed to: of all that derive it, the one with the least
-    /// fingerprint.
+    /// Also attributes each derived row to a rule: among those that derive it, the one with the least fingerprint.
     pub fn with_attribution(self) -> Self {
         Reference { attribution: true, ..self }
     }
@@ -70,7 +69,7 @@ impl Reference {
         &self.contents
     }
 
-    /// The row, or if its table is hidden the rows that a default has it from.
+    /// The row, or, if its table is hidden, the rows from which a default derives it.
     pub(crate) fn visible(&self, table: TableId, row: Row) -> Vec<(TableId, Row)> {
         match hidden_part(self.program.schema.table(table)) {
             None => vec![(table, row)],
@@ -82,8 +81,8 @@ impl Reference {
         }
     }
 
-    /// How the rules derive a row that is there: nothing for rows of inputs and rows that are not there. Instead of
-    /// rows of hidden tables stand those that they are from.
+    /// The derivations of a row; none for rows of inputs and absent rows. Rows of hidden tables are replaced by the
+    /// rows that they are derived from.
     pub fn derivations(&self, table: TableId, row: &Row) -> Vec<Derivation> {
         let visible = |body: Vec<(TableId, Row)>| {
             body.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect()
@@ -95,7 +94,7 @@ impl Reference {
         ways.filter(|way| !way.bodies.is_empty()).collect()
     }
 
-    /// All tables for the inputs as they are, or the least error.
+    /// All tables for the current inputs, or the least error.
     fn recompute(&self) -> Result<Contents, DerivedError> {
         let schema = &self.program.schema;
         let mut contents: Contents = schema
@@ -108,7 +107,7 @@ impl Reference {
                 continue;
             }
             let mut rows: BTreeMap<Row, Option<RuleId>> = BTreeMap::new();
-            // Rules come in the order of their fingerprints: the first that derives a row has it.
+            // Rules are in order of fingerprint: a row is attributed to the first rule that derives it.
             for (rule_id, rule) in self.program.rules_of(*id) {
                 let derived = rule::derive(rule, &contents);
                 for row in derived.rows {
@@ -125,7 +124,7 @@ impl Reference {
         errors.into_iter().min().map_or(Ok(contents), Err)
     }
 
-    /// How the tables asked for differ from what they were.
+    /// The changes of the requested tables.
     fn difference(&self, new: &Contents) -> Delta {
         let mut delta = Delta::default();
         for (id, table) in self.program.schema.iter() {
@@ -164,13 +163,13 @@ fn table_difference(
     delta
 }
 
-/// The least two rows with one key.
+/// The least two rows with the same key.
 fn key_conflict<'a>(id: TableId, table: &Table, rows: impl Iterator<Item = &'a Row>) -> Option<DerivedError> {
     let mut by_key: BTreeMap<_, Vec<&Row>> = BTreeMap::new();
     for row in rows {
         by_key.entry(table.key_of(row)?).or_default().push(row);
     }
-    // Rows come ascending, so those of each key are ascending too.
+    // Rows are ascending, so those of each key are ascending too.
     let conflicts = by_key.into_values().filter_map(|rows| match rows.as_slice() {
         [first, second, ..] => {
             let cause = DerivedCause::KeyConflict { first: (*first).clone(), second: (*second).clone() };

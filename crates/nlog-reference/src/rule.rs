@@ -30,7 +30,7 @@ struct Head {
     arguments: Vec<Vec<Value>>,
 }
 
-/// Groups by the head's other columns: for each distinct tuple of the head's variables the aggregates' arguments.
+/// Groups by the head's other columns: for each distinct tuple of the head's variables, the aggregates' arguments.
 type Groups = BTreeMap<Vec<Value>, BTreeMap<Vec<Option<Value>>, Vec<Vec<Value>>>>;
 
 /// Evaluates a rule.
@@ -82,7 +82,7 @@ pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(Ta
     bodies
 }
 
-/// The head under a binding: none if a column gives nothing, or all that failed in the rule.
+/// The head under a binding: none if a column has no value; an error with all failures if something failed.
 fn head(rule: &Rule, binding: &Binding<'_>) -> Option<Result<Head, Vec<Failure>>> {
     let mut failures = binding.failures.clone();
     let mut all = |exprs: &[Expr]| -> Option<Vec<Value>> {
@@ -91,7 +91,7 @@ fn head(rule: &Rule, binding: &Binding<'_>) -> Option<Result<Head, Vec<Failure>>
             match evaluate(expr, &binding.values, &mut failures) {
                 Outcome::Value(value) => values.push(value),
                 Outcome::Nothing => return None,
-                // Whatever is undetermined comes from a failure in the list.
+                // Every undetermined item results from a failure in the list.
                 Outcome::Undetermined => {}
             }
         }

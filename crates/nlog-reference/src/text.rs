@@ -35,7 +35,7 @@ pub(crate) fn expression(expr: &Expr, rule: &Rule) -> String {
     }
 }
 
-/// An operand, in brackets where it has operators itself.
+/// An operand, in brackets if it contains operators.
 fn operand(expr: &Expr, rule: &Rule) -> String {
     let text = expression(expr, rule);
     let compound = match expr {
@@ -46,7 +46,7 @@ fn operand(expr: &Expr, rule: &Rule) -> String {
     if compound { format!("({text})") } else { text }
 }
 
-/// What the variables of an expression are.
+/// The values of an expression's variables.
 pub(crate) fn values(expr: &Expr, rule: &Rule, values: &Values) -> Vec<(String, Value)> {
     let mut variables = BTreeSet::new();
     expr.variables(&mut variables);
@@ -57,7 +57,7 @@ pub(crate) fn values(expr: &Expr, rule: &Rule, values: &Values) -> Vec<(String, 
     pairs.collect()
 }
 
-/// The variables that have values, but for those that the compiler made up.
+/// The variables with values, except those that the compiler made.
 pub(crate) fn named(rule: &Rule, values: &Values) -> Vec<(String, Value)> {
     let pairs = rule.variables.iter().zip(values).filter(|(variable, _)| !variable.name.contains('.'));
     pairs.filter_map(|(variable, value)| Some((variable.name.clone(), value.clone()?))).collect()

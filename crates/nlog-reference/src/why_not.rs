@@ -1,8 +1,8 @@
 //! Explains why a row is missing: how far each rule that could derive it gets.
 //!
 //! The known values of the row first bind variables of the head. The body is then evaluated in the order in which a
-//! person would read it: next comes the atom with the most bound columns, and each condition as soon as its variables
-//! are bound. The first item that finds nothing is the [`Obstacle`].
+//! person would read it: the next atom is the one with the most bound columns, and each condition follows as soon as
+//! its variables are bound. The first item that finds nothing is the [`Obstacle`].
 
 use std::collections::BTreeSet;
 
@@ -16,38 +16,38 @@ use crate::join::{Atom, Contents, index};
 use crate::rule;
 use crate::text;
 
-/// Rows that a failed atom is shown with.
+/// The maximum number of similar rows shown with a failed atom.
 const NEAREST: usize = 3;
 
-/// Why no rule derives a row like the one asked for.
+/// The reasons why no rule derives a matching row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhyNot {
     /// What was asked for.
     pub pattern: Pattern,
-    /// The rows of its table that are most like it.
+    /// The most similar rows of its table.
     pub nearest: Vec<Row>,
     /// How many rows the table has.
     pub rows: usize,
-    /// For each rule of the table that could derive it, what stands against that: those that get furthest first.
+    /// For each rule of the table that could derive it, the obstacle. Rules that get furthest come first.
     pub obstacles: Vec<Obstacle>,
-    /// Rules of the table that derive other rows alone: a column of their head is another constant.
+    /// Rules of the table that derive only other rows: a column of their head is a different constant.
     pub unfit: Vec<RuleId>,
 }
 
-/// What keeps a rule from deriving the row.
+/// The reason why a rule does not derive the row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Obstacle {
     /// The rule.
     pub rule: RuleId,
-    /// How many atoms and conditions went well before.
+    /// The number of atoms and conditions satisfied before it.
     pub passed: usize,
-    /// How many atoms and conditions the rule has, and columns of the head to compute.
+    /// The number of atoms and conditions of the rule, plus the columns of the head to compute.
     pub steps: usize,
     /// The rows of the atoms that were found before.
     pub found: Vec<(TableId, Row)>,
     /// The variables that had values, by name.
     pub variables: Vec<(String, Value)>,
-    /// How many other ways of binding variables came as far and no further.
+    /// The number of other bindings that got equally far.
     pub others: usize,
     /// What it is.
     pub kind: ObstacleKind,
@@ -62,7 +62,7 @@ pub enum ObstacleKind {
         terms: Vec<String>,
         /// Where it stands.
         place: Place,
-        /// Why there is no such row. Of an input table it has no rules.
+        /// The reasons why there is no such row. For an input table, they contain no rules.
         why_not: Box<WhyNot>,
     },
     /// A condition is false.
@@ -72,9 +72,9 @@ pub enum ObstacleKind {
         /// What its variables are.
         values: Vec<(String, Value)>,
     },
-    /// A function has no result, or none that a variable already has.
+    /// A function has no result, or none equal to the value of a bound variable.
     NoResult {
-        /// The call, and what it should give.
+        /// The call and the expected result.
         call: String,
         /// What its variables are.
         values: Vec<(String, Value)>,
@@ -98,12 +98,12 @@ pub enum ObstacleKind {
         /// That row.
         by: Row,
     },
-    /// Nothing: the rule derives such a row.
+    /// No obstacle: the rule derives such a row.
     None,
 }
 
 impl Reference {
-    /// Why there is no row like this; see [`WhyNot`]. Of a row that is there it says nothing worth knowing.
+    /// Explains why there is no row like this; see [`WhyNot`]. For a row that is present, the answer has no meaning.
     pub fn why_not(&self, pattern: &Pattern) -> WhyNot {
         let (program, contents) = (self.program(), self.tables());
         let (mut obstacles, mut unfit) = (Vec::new(), Vec::new());
@@ -168,7 +168,7 @@ impl Reference {
         self.without_hidden(obstacle)
     }
 
-    /// Says of what a default is compiled to what its author wrote.
+    /// Translates an obstacle in the compiled form of a default to the rule that its author wrote.
     fn without_hidden(&self, mut obstacle: Obstacle) -> Obstacle {
         let found = std::mem::take(&mut obstacle.found);
         obstacle.found = found.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect();
@@ -177,7 +177,8 @@ impl Reference {
         match hidden_part(self.program().schema.table(pattern.table)) {
             None => obstacle,
             Some((table, HiddenPart::Level)) => {
-                // It holds the key and whether an ordinary rule has it; the atom wants one that none has.
+                // The table contains each key and whether an ordinary rule has it; the atom requires one that no
+                // ordinary rule has.
                 let schema = &self.program().schema;
                 let Some(table) = schema.find(table) else { return obstacle };
                 let key: Option<Vec<Value>> = pattern.columns.into_iter().rev().skip(1).rev().collect();
@@ -188,7 +189,7 @@ impl Reference {
                     None => obstacle,
                 }
             }
-            // The one rule for the candidates is the default's body.
+            // The only rule for the candidates is the default's body.
             Some((_, HiddenPart::Other)) => match why_not.obstacles.pop() {
                 Some(inner) => Obstacle { rule: obstacle.rule, ..inner },
                 None => obstacle,
@@ -196,7 +197,7 @@ impl Reference {
         }
     }
 
-    /// Bindings of the body there are. If the rule has aggregates, theirs is another value.
+    /// The obstacle if the body has bindings. If the rule has aggregates, their values differ.
     fn group_obstacle(&self, id: RuleId, rule: &Rule, pattern: &Pattern, steps: usize) -> Obstacle {
         let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
         let group = Pattern {
@@ -228,7 +229,7 @@ impl Reference {
             (None, Term::Variable(variable)) => rule.variables[variable.0 as usize].name.clone(),
             (None, _) => "_".to_owned(),
         });
-        // There is no recursion in a program, so this ends.
+        // A program has no recursion, so this terminates.
         let why_not = Box::new(self.why_not(&pattern));
         ObstacleKind::NoRow { terms: terms.collect(), place: place.clone(), why_not }
     }
@@ -258,7 +259,7 @@ fn no_result(item: &BodyItem, rule: &Rule, values: &Values, found: Option<Value>
     }
 }
 
-/// The rows most like the pattern: those with its key first, then by how many of its values they have.
+/// The rows most similar to the pattern: first those with its key, then by the number of equal values.
 pub fn nearest<'r>(
     rows: impl Iterator<Item = &'r Row>,
     pattern: &Pattern,
@@ -274,7 +275,7 @@ pub fn nearest<'r>(
     let mut rows: Vec<_> = rows.map(|row| (likeness(row), row)).collect();
     rows.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(b.1)));
     let best = rows.first().map(|(likeness, _)| *likeness);
-    // Beside one that shares much those that share little are no help.
+    // Next to a row that shares much, rows that share little do not help.
     let near = rows.iter().take_while(|(likeness, _)| Some(*likeness) == best);
     near.take(NEAREST).map(|(_, row)| (*row).clone()).collect()
 }
@@ -286,7 +287,7 @@ enum Step<'a> {
         item: &'a BodyItem,
     },
     Other(&'a BodyItem),
-    /// A column of the head that is computed, and what it should be.
+    /// A computed column of the head, and its expected value.
     Head {
         column: usize,
         expr: &'a Expr,
@@ -294,7 +295,7 @@ enum Step<'a> {
     },
 }
 
-/// What a step gave instead of going well.
+/// The failure of a step.
 enum Finding {
     /// No row, or no result.
     Nothing,
@@ -326,7 +327,7 @@ struct Search<'a> {
     steps: Vec<Step<'a>>,
     /// What the head says of variables.
     given: Values,
-    /// A variable that stands in two columns of the head of which different values are wanted.
+    /// A variable in two columns of the head, for which the pattern has different values.
     torn: Option<(usize, Value)>,
     dead_end: Option<DeadEnd>,
     succeeded: bool,
@@ -356,7 +357,7 @@ impl<'a> Search<'a> {
         Binding { values: self.given.clone(), rows: Vec::new() }
     }
 
-    /// Goes on from a step, with what is bound before it.
+    /// Continues from a step, with the variables bound before it.
     fn run(&mut self, at: usize, binding: &mut Binding<'a>) {
         if let Some((column, value)) = self.torn.take() {
             return self.stop(0, binding, Finding::Other(column, value));
@@ -427,7 +428,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Goes on with each tuple of results that agrees with what is known.
+    /// Continues with each tuple of results that agrees with the known values.
     fn results(
         &mut self,
         at: usize,
@@ -500,7 +501,7 @@ fn order<'a>(
             let BodyItem::Atom { table, terms, .. } = item else { return (false, 0, 0) };
             let known = terms.iter().filter(|term| is_known(term, &bound)).count();
             let open = terms.iter().filter(|term| **term != Term::Any).count() - known;
-            // Whether a default has a row at all comes before whether it is overridden.
+            // Whether a default has a candidate row is checked before whether it is overridden.
             let is_level = matches!(hidden_part(schema.table(*table)), Some((_, HiddenPart::Level)));
             (!is_level, known, usize::MAX - open)
         };
@@ -513,13 +514,13 @@ fn order<'a>(
             steps.push(Step::Atom { atom, item });
         }
     }
-    // Nothing is left: every variable is bound by then.
+    // None should be left: every variable is bound by then.
     steps.extend(others.into_iter().map(Step::Other));
     steps.append(&mut computed);
     steps
 }
 
-/// Moves what can be decided by now.
+/// Moves the conditions that can be decided now.
 fn ready<'a>(
     others: &mut Vec<&'a BodyItem>,
     computed: &mut Vec<Step<'a>>,

@@ -1,11 +1,11 @@
-//! Every example on the page of functions is nlog: it compiles, and gives what the page says.
+//! Every example on the page of functions is valid nlog and has the result that the page shows.
 
 use nlog::{Sources, compile};
 use nlog_data::function::reference_markdown;
 use nlog_data::{CommitError, ErrorCode, Evaluator, Tables, json};
 use nlog_reference::Reference;
 
-/// What a rule does with one row of input.
+/// The outcome of a rule for one row of input.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Derives,
@@ -14,7 +14,8 @@ enum Outcome {
     Refused(String),
 }
 
-/// Whether the body holds. A failure of constants is found by the compiler, another at run time.
+/// Whether the body holds. The compiler finds failures of constants; other failures occur at run
+/// time.
 fn outcome(body: &str) -> Outcome {
     let text = format!("input table i(k: int);\noutput table o(k: int);\no(k) :- i(k), {body};\n");
     let compiled = compile(&Sources::from_texts([("example.nlog", text.as_str())]));
@@ -37,7 +38,7 @@ fn outcome(body: &str) -> Outcome {
     }
 }
 
-/// The calls on the page and what they give.
+/// The calls on the page and their results.
 fn examples(page: &str) -> Vec<(&str, &str)> {
     let blocks = page.split("```nlog\n").skip(1).filter_map(|rest| rest.split("```").next());
     let parts = blocks.flat_map(str::lines).filter_map(|line| line.rsplit_once("   # "));
@@ -52,7 +53,7 @@ fn every_example_on_the_page_is_nlog_and_true() {
     let mut wrong = Vec::new();
     for (call, result) in examples {
         let open = call.trim_end_matches(')');
-        // Nothing in an empty argument says of which type it is; the input's column does.
+        // An empty argument does not determine its type; the input's column does.
         let empty = ["[]", "{}", "none()"].iter().any(|argument| call.ends_with(&format!("({argument})")));
         let x = if empty { "k" } else { "_" };
         let first = if call.starts_with("element_at(") { "_, " } else { "" };

@@ -11,22 +11,22 @@ use super::{Node, NodeId};
 /// One search, breadth first.
 #[derive(Default)]
 struct Search {
-    /// Nodes whose neighbours are to be looked at, the first of them after this one.
+    /// Nodes whose neighbours are to be visited, starting after this one.
     frontier: VecDeque<(NodeId, Option<NodeId>)>,
     seen: Vec<NodeId>,
 }
 
-/// The searches and which of them have met.
+/// The searches, and which of them have met.
 struct Searches<'a> {
     nodes: &'a [Node],
     by_number: Vec<Search>,
-    /// By search, the one that it went into, or itself.
+    /// For each search, the one that it was merged into, or itself.
     into: Vec<usize>,
     seen_by: HashMap<NodeId, usize>,
 }
 
-/// Searches from the seeds, which were all in one component, and gives the components that came of it but for one:
-/// mostly the largest, of which no more is seen than of the others.
+/// Searches from the seeds, which were all in one component, and returns all resulting components except one:
+/// usually the largest, of which no more is visited than of the others.
 pub(super) fn pieces(nodes: &[Node], seeds: &[NodeId], work: &mut u64) -> Vec<Vec<NodeId>> {
     let mut all = Searches {
         nodes,
@@ -51,7 +51,7 @@ pub(super) fn pieces(nodes: &[Node], seeds: &[NodeId], work: &mut u64) -> Vec<Ve
             Step::On => turns.push_back(search),
             Step::Met => {
                 left -= 1;
-                // If it went into the other, that one has a turn already.
+                // If it was merged into the other, the other already has a turn.
                 if all.into[search] == search {
                     turns.push_back(search);
                 }
@@ -68,14 +68,14 @@ pub(super) fn pieces(nodes: &[Node], seeds: &[NodeId], work: &mut u64) -> Vec<Ve
 enum Step {
     /// There is more to see.
     On,
-    /// It went into another search, or that into it.
+    /// It was merged with another search.
     Met,
     /// All is seen.
     Done,
 }
 
 impl Searches<'_> {
-    /// The search that one has gone into by now.
+    /// The search that this one is now merged into.
     fn leader(&mut self, mut search: usize) -> usize {
         while self.into[search] != search {
             self.into[search] = self.into[self.into[search]];
@@ -109,7 +109,7 @@ impl Searches<'_> {
         }
     }
 
-    /// Lets the search that has seen less go into the other.
+    /// Merges the search that has visited less into the other.
     fn join(&mut self, one: usize, other: usize) {
         let seen = |search: usize| self.by_number[search].seen.len();
         let (small, large) = if seen(one) < seen(other) { (one, other) } else { (other, one) };

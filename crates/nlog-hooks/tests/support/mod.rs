@@ -1,4 +1,4 @@
-//! What the tests of hooks share: numbers, programs, evaluators, and hooks computed the slow and plain way.
+//! Shared by the tests of hooks: numbers, programs, evaluators, and simple, slow implementations of hooks.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -86,7 +86,7 @@ fn dataflow(
     dataflow.map(|dataflow| Box::new(dataflow) as Box<dyn Evaluator>).map_err(|error| error.to_string())
 }
 
-/// A result as `weft eval` prints it, and what that leaves out.
+/// A result as `weft eval` prints it, with the parts that `weft eval` omits.
 pub(crate) fn said(result: &Result<Committed, CommitError>, schema: &Schema) -> String {
     let mut line = Vec::new();
     match result {
@@ -110,7 +110,7 @@ pub(crate) fn line(result: &Result<Committed, CommitError>, schema: &Schema) -> 
     said(result, schema).lines().next().unwrap_or_default().to_owned()
 }
 
-/// How one list of rows became another.
+/// The difference between two sets of rows.
 pub(crate) fn difference(before: &BTreeSet<Row>, after: &BTreeSet<Row>) -> TableDelta {
     TableDelta {
         insert: after.difference(before).cloned().collect(),
@@ -119,7 +119,7 @@ pub(crate) fn difference(before: &BTreeSet<Row>, after: &BTreeSet<Row>) -> Table
     }
 }
 
-/// The components of a graph, by handing the least node on until nothing changes.
+/// The components of a graph, by propagating the least node until nothing changes.
 pub(crate) fn components(edges: &BTreeSet<Row>) -> BTreeSet<Row> {
     let mut least: BTreeMap<&Value, &Value> = edges.iter().flatten().map(|node| (node, node)).collect();
     loop {
@@ -135,10 +135,11 @@ pub(crate) fn components(edges: &BTreeSet<Row>) -> BTreeSet<Row> {
     }
 }
 
-/// What a table was at the end of a transaction, and the time if that was a tick.
+/// The contents of a table after a transaction, and the time if it was a tick.
 pub(crate) type Moment = (BTreeSet<Row>, Option<u64>);
 
-/// What hysteresis shows at the end of a history: each row's whole history is looked at, moment by moment.
+/// The rows that hysteresis shows at the end of a history, from each row's whole history, moment by
+/// moment.
 pub(crate) fn hysteresis(history: &[Moment], rise: u64, fall: u64) -> BTreeSet<Row> {
     let all: BTreeSet<&Row> = history.iter().flat_map(|(rows, _)| rows).collect();
     all.into_iter().filter(|row| is_shown(row, history, rise, fall)).cloned().collect()
@@ -154,7 +155,7 @@ fn is_shown(row: &Row, history: &[Moment], rise: u64, fall: u64) -> bool {
         let wait = if there { rise } else { fall };
         let begin = (0..at).rev().find(|earlier| history[*earlier].0.contains(row) != there);
         let since = begin.map_or(0, |before| before + 1);
-        // The ticks that found it as it is now, without a break.
+        // The ticks since which the row has been in its current state without a break.
         let ticks: Vec<u64> = history[since..=at].iter().filter_map(|(_, tick)| *tick).collect();
         let long_enough = match (ticks.first(), history[at].1) {
             (Some(first), Some(now)) => now - first >= wait,

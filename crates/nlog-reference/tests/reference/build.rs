@@ -1,4 +1,4 @@
-//! Programs by hand: what the front end would make, without its text.
+//! Programs built by hand, as the front end would make them from text.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nlog_data::{
 };
 use nlog_reference::Reference;
 
-/// A term by what it says: `_`, a variable's name, or a value.
+/// A term: `_`, a variable's name, or a value.
 #[derive(Debug, Clone)]
 pub(crate) enum T {
     V(&'static str),
@@ -46,7 +46,7 @@ pub(crate) fn atom(table: &'static str, terms: &[T]) -> B {
     B::Atom(table, terms.to_vec())
 }
 
-/// Tables and rules; `program` makes them one.
+/// Tables and rules; `program` makes a program of them.
 #[derive(Default)]
 pub(crate) struct Builder {
     tables: Vec<Table>,
@@ -135,7 +135,7 @@ struct Scope<'a> {
 
 fn build_rule(schema: &Schema, number: u64, head: &str, terms: &[T], body: &[B]) -> Rule {
     let mut scope = Scope { schema, variables: Vec::new() };
-    // Types of variables matter to nobody here but overload resolution, which atoms must have settled before.
+    // Here only overload resolution needs the types of variables, so atoms come first.
     let (atoms, others): (Vec<&B>, Vec<&B>) = body.iter().partition(|item| matches!(item, B::Atom(..)));
     let body = atoms.into_iter().chain(others).map(|item| scope.item(item)).collect();
     let terms = terms.iter().map(|term| scope.head_term(term)).collect();

@@ -1,5 +1,5 @@
-//! Defaults against their meaning as it is written at `nlog::program::Rule`, computed here without hidden tables: the
-//! ordinary rows, each default's candidates, the candidates that no ordinary row has the key of, their rows.
+//! Defaults compared with their definition at `nlog::program::Rule`, computed here without hidden tables: the
+//! ordinary rows, each default's candidates, the candidates whose key no ordinary row has, and their rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ fn program(text: &str) -> Arc<Program> {
     compilation.program.unwrap_or_else(|| panic!("{text}: {:?}", compilation.diagnostics))
 }
 
-/// The rows of a program's tables once the inputs have these; what it was refused for.
+/// The rows of a program's tables after these inputs, or the error.
 fn rows<const N: usize>(
     text: &str,
     inputs: &[(&str, &[Row])],
@@ -61,10 +61,10 @@ fn rows<const N: usize>(
     Ok(tables.map(|table| reference.contents(schema.find(table).expect("a table")).expect("contents")))
 }
 
-/// The table's rows by their meaning; an error if the transaction is refused.
+/// The table's rows by definition; an error if the transaction is refused.
 fn by_meaning(rules: &[Rule], a: &[Row], b: &[Row]) -> Result<BTreeSet<Row>, String> {
     let inputs = [("a", a), ("b", b)];
-    // A table that only defaults fill is like one that only ordinary rules fill.
+    // A table that only defaults fill behaves like one that only ordinary rules fill.
     let alone = rules.iter().all(|rule| rule.default);
     let counts_as_default = |rule: &&Rule| rule.default && !alone;
     let mut text = format!("{INPUTS}output table n(k: int, v: int);\n");
@@ -106,7 +106,7 @@ proptest! {
         a in pairs(),
         b in pairs(),
     ) {
-        // What a head does not use would be an unused variable, which is a warning and no more.
+        // A variable that the head does not use would be unused, which is only a warning.
         let mut text = format!("{INPUTS}output table t(k: int, v: int) key(k);\n");
         for Rule { default, key, value, body } in &rules {
             let default = if *default { "default " } else { "" };

@@ -1,4 +1,4 @@
-//! The reference against results worked out by hand, and against an oracle of its own.
+//! The reference evaluator compared with results worked out by hand and with a separate oracle.
 
 mod build;
 mod defaults;

@@ -1,5 +1,5 @@
-//! Random programs and transactions against an oracle that knows no joins: it tries every assignment of values to a
-//! rule's variables.
+//! Random programs and transactions compared with an oracle without joins, which tries every assignment of values
+//! to a rule's variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -115,7 +115,7 @@ fn any_rule() -> impl Strategy<Value = Rule> {
     })
 }
 
-/// A transaction: rows out of and into each input.
+/// A transaction: rows to delete from and to insert into each input.
 type Change = [(Vec<[i64; 2]>, Vec<[i64; 2]>); 2];
 
 fn any_change() -> impl Strategy<Value = Change> {
@@ -181,7 +181,7 @@ fn line(change: &Change) -> String {
 
 // The oracle.
 
-/// An error: the table, whether it is a key conflict, the code (overflow before range), what is said.
+/// An error: the table, whether it is a key conflict, the code (overflow before range), the message.
 type Error = (usize, bool, &'static str, String);
 
 fn evaluate(op: Operator, a: i64, b: i64) -> Result<i64, (&'static str, String)> {
@@ -266,7 +266,7 @@ fn oracle_rule(rule: &Rule, tables: &[Rows], errors: &mut Vec<Error>) -> Rows {
     rows
 }
 
-/// All tables, or what the refusal says.
+/// All tables, or the message of the refusal.
 fn oracle(rules: &[Rule], inputs: &[Rows]) -> Result<Vec<Rows>, String> {
     let mut tables = inputs.to_vec();
     let mut errors = Vec::new();
@@ -300,7 +300,7 @@ fn rows_of(run: &mut Run, table: &str) -> Rows {
     run.rows(table).iter().map(pair).collect()
 }
 
-/// Applies deltas to tables: what a reader of the output holds.
+/// Applies deltas to tables, as a reader of the output would.
 fn apply(tables: &mut BTreeMap<TableId, BTreeSet<Row>>, delta: &Delta) {
     for (id, changes) in &delta.tables {
         let rows = tables.entry(*id).or_default();
@@ -332,7 +332,7 @@ proptest! {
                 rows.extend(insert);
             }
             let said = run.commit(&line(change));
-            // The order of rules and atoms shows in nothing, messages included.
+            // Nothing depends on the order of rules and atoms, not even messages.
             prop_assert_eq!(
                 said.clone().map_err(|error| error.to_string()),
                 turned.commit(&line(change)).map_err(|error| error.to_string())

@@ -1,4 +1,4 @@
-//! What rules mean, case by case, with results worked out by hand.
+//! The semantics of rules, case by case, with results worked out by hand.
 
 use crate::reference::build::T::{Agg, Any, V};
 use crate::reference::build::{self, B, Builder, atom, c, call, if_then_else};
@@ -169,12 +169,13 @@ fn failures_of_rejected_bindings_do_not_count() {
     let nothing =
         || B::Let("nothing", call("ip_to_int", &[c("::1".parse::<std::net::IpAddr>().expect("ip"))]));
     let no_element = || B::Each(vec![c(Value::list([]))], "element", vec![V("e")]);
-    // Whatever rejects the binding, before or after what fails.
+    // Anything that rejects the binding, before or after the failure.
     for rejecting in [no(), nothing(), no_element()] {
         assert_eq!(failing(&[bad(), on_bad(), rejecting.clone()]).eval(insert), accepted, "{rejecting:?}");
         assert_eq!(failing(&[rejecting.clone(), bad(), on_bad()]).eval(insert), accepted, "{rejecting:?}");
     }
-    // What depends on a failed value rejects nothing: the failure counts, and the least one is told.
+    // An item that depends on a failed value rejects nothing: the failure counts, and the least one
+    // is reported.
     let overflow = "overflow: table t: 1 + 9223372036854775807 overflows int";
     assert_eq!(failing(&[bad(), on_bad()]).eval(insert), overflow);
     let each_bad = B::Each(vec![V("bad"), c(5)], "range", vec![V("e")]);
@@ -322,7 +323,7 @@ fn derived_tuples_with_one_key_are_refused() {
     );
     assert_eq!(run.row_text("t"), "[1,1]");
     assert_eq!(run.row_text("a"), "[1,1]");
-    // A second derivation of the same tuple is no conflict, nor is a replacement.
+    // Neither a second derivation of the same tuple nor a replacement is a conflict.
     assert_eq!(
         run.eval(r#"{"insert":{"a":[[1,2]]},"delete":{"a":[[1,1]]}}"#),
         r#"{"insert":{"t":[[1,2]]},"delete":{"t":[[1,1]]}}"#

@@ -1,4 +1,4 @@
-//! Programs from their text: what the front end makes of it means what the text says.
+//! Programs from text: the compiled program has the meaning of its text.
 
 use nlog::{Sources, compile};
 use nlog_data::Tables;
@@ -26,7 +26,7 @@ fn figure_6_verbatim() {
         run.eval(&load.replace('\n', "")),
         r#"{"insert":{"ovs_flow":[["hv1","reg1=0x1b","output:3"]],"ovsdb_tunnel":[["hv1","geneve","fd00::2"],["hv2","geneve","10.0.0.1"]]},"delete":{}}"#
     );
-    // Which stage has no match is told before anything changes.
+    // A stage without a match is reported before anything changes.
     assert_eq!(
         run.eval(r#"{"insert":{"lport_stage_id":[["p2",-1]]},"delete":{"lport_stage_id":[["p2",27]]}}"#),
         "range: table ovs_flow: flow_expr_match_reg1: -1 does not fit in reg1 (32 bits)"
@@ -56,7 +56,7 @@ fn aggregates_lists_and_flows_in_the_language_itself() {
     );
 }
 
-/// Parts of a body in which every part can fail or reject, and some bind what others use.
+/// Parts of a body: each can fail or reject, and some bind variables that others use.
 const PARTS: [&str; 7] =
     ["a(x, y)", "b(y, z)", "q = x / y", "r = q + z", "r != 3", "element_at([0, 5], i, e)", "i + x < 3"];
 
