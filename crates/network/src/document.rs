@@ -1,4 +1,4 @@
-//! Text to objects: YAML, JSON, JSON Lines.
+//! Reads objects from text: YAML, JSON, JSON Lines.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -9,26 +9,26 @@ use serde_json::{Map, Value as Json};
 use crate::field::{Fault, Fields, form, name, text};
 use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind};
 
-/// Objects to be applied together, and everything that is wrong with them by themselves.
+/// Objects to be applied together, and all faults that each of them has by itself.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) entries: Vec<Entry>,
     /// With the number of the object in the batch, by which faults are sorted.
     pub(crate) faults: Vec<(usize, ObjectError)>,
-    /// Ids of faulty objects: references to them are no faults of their own.
+    /// Ids of faulty objects: references to them are not additional faults.
     pub(crate) faulty: BTreeSet<String>,
-    /// Something could not even be named, so that any dangling reference may mean it.
+    /// Whether an object has no readable id, so that any dangling reference may mean it.
     pub(crate) unnamed: bool,
     /// Where each object stands.
     seen: HashMap<ObjectKey, Place>,
-    /// How many objects were read, faulty ones included.
+    /// The number of objects read, including faulty ones.
     count: usize,
 }
 
 /// An object of a batch.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its number in the batch, faulty ones counted.
+    /// Its number in the batch, counting faulty ones.
     pub(crate) number: usize,
     /// Where it stands.
     pub place: Place,
@@ -37,11 +37,12 @@ pub struct Entry {
 }
 
 impl Batch {
-    /// Reads the text of a file. Its name says the format (`.yaml`, `.yml`, `.json`, `.jsonl`); if it does not, text
-    /// that begins with a brace or a bracket is JSON if it can be read so, and any other is YAML.
+    /// Reads the text of a file. The extension decides the format (`.yaml`, `.yml`, `.json`, `.jsonl`). Without a
+    /// known extension, text that begins with a brace or a bracket is JSON if it parses as JSON, and all other text
+    /// is YAML.
     ///
-    /// YAML has an object in each document, empty documents aside. JSON has an object, an array of objects, or one
-    /// object or array after another.
+    /// Each YAML document is one object; empty documents are ignored. JSON text is a sequence of objects and arrays
+    /// of objects.
     pub fn add_document(&mut self, name: &str, text: &str) {
         let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
         match extension.as_deref() {
@@ -49,7 +50,7 @@ impl Batch {
             Some("yaml" | "yml") => self.add_yaml(name, text),
             _ if text.trim_start().starts_with(['{', '[']) => {
                 let (values, error) = json_values(text);
-                // YAML writes mappings with braces too. If it is neither, quotes tell what was meant.
+                // YAML has mappings with braces too. If the text is neither, quotes show which format was meant.
                 let quoted =
                     text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
                 if error.is_none() || (quoted && !is_yaml(text)) {
@@ -62,7 +63,7 @@ impl Batch {
         }
     }
 
-    /// Reads objects of JSON text; their places are numbered objects of `name`.
+    /// Reads objects from JSON text; their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
         let (values, error) = json_values(text);
         self.add_json_values(name, values, error);
@@ -184,7 +185,7 @@ fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
             return None;
         }
     };
-    // A faulty id is noted; the other fields are read all the same, for their own faults.
+    // A faulty id is noted; the other fields are still read, to find their faults.
     let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
     fields.finish();
     object

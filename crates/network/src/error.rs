@@ -79,7 +79,7 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    /// A fault of a whole object that did not come in a document.
+    /// A fault of a whole object that did not come from a document.
     pub(crate) fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
         let (kind, id) = (Some(key.kind.name().to_owned()), Some(key.id.clone()));
         ObjectError { code, place: None, kind, id, path: String::new(), message }

@@ -1,4 +1,4 @@
-//! Reads the fields of an object and keeps account of every fault.
+//! Reads the fields of an object and records every fault.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,13 +18,14 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// What `weft get --json` adds to an object; objects are applied as they are printed, so it is no fault and means nothing.
+/// The member that `weft get --json` adds to an object. Printed objects can be applied again, so it is accepted and
+/// ignored.
 const STATE: &str = "state";
 
 /// The fields of an object or of a part of one.
 ///
-/// A reader asks for each field that it knows, by name; [`Fields::finish`] then complains of all others. A read that
-/// finds a fault notes it and gives `None`; the object is then not used, so that no reader needs to tell a faulty field
+/// A reader requests each field that it knows, by name; [`Fields::finish`] then reports all others. A read that finds a
+/// fault records it and returns `None`. The object is then not used, so readers need not distinguish a faulty field
 /// from an absent one.
 pub(crate) struct Fields<'a> {
     /// Ends with a period, or is empty.
@@ -44,7 +45,7 @@ impl<'a> Fields<'a> {
         self.faults.push(Fault { code, path: format!("{}{field}", self.prefix), message: message.into() });
     }
 
-    /// Whether a field is there, right or wrong.
+    /// Whether a field is present, valid or not.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.map.get(name).is_some_and(|value| !value.is_null())
     }
@@ -81,7 +82,7 @@ impl<'a> Fields<'a> {
         self.optional(name, read)
     }
 
-    /// A list, if it is there and without fault, of what can be read one by one.
+    /// Reads a list of single values, if it is present and has no fault.
     pub(crate) fn list<T>(
         &mut self,
         name: &'static str,
@@ -98,7 +99,7 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
-    /// A list, if it is there and without fault, of parts with fields of their own.
+    /// Reads a list of parts with fields, if it is present and has no fault.
     pub(crate) fn parts<T>(
         &mut self,
         name: &'static str,
@@ -120,7 +121,7 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
-    /// Names with a value for each, if they are there and without fault.
+    /// Reads a mapping from names to values, if it is present and has no fault.
     pub(crate) fn mapping<T>(
         &mut self,
         name: &'static str,
@@ -141,7 +142,7 @@ impl<'a> Fields<'a> {
         (values.len() == items.len()).then_some(values)
     }
 
-    /// Complains of fields that nobody asked for.
+    /// Reports fields that were not requested.
     pub(crate) fn finish(mut self) {
         let is_state = |name: &str| self.prefix.is_empty() && name == STATE;
         let known = |name: &str| self.known.contains(&name) || is_state(name);
@@ -173,7 +174,7 @@ pub(crate) fn list(names: &[&str]) -> String {
     text
 }
 
-/// What a value is, as a sentence calls it.
+/// The noun for the type of a value.
 pub(crate) fn form(value: &Json) -> &'static str {
     match value {
         Json::Null => "nothing",
@@ -193,7 +194,7 @@ fn mapping(value: &Json) -> Result<&Map<String, Json>, String> {
     value.as_object().ok_or_else(|| format!("must be a mapping, not {}", form(value)))
 }
 
-/// The greatest VLAN tag; 0 and 4095 are none.
+/// The greatest VLAN tag; 0 and 4095 are not tags.
 pub(crate) const TAG_MAX: u16 = 4094;
 
 /// A whole number in a range.
@@ -219,7 +220,7 @@ pub(crate) fn flag(value: &Json) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("must be `true` or `false`, not {}", form(value)))
 }
 
-/// A name of something: what fits into a URL's path, a log line and a shell's word without quotes.
+/// Reads a name: text that needs no quotes in a URL's path, a log line or a shell.
 pub(crate) fn name(value: &Json) -> Result<String, String> {
     let text = text(value)?;
     check_name(text).map(|()| text.to_owned())
@@ -254,7 +255,7 @@ pub(crate) fn one_of<T: Copy>(value: &Json, choices: &[(&'static str, T)]) -> Re
     })
 }
 
-/// The address of one interface: neither of a group nor zero.
+/// Reads the address of an interface, which is unicast and not zero.
 pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
     let text = text(value)?;
     let mac: MacAddr = text
@@ -271,7 +272,7 @@ pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
     Ok(mac)
 }
 
-/// The address of one interface: neither of a group nor unspecified, and not one that means oneself everywhere.
+/// Reads the address of an interface, which is unicast, not unspecified and not a loopback address.
 pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
     let text = text(value)?;
     let ip: IpAddr = text.parse().map_err(|_| {

@@ -1,9 +1,9 @@
 //! Network objects: transport zones and nodes, switches and their ports, as users declare them.
 //!
-//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the
-//! field. An [`ObjectStore`] holds the objects that are in force and judges a batch as a whole: references, addresses
-//! given twice, deletion of what something refers to. What it accepts is a [`ChangeSet`], which knows the rows of the
-//! tables of `rules/interface/objects.nlog` that come and go.
+//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the field. An
+//! [`ObjectStore`] holds the objects in force and checks a batch as a whole: references, duplicate addresses, deletion of objects that
+//! others refer to. A batch that it accepts becomes a [`ChangeSet`], with the rows to insert into and to delete from the tables of
+//! `rules/interface/objects.nlog`.
 //!
 //! ```
 //! use network::{Batch, ObjectStore, Outcome};
@@ -33,11 +33,11 @@
 //! ]);
 //! ```
 //!
-//! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`],
-//! [`switch_port`], [`localnet_port`] (a file for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads single
-//! fields and keeps account of what is wrong with them.
+//! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`], [`switch_port`],
+//! [`localnet_port`] (a file for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads
+//! single fields and records their faults.
 //!
-//! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch can do what an object asks.
+//! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch supports the features that an object needs.
 #![forbid(unsafe_code)]
 
 pub mod document;

@@ -16,7 +16,7 @@ use crate::{LocalnetPort, Switch, SwitchPort, TransportNode, TransportZone};
 
 /// A kind of network object.
 pub(crate) trait ObjectKind: Sized {
-    /// Reads an object whose fields `kind` and `id` are read already.
+    /// Reads an object whose fields `kind` and `id` have been read.
     fn read(id: String, fields: &mut Fields) -> Option<Self>;
 
     /// The object's id.

@@ -1,4 +1,4 @@
-//! Objects in force, and which changes they allow.
+//! The objects in force, and the checks of changes to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -120,8 +120,8 @@ impl ObjectStore {
         self.objects.iter()
     }
 
-    /// What it would mean to create or replace the objects of a batch; or everything that is wrong with it, in the
-    /// batch's order. The store stays as it is: see [`ObjectStore::commit`].
+    /// Plans to create or replace the objects of a batch. Returns the changes, or all faults in the batch's order.
+    /// The store stays unchanged: see [`ObjectStore::commit`].
     pub fn plan(&self, batch: Batch) -> Result<ChangeSet, Vec<ObjectError>> {
         let Batch { entries, mut faults, faulty, unnamed, .. } = batch;
         let keys: HashMap<ObjectKey, usize> =
@@ -172,7 +172,7 @@ impl ObjectStore {
         let change = |object: Object| {
             let key = object.key();
             let before = self.objects.get(&key).cloned();
-            // An equal object stays the one that it is, so that a replan does not copy the store.
+            // An equal object keeps its allocation, so that applying everything again does not copy the store.
             let after =
                 before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
             Change { key, before, after: Some(after) }
@@ -180,7 +180,7 @@ impl ObjectStore {
         Ok(ChangeSet { changes: entries.into_iter().map(|entry| change(entry.object)).collect() })
     }
 
-    /// Why an object cannot have its parent: the parent has a parent itself, or the object is a parent.
+    /// The fault if an object cannot have its parent: the parent has a parent itself, or the object is a parent.
     fn nested(
         &self,
         entries: &[crate::Entry],
@@ -201,7 +201,7 @@ impl ObjectStore {
             ));
         }
         let key = object.key();
-        // Members in the batch are checked on their own, if they keep their parent.
+        // Members in the batch are checked by themselves, if they keep their parent.
         let referrers = self.referrers.get(&key).into_iter().flatten();
         let is_member = |referrer: &&ObjectKey| {
             let there = self.objects.get(*referrer).and_then(|object| object.parent());
@@ -216,8 +216,8 @@ impl ObjectStore {
         ))
     }
 
-    /// What it would mean to delete objects; or why that cannot be: [`FaultCode::NoSuchObject`], and
-    /// [`FaultCode::InUse`] with the referrers named unless they go as well. The store stays as it is.
+    /// Plans to delete objects. Returns the changes, or the faults: [`FaultCode::NoSuchObject`], and
+    /// [`FaultCode::InUse`] with the referrers, unless they are deleted too. The store stays unchanged.
     pub fn plan_delete(&self, keys: &[ObjectKey]) -> Result<ChangeSet, Vec<ObjectError>> {
         const NAMED_MAX: usize = 5;
         let distinct: BTreeSet<&ObjectKey> = keys.iter().collect();
@@ -250,7 +250,7 @@ impl ObjectStore {
 
     /// Applies a plan. It must be the latest: nothing may have been committed since it was made.
     pub fn commit(&mut self, changes: &ChangeSet) {
-        // All that goes goes first: an address may move from one object to another.
+        // Removals come first, because an address may move from one object to another.
         for change in changes.effective() {
             if let Some(before) = &change.before {
                 self.unlink(&change.key, before);

@@ -30,7 +30,7 @@ pub struct SwitchPort {
     pub trunk_member: Option<TrunkMember>,
 }
 
-/// Where a port without an interface of its own is attached.
+/// The attachment of a port without its own interface.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TrunkMember {
     /// The parent port, which has the interface. It can belong to another switch.

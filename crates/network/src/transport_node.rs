@@ -30,10 +30,12 @@ pub struct TransportNode {
     pub transport_zone: Option<String>,
     /// For each physical network, the bridge of the same Open vSwitch that connects to it.
     pub bridge_mappings: BTreeMap<String, String>,
-    /// Where its OVSDB listens; `None`: the switch dials in, known by its `external_ids:system-id`.
+    /// Its OVSDB end point; `None`: the switch connects to the controller and is identified by its
+    /// `external_ids:system-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ovsdb: Option<Endpoint>,
-    /// Where its `br-int` listens; `None`: the controller's address is set as the bridge's controller.
+    /// The OpenFlow end point of its `br-int`; `None`: the controller's address is set as the bridge's
+    /// controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Endpoint>,
     /// The datapath type of `br-int` if the controller creates it; `None`: Open vSwitch's default.
@@ -173,7 +175,7 @@ fn endpoint(value: &Json) -> Result<Endpoint, String> {
 
 /// The bridge that the controller programs.
 const INTEGRATION_BRIDGE: &str = "br-int";
-/// The longest name that a network device has.
+/// The maximum length of a network device's name.
 const BRIDGE_BYTES_MAX: usize = 15;
 
 /// A bridge beside `br-int`.

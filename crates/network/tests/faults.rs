@@ -273,7 +273,7 @@ fn ports_behind_ports_are_one_level_deep_and_have_tags_of_their_own() {
     );
 }
 
-/// What `weft get --json` prints is no fault in what is applied, but in an object alone.
+/// The member that `weft get --json` adds is accepted at the top level of an object, and only there.
 #[test]
 fn what_is_printed_of_an_object_can_be_applied() {
     check(
@@ -286,7 +286,7 @@ fn what_is_printed_of_an_object_can_be_applied() {
     );
 }
 
-/// What is judged beside objects that are in force already.
+/// Faults that depend on objects already in force.
 #[test]
 fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
     use network::{Kind, ObjectKey};
@@ -345,7 +345,8 @@ fn trunks_and_localnet_ports_are_judged_beside_what_is_there() {
             "{kind: switch_port, id: out, switch: blue}",
             &["net.yaml: document 1: switch_port out: id: port id out already belongs to localnet_port out"],
         ),
-        // Parent and part in one file, the wrong way round for what is there: no fault, since both change.
+        // Parent and member in one file, swapped compared with the objects in force: no fault, because
+        // both change.
         (
             "{kind: switch_port, id: blue-1, switch: blue, parent: box, tag: 5}\n---\n{kind: switch_port, id: box, switch: red}",
             &[],
@@ -424,13 +425,13 @@ fn text_of_no_known_format_that_is_no_json_can_be_yaml() {
         ["switch x", "switch y"]
     );
 
-    // What is neither is told in the form that was meant.
+    // The fault of text in neither format refers to the format that was meant.
     let fault = |text: &str| faults_of("standard input", text).concat();
     let json = fault(r#"[{"kind": "switch", "id" "x"}]"#);
     assert!(json.starts_with("syntax: standard input: object 1: not valid JSON: "), "{json}");
     let yaml = fault("{kind: switch, id: x");
     assert!(yaml.starts_with("syntax: standard input: document 1: not valid YAML: "), "{yaml}");
-    // The name of a file says what was meant.
+    // The name of a file decides the format.
     assert!(faults_of("net.json", "{kind: switch, id: x}").concat().contains("not valid JSON"));
 }
 

@@ -1,4 +1,4 @@
-//! What a store accepts, the rows that follow, and that no history matters.
+//! The changes that a store accepts, the resulting rows, and independence of history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ fn apply(store: &mut ObjectStore, text: &str) -> ChangeSet {
     changes
 }
 
-/// `+ table ["value"]` or `- …`, values as JSON would have them.
+/// `+ table ["value"]` or `- …`, with values as JSON.
 fn shown(changes: &ChangeSet) -> Vec<String> {
     let rows = changes.rows();
     let line = |sign: &str, table: &str, row: &Row| {
@@ -155,7 +155,7 @@ fn a_change_touches_only_the_rows_that_differ() {
 {kind: switch_port, id: p2, switch: blue, addresses: [{mac: 02:00:00:00:00:02, ips: [10.0.0.2]}]}
 ",
     );
-    // Two ports exchange their addresses: possible only because a file is judged as a whole.
+    // Two ports swap their addresses: possible only because a file is checked as a whole.
     let changes = apply(
         &mut store,
         "
@@ -178,7 +178,7 @@ fn a_change_touches_only_the_rows_that_differ() {
     let outcomes: Vec<Outcome> = changes.changes.iter().map(network::Change::outcome).collect();
     assert_eq!(outcomes, [Outcome::Updated, Outcome::Updated, Outcome::Unchanged]);
 
-    // What the exchange left behind is in force: the old owner's address is free, the new one's is not.
+    // The swap is in force: the old owner's address is free, the new one's is not.
     let mut batch = Batch::default();
     batch.add_document(
         "net.yaml",
@@ -187,7 +187,7 @@ fn a_change_touches_only_the_rows_that_differ() {
     let faults = store.plan(batch).unwrap_err();
     assert!(faults[0].message.contains("already belongs to switch_port p2"), "{faults:?}");
 
-    // A port goes to another switch: the first is free to go.
+    // A port moves to another switch, so the first switch can be deleted.
     apply(
         &mut store,
         "{kind: switch_port, id: p1, switch: red}\n---\n{kind: switch_port, id: p2, switch: red}",
@@ -270,7 +270,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What a user may rely on, checked from scratch: references lead somewhere, nothing is held twice.
+/// Checks the invariants from scratch: references are valid and unique values are unique.
 fn assert_sound(store: &ObjectStore) {
     let mut held = BTreeSet::new();
     let mut hold = |what: String| assert!(held.insert(what.clone()), "{what} is there twice");
@@ -335,7 +335,7 @@ proptest! {
             assert_sound(&store);
         }
 
-        // A store filled at once from the other's canonical text, in YAML, is the same and has the same rows.
+        // A store filled at once from the other's canonical text, in YAML, is equal and has the same rows.
         let yaml: Vec<String> = store.iter().map(|(_, object)| object.to_yaml()).collect();
         let mut copy = ObjectStore::default();
         let changes = apply(&mut copy, &yaml.join("---\n"));
