@@ -37,7 +37,7 @@ impl Derivation {
     /// the same.
     ///
     /// # Errors
-    /// The transaction is refused; then the input rows stay as they were.
+    /// The transaction is refused; the input rows then stay unchanged.
     pub fn tell(&mut self, rows: Rows) -> Result<Option<BTreeMap<TableId, TableDelta>>, String> {
         let transaction = self.difference(&rows);
         if transaction.is_empty() {

@@ -1,4 +1,4 @@
-//! Random frames: what tenants send, what attackers send, and what broken software sends.
+//! Random frames, as tenants, attackers and broken software send them.
 
 mod inside;
 
@@ -9,10 +9,10 @@ use test_random::Random;
 
 pub use frame_builder::Mac;
 
-/// A MAC and the addresses that are at it.
+/// A MAC and its IP addresses.
 pub type Addresses = (Mac, Vec<IpAddr>);
 
-/// The addresses that frames are made of, so that most of them mean something where they are sent.
+/// The addresses used in frames, so that most frames are meaningful where they are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Book {
     /// The sender's.
@@ -21,13 +21,14 @@ pub struct Book {
     pub near: Vec<Addresses>,
     /// Those of other switches.
     pub far: Vec<Addresses>,
-    /// Tags that mean something here, and the sender's addresses behind each.
+    /// Tags in use here, with the sender's addresses and the others' addresses for each.
     pub tags: Vec<(u16, Vec<Addresses>, Vec<Addresses>)>,
     /// Whether most frames should be tagged with one of [`Book::tags`].
     pub tagged: bool,
 }
 
-/// MACs that no port has; few, so that some are learned and then sent to.
+/// The number of MACs that no port has; small, so that some are learned and later used as
+/// destinations.
 pub const STRANGERS: u8 = 5;
 
 /// A MAC that no port has.
@@ -152,7 +153,7 @@ fn address6(random: &mut Random, of: &Addresses) -> Ipv6Addr {
     }
 }
 
-/// The link-local address that a MAC gives (RFC 4291, appendix A).
+/// The link-local address derived from a MAC (RFC 4291, appendix A).
 pub fn link_local(mac: Mac) -> Ipv6Addr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f])

@@ -1,4 +1,4 @@
-//! A world in the terms of the network model.
+//! A world in the types of the network model.
 
 use network_spec::{Address, Localnet, Node, Port, Switch, Tap, Tunnel, Zone};
 
@@ -14,7 +14,7 @@ pub fn world(world: &World, hosts: &Hosts) -> network_spec::World {
     });
     let peer = |ip| world.nodes.iter().find(|(_, node)| node.ip == ip).map(|(name, _)| name.clone());
     let tunnels = hosts.tunnels().filter_map(|(host, kind, remote)| {
-        // A tunnel to an address that no host has leads nowhere.
+        // A tunnel to an address of no host leads nowhere.
         let peer = if let Some(remote) = remote { Some(peer(remote)?) } else { None };
         Some(Tunnel { host: host.to_owned(), encap: encap(kind), peer })
     });

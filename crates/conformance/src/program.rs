@@ -8,7 +8,7 @@ use nlog::{Program, Sources};
 /// The rules of a folder, without their unit tests.
 ///
 /// # Errors
-/// The folder cannot be read, or the program has mistakes; then their text.
+/// The folder cannot be read, or the program has mistakes; the error is their text.
 pub fn load(folder: &Path) -> Result<Arc<Program>, String> {
     let sources = Sources::load(&[folder]).map_err(|error| error.to_string())?;
     let compilation = nlog::compile(&sources);

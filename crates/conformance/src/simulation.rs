@@ -45,7 +45,8 @@ struct Outputs {
     patch: TableId,
 }
 
-/// Rounds of reports that may follow a change: rules ask for a port, a host reports it, rules react. More are a loop.
+/// The maximum rounds of reports after a change: rules request a port, a host reports it, rules react. More rounds mean a
+/// loop.
 const ROUNDS: usize = 6;
 
 impl Simulation {
@@ -83,8 +84,8 @@ impl Simulation {
         self.rules.contents()
     }
 
-    /// Gives rules and hosts a new world, and lets hosts report until nothing changes any more. The rules compute only the
-    /// hosts that `managed` selects.
+    /// Gives rules and hosts a new world, and lets hosts report until nothing changes. The rules compute only the hosts
+    /// that `managed` selects.
     ///
     /// # Errors
     /// The rules refuse the change, or ask hosts for something impossible.
@@ -146,7 +147,7 @@ impl Simulation {
     }
 }
 
-/// Rows that come and go, as something that can be worked with.
+/// Inserted and deleted rows, converted to typed values.
 struct Changed<T> {
     insert: Vec<T>,
     delete: Vec<T>,

@@ -25,7 +25,7 @@ pub enum Form {
 pub struct Zone {
     /// How its tunnels are made.
     pub form: Form,
-    /// What the network between its nodes carries.
+    /// The MTU of the network between its nodes.
     pub mtu: u16,
 }
 
@@ -83,7 +83,7 @@ pub type Failing = (String, Encap, Option<String>);
 /// The network objects in force and the reports of switches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
-    /// Zones by name; "" is always there.
+    /// Zones by name; "" always exists.
     pub zones: BTreeMap<String, Zone>,
     /// Nodes by name, each of which is a host.
     pub nodes: BTreeMap<String, Node>,
@@ -127,7 +127,7 @@ impl Labels {
         self.datapaths.get(switch).copied().unwrap_or(0)
     }
 
-    /// A port's, a localnet port's, or one of [`audience`]'s names' label.
+    /// The label of a port, of a localnet port, or of one of [`audience`]'s names.
     pub fn port(&self, port: &str) -> u32 {
         self.ports.get(port).copied().unwrap_or(0)
     }
@@ -138,7 +138,7 @@ impl Labels {
     }
 }
 
-/// Audiences of a switch, as rows name them.
+/// The audiences of a switch, by their names in rows.
 pub const AUDIENCES: [&str; 2] = ["all", "unknown"];
 
 /// The name under which [`Labels::port`] has an audience's label.
@@ -192,13 +192,13 @@ impl World {
         found.map(|(name, localnet)| (name.as_str(), localnet))
     }
 
-    /// All MACs and addresses of a switch but those of one port.
+    /// All MACs and addresses of a switch, except those of one port.
     pub fn addresses_but(&self, switch: &str, but: &str) -> Vec<Addresses> {
         let others = self.ports_of(switch).filter(|(name, _)| *name != but);
         others.flat_map(|(_, port)| port.addresses.clone()).collect()
     }
 
-    /// Whether a switch has this MAC or one of these addresses already, at another port.
+    /// Whether another port of the switch already has this MAC or one of these addresses.
     fn taken(&self, switch: &str, but: &str, (mac, ips): &(Mac, Vec<IpAddr>)) -> bool {
         let others = self.ports_of(switch).filter(|(name, _)| *name != but);
         others

@@ -1,4 +1,4 @@
-//! What the rules say of a host does not depend on which other hosts are computed, nor on how the state came about.
+//! The output of the rules for a host depends neither on the other hosts that are computed, nor on history.
 
 use std::collections::BTreeSet;
 

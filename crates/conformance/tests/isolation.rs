@@ -1,4 +1,5 @@
-//! Tenants with the same addresses on the same hosts: no frame of one comes out at another, whatever is in it.
+//! Tenants with the same addresses on the same hosts: no frame of one tenant reaches another, whatever its
+//! contents.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -44,7 +45,7 @@ fn world(random: &mut Random) -> World {
         assert!(world.apply(&Change::Switch(tenant.to_owned(), tenant.to_owned())));
         for number in 1..=PORTS {
             let (security, unknown) = kinds[usize::from(number) - 1];
-            // The last is behind the first, which is the same for all tenants: a trunk that they share.
+            // The last port is a trunk member of the first, which all tenants share.
             let parent = (number == PORTS)
                 .then(|| (name(TENANTS[0], 1), tenant.len() as u16 + u16::from(tenant.as_bytes()[0])));
             let port = Port {
@@ -64,7 +65,7 @@ fn world(random: &mut Random) -> World {
     world
 }
 
-/// The tenant whose port a vNIC's frame is of: by its tag, if a port is behind the vNIC's under that.
+/// The tenant of a frame from a vNIC: decided by the tag, if a trunk member has it.
 fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
     let tag =
         (bytes[12] == 0x81 && bytes[13] == 0).then(|| u16::from_be_bytes([bytes[14], bytes[15]]) & 0xfff);

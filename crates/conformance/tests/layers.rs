@@ -1,9 +1,9 @@
-//! What the layers of the rules promise of their tables' columns: the logical ones name no host, the physical ones are
-//! of one host each.
+//! The layers of the rules and their columns: logical tables name no host, and each row of a physical table belongs to
+//! one host.
 
 use std::path::Path;
 
-/// How columns that hold a host are called.
+/// The names of columns that contain a host.
 const HOST: [&str; 4] = ["hv", "node", "remote", "host"];
 
 /// The names and columns of the tables that the files of a folder declare.

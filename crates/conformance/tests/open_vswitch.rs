@@ -1,5 +1,5 @@
-//! What rules derive for hosts of random networks, in real Open vSwitch: each frame leaves it as it leaves the simulated
-//! host, by ports and in tunnels, byte by byte. Frames come in by ports of the host and in tunnels from others.
+//! The rules' output for hosts of random networks, in real Open vSwitch: each frame leaves it as it leaves the simulated
+//! host, by ports and in tunnels, byte by byte. Frames enter by ports of the host and by tunnels from other hosts.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ const NETWORKS: u64 = 6;
 const FRAMES: usize = 120;
 /// A port that no flow knows.
 const NOBODY: u16 = 0x3fff;
-/// Where a tunnel's key is looked at.
+/// The table that matches the tunnel key.
 const DECAP: u8 = 1;
 
 /// A frame that left.
@@ -75,7 +75,7 @@ fn hosts_of_random_networks_do_in_open_vswitch_what_they_do_here() {
     tally.check();
 }
 
-/// What frames that came in led to.
+/// The numbers of frames by outcome.
 #[derive(Debug, Default)]
 struct Tally {
     sent: usize,
@@ -96,8 +96,8 @@ impl Tally {
         self.in_tunnels += usize::from(out.iter().any(in_tunnel));
     }
 
-    /// Two switches that drop everything agree as well, so a fair part of the frames must be forwarded: about half of the
-    /// parts in which they are today.
+    /// Two switches that drop everything agree too, so a fair fraction of the frames must be forwarded: the limits are
+    /// about half of today's fractions.
     fn check(&self) {
         if self.sent < FRAMES * NETWORKS as usize {
             return;
@@ -130,7 +130,7 @@ fn start(host: &Host, peers: &[Ipv4Addr]) -> DummySwitch {
         bridge.tunnels().map(|(port, tunnel)| (port.0, real(tunnel.encapsulation), remote(tunnel))).collect();
     switch.add_tunnels(host.address(), peers, &tunnels);
     let flows: Vec<String> = bridge.flows().into_iter().map(ToString::to_string).collect();
-    // The other groups name those of the ports on this host, which come first.
+    // The other groups refer to the groups of the ports on this host, which come first.
     let mut groups: Vec<(u32, String)> = bridge.groups().map(|group| (group.id, text(group))).collect();
     groups.sort_by_key(|(id, _)| std::cmp::Reverse((*id & 0xff00_0000 == 0x0100_0000, *id)));
     let groups: Vec<String> = groups.into_iter().map(|(_, text)| text).collect();
@@ -158,7 +158,7 @@ fn text(group: &flow_simulator::Group) -> String {
 /// How a frame comes in.
 enum Way {
     Port(u16),
-    /// By this tunnel port, in what all but the frame inside is right of.
+    /// By this tunnel port, in this tunnel header.
     Tunnel(PortNo, Wrapped),
 }
 
@@ -177,7 +177,7 @@ impl Way {
     }
 }
 
-/// Sends a frame into both. What leaves both, if it is the same.
+/// Sends a frame into both, and compares the output.
 fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> Result<Vec<Out>, String> {
     let (packet, sent) = match way {
         Way::Port(port) => (Packet::new(bytes.to_vec(), PortNo(*port)), switch.receive(*port, bytes)),
@@ -217,7 +217,7 @@ fn same(way: &Way, switch: &mut DummySwitch, host: &mut Host, bytes: &[u8]) -> R
     Err(format!("{bytes} in {key:?}\nOpen vSwitch: {theirs:#x?}\nhere: {ours:#x?}\n{steps}"))
 }
 
-/// What a frame is that leaves by a tunnel port.
+/// The tunnelled frame of a packet that leaves by a tunnel port.
 fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) -> Wrapped {
     let field = |field| emitted.key.get(field) as u32;
     let encapsulation = real(tunnel.encapsulation);
@@ -232,7 +232,7 @@ fn sent_by(tunnel: Tunnel, from: Ipv4Addr, emitted: &flow_simulator::Emitted) ->
     }
 }
 
-/// What a tunnel from a peer says, under a key that means something here, and the port that it comes in by.
+/// A tunnelled frame from a peer with a key in use here, and its ingress port.
 fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortNo, Wrapped)> {
     let tunnels: Vec<(PortNo, Tunnel)> = host.bridge.tunnels().collect();
     let keys: Vec<u32> = keys(&host.bridge).into_iter().collect();
@@ -254,7 +254,7 @@ fn tunnel(random: &mut Random, host: &Host, peers: &[Ipv4Addr]) -> Option<(PortN
     Some((port, wrapped))
 }
 
-/// The keys that a host looks for.
+/// The tunnel keys that a host matches.
 fn keys(bridge: &Bridge) -> BTreeSet<u32> {
     let decap = bridge.flows().into_iter().filter(|flow| flow.table == DECAP);
     decap

@@ -1,4 +1,5 @@
-//! Random networks, histories and frames: the flow tables of all hosts deliver what the model delivers.
+//! Random networks, histories and frames: the flow tables of all hosts deliver the same frames as the
+//! model.
 
 use conformance::{Count, Runner, Size, check, program};
 use test_random::seeds;

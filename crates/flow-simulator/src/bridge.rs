@@ -18,7 +18,7 @@ use crate::{FlowKey, Group, Refused, Tunnel};
 pub struct Bridge {
     tables: BTreeMap<u8, Table>,
     pub(crate) groups: BTreeMap<u32, Group>,
-    /// How many times flows name each group.
+    /// The number of references to each group in flows.
     users: BTreeMap<u32, usize>,
     pub(crate) ports: BTreeMap<u16, Port>,
     pub(crate) learned: Learned,
@@ -36,12 +36,12 @@ impl Bridge {
         self.ports.insert(port.0, Port::Plain);
     }
 
-    /// Adds a port that leads into a tunnel.
+    /// Adds a tunnel port.
     pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
         self.ports.insert(port.0, Port::Tunnel(tunnel.into()));
     }
 
-    /// Adds a port that leads to another bridge of the same switch.
+    /// Adds a patch port to another bridge of the same switch.
     pub fn add_patch(&mut self, port: PortNo) {
         self.ports.insert(port.0, Port::Patch);
     }
@@ -61,7 +61,7 @@ impl Bridge {
         self.ports.contains_key(&port.0)
     }
 
-    /// The tunnel that a port leads into.
+    /// The tunnel of a port, if it is a tunnel port.
     pub fn tunnel(&self, port: PortNo) -> Option<Tunnel> {
         match self.ports.get(&port.0) {
             Some(Port::Tunnel(tunnel)) => Some(*tunnel),
@@ -69,7 +69,7 @@ impl Bridge {
         }
     }
 
-    /// The ports that lead into tunnels, by number.
+    /// The tunnel ports, by number.
     pub fn tunnels(&self) -> impl Iterator<Item = (PortNo, Tunnel)> + '_ {
         self.ports.iter().filter_map(|(number, port)| match port {
             Port::Tunnel(tunnel) => Some((PortNo(*number), *tunnel)),
@@ -77,16 +77,16 @@ impl Bridge {
         })
     }
 
-    /// Adds a flow, in place of one with the same table, match and priority.
+    /// Adds a flow, replacing one with the same table, match and priority.
     ///
     /// # Errors
-    /// The flow has an action that is not interpreted, or that names a group that is not there. Prerequisites of
-    /// fields are not looked at: an action whose field a packet does not have does nothing.
+    /// The flow has an action that is not interpreted or names a missing group. Prerequisites of fields are not checked:
+    /// an action on a field that a packet does not have does nothing.
     pub fn add_flow(&mut self, flow: FlowEntry) -> Result<(), Refused> {
         self.add_shared(Arc::new(flow))
     }
 
-    /// As [`Bridge::add_flow`], with a flow that other bridges have too.
+    /// As [`Bridge::add_flow`], with a flow that bridges share.
     ///
     /// # Errors
     /// As [`Bridge::add_flow`].
@@ -96,14 +96,14 @@ impl Bridge {
         Ok(())
     }
 
-    /// Removes the flow with this table, match and priority; whether there was one. What it learned goes with it, if it
-    /// was to (`delete_learned`) and no other flow learns the same.
+    /// Removes the flow with this table, match and priority. Returns whether there was one. Its learned flows are
+    /// removed too, if it has `delete_learned` and no other flow learns the same ones.
     pub fn remove_flow(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
         self.take(table, priority, matches)
     }
 
-    /// Carries out a flow-mod, whole or not at all. Flags, timeouts and buffers are not looked at. Learned flows are
-    /// changed like others, as in a switch.
+    /// Executes a flow-mod atomically. Flags, timeouts and buffers are ignored. Learned flows are changed like others,
+    /// as in a switch.
     ///
     /// # Errors
     /// As [`Bridge::add_flow`]; also a deletion by port or group.
@@ -143,7 +143,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Puts a flow into its table, in place of one with the same match and priority.
+    /// Puts a flow into its table, replacing one with the same match and priority.
     pub(crate) fn put(&mut self, flow: Arc<FlowEntry>) {
         self.learned.forget(&flow);
         self.learned.comes(&flow.actions);
@@ -153,7 +153,7 @@ impl Bridge {
         }
     }
 
-    /// Removes a flow from its table; whether it existed.
+    /// Removes a flow from its table. Returns whether it existed.
     pub(crate) fn take(&mut self, table: u8, priority: u16, matches: &Match) -> bool {
         let old = self.tables.get_mut(&table).and_then(|table| table.remove(matches, priority));
         let Some(old) = old else { return false };
@@ -162,7 +162,7 @@ impl Bridge {
         true
     }
 
-    /// Removes the learned flows that go with a removed flow.
+    /// Removes the learned flows of a removed flow with `delete_learned`.
     fn gone(&mut self, old: &FlowEntry) {
         groups_named(&old.actions, &mut |group| {
             if let Some(count) = self.users.get_mut(&group) {
@@ -182,7 +182,8 @@ impl Bridge {
     /// Adds a group.
     ///
     /// # Errors
-    /// There is one with this id, or a bucket holds what is not interpreted or what no action set can hold.
+    /// A group with this id exists, or a bucket contains an action that is not interpreted or not allowed in an action
+    /// set.
     pub fn add_group(&mut self, group: Group) -> Result<(), Refused> {
         if self.groups.contains_key(&group.id) {
             return Err(Refused::GroupExists(group.id));
@@ -190,7 +191,7 @@ impl Bridge {
         self.replace_group(group)
     }
 
-    /// Adds a group, in place of one with the same id.
+    /// Adds a group, replacing one with the same id.
     ///
     /// # Errors
     /// As [`Bridge::add_group`].
@@ -208,7 +209,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Removes a group, and as Open vSwitch does, silently, every flow that names it.
+    /// Removes a group and, silently as in Open vSwitch, every flow that refers to it.
     pub fn remove_group(&mut self, id: u32) {
         self.groups.remove(&id);
         if self.users.remove(&id).is_none_or(|count| count == 0) {
@@ -235,7 +236,7 @@ impl Bridge {
         self.groups.values()
     }
 
-    /// All flows but those that packets taught ([`Bridge::learned`]), by table, then highest priority first, then match.
+    /// All flows except learned ones ([`Bridge::learned`]), by table, then highest priority first, then match.
     pub fn flows(&self) -> Vec<&FlowEntry> {
         let mut flows = self.all_flows();
         flows.retain(|flow| !self.is_learned(flow));

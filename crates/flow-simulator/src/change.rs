@@ -1,4 +1,4 @@
-//! A change of flows and groups at once, as the deltas of rules request it.
+//! An atomic change of flows and groups, as a delta of the rules requests it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,33 +38,32 @@ pub struct Change {
 }
 
 impl Change {
-    /// Adds a flow, in place of one with the same table, match and priority.
+    /// Adds a flow, replacing one with the same table, match and priority.
     pub fn add_flow(&mut self, flow: impl Into<Arc<FlowEntry>>) {
         self.flows.push(flow.into());
     }
 
-    /// Removes the flow with this table, priority and match, unless such a flow is added as well.
+    /// Removes the flow with this table, priority and match, unless the change also adds such a flow.
     pub fn remove_flow(&mut self, table: u8, priority: u16, matches: Match) {
         self.removed_flows.push((table, priority, matches));
     }
 
-    /// Adds a bucket to a group of type `all`, in place of one with the same id.
+    /// Adds a bucket to a group of type `all`, replacing one with the same id.
     pub fn add_bucket(&mut self, group: u32, bucket: Bucket) {
         self.buckets.push((group, bucket));
     }
 
-    /// Removes a bucket, unless one with its id is added as well.
+    /// Removes a bucket, unless the change also adds one with its id.
     pub fn remove_bucket(&mut self, group: u32, bucket: u32) {
         self.removed_buckets.insert((group, bucket));
     }
 }
 
 impl Bridge {
-    /// Makes a change as a whole or not at all, whatever the order of its parts. Removing something that does not exist has
-    /// no effect.
+    /// Applies a change atomically, whatever the order of its parts. Removing something that does not exist has no effect.
     ///
     /// # Errors
-    /// As [`Bridge::add_flow`] and [`Bridge::add_group`], by the groups that there are afterwards.
+    /// As [`Bridge::add_flow`] and [`Bridge::add_group`], with respect to the groups after the change.
     pub fn change(&mut self, change: Change) -> Result<(), Refused> {
         let added: BTreeSet<(u32, u32)> =
             change.buckets.iter().map(|(group, bucket)| (*group, bucket.id)).collect();
@@ -147,7 +146,7 @@ mod tests {
         (groups, bridge.flows().iter().map(ToString::to_string).collect())
     }
 
-    /// Groups 1 and 2, of which the first names the second, and a flow that names the first.
+    /// Groups 1 and 2, where the first refers to the second, and a flow that refers to the first.
     fn bridge() -> Bridge {
         let mut bridge = Bridge::new((1..4).map(PortNo));
         let mut change = Change::default();

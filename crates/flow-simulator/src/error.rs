@@ -1,8 +1,8 @@
-//! What a bridge refuses.
+//! The changes that a bridge refuses, and the limits of processing.
 
 use openflow_rs::{Action, ParseError};
 
-/// A change that a [`crate::Bridge`] does not take, with the reason.
+/// A change that a [`crate::Bridge`] refuses, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// An action that is not interpreted yet.
@@ -10,13 +10,13 @@ pub enum Refused {
     Action {
         /// The action.
         action: Box<Action>,
-        /// What is missing, and what to do.
+        /// The missing feature and the remedy.
         why: &'static str,
     },
-    /// A flow points to a group that is not there.
+    /// A flow refers to a missing group.
     #[error("there is no group {0}: add it before the flow or bucket that names it")]
     NoGroup(u32),
-    /// A group with this id is there already.
+    /// A group with this id already exists.
     #[error("group {0} is there already: remove it first, or replace it")]
     GroupExists(u32),
     /// A group's kind that is not interpreted.
@@ -25,7 +25,7 @@ pub enum Refused {
     /// An indirect group without exactly one bucket.
     #[error("an indirect group has one bucket, not {0}")]
     Buckets(usize),
-    /// A bucket holds what cannot stand in an action set.
+    /// A bucket contains an action that is not allowed in an action set.
     #[error("`{0}` cannot stand in a bucket: a bucket is an action set")]
     InBucket(Box<Action>),
     /// Table 255 is a name for all tables, not a table.
@@ -39,7 +39,7 @@ pub enum Refused {
         /// Where it would go.
         to: u8,
     },
-    /// A flow-mod that names a port or a group of the flows that it concerns.
+    /// A flow-mod that selects flows by output port or group.
     #[error("deleting by out_port or out_group is not interpreted here: delete by match or cookie")]
     OutFilter,
     /// Text of a group that cannot be read.
@@ -53,11 +53,11 @@ pub enum Refused {
     Text(#[from] ParseError),
 }
 
-/// What stops a packet with nothing of it sent, not even what the flows had sent out by then: the switch works out
-/// everything before it does anything.
+/// The reason why processing stopped without any output, not even output of earlier actions: the switch translates
+/// everything before it executes anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Stopped {
-    /// Resubmits to the same or an earlier table, and groups, nested too deep.
+    /// Resubmits to the same or an earlier table, and groups, are nested too deeply.
     #[error("resubmits and groups nested more than {MAX_DEPTH} deep: look for a loop of resubmits")]
     Depth,
     /// Too many resubmits for one packet.

@@ -1,26 +1,27 @@
 //! Parses bytes into fields, as Open vSwitch does (`miniflow_extract` in its `lib/flow.c`).
 //!
-//! A packet is never refused: where a header is cut short or contradicts itself, its fields and those of everything
-//! inside stay 0. Padding behind the IP packet is no part of what is inside.
+//! A packet is never refused: if a header is truncated or contradicts itself, its fields and those of everything
+//! inside stay 0. Padding after the IP packet is not part of the payload.
 
 use openflow_rs::{MacAddr, PortNo};
 
 use crate::key::*;
 
-/// Where a packet's headers begin. A header that is not there, or makes no sense, has none.
+/// The offsets of a packet's headers; none for a header that is missing or invalid.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     /// Network header.
     pub(crate) l3: Option<usize>,
     /// Transport header.
     pub(crate) l4: Option<usize>,
-    /// Where what the IP packet's length says ends.
+    /// The end of the IP packet by its length field.
     pub(crate) end: usize,
-    /// An IPv6 routing header has segments left: the checksum inside is not about the destination written outside.
+    /// An IPv6 routing header has segments left, so the inner checksum does not cover the destination in the
+    /// header.
     pub(crate) routed: bool,
 }
 
-/// Bytes from `at` on that nobody has read yet.
+/// The unread bytes, from `at` on.
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -46,7 +47,7 @@ impl<'a> Cursor<'a> {
         (count <= self.left()).then(|| self.at += count)
     }
 
-    /// Leaves out what stands behind the next `count` bytes.
+    /// Drops everything after the next `count` bytes.
     fn limit(&mut self, count: usize) {
         self.bytes = &self.bytes[..self.at + count];
     }
@@ -56,7 +57,7 @@ impl<'a> Cursor<'a> {
 pub(crate) fn extract(bytes: &[u8], in_port: PortNo) -> (FlowKey, Layout) {
     let (mut key, mut layout) = (FlowKey::empty(in_port), Layout { end: bytes.len(), ..Layout::default() });
     let mut cursor = Cursor { bytes, at: 0 };
-    // What is read before something is missing stays.
+    // Fields read before a missing part are kept.
     let _ = ethernet(&mut cursor, &mut key, &mut layout);
     (key, layout)
 }
@@ -67,7 +68,7 @@ fn ethernet(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> 
     }
     let (dst, src): (&[u8; 6], &[u8; 6]) = (cursor.pull()?, cursor.pull()?);
     (key.eth_dst, key.eth_src) = (MacAddr(*dst).to_u64(), MacAddr(*src).to_u64());
-    // `vlan-limit` is 1: one tag is read, the type of a second one is what the packet is.
+    // `vlan-limit` is 1: one tag is read, and the type of a second one is the packet's Ethernet type.
     if let Some(&[t0, t1, v0, v1, _, _]) = cursor.peek::<6>() {
         let tpid = u16::from_be_bytes([t0, t1]);
         if matches!(tpid, ETH_VLAN | ETH_SERVICE_VLAN) {
@@ -88,7 +89,7 @@ fn ethernet(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> 
     if key.nw_frag & LATER_FRAGMENT == 0 { transport(cursor, key) } else { None }
 }
 
-/// The type of what follows, also through an LLC and SNAP header.
+/// The Ethernet type, also from an LLC and SNAP header.
 fn ethernet_type(cursor: &mut Cursor<'_>) -> Option<u16> {
     const LONGEST_LENGTH: u16 = 0x5ff;
     let kind = u16::from_be_bytes(*cursor.pull()?);
@@ -138,7 +139,7 @@ fn ipv6(cursor: &mut Cursor<'_>, key: &mut FlowKey, layout: &mut Layout) -> Opti
     Some(())
 }
 
-/// Passes over IPv6 extension headers to the protocol inside.
+/// Skips IPv6 extension headers to the protocol inside.
 fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &mut bool) -> Option<()> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -177,7 +178,7 @@ fn extensions(cursor: &mut Cursor<'_>, proto: &mut u8, frag: &mut u8, routed: &m
 
 fn arp(cursor: &mut Cursor<'_>, key: &mut FlowKey) -> Option<()> {
     let header: &[u8; 28] = cursor.pull()?;
-    // Ethernet and IPv4 addresses, or nothing is known.
+    // Only ARP for Ethernet and IPv4 is parsed.
     if header[..6] != [0, 1, 8, 0, 6, 4] {
         return None;
     }

@@ -10,7 +10,7 @@ use crate::trace::Step;
 use crate::walk::{Hosts, Walk};
 use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
 
-/// A host: a bridge, the address that tunnels find it by, and the physical networks that its patch ports lead to.
+/// A host: a bridge, the address of its tunnel end point, and the physical networks of its patch ports.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The bridge; tunnel and patch ports are ports of it too.
@@ -20,7 +20,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host with these tunnel ports, which are added to the bridge; each serves all peers
+    /// Makes a host with these tunnel ports, which are added to the bridge; each serves all peers
     /// (`options:remote_ip=flow`, `options:key=flow`).
     pub fn new(
         mut bridge: Bridge,
@@ -33,45 +33,45 @@ impl Host {
         Host { bridge, address, networks: BTreeMap::new() }
     }
 
-    /// The address of the host's end of tunnels.
+    /// The address of the host's tunnel end point.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Gives the host's end of tunnels another address.
+    /// Changes the address of the host's tunnel end point.
     pub fn set_address(&mut self, address: Ipv4Addr) {
         self.address = address;
     }
 
-    /// Adds a port that leads into a tunnel, also to one peer alone.
+    /// Adds a tunnel port, for all peers or for a single one.
     pub fn add_tunnel(&mut self, port: PortNo, tunnel: impl Into<Tunnel>) {
         self.bridge.add_tunnel(port, tunnel);
     }
 
-    /// Adds a patch port towards a physical network.
+    /// Adds a patch port to a physical network.
     pub fn attach(&mut self, port: PortNo, network: &str) {
         self.bridge.add_patch(port);
         self.networks.insert(port, network.to_owned());
     }
 
-    /// Removes a port, whatever it leads to.
+    /// Removes a port of any kind.
     pub fn remove_port(&mut self, port: PortNo) {
         self.bridge.remove_port(port);
         self.networks.remove(&port);
     }
 
-    /// The physical network that a port leads to.
+    /// The physical network of a patch port.
     pub(crate) fn network(&self, port: PortNo) -> Option<&str> {
         self.networks.get(&port).map(String::as_str)
     }
 
-    /// The ports that lead to a physical network.
+    /// The patch ports to a physical network.
     pub(crate) fn ports_of<'a>(&'a self, network: &'a str) -> impl Iterator<Item = PortNo> + 'a {
         self.networks.iter().filter(move |(_, name)| *name == network).map(|(port, _)| *port)
     }
 }
 
-/// Hosts that reach each other by tunnels over an underlay that loses nothing, and over physical networks.
+/// Hosts that reach each other by tunnels over a lossless underlay, and over physical networks.
 ///
 /// ```
 /// use std::net::Ipv4Addr;
@@ -98,7 +98,7 @@ pub struct Fabric {
     hosts: BTreeMap<String, Host>,
 }
 
-/// A packet that left the fabric by a port that is no tunnel.
+/// A packet that left the fabric by a port that is not a tunnel port.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Arrival {
     /// The host.
@@ -112,7 +112,7 @@ pub struct Arrival {
 /// A packet that a fault of the flow tables lost.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Lost {
-    /// It left by a tunnel port without being told where to.
+    /// It left by a tunnel port without a destination.
     #[error("{host}: a packet left by tunnel port {port} with tun_dst 0: set tun_dst before the output")]
     NoDestination {
         /// The sender.
@@ -146,26 +146,26 @@ pub enum Lost {
         /// The reason.
         why: Stopped,
     },
-    /// A bridge left copies out, because together they were too much.
+    /// A bridge dropped copies because together they exceeded the limit.
     #[error("{host}: a flood was cut short at 64 KB of datapath actions: split it over several hosts")]
     Cut {
         /// The host.
         host: String,
     },
-    /// Packets went round, or multiplied, and what was still under way was thrown away.
+    /// Packets looped or multiplied, and those still in flight were dropped.
     #[error(
         "more than {MAX_CROSSINGS} packets crossed between hosts for one that was sent: look for a loop between hosts"
     )]
     Storm,
-    /// The packet was to start at a host that is not there.
+    /// The packet's starting host does not exist.
     #[error("there is no host {0}")]
     Unknown(String),
 }
 
-/// Packets between hosts for one that was sent; a switch on every one of 3,000 hosts needs 2,999.
+/// The maximum number of packets between hosts for one packet sent; a logical switch on 3,000 hosts needs 2,999.
 pub(crate) const MAX_CROSSINGS: usize = 100_000;
 
-/// A frame on a physical network, as somebody else there sees it.
+/// A frame on a physical network, as another machine there receives it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tapped {
     /// The network.
@@ -188,7 +188,7 @@ pub struct Crossing {
 }
 
 impl Fabric {
-    /// Adds a host, in place of one with the same name.
+    /// Adds a host, replacing one with the same name.
     pub fn add(&mut self, name: &str, host: Host) {
         self.hosts.insert(name.to_owned(), host);
     }
@@ -213,28 +213,28 @@ impl Fabric {
         self.hosts.iter().map(|(name, host)| (name.as_str(), host))
     }
 
-    /// Lets time pass on all hosts ([`Bridge::advance`]).
+    /// Advances time on all hosts ([`Bridge::advance`]).
     pub fn advance(&mut self, time: Duration) {
         self.hosts.values_mut().for_each(|host| host.bridge.advance(time));
     }
 
-    /// Sends a packet from a port of a host and follows it and its copies wherever they go. Hosts learn from it.
+    /// Sends a packet from a port of a host and follows it and its copies. Hosts learn from it.
     pub fn send(&mut self, host: &str, packet: Packet) -> Crossing {
         Walk::new(Hosts::Live(&mut self.hosts), false).start_at_host(host, packet)
     }
 
-    /// What [`Fabric::send`] would do, and what would be done on every host. No host learns from it in the end.
+    /// The result that [`Fabric::send`] would have, with the trace on every host. No host learns from it.
     pub fn trace(&self, host: &str, packet: Packet) -> Crossing {
         Walk::new(Hosts::untouched(&self.hosts), true).start_at_host(host, packet)
     }
 
-    /// Sends a frame from somebody else on a physical network, an ideal one: whatever its tags are, it reaches everybody
+    /// Sends a frame from another machine on an ideal physical network: whatever its tags are, it reaches everybody
     /// there. Hosts learn from it.
     pub fn send_physical(&mut self, network: &str, bytes: Vec<u8>) -> Crossing {
         Walk::new(Hosts::Live(&mut self.hosts), false).start_on_network(network, bytes)
     }
 
-    /// What [`Fabric::send_physical`] would do, as [`Fabric::trace`] says it.
+    /// The result that [`Fabric::send_physical`] would have, as in [`Fabric::trace`].
     pub fn trace_physical(&self, network: &str, bytes: Vec<u8>) -> Crossing {
         Walk::new(Hosts::untouched(&self.hosts), true).start_on_network(network, bytes)
     }

@@ -1,4 +1,4 @@
-//! Groups, and the action sets that their buckets are.
+//! Groups and the action sets in their buckets.
 
 use std::str::FromStr;
 
@@ -6,7 +6,7 @@ use openflow_rs::{Action, Actions, ParseError};
 
 use crate::Refused;
 
-/// A group of type `all` or `indirect`: each bucket gets a packet of its own.
+/// A group of type `all` or `indirect`: each bucket gets a copy of the packet.
 ///
 /// ```
 /// use flow_simulator::Group;
@@ -16,7 +16,7 @@ use crate::Refused;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// The id that flows name it by.
+    /// The id that flows refer to.
     pub id: u32,
     /// Whether it is of type `indirect`, which has exactly one bucket.
     pub indirect: bool,
@@ -29,14 +29,14 @@ pub struct Group {
 pub struct Bucket {
     /// Its number within the group.
     pub id: u32,
-    /// An action set, whatever the order it is written in.
+    /// An action set; the written order has no effect.
     pub actions: Actions,
 }
 
 impl FromStr for Group {
     type Err = Refused;
 
-    /// Reads what `ovs-ofctl add-group` takes and `dump-groups` prints, for the kinds of groups known here.
+    /// Reads the syntax of `ovs-ofctl add-group` and `dump-groups`, for the supported group types.
     fn from_str(text: &str) -> Result<Group, Refused> {
         let bad = || Refused::GroupText { text: text.to_owned() };
         let mut parts = text.split("bucket=");
@@ -66,13 +66,13 @@ impl FromStr for Group {
     }
 }
 
-/// Where an action stands in an action set (`ofpacts_execute_action_set` of Open vSwitch).
+/// The place of an action in an action set (`ofpacts_execute_action_set` of Open vSwitch).
 enum Place {
-    /// In this order, before everything else; of several the last.
+    /// In this order, before everything else; of several, the last takes effect.
     Slot(u8),
     /// In the order written.
     Change,
-    /// At the end, and only that of the highest rank; of several the last.
+    /// At the end; only the one with the highest rank takes effect, and of several the last.
     Final(u8),
     /// Not at all.
     Nowhere,
@@ -97,7 +97,7 @@ pub(crate) fn misplaced(actions: &Actions) -> Option<&Action> {
     actions.0.iter().find(|action| matches!(place(action), Place::Nowhere))
 }
 
-/// The actions in the order in which a set of them is carried out; nothing at all if no packet leaves it.
+/// The actions in the order in which an action set is executed; none if no packet leaves it.
 pub(crate) fn in_order(actions: &Actions) -> Vec<&Action> {
     let mut slots: [Option<&Action>; 3] = [None; 3];
     let (mut changes, mut last): (Vec<&Action>, Option<(u8, &Action)>) = (Vec::new(), None);

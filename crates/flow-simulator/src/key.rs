@@ -1,4 +1,4 @@
-//! The fields of a packet that flows match and actions change.
+//! The flow key: the fields of a packet that flows match and actions change.
 
 use openflow_rs::{Field, Match, PortNo, Prerequisite};
 
@@ -11,7 +11,7 @@ pub(crate) const ETH_SERVICE_VLAN: u16 = 0x88a8;
 pub(crate) const ETH_IPV6: u16 = 0x86dd;
 pub(crate) const ETH_MPLS: u16 = 0x8847;
 pub(crate) const ETH_MPLS_MULTICAST: u16 = 0x8848;
-/// What Open vSwitch gives as the Ethernet type of a frame that has a length in its place.
+/// Open vSwitch's Ethernet type for a frame with a length in that place.
 pub(crate) const ETH_NONE: u16 = 0x05ff;
 
 /// IP protocols.
@@ -27,7 +27,7 @@ pub(crate) const FRAGMENT: u8 = 1;
 /// `ip_frag`: a fragment that is not the first.
 pub(crate) const LATER_FRAGMENT: u8 = 2;
 
-/// The bit of `vlan_tci` that says that there is a tag.
+/// The bit of `vlan_tci` for the presence of a tag.
 pub(crate) const VLAN_PRESENT: u16 = 0x1000;
 
 /// One VLAN tag.
@@ -44,7 +44,7 @@ impl Vlan {
         self.tci & VLAN_PRESENT != 0
     }
 
-    /// A tag that was written into gets a type. One that was cleared keeps it for the next.
+    /// Sets the type of a tag that was written. A cleared tag keeps its type for the next one.
     fn fix_tpid(&mut self) {
         if self.tpid == 0 {
             self.tpid = ETH_VLAN;
@@ -54,9 +54,9 @@ impl Vlan {
 
 /// The fields of one packet, registers and metadata included (Open vSwitch's `struct flow`).
 ///
-/// Fields share their room as they do there: an ARP operation is where the IP protocol is, an ICMP type where a port
-/// is, a neighbour discovery option where ARP's hardware addresses are. Flows cannot tell, because a match on a field
-/// also matches the protocol that gives the field its meaning.
+/// Fields share storage as in Open vSwitch: the ARP operation with the IP protocol, the ICMP type with a port, the
+/// options of neighbour discovery with ARP's hardware addresses. Flows cannot observe this, because a match on a
+/// field also matches the protocol that gives the field its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlowKey {
     pub(crate) registers: [u32; 16],
@@ -70,7 +70,8 @@ pub struct FlowKey {
     pub(crate) eth_dst: u64,
     /// Type of what follows the tags.
     pub(crate) eth_type: u16,
-    /// Outermost first. A packet's second tag is not seen (`vlan-limit` is 1), but pushing one makes two.
+    /// Tags, outermost first. A packet's second tag is not parsed (`vlan-limit` is 1), but pushing a tag makes
+    /// two.
     pub(crate) vlans: [Vlan; 2],
     pub(crate) nw_src: u32,
     pub(crate) nw_dst: u32,
@@ -97,7 +98,7 @@ pub struct FlowKey {
     pub(crate) nd_reserved: u32,
 }
 
-/// Metadata of the tunnel that a packet came from or is to leave by.
+/// Metadata of the tunnel that a packet came from or will leave by.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Tunnel {
     pub(crate) id: u64,
@@ -162,7 +163,7 @@ impl FlowKey {
         }
     }
 
-    /// The value of a field; 0 for what the packet does not have.
+    /// The value of a field; 0 if the packet does not have it.
     pub fn get(&self, field: Field) -> u128 {
         if let Some((first, count)) = registers(field) {
             let words = &self.registers[first..first + count];
@@ -222,13 +223,12 @@ impl FlowKey {
             Field::TcpFlags => self.tcp_flags.into(),
             Field::NdOptionsType => (self.tcp_flags & 0xff).into(),
             Field::NdReserved => self.nd_reserved.into(),
-            // MPLS, hashes and conjunctions are not there; the packet is always Ethernet, which is type 0.
+            // MPLS, hashes and conjunctions are not supported; the packet is always Ethernet, which is type 0.
             _ => 0,
         }
     }
 
-    /// Writes a field that actions may write; bits that it does not have are ignored, as are fields that cannot be
-    /// written.
+    /// Writes a field that actions may write; excess bits and read-only fields are ignored.
     pub fn set(&mut self, field: Field, value: u128) {
         if let Some((first, count)) = registers(field) {
             for (place, word) in self.registers[first..first + count].iter_mut().rev().enumerate() {
@@ -292,13 +292,13 @@ impl FlowKey {
     /// Whether the packet matches.
     pub fn meets_match(&self, matches: &Match) -> bool {
         matches.iter().all(|demand| {
-            // A demand on an option demands that there is one.
+            // A demand on an option requires its presence.
             let there = demand.field != Field::TunMetadata0 || self.tunnel.metadata.is_some();
             there && self.get(demand.field) & demand.mask == demand.value
         })
     }
 
-    /// Whether the packet has what fields with this prerequisite mean.
+    /// Whether the packet meets this prerequisite of fields.
     pub fn meets(&self, needs: Prerequisite) -> bool {
         let ip = matches!(self.eth_type, ETH_IPV4 | ETH_IPV6);
         let transport = |proto| ip && self.nw_proto == proto && self.nw_frag & LATER_FRAGMENT == 0;
@@ -325,12 +325,12 @@ impl FlowKey {
         }
     }
 
-    /// Adds a tag around those that are there, with nothing in it yet. A third one displaces the first.
+    /// Pushes an empty tag. A third tag displaces the first.
     pub(crate) fn push_vlan(&mut self, tpid: u16) {
         self.vlans = [Vlan { tpid, tci: VLAN_PRESENT }, self.vlans[0]];
     }
 
-    /// Takes the outermost tag away, if there is one.
+    /// Pops the outermost tag, if there is one.
     pub(crate) fn pop_vlan(&mut self) {
         match self.tags() {
             [] => {}
@@ -350,7 +350,7 @@ impl FlowKey {
 const UNSET: u16 = 0xfff7;
 const MAC_BITS: u64 = 0xffff_ffff_ffff;
 
-/// The registers that a field is made of: the first, and how many.
+/// The registers that a field consists of: the first one and their number.
 fn registers(field: Field) -> Option<(usize, usize)> {
     let number = |first: Field| field as usize - first as usize;
     match field {

@@ -1,4 +1,4 @@
-//! Flows that a bridge learned from packets, and their time.
+//! Flows that a bridge learned from packets, and their timeouts.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,39 +16,39 @@ fn slot(flow: &FlowEntry) -> Slot {
     (flow.table, flow.priority, flow.matches.clone())
 }
 
-/// State that a bridge keeps beside its flows.
+/// The learning state of a bridge.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
     now: Duration,
     times: BTreeMap<Slot, Times>,
-    /// How many actions with `delete_learned` there are, by the cookie and table of what they learn.
+    /// The number of actions with `delete_learned`, by the cookie and table of their learned flows.
     sources: BTreeMap<(u64, u8), usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Times {
-    /// When it was learned, or was to be learned again.
+    /// The time when it was last learned.
     modified: Duration,
     /// When a packet met it.
     used: Duration,
 }
 
 impl Learned {
-    /// Notes that a flow is there for another reason than that a packet taught it, or not at all.
+    /// Notes that a flow was removed, or is no longer a learned one.
     pub(crate) fn forget(&mut self, flow: &FlowEntry) {
         if !self.times.is_empty() {
             self.times.remove(&slot(flow));
         }
     }
 
-    /// Takes note of the actions of a flow that comes.
+    /// Notes the actions of an added flow.
     pub(crate) fn comes(&mut self, actions: &Actions) {
         for key in sources(actions) {
             *self.sources.entry(key).or_default() += 1;
         }
     }
 
-    /// Takes note of the actions of a flow that goes; cookies and tables of what is to go with it.
+    /// Notes the removal of a flow. Returns the cookies and tables of learned flows to remove with it.
     pub(crate) fn goes(&mut self, actions: &Actions) -> Vec<(u64, u8)> {
         let mut dead = Vec::new();
         for key in sources(actions) {
@@ -76,7 +76,7 @@ impl Learned {
     }
 }
 
-/// Cookies and tables of what actions learn that take it with them.
+/// Cookies and tables of the flows learned by actions with `delete_learned`.
 fn sources(actions: &Actions) -> Vec<(u64, u8)> {
     let mut found = Vec::new();
     for action in &actions.0 {
@@ -94,7 +94,7 @@ fn sources(actions: &Actions) -> Vec<(u64, u8)> {
 pub(crate) struct Effects {
     /// The flows to learn, in order.
     pub(crate) learned: Vec<FlowEntry>,
-    /// The flows with an idle timeout that it met.
+    /// The flows with an idle timeout that it matched.
     pub(crate) used: Vec<Arc<FlowEntry>>,
 }
 
@@ -105,7 +105,7 @@ impl Effects {
 }
 
 impl Bridge {
-    /// The flows that packets taught, in the order of [`Bridge::flows`].
+    /// The learned flows, in the order of [`Bridge::flows`].
     pub fn learned(&self) -> Vec<&FlowEntry> {
         let mut flows = self.all_flows();
         flows.retain(|flow| self.is_learned(flow));
@@ -116,7 +116,7 @@ impl Bridge {
         !self.learned.times.is_empty() && self.learned.times.contains_key(&slot(flow))
     }
 
-    /// Lets time pass. Learned flows age out: the hard timeout counts from the last time a flow was learned, the idle
+    /// Advances time. Learned flows age out: the hard timeout counts from the last time a flow was learned, the idle
     /// timeout from the last packet that matched it. Other flows stay.
     pub fn advance(&mut self, time: Duration) {
         self.learned.now += time;
@@ -140,7 +140,7 @@ impl Bridge {
         }
     }
 
-    /// Learns a flow: as new, as a change of one that is there (whose timeouts and flags stay), or again.
+    /// Learns a flow: adds it, changes an existing one (whose timeouts and flags stay), or refreshes it.
     fn learn(&mut self, mut flow: FlowEntry) {
         let now = self.learned.now;
         let slot = slot(&flow);
@@ -162,7 +162,7 @@ impl Bridge {
     }
 }
 
-/// The flow that a packet teaches; none if no match can be what is demanded.
+/// The flow learned from a packet; none if its match would be contradictory.
 pub(crate) fn lesson(learn: &Learn, key: &FlowKey) -> Option<FlowEntry> {
     let read = |from: Subfield| (key.get(from.field()) & from.mask()) >> from.start();
     let (mut matches, mut actions) = (Match::any(), Vec::new());
@@ -188,7 +188,7 @@ pub(crate) fn lesson(learn: &Learn, key: &FlowKey) -> Option<FlowEntry> {
     })
 }
 
-/// Value and mask of a part in their places within the field.
+/// Value and mask of a part, shifted to their position in the field.
 fn placed(to: Subfield, value: u128) -> (u128, u128) {
     let whole = to == Subfield::whole(to.field());
     (value << to.start(), if whole { to.field().max_value() } else { to.mask() })
@@ -204,7 +204,7 @@ fn written(to: Subfield, value: u128) -> Option<Action> {
     SetField::new(to.field(), value, mask).ok().map(Action::from)
 }
 
-/// The ports that a learned flow may send to; for others the switch leaves the output out.
+/// Whether a learned flow may output to the port; for others the switch omits the output.
 fn can_be_sent_to(port: PortNo) -> bool {
     port.0 < PortNo::MAX || [PortNo::IN_PORT, PortNo::FLOOD, PortNo::LOCAL, PortNo::ALL].contains(&port)
 }

@@ -1,8 +1,8 @@
-//! What flow tables do to a packet: an interpreter of Open vSwitch's `OpenFlow` pipeline.
+//! Simulates flow tables on packets: an interpreter of Open vSwitch's `OpenFlow` pipeline.
 //!
-//! The promise: for the matches and actions that a [`Bridge`] takes, a packet leaves by the same ports with the same
-//! bytes as from real Open vSwitch 3.1, and its fields end up the same. The tests compare random tables and packets
-//! with a running switch, both with what `ofproto/trace` says and with the frames that its ports send.
+//! The guarantee: for the matches and actions that a [`Bridge`] accepts, a packet leaves by the same ports, with the same
+//! bytes and the same final fields, as from real Open vSwitch 3.1. The tests compare random tables and packets with a
+//! running switch: with the output of `ofproto/trace`, and with the frames that its ports send.
 //!
 //! ```
 //! use flow_simulator::{Bridge, Packet};
@@ -34,24 +34,25 @@
 //! ```
 //!
 //! In reading order:
-//! - [`FlowKey`]: the fields of a packet; [`Packet`]: bytes and the fields read from them. Reading and writing back is
-//!   our own, because it must be wrong where the switch is: what is cut short, padding, checksums that were bad before.
-//! - [`Bridge`]: tables, [`Group`]s and ports; what it does not interpret it refuses, with [`Refused`].
-//! - [`Bridge::process`] and [`Bridge::trace`]: a packet's way, its [`Outcome`], and the [`trace::Step`]s of it.
-//! - [`Bridge::receive`]: the same, and what the packet teaches ([`Bridge::learned`]). No clock is read: time passes by
-//!   [`Bridge::advance`].
-//! - [`Change`]: flows and buckets that come and go, in any order, as deltas of rules have them.
-//! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and a packet's way through all of it.
+//! - [`FlowKey`]: the fields of a packet; [`Packet`]: bytes and the fields read from them. Parsing and writing back are our
+//!   own code, because they must have the same faults as the switch: for truncated packets, padding and checksums that were
+//!   already wrong.
+//! - [`Bridge`]: tables, [`Group`]s and ports; it refuses unsupported actions with [`Refused`].
+//! - [`Bridge::process`] and [`Bridge::trace`]: the [`Outcome`] of a packet, and the [`trace::Step`]s that lead to it.
+//! - [`Bridge::receive`]: the same, with learning ([`Bridge::learned`]). No clock is read: [`Bridge::advance`] advances
+//!   time.
+//! - [`Change`]: flows and buckets to add and remove, in any order, as in deltas of rules.
+//! - [`Fabric`]: [`Host`]s with tunnels and physical networks between them, and the path of a packet through them.
 //!
 //! Left out on purpose: timeouts of flows that were not learned, meters, counters, and the `NORMAL` action. Queues are
-//! accepted and mean nothing here. A flow whose actions lack their prerequisites is taken, where a switch refuses it. A
-//! packet's second VLAN tag is not seen, as with the default of Open vSwitch (`vlan-limit=1`).
+//! accepted and have no effect. A flow whose actions lack their prerequisites is accepted, although a switch refuses it. A
+//! packet's second VLAN tag is not parsed, as with the default of Open vSwitch (`vlan-limit=1`).
 //!
-//! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows
-//! (`write_actions`, `clear_actions`), groups of type `select` and `ff`, and of `learn` what ends with TCP connections,
-//! limits and results. Not seen: MPLS, NSH and all options of Geneve but the one of 4 bytes that is `tun_metadata0`.
-//! Tunnels are over IPv4, with `options:key=flow`, without an underlay that could lose or fragment; the bridge that carries
-//! them, and the one behind a patch port, is taken to have one flow, which sends by one port.
+//! Left out so far, and refused: `ct` and `nat`, `conjunction`, `check_pkt_larger`, action sets of flows (`write_actions`,
+//! `clear_actions`), groups of type `select` and `ff`, and `learn` with TCP timeouts, limits or results. Not parsed: MPLS,
+//! NSH and all Geneve options except the one of 4 bytes that is `tun_metadata0`. Tunnels are over IPv4, with
+//! `options:key=flow`, over an underlay that neither loses nor fragments packets; the bridge of the underlay, and the
+//! bridge behind a patch port, are assumed to have one flow that outputs to one port.
 #![forbid(unsafe_code)]
 
 mod bridge;

@@ -1,14 +1,14 @@
-//! How much one packet may become: what Open vSwitch tells its datapath to do with a packet must stay within 64 KB, or no
-//! more tables are looked up and no more copies go into tunnels. It says so nowhere but in a trace.
+//! The limit on the actions for one packet: if the datapath actions that Open vSwitch generates for a packet exceed 64
+//! KB, it looks up no more tables and sends no more copies into tunnels. Only a trace shows this.
 //!
-//! The sizes are those of the Netlink attributes that stand for actions (`odp-util.c`, `linux/openvswitch.h`), each
-//! padded to four bytes.
+//! The sizes are those of the Netlink attributes of actions (`odp-util.c`, `linux/openvswitch.h`), each padded to four
+//! bytes.
 
 use crate::FlowKey;
 use crate::key::{ETH_ARP, ETH_IPV4, ETH_IPV6, ICMP, ICMPV6};
 use crate::port::{Encapsulation, Tunnel};
 
-/// The most bytes after which tables are still looked up (`xlate_resubmit_resource_check`).
+/// The number of bytes up to which tables are still looked up (`xlate_resubmit_resource_check`).
 pub(crate) const MAX_ACTIONS: usize = 65535;
 /// An attribute's own header.
 const HEADER: usize = 4;
@@ -17,7 +17,7 @@ pub(crate) const OUTPUT: usize = HEADER + 4;
 /// To do something to a copy.
 pub(crate) const CLONE: usize = HEADER;
 
-/// Bytes of the action that wraps a packet.
+/// Bytes of the action that encapsulates a packet.
 pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
     const ETHERNET_AND_IPV4: usize = 34;
     const OPTION: usize = 8;
@@ -26,12 +26,12 @@ pub(crate) fn push(tunnel: Tunnel, key: &FlowKey) -> usize {
         Encapsulation::Geneve | Encapsulation::Vxlan => 16,
         Encapsulation::Gre => 8,
     };
-    // Two ports, length and type of the header come before it.
+    // Two ports and the length and type of the header precede it.
     HEADER + padded(16 + ETHERNET_AND_IPV4 + header)
 }
 
-/// Bytes of the actions that make a packet with these fields from one with those. Of what a flood does not do by the
-/// thousands (ports, neighbour discovery) this is an estimate.
+/// Bytes of the actions that rewrite a packet from one set of fields to the other. This is an estimate for rewrites
+/// that a flood does not make by the thousands (ports, neighbour discovery).
 pub(crate) fn rewrite(from: &FlowKey, to: &FlowKey) -> usize {
     let mut size = 0;
     let ethernet = [from.eth_src != to.eth_src, from.eth_dst != to.eth_dst];
@@ -40,7 +40,7 @@ pub(crate) fn rewrite(from: &FlowKey, to: &FlowKey) -> usize {
         ETH_IPV4 => {
             let same = (from.nw_src, from.nw_dst, from.nw_tos, from.nw_ttl)
                 == (to.nw_src, to.nw_dst, to.nw_tos, to.nw_ttl);
-            // Protocol and fragment bits stand beside them and never change, so it is never set whole.
+            // The header also has protocol and fragment bits, which never change, so it is never set as a whole.
             set(&[!same, false], 12)
         }
         ETH_IPV6 => {
@@ -77,7 +77,7 @@ pub(crate) fn rewrite(from: &FlowKey, to: &FlowKey) -> usize {
     size + HEADER * (old.len() - common) + (HEADER + 4) * (new.len() - common)
 }
 
-/// To set a header of this many bytes: with a mask, unless all its fields differ.
+/// Bytes of the action that sets a header of this many bytes: with a mask, unless all its fields differ.
 fn set(differ: &[bool], bytes: usize) -> usize {
     if differ.iter().all(|differs| *differs) {
         HEADER + HEADER + padded(bytes)

@@ -5,7 +5,7 @@ use openflow_rs::{Field, PortNo};
 use crate::FlowKey;
 use crate::rewrite::Frame;
 
-/// A packet on its way into a bridge: bytes, and the fields that were read from them or came beside them.
+/// A packet on its way into a bridge: its bytes, the fields parsed from them, and its metadata.
 ///
 /// ```
 /// use flow_simulator::Packet;
@@ -23,14 +23,14 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Reads a packet from a port. No bytes are refused: what is cut short or makes no sense leaves fields at 0.
+    /// Parses a packet from a port. No bytes are refused: truncated or invalid parts leave fields at 0.
     pub fn new(bytes: Vec<u8>, in_port: PortNo) -> Packet {
         let frame = Frame::new(bytes, in_port);
         Packet { key: frame.key().clone(), frame }
     }
 
-    /// The packet with something known beside its bytes: a tunnel's key and addresses, a mark, a register. For fields
-    /// of the packet itself, write its bytes; here they are ignored.
+    /// The packet with metadata: a tunnel's key and addresses, a mark, a register. Fields of the packet itself are
+    /// ignored here; change its bytes instead.
     pub fn with(mut self, field: Field, value: u128) -> Packet {
         if field <= Field::InPortOxm {
             self.key.set(field, value);

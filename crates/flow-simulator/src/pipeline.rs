@@ -20,7 +20,7 @@ pub struct Emitted {
     pub port: PortNo,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// The fields as they were when it left, those of its tunnel included.
+    /// The fields when it left, including those of its tunnel.
     pub key: FlowKey,
 }
 
@@ -31,7 +31,7 @@ pub struct Outcome {
     pub emitted: Vec<Emitted>,
     /// The fields at the end.
     pub key: FlowKey,
-    /// Why no packet left, if a limit was reached.
+    /// The reason why no packet left, if a limit was reached.
     pub stopped: Option<Stopped>,
     /// Whether copies were dropped because together they exceed 64 KB of datapath actions.
     pub cut: bool,
@@ -63,27 +63,27 @@ impl Bridge {
     }
 }
 
-/// Whether a list of actions goes on.
+/// Whether a list of actions continues.
 #[derive(PartialEq, Eq)]
 enum Flow {
     Continue,
-    /// The rest of this list is left out; lists around it go on.
+    /// The rest of this list is skipped; enclosing lists continue.
     Return,
 }
 
 struct Run<'a> {
     bridge: &'a Bridge,
-    /// The packet's bytes as the datapath has them.
+    /// The packet's bytes in the datapath.
     frame: Frame,
     /// What flows see and write.
     key: FlowKey,
-    /// The table whose entry is carried out.
+    /// The table whose entry is executed.
     table: u8,
     depth: u32,
     resubmits: u32,
-    /// Bytes of what the datapath is told to do ([`limits`]).
+    /// Bytes of the datapath actions so far ([`limits`]).
     told: usize,
-    /// Values and how many bytes each takes.
+    /// Values with their sizes in bytes.
     stack: Vec<(u128, usize)>,
     /// An `exit`: every list ends.
     exit: bool,
@@ -124,11 +124,11 @@ impl<'a> Run<'a> {
         (Outcome { emitted, key, stopped, cut, steps: self.recorder.finish() }, self.effects)
     }
 
-    /// Looks the packet up in a table as if it came from `in_port`, and carries out what it meets.
+    /// Looks the packet up in a table as if it came from `in_port`, and executes the matching entry.
     fn carry_out_entry(&mut self, table: u8, in_port: u16, deeper: u32) {
         let bridge = self.bridge;
         let own_port = std::mem::replace(&mut self.key.in_port, in_port);
-        // Of fragments the tables see no ports, not even of the first one, which has them.
+        // Tables see no ports of fragments, not even of the first one, which has them.
         let hidden = self.key.nw_frag & FRAGMENT != 0;
         let ports = (self.key.tp_src, self.key.tp_dst);
         if hidden {
@@ -266,8 +266,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a table or a group may be entered; if not, the packet is stopped. The exception is one that became too
-    /// much by then: what was sent of it stays sent, and the rest is left out.
+    /// Whether a table or a group may be entered; if not, processing stops without output. The exception is the size
+    /// limit: output so far is kept, and the rest is skipped.
     fn within_limits(&mut self) -> bool {
         let stack_bytes = || self.stack.iter().map(|(_, bytes)| bytes).sum::<usize>();
         let stopped = if self.depth >= MAX_DEPTH {
@@ -288,7 +288,8 @@ impl<'a> Run<'a> {
         false
     }
 
-    /// Every bucket gets a packet of its own; registers that one writes do not reach the next, nor what follows.
+    /// Every bucket gets a copy of the packet; registers that it writes affect neither other buckets nor later
+    /// actions.
     fn group(&mut self, id: u32) -> Flow {
         if !self.within_limits() {
             return Flow::Continue;
@@ -314,14 +315,14 @@ impl<'a> Run<'a> {
         Flow::Continue
     }
 
-    /// What follows a clone sees packet, registers and stack as they were; an `exit` in it ends everything.
+    /// Actions after a clone see the original packet, registers and stack; an `exit` in the clone ends everything.
     fn clone_actions(&mut self, actions: &Actions) {
         let (key, stack) = (self.key.clone(), self.stack.clone());
         self.carry_out(&actions.0);
         (self.key, self.stack) = (key, stack);
     }
 
-    /// The current packet does not match yet the flow that it teaches.
+    /// The current packet does not match the flow that is learned from it.
     fn learn(&mut self, learn: &Learn) {
         match lesson(learn, &self.key) {
             Some(flow) => {
@@ -332,7 +333,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A packet whose time is up goes no further in this list of actions, but those around it go on.
+    /// If the TTL expires, the rest of this action list is skipped, but enclosing lists continue.
     fn dec_ttl(&mut self) -> Flow {
         if !matches!(self.key.eth_type, ETH_IPV4 | ETH_IPV6) {
             return Flow::Continue;
@@ -389,8 +390,8 @@ impl<'a> Run<'a> {
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }
 
-    /// Whether another bridge may be entered, that of the underlay or a patch port's peer, with so many bytes more. If
-    /// not, only this copy is left out.
+    /// Whether another bridge (that of the underlay or a patch port's peer) may be entered with this many more bytes.
+    /// If not, only this copy is dropped.
     fn passes_to_peer(&mut self, bytes: usize) -> bool {
         if self.told + bytes > limits::MAX_ACTIONS {
             self.cut_short();
@@ -411,10 +412,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The table number that stands for the one a flow is in.
+/// The table number that stands for the current table.
 const THIS_TABLE: u8 = 255;
 
-/// What a packet must have for an action to write or read the field.
+/// The prerequisite for an action to write or read the field.
 fn prerequisite(field: Field) -> Prerequisite {
     field.info().prerequisite
 }

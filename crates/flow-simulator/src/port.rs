@@ -1,8 +1,8 @@
-//! The ports of a bridge and where they lead.
+//! The ports of a bridge and their kinds.
 
 use std::net::Ipv4Addr;
 
-/// The encapsulation of a tunnel, as far as the receiver can tell.
+/// The encapsulation of a tunnel, as far as the receiver can see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encapsulation {
     /// Geneve, with a key of 24 bits, and the option of 4 bytes that is `tun_metadata0`.
@@ -14,7 +14,7 @@ pub enum Encapsulation {
 }
 
 impl Encapsulation {
-    /// The part of a tunnel key that arrives: the rest is cut off without an error.
+    /// The part of a tunnel key that fits the header; the rest is truncated without an error.
     pub(crate) fn carried(self, tun_id: u128) -> u128 {
         match self {
             Encapsulation::Geneve | Encapsulation::Vxlan => tun_id & 0x00ff_ffff,
@@ -28,7 +28,7 @@ impl Encapsulation {
 pub struct Tunnel {
     /// The encapsulation.
     pub encapsulation: Encapsulation,
-    /// The one peer that it leads to; none for a port that serves all of them (`options:remote_ip=flow`).
+    /// Its only peer; none for a port that serves all peers (`options:remote_ip=flow`).
     pub remote: Option<Ipv4Addr>,
 }
 
@@ -38,7 +38,7 @@ impl From<Encapsulation> for Tunnel {
     }
 }
 
-/// Where packets that leave by a port go.
+/// The destination of packets that leave by a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
     /// To the machine at the port.

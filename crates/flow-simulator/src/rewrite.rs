@@ -1,19 +1,18 @@
 //! Writes fields back to bytes: the fields that differ between two keys, and the checksums over them.
 //!
-//! As the switch does it, a checksum is changed by as much as the packet was (RFC 1624), never computed anew: a wrong
-//! one stays wrong, and the zero of a UDP packet without one stays zero. The exception is a changed option type or
-//! flag word of neighbour discovery, for which Open vSwitch computes the whole checksum.
+//! As in the switch, checksums are updated incrementally (RFC 1624), not recomputed: a wrong one stays wrong, and the
+//! zero of a UDP packet without a checksum stays zero. The exception is a changed option type or flag word of neighbour
+//! discovery, for which Open vSwitch computes the whole checksum.
 
 use openflow_rs::{PortNo, Prerequisite};
 
 use crate::extract::{Layout, extract};
 use crate::key::*;
 
-/// The bytes of a packet on its way through, with the fields that they have by now.
+/// The bytes of a packet in processing, with their current fields.
 ///
-/// A field is written when the packet leaves by a port, on top of what was written when it left by an earlier one, as
-/// the datapath does. It shows: a tag that is taken off for one port and put on again for the next has lost the bit in
-/// whose place the switch keeps "present".
+/// Fields are written when the packet leaves by a port, on top of earlier writes, as in the datapath. This is visible:
+/// a tag that is popped for one port and pushed again for the next loses the bit that the switch uses for "present".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
     bytes: Vec<u8>,
@@ -36,7 +35,7 @@ impl Frame {
         &self.key
     }
 
-    /// Writes the fields of `to` where they differ from what the bytes say.
+    /// Writes the fields of `to` that differ from the bytes.
     pub(crate) fn commit(&mut self, to: &FlowKey) {
         if *to == self.key || self.bytes.len() < 14 {
             return;
@@ -44,8 +43,8 @@ impl Frame {
         let from = std::mem::replace(&mut self.key, to.clone());
         self.put(0, &to.eth_dst.to_be_bytes()[2..]);
         self.put(6, &to.eth_src.to_be_bytes()[2..]);
-        // Without a protocol nothing more is written: the header was not there, or was not understood. An ARP
-        // operation that was not understood can be set, though.
+        // Without a protocol nothing more is written: the header was missing or not understood. However, an ARP
+        // operation that was not understood can be set.
         let understood = self.layout.l4.is_some() && from.nw_proto != 0;
         match from.eth_type {
             _ if to.nw_proto == 0 => {}
@@ -84,7 +83,7 @@ impl Frame {
         self.layout.l4.map_or(0, |l4| self.layout.end - l4)
     }
 
-    /// Where the checksum is that also covers addresses.
+    /// The position of the checksum that also covers addresses.
     fn pseudo_checksum(&self, proto: u8) -> Option<usize> {
         let (l4, size) = (self.layout.l4?, self.l4_size());
         match proto {
@@ -95,7 +94,7 @@ impl Frame {
         }
     }
 
-    /// Writes an address that a checksum further in covers as well.
+    /// Writes an address that an inner checksum also covers.
     fn put_address(&mut self, at: usize, value: &[u8], proto: u8) {
         let old = self.bytes[at..at + value.len()].to_vec();
         if let Some(place) = self.pseudo_checksum(proto)
@@ -107,7 +106,7 @@ impl Frame {
         self.put(at, value);
     }
 
-    /// UDP writes a sum of zero as its other form, because zero means that there is none.
+    /// Writes a checksum. UDP writes a zero sum as 0xffff, because zero means no checksum.
     fn put_checksum(&mut self, place: usize, sum: u16, proto: u8) {
         let sum = if proto == UDP && sum == 0 { 0xffff } else { sum };
         self.put(place, &sum.to_be_bytes());
@@ -149,7 +148,7 @@ impl Frame {
 
     fn arp(&mut self, from: &FlowKey, to: &FlowKey) {
         let Some(l3) = self.layout.l3.filter(|l3| self.bytes.len() >= l3 + 28) else { return };
-        // One by one, because what was not understood was read as 0 and must not be written back.
+        // One by one, because parts that were not understood were read as 0 and must not be written back.
         if from.nw_proto != to.nw_proto {
             self.put(l3 + 6, &u16::from(to.nw_proto).to_be_bytes());
         }
@@ -216,7 +215,7 @@ impl Frame {
                     continue;
                 }
             };
-            // Where an option stands twice, its address is not what was read.
+            // If an option occurs twice, its address is not the one that was read.
             if old != new {
                 self.put_summed(at + 2, &new.to_be_bytes()[2..], Some(l4 + 2));
             }
@@ -224,8 +223,8 @@ impl Frame {
         }
     }
 
-    /// Computes the checksum anew, over the addresses as they are now. Where IPv6 has extension headers the switch gets
-    /// it wrong, and so it is here: it takes length and protocol of the outer header.
+    /// Recomputes the checksum, with the current addresses. With IPv6 extension headers the switch gets it wrong, and
+    /// so does this function: it uses length and protocol of the IPv6 header.
     fn sum_icmpv6(&mut self, l4: usize) {
         let Some(l3) = self.layout.l3 else { return };
         self.put(l4 + 2, &[0, 0]);
@@ -235,7 +234,7 @@ impl Frame {
         self.put(l4 + 2, &sum.to_be_bytes());
     }
 
-    /// Takes away the tags that are not to be there, from outside, and adds those that are.
+    /// Removes surplus tags from the outside, and adds missing ones.
     fn tags(&mut self, from: &FlowKey, to: &FlowKey) {
         let (old, new) = (from.tags(), to.tags());
         let common = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
@@ -253,13 +252,13 @@ impl Frame {
     }
 }
 
-/// A checksum after words that it covers were changed.
+/// The checksum after a change of words that it covers.
 fn adjusted(sum: u16, old: &[u8], new: &[u8]) -> u16 {
     let complement: Vec<u8> = old.iter().map(|byte| !byte).collect();
     !folded(u32::from(!sum) + ones_sum(&complement) + ones_sum(new))
 }
 
-/// The sum of 16-bit words; an odd last byte is the high one of a word.
+/// The sum of 16-bit words; an odd last byte is the high byte of a word.
 fn ones_sum(bytes: &[u8]) -> u32 {
     bytes
         .chunks(2)
@@ -277,7 +276,7 @@ mod tests {
     use super::*;
     use test_random::Random;
 
-    /// Random bytes that begin like something known, so that all readers and writers are reached.
+    /// Random bytes that begin like known protocols, so that all parsers and writers are reached.
     fn bytes(random: &mut Random) -> Vec<u8> {
         let kinds: [&[u8]; 6] = [
             &[0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 9, 6],

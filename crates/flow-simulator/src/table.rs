@@ -8,7 +8,7 @@ use openflow_rs::{Field, FlowEntry, Match};
 use crate::FlowKey;
 
 /// A flow table. Entries with the same masks are one hash table (tuple space search: Srinivasan, Suri and Varghese,
-/// SIGCOMM 1999), so that a lookup takes as many steps as there are kinds of matches.
+/// SIGCOMM 1999), so that a lookup takes one step for each distinct set of masks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     shapes: Vec<Shape>,
@@ -18,7 +18,7 @@ pub(crate) struct Table {
 #[derive(Clone, Debug)]
 struct Shape {
     masks: Vec<(Field, u128)>,
-    /// By a hash of their values, so that these stand in the entry alone; then highest priority first.
+    /// By a hash of their values, which are stored only in the entry; then highest priority first.
     entries: HashMap<u64, Vec<Arc<FlowEntry>>>,
     /// How many entries have each priority.
     priorities: BTreeMap<u16, usize>,
@@ -46,7 +46,7 @@ impl Shape {
         self.priorities.last_key_value().map(|(priority, _)| *priority)
     }
 
-    /// The entry of the highest priority that the packet meets.
+    /// The matching entry of the highest priority.
     fn lookup(&self, key: &FlowKey) -> Option<&Arc<FlowEntry>> {
         let hash = hash(self.masks.iter().map(|(field, mask)| key.get(*field) & mask));
         self.entries.get(&hash)?.iter().find(|entry| key.meets_match(&entry.matches))
@@ -54,8 +54,8 @@ impl Shape {
 }
 
 impl Table {
-    /// The entry of the highest priority that the packet meets. Of several with that priority, for which `OpenFlow`
-    /// says nothing, the least by match.
+    /// The matching entry of the highest priority. Among several with that priority, a case that `OpenFlow` leaves
+    /// undefined, the least by match.
     pub(crate) fn lookup(&self, key: &FlowKey) -> Option<&Arc<FlowEntry>> {
         let mut best: Option<&Arc<FlowEntry>> = None;
         for shape in &self.shapes {
@@ -76,7 +76,7 @@ impl Table {
         self.shapes.iter().position(|shape| shape.masks.iter().copied().eq(masks(matches)))
     }
 
-    /// Adds the entry, in place of one with the same match and priority, which is given back.
+    /// Adds the entry, replacing one with the same match and priority, which is returned.
     pub(crate) fn add(&mut self, entry: Arc<FlowEntry>) -> Option<Arc<FlowEntry>> {
         let at = self.shape(&entry.matches).unwrap_or_else(|| {
             let masks = masks(&entry.matches).collect();
@@ -95,7 +95,7 @@ impl Table {
         None
     }
 
-    /// Removes the entry with this match and priority, and gives it back.
+    /// Removes and returns the entry with this match and priority.
     pub(crate) fn remove(&mut self, matches: &Match, priority: u16) -> Option<Arc<FlowEntry>> {
         let at = self.shape(matches)?;
         let (hash, shape) = (hash_of(matches), &mut self.shapes[at]);
@@ -129,7 +129,7 @@ impl Table {
     }
 }
 
-/// Whether every packet that meets `narrow` meets `wide`, as demand by demand shows.
+/// Whether every packet that matches `narrow` matches `wide`, compared demand by demand.
 pub(crate) fn covers(wide: &Match, narrow: &Match) -> bool {
     wide.iter().all(|demand| {
         narrow.get(demand.field).is_some_and(|(value, mask)| {

@@ -10,7 +10,7 @@ use openflow_rs::{Action, FlowEntry};
 pub struct Step {
     /// The kind of step.
     pub what: What,
-    /// The steps that follow from it, in order.
+    /// The resulting steps, in order.
     pub within: Vec<Step>,
 }
 
@@ -35,7 +35,8 @@ pub enum What {
 }
 
 impl fmt::Display for Step {
-    /// Indented like `ofproto/trace`: tables with the entry that was met, actions below.
+    /// Writes the step with the indentation of `ofproto/trace`: tables with the matching entry,
+    /// actions below.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.print(f, 0)
     }
@@ -68,9 +69,9 @@ impl Step {
     }
 }
 
-/// Collects steps while a packet is carried through, if somebody wants them.
+/// Collects steps while a packet is processed, if they are requested.
 pub(crate) struct Recorder {
-    /// The steps that are still open, outermost first; the first one stands for the whole.
+    /// The open steps, outermost first; the first one represents the whole trace.
     open: Option<Vec<Step>>,
 }
 

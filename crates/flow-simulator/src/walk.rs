@@ -63,7 +63,7 @@ pub(crate) struct Walk<'a> {
     wanted: bool,
     under_way: VecDeque<(String, Packet)>,
     crossings: usize,
-    /// Hosts by address, once they are needed.
+    /// Hosts by address, built when first needed.
     addresses: Option<BTreeMap<Ipv4Addr, String>>,
     crossing: Crossing,
 }
@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
         self.crossing
     }
 
-    /// A packet leaves a host, one way or another.
+    /// Handles a packet that leaves a host.
     fn leave(&mut self, name: &str, emitted: Emitted) {
         let Some(host) = self.hosts.get(name) else { return };
         if let Some(tunnel) = host.bridge.tunnel(emitted.port) {
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Every port at a physical network but the sender's gets a frame.
+    /// Sends a frame to every port on a physical network except the sender's.
     fn spread(&mut self, network: &str, bytes: &[u8], from: Option<(&str, PortNo)>) {
         for (name, host) in self.hosts.iter() {
             for port in host.ports_of(network).filter(|port| from != Some((name, *port))) {
@@ -159,7 +159,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The port that a tunnelled packet comes in by: the sender's own, if it has one, else the one for all.
+/// The ingress port of a tunnelled packet: the port for this sender, if there is one, otherwise the
+/// port for all peers.
 fn arrival(host: &Host, from: Ipv4Addr, encapsulation: Encapsulation) -> Option<PortNo> {
     let by = |remote: Option<Ipv4Addr>| {
         let wanted = Tunnel { encapsulation, remote };
@@ -168,7 +169,7 @@ fn arrival(host: &Host, from: Ipv4Addr, encapsulation: Encapsulation) -> Option<
     by(Some(from)).or_else(|| by(None))
 }
 
-/// The packet as it comes out of a tunnel.
+/// The packet after decapsulation.
 fn wrapped(
     encapsulation: Encapsulation,
     emitted: Emitted,
@@ -187,7 +188,7 @@ fn wrapped(
     }
 }
 
-/// The option that a packet carries through Geneve.
+/// The Geneve option that a packet carries.
 fn option(key: &FlowKey) -> Option<u32> {
     key.tunnel.metadata
 }

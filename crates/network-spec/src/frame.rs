@@ -29,20 +29,20 @@ pub(crate) struct Frame {
 pub(crate) enum Body {
     /// A tag inside the tag that was read, or one that was cut off.
     Tag,
-    /// ARP; if it cannot be read, nothing is known of it.
+    /// ARP; `None` if the packet cannot be read.
     Arp(Option<Arp>),
-    /// IP; if its header cannot be read, nothing is known of it.
+    /// IP; `None` if the header cannot be read.
     Ipv4(Option<Packet<Ipv4Addr>>),
     /// Likewise.
     Ipv6(Option<Packet<Ipv6Addr>>),
-    /// Any other Ethernet type, and none at all.
+    /// Any other Ethernet type, or none.
     Other,
 }
 
 /// An ARP packet for Ethernet and IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arp {
-    /// Where it begins, counted from the frame's beginning.
+    /// Its offset in the frame.
     pub(crate) at: usize,
     /// 1 asks, 2 answers.
     pub(crate) operation: u16,
@@ -61,15 +61,15 @@ pub(crate) struct Packet<A> {
     pub(crate) dst: A,
     /// What it carries.
     pub(crate) payload: Payload,
-    /// Where its header begins, counted from the frame's beginning.
+    /// The offset of its header in the frame.
     pub(crate) header: usize,
-    /// Where what it carries begins, and where that ends: what follows is padding.
+    /// The range of its payload in the frame; bytes after it are padding.
     pub(crate) carried: Range<usize>,
-    /// A routing header names destinations still to come.
+    /// Whether a routing header names further destinations.
     pub(crate) routed: bool,
 }
 
-/// What an IP packet carries, as far as anything depends on it. Fragments carry nothing that can be relied on.
+/// The payload of an IP packet, as far as forwarding depends on it. The payload of fragments cannot be relied on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     /// UDP, from and to these ports.
@@ -89,7 +89,7 @@ pub(crate) enum Payload {
 pub(crate) struct Neighbour {
     /// The target.
     pub(crate) target: Ipv6Addr,
-    /// The source link-layer address. The address of all zeros is none.
+    /// The source link-layer address. The all-zeros address counts as absent.
     pub(crate) source: Option<Mac>,
     /// The target link-layer address.
     pub(crate) own: Option<Mac>,
@@ -101,7 +101,7 @@ pub(crate) fn is_group(mac: Mac) -> bool {
 }
 
 impl Frame {
-    /// Reads a frame; there is none in less than an Ethernet header.
+    /// Reads a frame; none if the bytes are shorter than an Ethernet header.
     pub(crate) fn read(bytes: &[u8]) -> Option<Frame> {
         let (dst, src) = (chunk(bytes, 0)?, chunk(bytes, 6)?);
         number16(bytes, 12)?;
@@ -111,7 +111,7 @@ impl Frame {
     }
 }
 
-/// The VLAN that a frame is tagged with. Of a tag, the Ethernet type behind it is part.
+/// The VLAN of a frame's tag. A tag includes the Ethernet type after it.
 fn tag(bytes: &[u8]) -> Option<u16> {
     let is_tag = is_tag_type(number16(bytes, 12)?) && bytes.len() >= HEADER + 4;
     is_tag.then(|| number16(bytes, 14).map(|control| control & 0xfff))?
@@ -132,7 +132,7 @@ pub(crate) fn tagged(bytes: &[u8], vlan: u16) -> Vec<u8> {
 }
 
 impl Body {
-    /// Reads what follows; its Ethernet type is at `at`.
+    /// Reads the body; its Ethernet type is at `at`.
     fn read(bytes: &[u8], at: usize) -> Body {
         let (kind, at) = ether_type(bytes, at);
         match kind {
@@ -145,8 +145,8 @@ impl Body {
     }
 }
 
-/// The Ethernet type at `at`, and where what it speaks of begins. A length there stands before a header of LLC, and an Ethernet type
-/// only behind one of SNAP.
+/// The Ethernet type at `at`, and the offset of the payload. If there is a length instead, an LLC header follows, and only a SNAP
+/// header contains an Ethernet type.
 fn ether_type(bytes: &[u8], at: usize) -> (Option<u16>, usize) {
     const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];
     let is_type = |kind: &u16| *kind >= 0x600;
@@ -219,7 +219,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Option<Packet<Ipv6Addr>> {
     let mut packet =
         Packet { src, dst, payload: Payload::Other, header: at, carried: at + 40..end, routed: false };
     let Some((protocol, is_fragment)) = extensions(bytes, header[6], &mut packet) else {
-        // The addresses stand before what is cut short.
+        // The addresses precede the truncated part.
         return Some(packet);
     };
     packet.payload = match protocol {
@@ -230,7 +230,7 @@ fn ipv6(bytes: &[u8], at: usize) -> Option<Packet<Ipv6Addr>> {
     Some(packet)
 }
 
-/// Passes over extension headers. Gives the protocol behind them, and whether this is a fragment.
+/// Skips extension headers. Returns the protocol after them, and whether the packet is a fragment.
 fn extensions(bytes: &[u8], mut next: u8, packet: &mut Packet<Ipv6Addr>) -> Option<(u8, bool)> {
     const HOP_BY_HOP: u8 = 0;
     const ROUTING: u8 = 43;
@@ -273,8 +273,8 @@ fn icmpv6(bytes: &[u8]) -> Payload {
 }
 
 impl Neighbour {
-    /// Reads the target and the options, up to the first that cannot be read. One link-layer address given twice makes
-    /// the whole of it worthless.
+    /// Reads the target and the options, up to the first that cannot be read. A duplicate link-layer address invalidates the
+    /// whole message.
     fn read(bytes: &[u8]) -> Neighbour {
         const NOTHING: Neighbour = Neighbour { target: Ipv6Addr::UNSPECIFIED, source: None, own: None };
         let Some(target) = chunk::<16>(bytes, 8).map(Ipv6Addr::from) else {
@@ -304,13 +304,13 @@ impl Neighbour {
     }
 }
 
-/// The address that an interface makes of its MAC (RFC 4291, appendix A).
+/// The link-local address that an interface derives from its MAC (RFC 4291, appendix A).
 pub(crate) fn link_local(mac: Mac) -> IpAddr {
     let [a, b, c, d, e, f] = mac;
     Ipv6Addr::from([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f]).into()
 }
 
-/// The `N` bytes at `at`, if all are there.
+/// The `N` bytes at `at`, if all of them exist.
 pub(crate) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

@@ -15,7 +15,7 @@ pub const AGE: Duration = Duration::from_mins(5);
 /// A place where frames go in and come out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tap {
-    /// The interface that a host has for a port, as the VM behind it sees it: frames of the port's children are tagged.
+    /// The interface that a host has for a port, as the VM sees it: frames of trunk members are tagged.
     Vnic {
         /// The host.
         host: String,
@@ -50,7 +50,7 @@ pub struct Arrival {
     pub frame: Vec<u8>,
 }
 
-/// The network at one time: the world, and the addresses that hosts have learned.
+/// The state of the network: the world, and the addresses that hosts have learned.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     world: World,
@@ -74,7 +74,7 @@ struct Sent<'a> {
     /// The port that it is from.
     port: &'a str,
     frame: &'a Frame,
-    /// As it is forwarded: without a tag.
+    /// The frame as it is forwarded, without a tag.
     bytes: &'a [u8],
 }
 
@@ -89,10 +89,10 @@ impl Model {
         &self.world
     }
 
-    /// Changes the world, as one transaction does.
+    /// Changes the world in one transaction.
     ///
     /// The addresses learned for a port are forgotten when the port is removed, leaves its switch, or no longer learns. A
-    /// host forgets everything about a switch when it has no port of the switch any more. A migration forgets nothing.
+    /// host forgets everything about a switch when it no longer has a port of the switch. A migration forgets nothing.
     pub fn apply(&mut self, change: impl FnOnce(&mut World)) {
         change(&mut self.world);
         let world = &self.world;
@@ -103,7 +103,7 @@ impl Model {
         });
     }
 
-    /// Lets time pass. A learned address ages out when more than [`AGE`] has passed since the last frame from it.
+    /// Advances time. A learned address ages out when more than [`AGE`] has passed since the last frame from it.
     pub fn advance(&mut self, time: Duration) {
         self.now += time;
         let now = self.now;
@@ -112,8 +112,8 @@ impl Model {
 
     /// Sends a frame into the network and returns the delivered frames, sorted.
     ///
-    /// A frame comes in by the interface of a port where the port is, and nowhere else: the host that a VM has left, and the
-    /// one that reports an interface for a port behind another, take nothing.
+    /// A frame is accepted only from the interface on the host where the port is: a host that the VM has left accepts
+    /// nothing, and neither does a host that reports an interface for a trunk member.
     pub fn inject(&mut self, at: &Tap, bytes: &[u8]) -> Vec<Arrival> {
         let mut out = Vec::new();
         match at {
@@ -128,8 +128,8 @@ impl Model {
         out
     }
 
-    /// The logical port that a frame from the interface of `port` is of, and the frame as it sends it: untagged frames are
-    /// of the port itself, and frames with the tag of a port behind it are that one's. Others are dropped.
+    /// The logical ingress port of a frame from the interface of `port`, and the frame without its tag: untagged frames
+    /// belong to the port itself, and frames with the tag of a trunk member belong to the member. Others are dropped.
     fn classify(&self, host: &str, port: &str, bytes: &[u8]) -> Option<(String, Vec<u8>)> {
         let frame = Frame::read(bytes)?;
         if self.world.owner(port)? != port || self.world.location(port)? != host {
@@ -144,8 +144,8 @@ impl Model {
         child.map(|(child, _)| (child.clone(), untagged(bytes)))
     }
 
-    /// A frame comes out of the physical network at each host, but the one that sent it there. On each it is a frame of the
-    /// localnet port of its VLAN; if that is 0, of untagged frames.
+    /// Receives a frame from the physical network at each host except the sender. On each host, it belongs to the localnet
+    /// port of its VLAN; VLAN 0 stands for untagged frames.
     fn arrive_from_network(
         &mut self,
         network: &str,
@@ -157,7 +157,7 @@ impl Model {
             return;
         };
         let is_tagged = frame.vlan.is_some();
-        // A tag of VLAN 0 is a tag, and nobody's.
+        // A tag with VLAN 0 is still a tag, and belongs to no port.
         let of_vlan =
             |localnet: &Localnet| localnet.tag == frame.vlan.unwrap_or(0) && is_tagged == (localnet.tag != 0);
         let mut localnets = self.world.localnets.iter().filter(|(_, localnet)| localnet.network == network);
@@ -174,10 +174,11 @@ impl Model {
         }
     }
 
-    /// A frame enters its logical switch from a port, on a host.
+    /// Processes a frame that enters its logical switch from a port, on a host.
     ///
-    /// A frame that still has a tag is dropped, and so is one that port security forbids. The switch learns, and answers
-    /// questions for addresses of its ports, unless the frame came from a localnet port, where every host sees it.
+    /// A frame that still has a tag is dropped, and so is one that port security forbids. The switch learns from the frame
+    /// and answers requests for addresses of its ports, unless the frame came from a localnet port, because every host
+    /// receives those.
     fn enter(&mut self, host: &str, port: &str, bytes: Vec<u8>, out: &mut Vec<Arrival>) {
         let Some(frame) = Frame::read(&bytes) else {
             return;
@@ -192,16 +193,16 @@ impl Model {
         if let Some(own) = self.world.ports.get(port)
             && let Some(answer) = self.answer(&switch, own, &frame, &bytes)
         {
-            // The answer is for the asker, whatever its port security says of others' frames.
+            // The asker gets the answer, even if its port security would drop such a frame from another port.
             self.hand_over(host, port, &answer, out);
         } else {
             self.forward(&Sent { host, switch: &switch, port, frame: &frame, bytes: &bytes }, out);
         }
-        // What is learned counts from the next frame on, also for one to its own sender.
+        // A learned address applies from the next frame on, even to a frame for its own sender.
         self.learn(host, &switch, port, &frame);
     }
 
-    /// Learns that the sender's address is at `port`, if that is a port to learn from.
+    /// Learns that the sender's address is at `port`, if the switch learns from this port.
     fn learn(&mut self, host: &str, switch: &str, port: &str, frame: &Frame) {
         if self.world.is_learned_from(port) && !is_group(frame.src) {
             let learned = Learned { port: port.to_owned(), until: self.now + AGE };
@@ -209,7 +210,7 @@ impl Model {
         }
     }
 
-    /// The answer to a frame that asks for an address that a port of the switch has, and is not the asker's own.
+    /// The answer to a frame that asks for an address of another port of the switch.
     fn answer(&self, switch: &str, asker: &Port, frame: &Frame, bytes: &[u8]) -> Option<Vec<u8>> {
         let question = Question::read(frame)?;
         let at = |port: &Port| {
@@ -223,8 +224,9 @@ impl Model {
         Some(question.answer(bytes, mac))
     }
 
-    /// Where a frame goes: to all ports if it is for a group; else to the port that has its address; else, if the switch
-    /// learns, to where the address was seen or, if it was not, to all ports that take what is for unknown addresses.
+    /// Forwards a frame. A frame to a group address goes to all ports, any other to the port with its address. If no port
+    /// has the address and the switch learns, the frame goes to the port where the address was learned, or, if it was not
+    /// learned, to all ports that receive frames to unknown addresses.
     fn forward(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let dst = sent.frame.dst;
         if is_group(dst) {
@@ -241,8 +243,8 @@ impl Model {
         }
     }
 
-    /// To one port, wherever it is; never back to the sender, and nowhere if it is nowhere. Between hosts it goes through a
-    /// tunnel, or, if the switch has a localnet port, over the physical network.
+    /// Forwards to one port on its host, never back to the sender, and drops the frame if the port is on no host. Between
+    /// hosts the frame goes through a tunnel, or, if the switch has a localnet port, over the physical network.
     fn unicast(&mut self, sent: &Sent<'_>, port: &str, out: &mut Vec<Arrival>) {
         if port == sent.port {
             return;
@@ -262,8 +264,8 @@ impl Model {
         }
     }
 
-    /// To all ports of the audience, each once, but the sender. The localnet port is always among them; a switch that has
-    /// one leaves other hosts to it.
+    /// Forwards to all ports of the audience except the sender, once to each. The localnet port is always included; if a
+    /// switch has one, it reaches the other hosts.
     fn replicate(&mut self, sent: &Sent<'_>, audience: impl Fn(&Port) -> bool, out: &mut Vec<Arrival>) {
         let is_physical = self.world.localnet_of(sent.switch).is_some();
         let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -286,8 +288,8 @@ impl Model {
         self.leave_for_network(sent, out);
     }
 
-    /// A copy crosses to another host, if there is a tunnel. There the address is learned as well, if the encapsulation says
-    /// which port the frame came from.
+    /// Sends a copy to another host, if there is a tunnel. The receiver learns the address too, if the encapsulation carries
+    /// the ingress port.
     fn cross(&mut self, sent: &Sent<'_>, to: &str) -> bool {
         let encap = self.world.tunnel(sent.host, to);
         if encap == Some(Encap::Geneve) {
@@ -296,8 +298,8 @@ impl Model {
         encap.is_some()
     }
 
-    /// Out of the localnet port of the switch, if the host has it and the frame did not come from it: in its VLAN, to whoever
-    /// is on the physical network and to all other hosts there.
+    /// Sends a frame out of the localnet port of the switch, if the host has it and the frame did not come from it: in its
+    /// VLAN, to all machines on the physical network and to all other hosts there.
     fn leave_for_network(&mut self, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         let Some((id, localnet)) = self.world.localnet_of(sent.switch) else {
             return;
@@ -311,14 +313,14 @@ impl Model {
         self.arrive_from_network(&network, Some(sent.host), &frame, out);
     }
 
-    /// To a port on this host, if its port security lets it.
+    /// Delivers to a port on this host, if its port security allows it.
     fn deliver(&self, host: &str, port: &str, sent: &Sent<'_>, out: &mut Vec<Arrival>) {
         if self.world.ports.get(port).is_some_and(|port| may_receive(port, sent.frame)) {
             self.hand_over(host, port, sent.bytes, out);
         }
     }
 
-    /// Out of the interface of a port, or under its tag out of its parent's.
+    /// Outputs a frame to the interface of a port; for a trunk member, tagged to the parent's interface.
     fn hand_over(&self, host: &str, port: &str, bytes: &[u8], out: &mut Vec<Arrival>) {
         let parent = self.world.ports.get(port).and_then(|port| port.parent.as_ref());
         let (owner, frame) = match parent {

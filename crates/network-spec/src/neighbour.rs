@@ -14,8 +14,8 @@ pub(crate) enum Question {
 }
 
 impl Question {
-    /// The question that a frame asks, if it is one that can be answered. A solicitation that names no source link-layer
-    /// address cannot: whoever looks for duplicates waits for an owner, and hears only of one.
+    /// The question in a frame, if it can be answered. A solicitation without a source link-layer address is not answered: a
+    /// host that detects duplicates waits only for the owner of the address.
     pub(crate) fn read(frame: &Frame) -> Option<Question> {
         match &frame.body {
             Body::Arp(Some(arp)) if arp.operation == 1 => Some(Question::Arp(*arp)),
@@ -37,7 +37,7 @@ impl Question {
         }
     }
 
-    /// The answer to the frame that asks this: the address is at `mac`. It goes to whoever sent the frame.
+    /// The answer to the frame with this question: the address is at `mac`. It goes to the sender of the frame.
     pub(crate) fn answer(&self, frame: &[u8], mac: Mac) -> Vec<u8> {
         let mut answer = frame.to_vec();
         answer.copy_within(6..12, 0);
@@ -50,7 +50,7 @@ impl Question {
     }
 }
 
-/// The request with the roles changed. It is the last thing in the frame but for padding, which stays.
+/// Turns the request into a reply by swapping the roles. Only padding follows it in the frame, and stays.
 fn answer_arp(answer: &mut [u8], arp: &Arp, mac: Mac) {
     let at = arp.at;
     answer[at + 6..at + 8].copy_from_slice(&[0, 2]);
@@ -60,8 +60,8 @@ fn answer_arp(answer: &mut [u8], arp: &Arp, mac: Mac) {
     answer[at + 24..at + 28].copy_from_slice(&arp.sender.1.octets());
 }
 
-/// The solicitation made into a solicited advertisement that overrides what was known (RFC 4861, 4.4): from the address that
-/// was asked for, its first option become the target's link-layer address. Other options stay.
+/// Turns the solicitation into a solicited advertisement with the override flag (RFC 4861, 4.4). Its source is the requested
+/// address, and its first option becomes the target link-layer address. Other options stay.
 fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, mac: Mac) {
     const ADVERTISEMENT: u8 = 136;
     const SOLICITED_AND_OVERRIDE: u8 = 0x60;
@@ -77,8 +77,9 @@ fn advertise(answer: &mut [u8], target: Ipv6Addr, packet: &Packet<Ipv6Addr>, mac
     answer[icmp + 2..icmp + 4].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Writes the MAC into the options of what was a solicitation. The first option becomes the target's link-layer address if
-/// it has the length of one; behind a longer one, Open vSwitch finds no place for it but an option that is one already.
+/// Writes the MAC into the options of the former solicitation. The first option becomes the target link-layer address if it
+/// has the right length; after a longer one, Open vSwitch writes only into an option that already is a target link-layer
+/// address.
 fn write_target(options: &mut [u8], mac: Mac) {
     const TARGET: u8 = 2;
     if options[1] == 1 {
@@ -94,8 +95,8 @@ fn write_target(options: &mut [u8], mac: Mac) {
     }
 }
 
-/// The checksum of an `ICMPv6` message. Length and protocol are those of the IP header, which with extension headers between
-/// the two is wrong, as Open vSwitch has it.
+/// The checksum of an `ICMPv6` message. Length and protocol are those of the IP header. With extension headers this is
+/// wrong, but it is what Open vSwitch computes.
 fn checksum(ip: &[u8], message: &[u8]) -> u16 {
     let pseudo = [&ip[8..40], &ip[4..6], &[0, ip[6]]].concat();
     let words = |bytes: &[u8]| -> u32 {

@@ -1,11 +1,11 @@
-//! What a port may send and receive.
+//! The frames that a port may send and receive.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::frame::{Arp, Body, Frame, Packet, Payload, is_group, link_local};
 use crate::world::{Address, Port};
 
-/// Whether a port may send a frame. One without port security may send any; one with it sends from its MACs alone.
+/// Whether a port may send a frame. Without port security, it may send any frame; with it, only frames from its MACs.
 pub(crate) fn may_send(port: &Port, frame: &Frame) -> bool {
     if !port.port_security {
         return true;
@@ -16,7 +16,8 @@ pub(crate) fn may_send(port: &Port, frame: &Frame) -> bool {
     if address.ips.is_empty() { may_send_any(address, frame) } else { may_send_own(address, frame) }
 }
 
-/// From a MAC without IP addresses: anything that names no other MAC inside. ARP that cannot be read names nobody knows whom.
+/// Whether a MAC without IP addresses may send a frame: anything that contains no other MAC. ARP that cannot be read might
+/// contain one.
 fn may_send_any(address: &Address, frame: &Frame) -> bool {
     match &frame.body {
         Body::Arp(arp) => arp.is_some_and(|arp| arp.sender.0 == address.mac),
@@ -30,7 +31,7 @@ fn may_send_any(address: &Address, frame: &Frame) -> bool {
     }
 }
 
-/// From a MAC with IP addresses: what is from those, and nothing that is neither IP nor ARP.
+/// Whether a MAC with IP addresses may send a frame: only IP and ARP from those addresses.
 fn may_send_own(address: &Address, frame: &Frame) -> bool {
     match &frame.body {
         Body::Arp(Some(arp)) => may_send_arp(address, arp),
@@ -40,14 +41,14 @@ fn may_send_own(address: &Address, frame: &Frame) -> bool {
     }
 }
 
-/// ARP is from its MAC and an IPv4 address at it, or from 0.0.0.0: a probe for duplicates.
+/// ARP must be from its MAC and an IPv4 address at it, or from 0.0.0.0 (a probe for duplicates).
 fn may_send_arp(address: &Address, arp: &Arp) -> bool {
     let (mac, ip) = arp.sender;
     let own = has(address, ip) || ip == Ipv4Addr::UNSPECIFIED;
     has_ipv4(address) && mac == address.mac && own
 }
 
-/// IPv4 is from an address of it; without one yet, it may ask for one over DHCP.
+/// IPv4 must be from an address of it; a port without an address may request one by DHCP.
 fn may_send_ipv4(address: &Address, packet: &Packet<Ipv4Addr>) -> bool {
     let asks = packet.src == Ipv4Addr::UNSPECIFIED
         && packet.dst == Ipv4Addr::BROADCAST
@@ -55,10 +56,10 @@ fn may_send_ipv4(address: &Address, packet: &Packet<Ipv4Addr>) -> bool {
     has_ipv4(address) && (has(address, packet.src) || asks)
 }
 
-/// IPv6 is from an address of it, the link-local one among them, if it has any.
+/// IPv6 must be from an address of it, including the link-local one, if it has IPv6 addresses.
 ///
-/// From no address it may look for duplicates (135) and report groups that it listens to (131, 143). A solicitation names
-/// its MAC or none; an advertisement as well, and speaks of an address of it.
+/// From the unspecified address it may detect duplicates (135) and report multicast groups (131, 143). A solicitation
+/// contains its MAC or none; so does an advertisement, whose target must be an address of it.
 fn may_send_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
     let before_address = match packet.payload {
         Payload::Icmpv6(kind, _) => matches!(kind, 131 | 135 | 143),
@@ -76,8 +77,8 @@ fn may_send_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
     has_ipv6(address) && own && inside
 }
 
-/// Whether a port may receive a frame. One without port security receives any, and one with it what is for many; of the
-/// rest only what is for its MACs and, where these have IP addresses, for those.
+/// Whether a port may receive a frame. Without port security, it receives any frame. With it, it receives group traffic,
+/// and unicast only to its MACs and, if these have IP addresses, only to those.
 pub(crate) fn may_receive(port: &Port, frame: &Frame) -> bool {
     if !port.port_security || is_group(frame.dst) {
         return true;
@@ -94,7 +95,7 @@ pub(crate) fn may_receive(port: &Port, frame: &Frame) -> bool {
         }
 }
 
-/// IPv6 for an address of it, the link-local one among them, or for a group. A solicitation counts by what it asks for.
+/// IPv6 must be to an address of it, including the link-local one, or to a group. For a solicitation, the target counts.
 fn may_receive_ipv6(address: &Address, packet: &Packet<Ipv6Addr>) -> bool {
     let meant = match packet.payload {
         Payload::Solicitation(said) => has_or_makes(address, said.target),
@@ -107,7 +108,7 @@ fn has(address: &Address, ip: impl Into<IpAddr>) -> bool {
     address.ips.contains(&ip.into())
 }
 
-/// Whether an address is given, or made of the MAC.
+/// Whether an address is configured or derived from the MAC.
 fn has_or_makes(address: &Address, ip: Ipv6Addr) -> bool {
     has(address, ip) || link_local(address.mac) == IpAddr::from(ip)
 }

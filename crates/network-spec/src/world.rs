@@ -1,4 +1,4 @@
-//! The network as its users and its switches state it.
+//! The network as users configure it and switches report it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -6,11 +6,11 @@ use std::net::IpAddr;
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// All that a frame's way depends on, but what was learned. Everything goes by name, and all fields are free to change:
-/// the model asks only that a port's switch and parent are there, and that addresses are unique where they must be.
+/// Everything that the path of a frame depends on, except learned addresses. References are by name, and all fields may
+/// change: the model requires only that a port's switch and parent exist, and that addresses are unique where they must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct World {
-    /// Transport zones. The zone that nodes without one are in is named "", and is there even if not listed.
+    /// Transport zones. The default zone is named "" and exists even if it is not listed.
     pub zones: BTreeMap<String, Zone>,
     /// Hosts.
     pub nodes: BTreeMap<String, Node>,
@@ -21,16 +21,16 @@ pub struct World {
     /// Localnet ports. No port and localnet port share a name, a switch has at most one, and no two have the same VLAN of a
     /// physical network.
     pub localnets: BTreeMap<String, Localnet>,
-    /// Which interfaces hosts report: (host, port), and the number of the transaction in which it appeared there. While a
-    /// VM migrates, two hosts report its port, and the one with the greater number has it.
+    /// The interfaces that hosts report: (host, port), and the number of the transaction in which the interface appeared.
+    /// While a VM migrates, two hosts report its port, and the one with the greater number has it.
     pub vnics: BTreeMap<(String, String), u64>,
     /// Which tunnel ports there really are.
     pub tunnels: BTreeSet<Tunnel>,
-    /// Which hosts' br-int really has a patch port to the bridge of a physical network: (host, network).
+    /// The patch ports that exist between br-int and the bridge of a physical network: (host, network).
     pub patches: BTreeSet<(String, String)>,
 }
 
-/// A transport zone: there are tunnels inside it alone.
+/// A transport zone: tunnels exist only within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
     /// How its tunnels are made.
@@ -45,31 +45,31 @@ impl Default for Zone {
     }
 }
 
-/// How the tunnels of a zone are made.
+/// The form of the tunnel ports of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A host has one tunnel port for each encapsulation, which serves all peers.
     Flow,
-    /// A host has one for each peer and encapsulation.
+    /// A host has one tunnel port for each peer and encapsulation.
     Port,
 }
 
-/// How hosts carry frames to each other.
+/// The tunnel encapsulations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encap {
-    /// Says which port a frame came from.
+    /// Carries the ingress port of a frame.
     Geneve,
     /// Does not.
     Vxlan,
     /// Does not.
     Gre,
-    /// Does not; no switch that we know carries it.
+    /// Does not carry the ingress port; no known switch supports it.
     Stt,
 }
 
 impl Encap {
-    /// Bytes between the IP packet that is carried and the one that carries it; `labelled` if the latter says which port the
-    /// frame came from, where it can.
+    /// The overhead in bytes between the inner and the outer IP packet; `labelled` if the outer one carries the ingress port
+    /// where it can.
     fn overhead(self, labelled: bool) -> u16 {
         match self {
             // IP, UDP, the tunnel's header, and the Ethernet header inside.
@@ -91,25 +91,25 @@ pub struct Tunnel {
     pub host: String,
     /// What it wraps frames in.
     pub encap: Encap,
-    /// The host at the other end; none for one that serves all peers.
+    /// The host at the other end; none for a port that serves all peers.
     pub peer: Option<String>,
 }
 
 /// A host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The transport zone that it is in.
+    /// Its transport zone.
     pub zone: String,
-    /// The encapsulations that it can do, first the one that it prefers.
+    /// The encapsulations that it supports, in order of preference.
     pub encaps: Vec<Encap>,
-    /// Which physical networks it is on, and the bridge that leads there.
+    /// Its bridge mappings: physical network to bridge.
     pub mappings: BTreeMap<String, String>,
 }
 
 /// A logical switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
-    /// Whose it is; says nothing about any frame.
+    /// The tenant; has no effect on frames.
     pub tenant: String,
 }
 
@@ -120,11 +120,11 @@ pub struct Port {
     pub switch: String,
     /// Its addresses. No two ports of a switch share a MAC or an IP address.
     pub addresses: Vec<Address>,
-    /// Whether it sends from and receives at these alone.
+    /// Whether it may only send from and receive at these addresses.
     pub port_security: bool,
-    /// Whether it takes what is for addresses nobody knows, and is learned from. Not together with `port_security`.
+    /// Whether it receives frames to unknown addresses, and the switch learns from it. Excludes `port_security`.
     pub unknown_addresses: bool,
-    /// The port that it is behind, and the VLAN tag of its frames there. That one has no parent itself.
+    /// The parent port, and the VLAN tag of its frames there. The parent has no parent itself.
     pub parent: Option<(String, u16)>,
 }
 
@@ -137,7 +137,7 @@ pub struct Address {
     pub ips: Vec<IpAddr>,
 }
 
-/// A port of a switch that is a VLAN of a physical network.
+/// A localnet port: connects a switch to a VLAN of a physical network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Localnet {
     /// The switch.
@@ -149,8 +149,8 @@ pub struct Localnet {
 }
 
 impl World {
-    /// The host that `port` is on: where its interface appeared last, its parent's if it is behind one. What others than
-    /// nodes report does not count, nor do reports of a port that is behind another.
+    /// The host that `port` is on: where its interface, or its parent's, appeared last. Reports of hosts that are not nodes
+    /// do not count, nor do reports of a trunk member.
     pub fn location(&self, port: &str) -> Option<&str> {
         let owner = self.owner(port)?;
         let reported =
@@ -164,7 +164,7 @@ impl World {
         self.ports.get(port).map(|port| port.switch.as_str()).or_else(of_localnet)
     }
 
-    /// The port whose interface `port` is behind: its parent, or itself.
+    /// The port whose interface carries the frames of `port`: its parent, or itself.
     pub(crate) fn owner<'a>(&'a self, port: &'a str) -> Option<&'a str> {
         let parent = &self.ports.get(port)?.parent;
         Some(parent.as_ref().map_or(port, |(parent, _)| parent))
@@ -181,13 +181,13 @@ impl World {
         localnets.next().map(|(id, localnet)| (id.as_str(), localnet))
     }
 
-    /// Whether a host has ports of a switch. Only then it knows the switch, and takes part in its localnet port.
+    /// Whether a host has ports of a switch. Only then does it know the switch and serve its localnet port.
     pub(crate) fn knows(&self, host: &str, switch: &str) -> bool {
         self.ports_of(switch).any(|(port, _)| self.location(port) == Some(host))
     }
 
-    /// Whether the localnet port of a switch is on a host: it knows the switch, its bridge mapping names the network, and the
-    /// patch port is there.
+    /// Whether the localnet port of a switch is on a host: it knows the switch, its bridge mappings include the network, and
+    /// the patch port exists.
     pub(crate) fn attached(&self, host: &str, switch: &str) -> bool {
         let mapped =
             |network: &String| self.nodes.get(host).is_some_and(|node| node.mappings.contains_key(network));
@@ -202,7 +202,7 @@ impl World {
         self.localnet_of(switch).is_some() || self.ports_of(switch).any(|(_, port)| port.unknown_addresses)
     }
 
-    /// Whether the addresses that frames of `port` are from are learned: whether it may have some that nobody knows.
+    /// Whether source addresses of frames from `port` are learned: whether it may have unknown addresses.
     pub(crate) fn is_learned_from(&self, port: &str) -> bool {
         self.localnets.contains_key(port) || self.ports.get(port).is_some_and(|port| port.unknown_addresses)
     }
@@ -213,8 +213,8 @@ impl World {
         self.zones.get(name).copied().or(default)
     }
 
-    /// The largest IP packet that passes between all hosts with ports of a switch; none if it goes through no tunnels.
-    /// It need not be asked where only one host has ports.
+    /// The largest IP packet that passes between all hosts with ports of a switch; none if the switch uses no tunnels. It
+    /// has no meaning if only one host has ports.
     pub fn mtu(&self, switch: &str) -> Option<u16> {
         if self.localnet_of(switch).is_some() {
             return None;
@@ -230,8 +230,8 @@ impl World {
         pairs.filter_map(mtu).min()
     }
 
-    /// What one host wraps frames to another in: the first of its encapsulations, in its order, that both have a tunnel
-    /// port for. There are tunnels inside a zone alone.
+    /// The encapsulation from one host to another: the first of the sender's encapsulations for which both have a tunnel
+    /// port. Tunnels exist only within a zone.
     pub fn tunnel(&self, from: &str, to: &str) -> Option<Encap> {
         let (sender, receiver) = (self.nodes.get(from)?, self.nodes.get(to)?);
         let form = self.zone(&sender.zone)?.form;

@@ -1,3 +1,3 @@
-//! What the specification says, sentence by sentence.
+//! The specification, sentence by sentence.
 
 mod sentences;

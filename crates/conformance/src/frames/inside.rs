@@ -26,7 +26,7 @@ pub(super) fn payload(random: &mut Random, talk: &Talk) -> Vec<u8> {
     }
 }
 
-/// A MAC inside: nearly always the one outside.
+/// A MAC in the payload: nearly always the outer one.
 fn inner_mac(random: &mut Random, outside: Mac) -> Mac {
     let other = stranger(random);
     if random.chance(8) { *random.pick(&[other, [0; 6], [0xff; 6]]) } else { outside }
@@ -106,7 +106,7 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
     Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)
 }
 
-/// A message whose checksum is not there yet.
+/// A message without its checksum.
 fn icmpv6(random: &mut Random, kind: u8, target: Ipv6Addr, talk: &Talk) -> Vec<u8> {
     let code = u8::from(random.chance(4));
     let mut body = vec![kind, code, 0, 0, *random.pick(&[0, 0, 0x60, 0x20]), 0, 0, 0];

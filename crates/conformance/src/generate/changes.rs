@@ -1,11 +1,11 @@
-//! Random changes of a network that is there.
+//! Random changes of an existing network.
 
 use super::Generator;
 use super::objects::NETWORKS;
 use crate::world::{Change, Encap, Failing};
 
 impl Generator<'_> {
-    /// A change or a few that belong together. Some make no sense and are not taken.
+    /// One change, or a few that belong together. Some are invalid and are skipped.
     pub(super) fn some_change(&mut self) -> Vec<Change> {
         match self.random.below(100) {
             0..15 => self.migration(),
@@ -38,7 +38,7 @@ impl Generator<'_> {
         self.some(|world| world.switches.keys().cloned().collect())
     }
 
-    /// A port appears somewhere: before, with, or long after it is gone elsewhere.
+    /// A port appears on another host: before, when, or long after it disappears elsewhere.
     fn migration(&mut self) -> Vec<Change> {
         let (Some((from, port)), Some(to)) = (self.some_vif(), self.some_host()) else { return vec![] };
         let mut changes = vec![Change::Unplug(from, port.clone()), Change::Plug(to, port)];

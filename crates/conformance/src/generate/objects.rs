@@ -6,7 +6,7 @@ use super::Generator;
 use crate::frames::{Addresses, link_local};
 use crate::world::{Change, Encap, Form, Localnet, Node, Port, Zone};
 
-/// Physical networks, and the bridges that they are behind.
+/// Physical networks and their bridges.
 pub(super) const NETWORKS: [(&str, &str); 2] = [("net1", "br-one"), ("net2", "br-two")];
 
 impl Generator<'_> {
@@ -51,7 +51,7 @@ impl Generator<'_> {
         let name = self.new_name("l");
         let network = self.random.pick(&NETWORKS).0.to_owned();
         let tag = *self.random.pick(&[0, 0, 5, 6, 7, 4094]);
-        // One that is on another switch's VLAN is not taken.
+        // A localnet port on another switch's VLAN is skipped.
         vec![Change::Localnet(name, Localnet { switch: switch.to_owned(), network, tag })]
     }
 

@@ -1,4 +1,4 @@
-//! Random frames for a network that is there.
+//! Random frames for an existing network.
 
 use super::objects::NETWORKS;
 use super::{Generator, Place, Step};
@@ -36,7 +36,7 @@ impl Generator<'_> {
     }
 }
 
-/// What can be said from a port's vNIC.
+/// The addresses for frames from a port's vNIC.
 fn vnic(world: &World, name: &str) -> Book {
     let far = world.ports.values().flat_map(|port| port.addresses.clone()).collect();
     let Some(port) = world.ports.get(name) else {
@@ -55,7 +55,7 @@ fn vnic(world: &World, name: &str) -> Book {
     }
 }
 
-/// What can be said from a machine on a physical network.
+/// The addresses for frames from a machine on a physical network.
 fn tap(world: &World, network: &str) -> Book {
     let machine: Addresses = ([2, 0xdd, 0, 0, 0, 1], vec!["10.0.0.77".parse().expect("an address")]);
     let mut book = Book { own: vec![machine.clone()], tagged: true, ..Book::default() };

@@ -1,4 +1,4 @@
-//! Simulated hosts with their drivers: ports that rules ask for are made and reported, flows and groups are loaded.
+//! Simulated hosts with their drivers: they create and report the ports that rules request, and load flows and groups.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -21,9 +21,9 @@ pub struct Hosts {
     fabric: Fabric,
     /// Addresses of the hosts there are.
     addresses: BTreeMap<String, Ipv4Addr>,
-    /// vNICs that are there, by host and number, and back.
+    /// Existing vNICs, by host and number, and the inverse.
     vnics: BTreeMap<(String, u16), String>,
-    /// Patch ports that are there, by host and number: the physical network.
+    /// The physical networks of existing patch ports, by host and number.
     attached: BTreeMap<(String, u16), String>,
     tunnels: BTreeMap<(String, String), (Encap, Option<Ipv4Addr>)>,
     patches: BTreeMap<(String, String), String>,
@@ -35,11 +35,11 @@ pub struct Hosts {
 /// The buckets of a group.
 type Buckets = BTreeMap<u32, Arc<Canonical<Actions>>>;
 
-/// The first number of ports that are made here; vNICs have those below.
+/// The first number of ports made here; vNICs have lower numbers.
 const FIRST: u16 = 0x4000;
 
 impl Hosts {
-    /// The hosts' switches, to look at them or to change them behind the rules' back.
+    /// The hosts' switches, for inspection, or for changes that the rules do not see.
     pub fn fabric_mut(&mut self) -> &mut Fabric {
         &mut self.fabric
     }
@@ -49,7 +49,7 @@ impl Hosts {
         &self.reports
     }
 
-    /// The tunnel ports there are: host, encapsulation, and the peer's address for those of one peer.
+    /// The existing tunnel ports: host, encapsulation, and the peer's address for ports with a single peer.
     pub fn tunnels(&self) -> impl Iterator<Item = (&str, Encap, Option<Ipv4Addr>)> {
         self.reports.tunnels.keys().filter_map(|key| {
             let (encap, remote) = self.tunnels.get(key)?;
@@ -57,12 +57,12 @@ impl Hosts {
         })
     }
 
-    /// Which hosts are on which physical networks.
+    /// The physical networks that hosts are connected to.
     pub fn attached(&self) -> impl Iterator<Item = (&str, &str)> {
         self.attached.iter().map(|((host, _), network)| (host.as_str(), network.as_str()))
     }
 
-    /// Hosts and vNICs are those of the world.
+    /// Updates hosts and vNICs to those of the world.
     pub(super) fn follow(&mut self, world: &World) {
         for (name, node) in &world.nodes {
             match self.addresses.insert(name.clone(), node.ip) {
@@ -101,7 +101,7 @@ impl Hosts {
         self.fabric.add(name, host);
     }
 
-    /// A host is gone with all that it had and was to have.
+    /// Removes a host with all its actual and wanted state.
     fn forget(&mut self, gone: &str) {
         self.fabric.remove(gone);
         self.addresses.remove(gone);
@@ -150,7 +150,7 @@ impl Hosts {
         }
     }
 
-    /// What can be made of the ports that are wanted is there and nothing else.
+    /// Creates the wanted ports as far as possible, and removes all others.
     pub(super) fn make_ports(&mut self, world: &World) -> Result<(), String> {
         let ends: BTreeMap<Ipv4Addr, &str> =
             world.nodes.iter().map(|(name, node)| (node.ip, name.as_str())).collect();
@@ -200,8 +200,7 @@ impl Hosts {
         FIRST + self.made
     }
 
-    /// Loads flows and groups in the driver's order: what goes, groups from inner to outer, flows, groups that nothing
-    /// uses any more.
+    /// Loads flows and groups in the driver's order: removals, groups from inner to outer, flows, unused groups.
     pub(super) fn change_flows(
         &mut self,
         buckets: Changed<Bucket>,
@@ -265,7 +264,7 @@ impl Hosts {
         host.bridge.add_flow(entry).map_err(refused)
     }
 
-    /// Once nothing changes any more: what is asked of hosts is there.
+    /// Checks, once nothing changes, that hosts have everything that is requested.
     pub(super) fn settle(&mut self, world: &World) -> Result<(), String> {
         let of = |key: &(String, String)| world.nodes.contains_key(&key.0);
         match self.tunnels.keys().chain(self.patches.keys()).find(|key| !of(key)) {
@@ -320,7 +319,7 @@ impl Hosts {
     }
 }
 
-/// What the simulator calls an encapsulation; none for one whose tunnel ports never come up.
+/// The simulator's encapsulation; none for one whose tunnel ports never come up.
 fn encapsulation(encap: Encap) -> Option<Encapsulation> {
     match encap {
         Encap::Geneve => Some(Encapsulation::Geneve),

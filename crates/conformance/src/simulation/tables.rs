@@ -40,7 +40,7 @@ pub(super) struct Bucket {
     pub(super) actions: Arc<Canonical<Actions>>,
 }
 
-/// The first group that is the driver's own, and the first bucket number that no bucket can have.
+/// The first group number reserved for the driver, and the first invalid bucket number.
 const GROUPS: u32 = 0x400_0000;
 const BUCKETS: u32 = 0xffff_ff00;
 
@@ -63,7 +63,7 @@ pub(super) struct Tunnel {
     pub(super) remote: Option<Ipv4Addr>,
 }
 
-/// Names of ports are names of network devices: so long at most.
+/// The maximum length of a port's name, which is the name of a network device.
 const NAME: usize = 15;
 
 pub(super) fn tunnel(row: &Row) -> Option<Tunnel> {

@@ -36,7 +36,7 @@ pub enum Change {
 }
 
 impl World {
-    /// Makes a change if it is valid; whether it is.
+    /// Makes a change if it is valid. Returns whether it is.
     pub fn apply(&mut self, change: &Change) -> bool {
         if !self.accepts(change) {
             return false;

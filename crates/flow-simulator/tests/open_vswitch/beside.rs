@@ -1,4 +1,4 @@
-//! A switch with tunnels to peers, and a simulated fabric that must do the same.
+//! A switch with tunnels to peers, and a simulated fabric that must behave the same.
 
 use std::net::Ipv4Addr;
 
@@ -12,18 +12,18 @@ pub(crate) const FOR_ALL: [(u16, Encapsulation); 3] =
     [(200, Encapsulation::Geneve), (201, Encapsulation::Vxlan), (202, Encapsulation::Gre)];
 pub(crate) const FOR_ONE: [(u16, Encapsulation, u8); 2] =
     [(203, Encapsulation::Geneve, 2), (204, Encapsulation::Vxlan, 3)];
-/// The peers' last bytes of addresses; the switch is 1.
+/// The last bytes of the peers' addresses; that of the switch is 1.
 pub(crate) const PEERS: [u8; 3] = [2, 3, 4];
 
 pub(crate) fn address(last: u8) -> Ipv4Addr {
     Ipv4Addr::new(172, 31, 0, last)
 }
 
-/// A packet that came out somewhere: host, port and bytes.
+/// An output packet: host, port and bytes.
 pub(crate) type Out = (String, u16, Vec<u8>);
 
-/// A switch with tunnel ports, and a fabric in which `here` is to do the same. Peers write what tunnels said into the
-/// addresses of what they get, and tell encapsulations apart by ports.
+/// A switch with tunnel ports, and a fabric whose host `here` must behave the same. Peers write the tunnel metadata
+/// into the addresses of received packets, and distinguish encapsulations by ports.
 pub(crate) struct Beside {
     pub(crate) switch: DummySwitch,
     pub(crate) fabric: Fabric,
@@ -158,7 +158,7 @@ fn simulated(encapsulation: Encapsulation) -> flow_simulator::Encapsulation {
     }
 }
 
-/// What a fabric's peers would make of what the switch sent to them.
+/// The output of a fabric's peer for a frame that the switch sent to it.
 fn at_peer(sent: &Wrapped) -> Out {
     let mut bytes = sent.inner.clone();
     if bytes.len() >= 14 {
@@ -171,7 +171,7 @@ fn at_peer(sent: &Wrapped) -> Out {
 
 pub(crate) fn sent_by_switch(ports: Vec<(u16, Vec<u8>)>, uplink: &[Vec<u8>]) -> Vec<Out> {
     let mut out: Vec<Out> = ports.into_iter().map(|(port, bytes)| ("here".to_owned(), port, bytes)).collect();
-    // The switch asks on the underlay for its own address, if a packet is to be tunnelled to that.
+    // The switch sends ARP for its own address to the underlay if a packet is tunnelled to it.
     let is_arp = |frame: &Vec<u8>| frame.get(12..14) == Some(&[8, 6]);
     let tunnelled = uplink.iter().filter(|frame| !is_arp(frame));
     out.extend(tunnelled.map(|frame| {

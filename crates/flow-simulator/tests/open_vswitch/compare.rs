@@ -1,4 +1,4 @@
-//! One frame, both ways.
+//! Processes one frame in both, and compares.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use openflow_rs::{Field, Match, PortNo};
 use crate::open_vswitch::tables::{Case, group_text};
 use ovs_testing::{DummySwitch, hex};
 
-/// A frame that went otherwise in the switch.
+/// A frame that the switch processed differently.
 pub(crate) struct Failure {
     /// With one frame.
     pub(crate) case: Case,
@@ -31,10 +31,11 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Loads the cases together and sends their frames; the first that goes otherwise in the switch.
+/// Loads the cases together and sends their frames. Returns the first that the switch processes
+/// differently.
 ///
 /// # Errors
-/// The switch does not take the flows.
+/// The switch refuses the flows.
 pub(crate) fn first_difference(switch: &mut DummySwitch, cases: &[Case]) -> Result<Option<Failure>, String> {
     let flows: Vec<String> =
         cases.iter().flat_map(|case| case.flows.iter().map(ToString::to_string)).collect();
@@ -92,15 +93,15 @@ fn compare(
     Err(format!("sent:\n{}\nhere:\n{}", print(&sent), print(&ours)))
 }
 
-/// Compares fields with a line of `ofproto/trace`, which leaves out what is zero beside the packet.
+/// Compares fields with a line of `ofproto/trace`, which omits metadata that is zero.
 fn same_fields(which: &str, line: &str, key: &FlowKey) -> Result<(), String> {
-    // Fields that are not known here, or not seen of a packet.
+    // Fields that are not supported here, or not parsed from a packet.
     let unknown = |item: &str| {
         let name = item.split('=').next().unwrap_or("");
         matches!(name, "recirc_id" | "eth" | "tun_tos" | "tun_ttl" | "igmp" | "tun_erspan_ver")
             || name.starts_with("gtpu_")
             || (name == "tun_flags" || name.ends_with("tci1") || name.ends_with("vlan1") || name.ends_with("pcp1"))
-            // Ports are also said of protocols that have none.
+            // Ports are also printed for protocols without ports.
             || matches!(name, "tp_src" | "tp_dst")
     };
     let keyword = line.split(',').find_map(|item| match item {
@@ -124,7 +125,7 @@ fn same_fields(which: &str, line: &str, key: &FlowKey) -> Result<(), String> {
     }
     for field in Field::all().filter(|field| *field <= Field::Metadata) {
         let of_packet = [Field::EthType, Field::IpProto, Field::ActsetOutput].contains(&field);
-        // Nothing of a tunnel is said without its other end.
+        // Nothing of a tunnel is printed without its remote end.
         let tunnelled = key.get(Field::TunDst) != 0 || key.get(Field::TunIpv6Dst) != 0;
         let unsaid = !tunnelled && (Field::TunId..=Field::TunFlags).contains(&field);
         let canonical = !unsaid && !(Field::Xreg0..=Field::Xxreg3).contains(&field) && !of_packet;

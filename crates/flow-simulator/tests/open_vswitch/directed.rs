@@ -1,4 +1,4 @@
-//! What random tables seldom come to, written out, and the pieces that the network's tables are made of.
+//! Cases that random tables seldom reach, and the building blocks of the network's tables.
 
 use openflow_rs::FlowEntry;
 use test_random::Random;
@@ -17,7 +17,7 @@ const FRAGMENTS: [&str; 2] = [
      00000a0000010a00000200010050000000010000000050020100000000000000",
 ];
 
-/// Flows of each piece, for table 0 with the ingress port left out, and 1 on.
+/// Flows of each building block: for table 0, without the ingress port, and for tables from 1 on.
 const PIECES: &[(&str, &[&str], &[&str])] = &[
     (
         "the tables see no ports of any fragment",
@@ -115,8 +115,8 @@ const PIECES: &[(&str, &[&str], &[&str])] = &[
             "priority=3,udp actions=set_field:99->udp_src,set_field:10.9.9.9->ip_dst,set_field:9->ip_dscp,output:2",
             "priority=2,ipv6 actions=set_field:fd00::9->ipv6_dst,set_field:fd00::8->ipv6_src,set_field:1->nw_ecn,\
              set_field:5->ipv6_label,output:2",
-            // Without arp_op in the match, ovs-vswitchd 3.1 dies of a frame that ends within its ARP header: it writes
-            // where that would be.
+            // Without arp_op in the match, ovs-vswitchd 3.1 crashes on a frame that ends within its ARP header: it
+            // writes to the missing field.
             "priority=1,arp,arp_op=1 actions=set_field:10.9.9.9->arp_tpa,set_field:2->arp_op,output:2",
         ],
     ),

@@ -1,5 +1,5 @@
-//! Random frames of the kinds that tenants send, whole and damaged. Values come from small pools, so that flows made
-//! beside them meet some.
+//! Random frames of the kinds that tenants send, intact and damaged. Values come from small pools, so that flows
+//! generated with them match some.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

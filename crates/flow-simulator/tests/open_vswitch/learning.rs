@@ -1,4 +1,4 @@
-//! Histories of packets that teach flows, of flows that come and go, and of time that passes.
+//! Histories of packets that are learned from, flow changes, and passing time.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use ovs_testing::{DummySwitch, hex};
 const LEARNED: u8 = 21;
 
 enum Step {
-    /// A frame comes in by a port.
+    /// A port receives a frame.
     Frame(u16, Vec<u8>),
     /// Seconds pass.
     Seconds(u64),
@@ -38,7 +38,7 @@ pub(crate) fn learned_flows(switch: &mut DummySwitch, table: u8, expected: &[Flo
     flows
 }
 
-/// Goes through a history on both sides. What ports send and what was learned is compared after every step.
+/// Runs a history on both sides, and compares output and learned flows after every step.
 fn live(switch: &mut DummySwitch, steps: &[Step]) -> Result<(), String> {
     let mut bridge = Bridge::new((1..=crate::open_vswitch::PORTS).map(PortNo));
     switch.load(&[], &[])?;
@@ -131,12 +131,12 @@ fn what_the_pipeline_learns_lives_and_goes_as_in_open_vswitch() {
         Step::Seconds(2),
         Step::Frame(3, ethernet(2, 3)),
         Step::Frame(3, ethernet(1, 3)),
-        // Moves to another port, and its old one goes: it stays where it is now.
+        // The address moves to another port, and its old port is removed: it stays at the new one.
         Step::Frame(2, ethernet(9, 1)),
         Step::Flow("delete_strict table=6,metadata=7,reg0=1".to_owned()),
         Step::Frame(3, ethernet(1, 3)),
         Step::Frame(2, ethernet(3, 2)),
-        // A flow that is added again, or changed in its place, keeps what it learned; deleted, it takes it along.
+        // A flow that is added again or modified keeps its learned flows; if it is deleted, they are too.
         Step::Flow(format!("add {}", learner(2))),
         Step::Flow("add table=6,priority=9,metadata=8 actions=drop".to_owned()),
         Step::Flow("delete_strict table=6,metadata=7,reg0=2".to_owned()),
@@ -145,7 +145,7 @@ fn what_the_pipeline_learns_lives_and_goes_as_in_open_vswitch() {
     live(&mut switch, &steps).unwrap_or_else(|difference| panic!("{difference}"));
 }
 
-/// What a random learning flow matches, by a shape: flows of one priority have one shape, so that no two overlap.
+/// The matches of random learning flows, by shape: flows of one priority have one shape, so that no two overlap.
 const SHAPES: [&str; 5] = [
     "OXM_OF_METADATA[],NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[]",
     "NXM_OF_ETH_SRC[],NXM_OF_VLAN_TCI[0..11]",
@@ -174,7 +174,7 @@ fn random_learner(random: &mut Random, port: u16) -> String {
     }
     words.push(SHAPES[shape].to_owned());
     words.push((*random.pick(&LESSONS)).to_owned());
-    // What is copied from a header must be there.
+    // A field copied from a header must exist.
     let condition = match shape {
         2 => "priority=2,ip,",
         4 => "priority=2,ipv6,",

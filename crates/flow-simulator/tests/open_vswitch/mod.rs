@@ -1,7 +1,7 @@
 //! Random tables and frames, through real Open vSwitch and through [`flow_simulator::Bridge`].
 //!
-//! Compared are the fields of the frame before and after, as `ofproto/trace` says them, and the frames that the
-//! switch's ports really send, byte by byte.
+//! The tests compare the fields of the frame before and after, as `ofproto/trace` prints them, and the frames
+//! that the switch's ports really send, byte by byte.
 
 mod beside;
 mod compare;

@@ -1,5 +1,5 @@
-//! The flows of one host of a network, as the rules gave them: port security, neighbours, learning, trunks, a physical
-//! network, tunnels in three encapsulations.
+//! The flows of one host of a network, as derived by the rules: port security, neighbours, learning, trunks, a
+//! physical network, tunnels in three encapsulations.
 //!
 //! `pipeline/network.jsonl` is the network, `flows.txt` and `groups.txt` are `of_flow` and `of_bucket` of `hv1` from
 //! `weft eval rules -i network.jsonl --final`, as `ovs-ofctl` reads them; tunnel ports are 200 to 202 there.

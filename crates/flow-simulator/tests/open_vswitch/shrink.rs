@@ -1,4 +1,4 @@
-//! Makes a failing case smaller as long as it goes on failing.
+//! Shrinks a failing case as long as it keeps failing.
 
 use openflow_rs::{Action, Actions, Match};
 
@@ -6,11 +6,11 @@ use crate::open_vswitch::compare::{Failure, first_difference};
 use crate::open_vswitch::tables::Case;
 use ovs_testing::DummySwitch;
 
-/// A case that fails and of which nothing can be left out.
+/// A failing case that no removal makes smaller.
 pub(crate) fn smallest(switch: &mut DummySwitch, mut failure: Failure) -> Failure {
     loop {
         let smaller = candidates(&failure.case).into_iter().find_map(|case| {
-            // What a switch does not take is no smaller case.
+            // A case that the switch refuses does not count as smaller.
             first_difference(switch, &[case]).ok().flatten()
         });
         match smaller {

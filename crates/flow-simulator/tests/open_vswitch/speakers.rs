@@ -84,7 +84,7 @@ fn ipv4(random: &mut Random, speaker: &Speaker, other: &Speaker) -> (Mac, u16, V
     (to, IPV4, Ipv4 { identification: 0, ..Ipv4::new(src.into(), dst.into(), UDP) }.packet(&datagram))
 }
 
-/// A solicitation for many, an advertisement for one, or a group report that says nothing more.
+/// A solicitation to a group, a unicast advertisement, or an empty group report.
 fn icmpv6(random: &mut Random, speaker: &Speaker, other: &Speaker) -> (Mac, u16, Vec<u8>) {
     let kinds = [(SOLICITATION, 1), (SOLICITATION, 1), (ADVERTISEMENT, 2), (143, 14), (131, 14)];
     let (message, option) = *random.pick(&kinds);

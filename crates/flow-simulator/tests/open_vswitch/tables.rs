@@ -1,4 +1,4 @@
-//! Random flow tables. Matches are made from the fields of the frames that will be sent, so that many are met.
+//! Random flow tables. Matches are made from the fields of the frames that will be sent, so that many match.
 
 use flow_simulator::{Bucket, FlowKey, Group, Packet};
 use openflow_rs::action::{
@@ -11,7 +11,7 @@ use test_random::Random;
 
 use crate::open_vswitch::frames::frame;
 
-/// The register that tells the cases apart which are loaded together: no flow writes it.
+/// The register that distinguishes cases loaded together: no flow writes it.
 pub(crate) const CASE: Field = Field::Reg15;
 /// Tables of a case; table 0 leads to the first of them.
 const TABLES: std::ops::RangeInclusive<u8> = 1..=5;
@@ -22,7 +22,7 @@ pub(crate) struct Case {
     /// The ingress port, and the number of the case.
     pub(crate) port: u16,
     pub(crate) flows: Vec<FlowEntry>,
-    /// In an order in which each names only earlier ones.
+    /// In an order in which each refers only to earlier ones.
     pub(crate) groups: Vec<Group>,
     pub(crate) frames: Vec<Vec<u8>>,
 }
@@ -47,7 +47,7 @@ pub(crate) fn case(random: &mut Random, port: u16) -> Case {
         for _ in 0..=maker.random.below(6) {
             let flow = maker.flow(table);
             let same = |other: &FlowEntry| (other.table, other.priority) == (table, flow.priority);
-            // Of two that overlap at one priority either may win.
+            // If two flows of one priority overlap, either may win.
             if !flows.iter().any(same) {
                 flows.push(flow);
             }
@@ -71,12 +71,12 @@ struct Maker<'a> {
     groups: Vec<Group>,
 }
 
-/// What is certain where an action stands.
+/// Facts that are certain at the position of an action.
 struct Place<'m> {
     matches: &'m Match,
-    /// Whether there is a tag for sure.
+    /// Whether there is certainly a tag.
     tagged: bool,
-    /// How many tags there may be: a switch refuses a third.
+    /// The maximum number of tags: a switch refuses a third.
     tags: u8,
     table: u8,
 }
@@ -86,14 +86,14 @@ impl Place<'_> {
         match field.info().prerequisite {
             _ if field == Field::VlanVid => self.tagged,
             Prerequisite::Vlan => self.tagged,
-            // Setting it where none was read kills ovs-vswitchd 3.1 (`directed.rs`).
+            // Setting it where none was parsed crashes ovs-vswitchd 3.1 (`directed.rs`).
             _ if field == Field::ArpOp => self.matches.get(field).is_some_and(|(value, _)| value != 0),
             needs => self.matches.meets(needs),
         }
     }
 }
 
-/// Fields that neither a frame nor a flow can have here.
+/// Whether neither frames nor flows have the field here.
 fn is_left_out(field: Field) -> bool {
     let tracked = (Field::CtState..=Field::CtTpDst).contains(&field);
     let named = [
@@ -167,7 +167,7 @@ impl Maker<'_> {
         let max = field.max_value();
         let low = u128::from(self.random.below(u64::MAX));
         match self.random.below(5) {
-            // `ovs-ofctl` takes an IPv6 mask that begins with digits for a prefix's length.
+            // `ovs-ofctl` reads an IPv6 mask that begins with digits as a prefix length.
             0 if field.info().format == Format::Ipv6 => (max << 125) | (low << 64) & max,
             0 if field != Field::VlanTci && field != Field::IpFrag => (low << 64 | low.rotate_left(9)) & max,
             1 if field != Field::VlanTci && field != Field::IpFrag => max & !0xff,
@@ -205,7 +205,7 @@ impl Maker<'_> {
             match action {
                 Some(Action::PushVlan(_)) => (place.tagged, place.tags) = (true, place.tags + 1),
                 Some(Action::PopVlan(_)) => (place.tagged, place.tags) = (false, place.tags - 1),
-                // The switch goes on with what the clone did to the tags.
+                // The switch continues with the tags as the clone left them.
                 Some(Action::CloneActions(_)) => (place.tagged, place.tags) = (false, 2),
                 Some(Action::SetField(set)) if set.field() == Field::VlanTci => {
                     (place.tagged, place.tags) = (false, 2);
@@ -240,7 +240,7 @@ impl Maker<'_> {
         if self.random.chance(70) { DecTtl.into() } else { SetTtl { ttl: self.random.below(3) as u8 }.into() }
     }
 
-    /// Mostly to a later table; now and then to any, whose loops end by the limits.
+    /// A resubmit, mostly to a later table; sometimes to any table, where limits end the loops.
     fn resubmit(&mut self, from: u8) -> Action {
         let table = match self.random.below(60) {
             0 => 255,
@@ -257,7 +257,7 @@ impl Maker<'_> {
             .filter(|field| field.info().writable && !is_left_out(*field) && !holds_case(*field))
             .filter(|field| place.meets(*field))
             .collect();
-        // Fields of the packet are few beside registers.
+        // There are few fields of the packet compared with registers.
         let of_packet: Vec<Field> =
             fields.iter().copied().filter(|field| *field > Field::InPortOxm).collect();
         *if self.random.chance(70) { self.random.pick(&of_packet) } else { self.random.pick(&fields) }
@@ -283,7 +283,7 @@ impl Maker<'_> {
         SetField::new(field, value & mask & field.max_value(), mask).ok().map(Action::from)
     }
 
-    /// Some bits of one field into another, or into a register.
+    /// Copies some bits of one field to another, or to a register.
     fn move_bits(&mut self, place: &Place<'_>) -> Option<Action> {
         let to = self.writable(place);
         let from: Vec<Field> =
@@ -316,7 +316,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Buckets with what an action set can hold, in any order.
+    /// A group whose buckets have actions that are allowed in an action set, in any order.
     fn group(&mut self, id: u32) -> Group {
         let anything = Match::any();
         let mut buckets = Vec::new();
@@ -339,7 +339,7 @@ impl Maker<'_> {
     }
 }
 
-/// What must be matched besides a field that this packet has.
+/// The prerequisites of a field that this packet has, as demands.
 fn demands(needs: Prerequisite, key: &FlowKey) -> Vec<(Field, u128, u128)> {
     let exact = |field: Field| (field, key.get(field), field.max_value());
     let kind = exact(Field::EthType);

@@ -1,4 +1,4 @@
-//! Tunnels: what a switch with tunnel ports sends to its peers and takes from them, and what limits floods.
+//! Tunnels: the packets that a switch with tunnel ports exchanges with its peers, and the limits of floods.
 
 use flow_simulator::Packet;
 use frame_builder::{Encapsulation, Wrapped};
@@ -78,7 +78,7 @@ fn random_packets_go_into_tunnels_and_come_out_as_in_open_vswitch() {
     }
 }
 
-/// Groups of so many buckets with these actions each, and what leads a packet to them.
+/// Groups with this many buckets of these actions, and the flow that leads a packet to them.
 fn flood(parts: &[(usize, &str)], before: &str) -> (Vec<String>, Vec<String>) {
     const IN_ONE: usize = 300;
     let (mut groups, mut calls) = (Vec::new(), Vec::new());
@@ -95,7 +95,7 @@ fn flood(parts: &[(usize, &str)], before: &str) -> (Vec<String>, Vec<String>) {
             calls.push(format!("group:{id}"));
         }
     }
-    // Something comes last that is no copy: the last one of all takes four bytes less.
+    // The last action is not a copy: the very last one takes four bytes less.
     let lead = format!("in_port=1 actions={before}{},output:3", calls.join(","));
     let flows = vec![lead, "table=50 actions=output:NXM_NX_REG12[]".to_owned()];
     (groups, flows)
@@ -118,12 +118,12 @@ fn a_flood_is_cut_short_where_open_vswitch_cuts_it() {
         (vec![(750, geneve)], option),
         (vec![(900, gre)], ""),
         (vec![(900, geneve), (5, plain)], ""),
-        // Between the last that goes and the first that does not.
+        // Between the last copy that is sent and the first that is not.
         (vec![(779, geneve), (2, plain), (1, geneve), (1, plain)], ""),
         (vec![(779, geneve), (3, plain), (1, geneve), (1, plain)], ""),
         (vec![(779, geneve), (3, plain), (1, gre), (1, plain)], ""),
         (vec![(779, geneve), (4, plain), (1, gre), (1, plain)], ""),
-        // A copy may come to more than there is room for, but no group after it.
+        // A copy may exceed the limit, but no group after it.
         (vec![(8189, plain), (3, plain), (9, plain)], ""),
         (vec![(700, to_each), (100, geneve)], ""),
         (vec![(600, from_and_to)], ""),
@@ -133,7 +133,7 @@ fn a_flood_is_cut_short_where_open_vswitch_cuts_it() {
     for (parts, before) in floods {
         compare_flood(&mut both, &parts, before, &bytes);
     }
-    // Look-ups in vain count, and those of tunnels, which the underlay's bridge needs.
+    // Lookups without a match count, and so do those of the underlay's bridge for tunnels.
     for lookups in 4095..=4097 {
         compare_flood(&mut both, &[(lookups, "resubmit(,51)")], "output:2,", &bytes);
         compare_flood(&mut both, &[(lookups, "resubmit(,52)")], "output:2,", &bytes);

@@ -33,7 +33,7 @@ pub(crate) fn frame(src: Mac, dst: Mac, kind: u16, inside: &[u8]) -> Vec<u8> {
     ethernet(dst, src, kind, inside)
 }
 
-/// A frame of no protocol that is known.
+/// A frame of an unknown protocol.
 pub(crate) fn unknown(src: Mac, dst: Mac) -> Vec<u8> {
     frame(src, dst, 0x88b5, b"of a kind for experiments")
 }

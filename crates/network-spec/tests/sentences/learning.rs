@@ -1,4 +1,4 @@
-//! What hosts learn, and what they forget.
+//! Learned addresses, and when hosts forget them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use network_spec::{AGE, Encap, Model};
 use crate::sentences::frames::{BROADCAST, mac, unknown as any};
 use crate::sentences::worlds::{port, send, unknown, world};
 
-/// `a` on hv1; `u` on hv1 and `v` on hv2 take what is for unknown addresses; `w` on hv3 as well.
+/// `a` on hv1; `u` on hv1, `v` on hv2 and `w` on hv3 receive frames to unknown addresses.
 fn learning(encap: Encap) -> Model {
     Model::new(world(
         &[encap],

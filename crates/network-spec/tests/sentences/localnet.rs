@@ -1,4 +1,4 @@
-//! Switches that are a VLAN of a physical network.
+//! Switches connected to a VLAN of a physical network.
 
 use network_spec::{Encap, Model, Tap};
 

@@ -1,4 +1,4 @@
-//! What a secured port may send and receive.
+//! The frames that a secured port may send and receive.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ use crate::sentences::worlds::{secured, send, unknown as open, world};
 const NOBODY: Ipv4Addr = Ipv4Addr::UNSPECIFIED;
 const NOBODY6: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
 
-/// `s` with MAC 1 and these addresses; `u` hears and sends everything.
+/// `s` with MAC 1 and these addresses; `u` sends and receives everything.
 fn facing(ips: &[IpAddr]) -> Model {
     Model::new(world(&[], &[("s", "hv1", secured("blue", 1, ips)), ("u", "hv1", open("blue"))]))
 }

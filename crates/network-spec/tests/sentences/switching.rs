@@ -1,4 +1,4 @@
-//! Unicast, broadcast, multicast, and addresses that nobody knows.
+//! Unicast, broadcast, multicast, and unknown addresses.
 
 use network_spec::{Encap, Model, Tap};
 

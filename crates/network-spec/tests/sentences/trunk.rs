@@ -1,4 +1,4 @@
-//! Ports behind a parent port, by VLAN tag.
+//! Trunk members, by VLAN tag.
 
 use network_spec::{Encap, Model, Port};
 

@@ -1,4 +1,4 @@
-//! Which hosts reach which.
+//! Tunnels: which hosts reach each other.
 
 use network_spec::{Encap, Form, Model, Node, Tunnel, World, Zone};
 

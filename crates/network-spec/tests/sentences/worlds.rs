@@ -1,4 +1,4 @@
-//! Small worlds, and what comes out of them in few words.
+//! Small worlds, and their output in a short form.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,18 +13,18 @@ pub(crate) fn port(switch: &str, number: u8) -> Port {
     Port { switch: switch.into(), addresses, ..Port::default() }
 }
 
-/// One that takes frames for unknown addresses, and has none that is known.
+/// A port that receives frames to unknown addresses and has no known address.
 pub(crate) fn unknown(switch: &str) -> Port {
     Port { switch: switch.into(), unknown_addresses: true, ..Port::default() }
 }
 
-/// One with port security, and these addresses at the MAC of its number.
+/// A port with port security and these addresses at the MAC of its number.
 pub(crate) fn secured(switch: &str, number: u8, ips: &[IpAddr]) -> Port {
     let addresses = vec![Address { mac: mac(number), ips: ips.to_vec() }];
     Port { switch: switch.into(), addresses, port_security: true, ..Port::default() }
 }
 
-/// Ports and where they are: (port, host, what it is). Hosts are in one zone and have tunnels for these encapsulations.
+/// A world with these ports: (name, host, port). Hosts are in one zone and have tunnels for these encapsulations.
 pub(crate) fn world(encaps: &[Encap], ports: &[(&str, &str, Port)]) -> World {
     let mut world = World::default();
     for (name, host, port) in ports {
@@ -57,7 +57,7 @@ pub(crate) fn on_vlan(mut world: World, switch: &str, tag: u16) -> World {
     world
 }
 
-/// A frame goes in at the interface of `port`, wherever it is. Where the same bytes come out, by port, sorted.
+/// Sends a frame from the interface of `port`, on its host. Returns the ports that output the same bytes, sorted.
 pub(crate) fn send(model: &mut Model, port: &str, frame: &[u8]) -> Vec<String> {
     let out = send_any(model, port, frame);
     assert!(out.iter().all(|(_, bytes)| bytes == frame), "changed: {out:x?}");
