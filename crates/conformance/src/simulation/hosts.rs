@@ -264,7 +264,7 @@ impl Hosts {
         host.bridge.add_flow(entry).map_err(refused)
     }
 
-    /// Checks, once nothing changes, that hosts have everything that is requested.
+    /// Checks, once nothing changes, that no port is requested of a host that was removed.
     pub(super) fn settle(&mut self, world: &World) -> Result<(), String> {
         let of = |key: &(String, String)| world.nodes.contains_key(&key.0);
         match self.tunnels.keys().chain(self.patches.keys()).find(|key| !of(key)) {
