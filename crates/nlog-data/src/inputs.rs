@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::hash_table::{Entry, OccupiedEntry};
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-use crate::json::quote_row;
+use crate::quotation::quote_row;
 use crate::{
     Delta, ErrorCode, Role, Row, Schema, Table, TableDelta, TableId, Transaction, TransactionError, Value,
 };

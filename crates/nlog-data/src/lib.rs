@@ -6,7 +6,8 @@
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
 //! (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and their results),
 //! [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON Lines),
-//! [`inputs`] (the contents of input tables, and which transactions they accept), [`state`] (those contents as a file).
+//! [`quotation`] (how messages repeat data), [`inputs`] (the contents of input tables, and which transactions they
+//! accept), [`state`] (those contents as a file).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
@@ -37,6 +38,7 @@ pub mod inputs;
 pub mod json;
 pub mod literal;
 pub mod merge;
+pub mod quotation;
 pub mod schema;
 pub mod state;
 pub mod transaction;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::json::quote;
+use crate::quotation::quote;
 use crate::{Type, Value};
 
 /// The number of a table in its [`Schema`]; tables are numbered in name order.

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::json::quote_row;
 use crate::merge;
+use crate::quotation::quote_row;
 use crate::{
     ColumnTransaction, Columns, CommittedBatch, CommittedColumns, Failure, FailureCode, Role, Schema,
     TableId, Value,

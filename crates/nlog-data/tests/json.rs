@@ -265,6 +265,24 @@ fn faults_name_table_row_and_column() {
 }
 
 #[test]
+fn errors_about_a_long_value_are_short_and_say_how_long_it_is() {
+    let million = "x".repeat(1 << 20);
+    for (line, cut, end) in [
+        (format!(r#"{{"insert":{{"{million}":[]}}}}"#), "… (1,048,576 bytes)", "bytes)"),
+        (format!(r#"{{"insert":{{"a":[["{million}",""]]}}}}"#), "… (1,048,576 bytes)", "bytes)"),
+        (
+            format!(r#"{{"insert":"{million}"}}"#),
+            "… (",
+            ", expected an object with an array of rows for each table",
+        ),
+        (format!(r#"{{"{million}":1,"{million}":2}}"#), "… (1,048,576 bytes)", "bytes)"),
+    ] {
+        let message = parse_line(line.as_bytes(), 1, &schema()).expect_err("a fault").error.message;
+        assert!(message.len() < 1000 && message.contains(cut) && message.ends_with(end), "{message}");
+    }
+}
+
+#[test]
 fn what_comes_before_a_fault_is_kept_for_faults_of_its_own() {
     let rows = |line: &str| {
         let before = parse_line(line.as_bytes(), 1, &schema()).expect_err(line).before;

@@ -15,7 +15,7 @@ use super::openflow_examples::{set_examples, set_masked_examples};
 use super::openflow_field::{FieldValue, Form, failure, forms, misfit, names};
 use super::{Failure, Function};
 use crate::Canonical;
-use crate::json::quote_text;
+use crate::quotation::{cut, quote_text};
 
 fn one(action: impl Into<Action>) -> Actions {
     Actions(vec![action.into()])
@@ -96,7 +96,9 @@ fn then(first: &Actions, second: &Actions) -> Result<Actions, Failure> {
     let mut seen: Vec<&str> = first.0.iter().filter_map(instruction).collect();
     for name in second.0.iter().filter_map(instruction) {
         if seen.contains(&name) {
-            return Err(Failure::range(format!("{first} ++ {second}: a flow can have {name} only once")));
+            let (first, second) = (first.to_string(), second.to_string());
+            let message = format!("{} ++ {}: a flow can have {name} only once", cut(&first), cut(&second));
+            return Err(Failure::range(message));
         }
         seen.push(name);
     }

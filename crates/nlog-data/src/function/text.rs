@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::define::{Argument, Give, entry};
 use super::{Failure, Function, Shape};
+use crate::quotation::quote_text;
 use crate::{Type, Value};
 
 /// A list of `string`.
@@ -50,7 +51,7 @@ const WIDEST: usize = 1 << 16;
 fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {
     let mut characters = fill.chars();
     let (Some(fill), None) = (characters.next(), characters.next()) else {
-        return Err(Failure::range(format!("pad_left: {} is not a single character", Value::from(fill))));
+        return Err(Failure::range(format!("pad_left: {} is not a single character", quote_text(fill))));
     };
     // No text has less than no characters.
     let width = usize::try_from(width.max(0)).ok().filter(|width| *width <= WIDEST).ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::quote_text;
+use crate::quotation::{cut, names, quote_text};
 use crate::types::Record;
 use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, TransactionError, Type, Value};
 
@@ -107,6 +107,11 @@ fn members_of(line: &[u8]) -> serde_json::Map<String, serde_json::Value> {
 fn bad_json(error: &serde_json::Error, line: &[u8], number: u64) -> TransactionError {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    // What was found may be a long text; what was expected comes after it.
+    let what = match what.rsplit_once(", expected ") {
+        Some((found, expected)) => format!("{}, expected {}", cut(found), cut(expected)),
+        None => what.to_owned(),
+    };
     let before = line.get(..error.column().saturating_sub(1)).unwrap_or(line);
     let column = String::from_utf8_lossy(before).chars().count() + 1;
     TransactionError::new(ErrorCode::BadJson, format!("line {number}, column {column}: {what}"))
@@ -259,11 +264,11 @@ impl RowFault {
         let place = format!("table {table}: row {position} of {side}");
         match self {
             RowFault::Arity(count) => {
-                let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
-                let columns = match names.as_slice() {
-                    [] => "no columns".to_owned(),
-                    [name] => format!("1 column: {name}"),
-                    names => format!("{} columns: {}", names.len(), names.join(", ")),
+                let names = names(columns.iter().map(|column| &column.name));
+                let columns = match columns.len() {
+                    0 => "no columns".to_owned(),
+                    1 => format!("1 column: {names}"),
+                    count => format!("{count} columns: {names}"),
                 };
                 let values = if count == 1 { "value" } else { "values" };
                 let message = format!("{place} has {count} {values}, but the table has {columns}");
@@ -385,8 +390,8 @@ impl<'a> ValueSeed<'a> {
 impl ValueSeed<'_> {
     /// The fault of an array that is not a record of this type.
     fn wrong_fields(&self, of: &Record) -> Mismatch {
-        let names: Vec<&str> = of.fields.iter().map(|(name, _)| name.as_str()).collect();
-        let why = format!("expected a value for each of its fields: {}", names.join(", "));
+        let names = names(of.fields.iter().map(|(name, _)| name));
+        let why = format!("expected a value for each of its fields: {names}");
         mismatch(self.ty, "an array of a different length", Some(why))
     }
 }
@@ -512,25 +517,22 @@ impl Type {
                 .parse()
                 .map(Value::Mac)
                 .map_err(|_| wrong("six pairs of hexadecimal digits, with colons".to_string())),
-            Type::Ip => text.parse().map(Value::Ip).map_err(|_| {
-                wrong(
-                    "not an IPv4 or IPv6 \
-            address"
-                        .to_string(),
-                )
-            }),
-            Type::Net => parse_net(text).map_err(wrong),
-            Type::Match => {
-                text.parse::<openflow_rs::Match>().map(Value::from).map_err(|error| wrong(error.to_string()))
+            Type::Ip => {
+                text.parse().map(Value::Ip).map_err(|_| wrong("not an IPv4 or IPv6 address".to_string()))
             }
+            Type::Net => parse_net(text).map_err(wrong),
+            Type::Match => text
+                .parse::<openflow_rs::Match>()
+                .map(Value::from)
+                .map_err(|error| wrong(cut(&error.to_string()).into_owned())),
             Type::Actions => text
                 .parse::<openflow_rs::Actions>()
                 .map(Value::from)
-                .map_err(|error| wrong(error.to_string())),
+                .map_err(|error| wrong(cut(&error.to_string()).into_owned())),
             Type::Enum(of) if of.members.iter().any(|member| member == text) => Ok(text.into()),
             Type::Enum(of) => {
-                let members: Vec<String> = of.members.iter().map(|member| quote_text(member)).collect();
-                Err(wrong(format!("the members are {}", members.join(", "))))
+                let members = names(of.members.iter().map(|member| quote_text(member)));
+                Err(wrong(format!("the members are {members}")))
             }
             Type::Opt(of) => of.parse_text(text),
             Type::Bool | Type::Int | Type::Set(_) | Type::List(_) | Type::Record(_) => {

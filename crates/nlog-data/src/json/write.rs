@@ -77,39 +77,6 @@ pub fn to_json(value: &Value) -> serde_json::Value {
     }
 }
 
-/// A value for a message: its JSON, truncated if it is long.
-pub(crate) fn quote(value: &Value) -> String {
-    let mut out = Vec::new();
-    write_value(&mut out, value);
-    shorten(&out)
-}
-
-/// A row for a message: its JSON, truncated if it is long.
-pub(crate) fn quote_row(row: &[Value]) -> String {
-    let mut out = Vec::new();
-    write_row(&mut out, row);
-    shorten(&out)
-}
-
-/// Text for a message: as JSON, truncated if it is long.
-pub(crate) fn quote_text(text: &str) -> String {
-    let mut out = Vec::new();
-    write_text(&mut out, text);
-    shorten(&out)
-}
-
-/// The longest quotation in a message, in bytes.
-const LONGEST_QUOTE: usize = 400;
-
-fn shorten(json: &[u8]) -> String {
-    if json.len() <= LONGEST_QUOTE {
-        return String::from_utf8_lossy(json).into_owned();
-    }
-    // The cut may split a character; its remaining bytes are then dropped.
-    let start = String::from_utf8_lossy(&json[..LONGEST_QUOTE]);
-    format!("{}…", start.trim_end_matches(char::REPLACEMENT_CHARACTER))
-}
-
 fn write_side(out: &mut Vec<u8>, delta: &Delta, schema: &Schema, side: impl Fn(&TableDelta) -> &Vec<Row>) {
     let tables =
         delta.tables.iter().map(|(id, table)| (schema.table(*id).name.as_str(), side(table).as_slice()));
@@ -135,7 +102,7 @@ fn write_tables<'a>(out: &mut Vec<u8>, tables: impl IntoIterator<Item = (&'a str
     out.push(b'}');
 }
 
-pub(super) fn write_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
     write_serialized(out, text);
 }
 

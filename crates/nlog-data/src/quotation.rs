@@ -1,0 +1,124 @@
+//! Quotations in messages: values, rows, texts and lists of names, cut where they get long.
+//!
+//! A message repeats what it is about so that people find it. A value of a megabyte would hide the message instead, and
+//! fill the logs. So a long quotation ends after its first [`LONGEST`] bytes with `…` and its length.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+
+use crate::Value;
+use crate::json::{write_row, write_text, write_value};
+
+/// The longest quotation in a message, in bytes.
+pub const LONGEST: usize = 400;
+
+/// The most names that a message lists.
+const MOST_NAMES: usize = 20;
+
+/// A text as it is, or its beginning if it is long: `reg0=1,reg1=1… (1,048,576 bytes)`.
+pub fn cut(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let start = &text[..text.floor_char_boundary(LONGEST)];
+    Cow::Owned(format!("{start}… ({} bytes)", grouped(text.len())))
+}
+
+/// A text as JSON, or its beginning if it is long: `"aaa… (1,048,576 bytes)`. The length is that of the text.
+pub fn quote_text(text: &str) -> String {
+    let start = &text[..text.floor_char_boundary(LONGEST)];
+    let mut json = Vec::new();
+    write_text(&mut json, start);
+    let mut json = String::from_utf8_lossy(&json).into_owned();
+    if start.len() < text.len() {
+        // Without the closing quote.
+        json.pop();
+        json.push_str(&format!("… ({} bytes)", grouped(text.len())));
+    }
+    json
+}
+
+/// A value as JSON, or the beginning of the JSON if it is long.
+pub fn quote(value: &Value) -> String {
+    if let Value::String(text) = value {
+        return quote_text(text);
+    }
+    let mut json = Vec::new();
+    write_value(&mut json, value);
+    cut(&String::from_utf8_lossy(&json)).into_owned()
+}
+
+/// A row as JSON, or the beginning of the JSON if it is long.
+pub fn quote_row(row: &[Value]) -> String {
+    let mut json = Vec::new();
+    write_row(&mut json, row);
+    cut(&String::from_utf8_lossy(&json)).into_owned()
+}
+
+/// Names with commas between them: `a, b, c`; of many the first, and how many more there are.
+pub fn names(names: impl ExactSizeIterator<Item: Display>) -> String {
+    let count = names.len();
+    let mut list = String::new();
+    for (at, name) in names.take(MOST_NAMES).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        list.push_str(comma);
+        list.push_str(&cut(&name.to_string()));
+    }
+    if count > MOST_NAMES {
+        list.push_str(&format!(" and {} more", grouped(count - MOST_NAMES)));
+    }
+    list
+}
+
+/// A number with a comma between thousands: `1,048,576`.
+pub fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.char_indices() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_quotation_is_whole() {
+        assert_eq!(cut("a"), "a");
+        assert_eq!(cut(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(quote_text("a\"b"), r#""a\"b""#);
+        assert_eq!(quote_row(&[Value::Int(1), Value::from("x")]), r#"[1,"x"]"#);
+        assert_eq!(names(["a", "b"].iter()), "a, b");
+    }
+
+    #[test]
+    fn a_long_quotation_ends_with_its_length() {
+        let million = "x".repeat(1 << 20);
+        let start = "x".repeat(LONGEST);
+        assert_eq!(cut(&million), format!("{start}… (1,048,576 bytes)"));
+        assert_eq!(quote_text(&million), format!("\"{start}… (1,048,576 bytes)"));
+        assert_eq!(quote(&Value::from(million.as_str())), format!("\"{start}… (1,048,576 bytes)"));
+        // The brackets and quotes count, since they are part of a row's JSON.
+        let row = quote_row(&[Value::from(million.as_str())]);
+        assert!(row.starts_with("[\"xx") && row.ends_with("x… (1,048,580 bytes)"), "{row}");
+        assert_eq!(names((0..100_000).map(|n| n.to_string())).split(" and ").nth(1), Some("99,980 more"));
+    }
+
+    #[test]
+    fn no_character_is_cut_in_two() {
+        let text = format!("x{}", "é".repeat(LONGEST));
+        assert_eq!(cut(&text), format!("x{}… (801 bytes)", "é".repeat(LONGEST / 2 - 1)));
+        assert_eq!(quote_text(&text), format!("\"x{}… (801 bytes)", "é".repeat(LONGEST / 2 - 1)));
+    }
+
+    #[test]
+    fn thousands_have_commas() {
+        let grouped: Vec<String> = [0, 999, 1000, 12_345_678].map(grouped).into();
+        assert_eq!(grouped, ["0", "999", "1,000", "12,345,678"]);
+    }
+}
