@@ -3,8 +3,8 @@
 //! It speaks the real wire protocol over a unix socket or a network in memory (hello, features, echo, barrier,
 //! flow-mods and group-mods alone and in bundles, dumps, the TLV table) and keeps tables with a switch's semantics. On
 //! demand it does what a real switch rarely does: it sends garbage, closes the connection, stalls in the middle of a
-//! message, refuses a flow, or reads slowly. It counts the messages that it receives. It forwards no packets and has no
-//! database.
+//! message, refuses a flow, reads slowly, or freezes. It counts the messages that it receives. It forwards no packets.
+//! [`database`] has the fake of the switch's database.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -33,6 +33,8 @@ use tokio::net::UnixListener;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+pub use ovsdb_client::fake as database;
+pub use ovsdb_client::fake::FakeDatabase;
 pub use table::Refusal;
 
 use crate::flow::{Flow, FlowKey};
@@ -146,6 +148,7 @@ struct Shared {
     state: Mutex<State>,
     /// Incremented to close all connections.
     generation: watch::Sender<u64>,
+    frozen: watch::Sender<bool>,
 }
 
 impl Shared {
@@ -171,7 +174,11 @@ impl FakeSwitch {
     }
 
     fn serve(listener: Listener) -> FakeSwitch {
-        let shared = Arc::new(Shared { state: Mutex::default(), generation: watch::channel(0).0 });
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            generation: watch::channel(0).0,
+            frozen: watch::channel(false).0,
+        });
         let task = tokio::spawn(server::listen(listener, shared.clone())).abort_handle();
         FakeSwitch { shared, task }
     }
@@ -225,6 +232,17 @@ impl FakeSwitch {
     /// Offers these versions in its hello, as a bitmap. The default is 1.5 only.
     pub fn versions(&self, bitmap: u32) {
         self.shared.lock().versions = Some(bitmap);
+    }
+
+    /// Stops reading and sending on all connections, as a process that is stopped by a signal. New connections are
+    /// accepted, as the kernel does, and remain silent.
+    pub fn freeze(&self) {
+        self.shared.frozen.send_replace(true);
+    }
+
+    /// Continues after [`freeze`](Self::freeze).
+    pub fn thaw(&self) {
+        self.shared.frozen.send_replace(false);
     }
 
     /// Loses all flows, groups and connections, as a restart of ovs-vswitchd does.

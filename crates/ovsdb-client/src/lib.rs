@@ -27,14 +27,15 @@
 //! In reading order: [`value`] (atoms and data), [`schema`] (column types), [`row`]; [`framing`] (bytes to JSON),
 //! `connection` (JSON-RPC); [`transact`] (operations and their results), [`replica`]
 //! (monitored rows and their changes), [`events`] (reports), [`session`] (the task that stays connected); on top of
-//! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema.
+//! these [`open_vswitch`], a typed view of the `Open_vSwitch` schema; and [`fake`], the test double of a server.
 //!
-//! Out of scope: conditions on monitored rows, several databases per client, and the server side of the protocol.
+//! Out of scope: conditions on monitored rows, and several databases per client.
 //! TLS (`ssl:`) is not supported yet.
 #![forbid(unsafe_code)]
 
 pub mod connection;
 pub mod events;
+pub mod fake;
 pub mod framing;
 pub mod open_vswitch;
 pub mod replica;

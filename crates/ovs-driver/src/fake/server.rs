@@ -14,6 +14,7 @@ use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
 use peer_connection::{InMemoryListener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
+use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage};
@@ -73,12 +74,15 @@ struct Connection {
 
 impl Connection {
     async fn serve(mut self) -> io::Result<()> {
+        let mut frozen = self.shared.frozen.subscribe();
         let hello = Hello::with_versions(self.shared.lock().versions.unwrap_or(1 << VERSION));
         self.reply(0, Body::Hello(hello));
+        thawed(&mut frozen).await;
         self.flush().await?;
         let mut buffer = Vec::new();
         loop {
             while let Frame::Message(length) = openflow_rs::frame(&buffer).map_err(io::Error::other)? {
+                thawed(&mut frozen).await;
                 let message = Message::decode(&buffer[..length]).map_err(io::Error::other)?;
                 buffer.drain(..length);
                 if let Some(fault) = self.fault(&message.body) {
@@ -92,6 +96,7 @@ impl Connection {
             if let Some((pause, _)) = slow {
                 tokio::time::sleep(pause).await;
             }
+            thawed(&mut frozen).await;
             match self.stream.read(&mut chunk).await? {
                 0 => return Ok(()),
                 read => buffer.extend_from_slice(&chunk[..read]),
@@ -281,6 +286,12 @@ impl Connection {
             self.reply(xid, Body::FlowDescReply(reply));
         }
     }
+}
+
+/// Waits while the switch is frozen.
+async fn thawed(frozen: &mut watch::Receiver<bool>) {
+    // An error means that the fake has ended, and its connections with it.
+    let _ = frozen.wait_for(|frozen| !*frozen).await;
 }
 
 const FEATURES: Features = Features {

@@ -1,0 +1,407 @@
+//! A fake OVSDB server: the test double for the database of an Open vSwitch host.
+//!
+//! It speaks the real protocol over a unix socket or a network in memory: `get_schema`, `monitor_cond_since`,
+//! `monitor_cond`, `transact` with every operation of RFC 7047 but `assert`, updates, and echo in both directions. Its
+//! database has the tables and columns of `Open_vSwitch` that describe bridges, ports and interfaces. As in a real
+//! server, names are unique and rows that nothing refers to are deleted. A fake `ovs-vswitchd` assigns port numbers and
+//! copies `next_cfg` to `cur_cfg`.
+//!
+//! On demand it misbehaves: it sends garbage, results that are too short or of another type, or replies that no request
+//! asked for; it answers late, closes, stalls in the middle of a message, or freezes. It counts the requests that it
+//! receives. A test in this crate runs the same transactions on it and on a real `ovsdb-server`.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::sync::Arc;
+//! use ovsdb_client::fake::{FakeDatabase, Fault, Stage};
+//! use ovsdb_client::open_vswitch::{self, BridgeSpec, Ensured};
+//! use ovsdb_client::{Client, Endpoint, Options};
+//! use peer_connection::InMemoryNetwork;
+//!
+//! let network = InMemoryNetwork::default();
+//! let endpoint = Endpoint::Unix("db.sock".into());
+//! let fake = FakeDatabase::start_in_memory(&network, endpoint.clone());
+//! fake.fault(Stage::Schema, Fault::Empty); // the first get_schema is answered with []
+//!
+//! let monitor = open_vswitch::monitor();
+//! let (client, _events) = Client::spawn_with(Arc::new(network), endpoint, "Open_vSwitch", monitor, Options::default());
+//! let bridge = BridgeSpec::secure("br-int", "netdev");
+//! # while fake.counts().monitors == 0 { tokio::task::yield_now().await }
+//! assert_eq!(open_vswitch::ensure_bridge(&client, &bridge, None).await?, Ensured::Created);
+//! assert_eq!(fake.counts().connections, 2);
+//! # Ok(()) }
+//! ```
+
+mod schema;
+mod server;
+mod tables;
+mod vswitchd;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use peer_connection::{Endpoint, InMemoryNetwork};
+use serde_json::Value;
+use tokio::net::UnixListener;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+
+use crate::open_vswitch::{Bridge, Interface, OpenVswitch, Port};
+use crate::replica::{Change, Replica};
+use crate::row::Row;
+use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes, TransactError, outcomes};
+use crate::value::Datum;
+use server::{Listener, Subscriber};
+use tables::{Run, Tables};
+use vswitchd::Vswitchd;
+
+/// A fake OVSDB server. Dropping it closes its connections and its socket.
+#[derive(Debug)]
+pub struct FakeDatabase {
+    shared: Arc<Shared>,
+    task: AbortHandle,
+}
+
+/// The kind of message that triggers a [`Fault`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Stage {
+    /// The reply to `get_schema`.
+    Schema,
+    /// The reply to `monitor_cond_since` or `monitor_cond`.
+    Monitor,
+    /// The reply to `transact`.
+    Transact,
+    /// The reply to `echo`.
+    Echo,
+    /// A notification of changes.
+    Update,
+}
+
+impl Stage {
+    /// All of them.
+    pub const ALL: [Stage; 5] = [Stage::Schema, Stage::Monitor, Stage::Transact, Stage::Echo, Stage::Update];
+}
+
+/// What goes wrong. A request is executed unless the fault says otherwise; the fault concerns its reply. For
+/// [`Stage::Update`] the parameters of the notification take the place of the result.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fault {
+    /// The fake closes the connection and does not execute the request.
+    Close,
+    /// The fake closes the connection instead of replying.
+    CloseUnanswered,
+    /// The fake stops reading and sending, keeps the connection open, and does not execute the request.
+    Stall,
+    /// The fake sends half of the message, then stalls.
+    StallMidMessage,
+    /// The fake sends bytes that are not JSON, then stalls.
+    Garbage,
+    /// The result is `[]`.
+    Empty,
+    /// The result lacks its last element, or its last member.
+    Short,
+    /// The result is `null`.
+    Null,
+    /// The result is this value.
+    Result(Value),
+    /// The reply has the id of no request.
+    WrongId,
+    /// The request fails with this error and is not executed.
+    Refuse(&'static str),
+    /// The message is sent this late. Later messages wait behind it.
+    Late(Duration),
+}
+
+impl Fault {
+    /// One of each kind that breaks the session of a client.
+    pub const BREAKING: [Fault; 9] = [
+        Fault::Close,
+        Fault::CloseUnanswered,
+        Fault::Stall,
+        Fault::StallMidMessage,
+        Fault::Garbage,
+        Fault::Empty,
+        Fault::Short,
+        Fault::Null,
+        Fault::WrongId,
+    ];
+}
+
+/// The requests that the fake has received.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections accepted.
+    pub connections: usize,
+    /// Monitors started.
+    pub monitors: usize,
+    /// Transactions requested.
+    pub transactions: usize,
+    /// Transactions that changed rows.
+    pub writes: usize,
+    /// Echo requests.
+    pub echoes: usize,
+    /// Faults triggered.
+    pub faults: usize,
+}
+
+struct State {
+    tables: Tables,
+    vswitchd: Vswitchd,
+    counts: Counts,
+    faults: VecDeque<(Stage, Fault)>,
+    /// The delay before each read, and the most bytes that a read takes.
+    slow: Option<(Duration, usize)>,
+    subscribers: BTreeMap<u64, Subscriber>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Incremented to close all connections.
+    generation: watch::Sender<u64>,
+    frozen: watch::Sender<bool>,
+    /// Incremented whenever rows change.
+    version: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.lock();
+        f.debug_struct("Shared")
+            .field("counts", &state.counts)
+            .field("faults", &state.faults)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs a transaction, tells every monitor what it changed, calls `reply` with the result, and lets the fake
+    /// ovs-vswitchd take the change up. `None` if a `wait` does not hold yet.
+    fn transact(&self, operations: &[Value], may_wait: bool, reply: impl FnOnce(Value)) -> Option<()> {
+        let mut state = self.lock();
+        let (result, changes) = match state.tables.run(operations, may_wait) {
+            Run::Waits => return None,
+            Run::Done { result, changes } => (result, changes),
+        };
+        state.publish(&changes);
+        state.counts.writes += usize::from(!changes.is_empty());
+        // As in a real server, the requester sees the changes before the reply.
+        reply(result);
+        let taken_up = state.take_up();
+        drop(state);
+        if taken_up || !changes.is_empty() {
+            self.version.send_modify(|version| *version += 1);
+        }
+        Some(())
+    }
+
+    fn take_up(&self) {
+        if self.lock().take_up() {
+            self.version.send_modify(|version| *version += 1);
+        }
+    }
+}
+
+impl State {
+    fn publish(&self, changes: &[Change]) {
+        for subscriber in self.subscribers.values() {
+            subscriber.publish(&self.tables.schema, changes);
+        }
+    }
+
+    /// Whether ovs-vswitchd had anything to do.
+    fn take_up(&mut self) -> bool {
+        let changes = self.vswitchd.take_up(&mut self.tables.rows);
+        self.publish(&changes);
+        !changes.is_empty()
+    }
+}
+
+impl FakeDatabase {
+    /// An initialised database without bridges that listens on a unix socket. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// The socket cannot be created, for example because the file exists.
+    pub fn start(socket: impl AsRef<Path>) -> io::Result<FakeDatabase> {
+        Ok(FakeDatabase::serve(Listener::Unix(UnixListener::bind(socket)?)))
+    }
+
+    /// An initialised database without bridges that listens on an endpoint of a network in memory. Must be called within
+    /// a tokio runtime.
+    pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeDatabase {
+        FakeDatabase::serve(Listener::InMemory(network.listen(endpoint)))
+    }
+
+    fn serve(listener: Listener) -> FakeDatabase {
+        let state = State {
+            tables: Tables::initialised(),
+            vswitchd: Vswitchd::default(),
+            counts: Counts::default(),
+            faults: VecDeque::new(),
+            slow: None,
+            subscribers: BTreeMap::new(),
+        };
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            generation: watch::channel(0).0,
+            frozen: watch::channel(false).0,
+            version: watch::channel(0).0,
+        });
+        let task = tokio::spawn(server::listen(listener, shared.clone())).abort_handle();
+        FakeDatabase { shared, task }
+    }
+
+    /// The whole database.
+    pub fn rows(&self) -> Replica {
+        self.shared.lock().tables.rows.clone()
+    }
+
+    /// The interfaces, by name.
+    pub fn interfaces(&self) -> BTreeMap<String, Interface> {
+        let rows = self.rows();
+        let interfaces =
+            rows.rows(Interface::TABLE).filter_map(|(uuid, row)| Interface::from_row(uuid, row).ok());
+        interfaces.map(|interface| (interface.name.clone(), interface)).collect()
+    }
+
+    /// The bridges, by name.
+    pub fn bridges(&self) -> BTreeMap<String, Bridge> {
+        let rows = self.rows();
+        let bridges = rows.rows(Bridge::TABLE).filter_map(|(uuid, row)| Bridge::from_row(uuid, row).ok());
+        bridges.map(|bridge| (bridge.name.clone(), bridge)).collect()
+    }
+
+    /// Runs a transaction as another client might, such as `ovs-vsctl`. A `wait` that does not hold fails at once.
+    ///
+    /// # Errors
+    /// As a server refuses a transaction.
+    pub fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
+        let notation: Vec<Value> = operations.iter().map(Operation::to_json).collect();
+        let mut result = Value::Null;
+        self.shared.transact(&notation, false, |value| result = value);
+        outcomes(operations, &result, &self.shared.lock().tables.schema)
+    }
+
+    /// Creates a bridge with its local port, as `ovs-vsctl add-br` does.
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn add_bridge(&self, name: &str) -> Result<(), TransactError> {
+        let interface = Row::new(Interface::TABLE).with("name", name).with("type", "internal");
+        let port =
+            Row::new(Port::TABLE).with("name", name).with("interfaces", Datum::named_uuid("interface"));
+        let bridge = Row::new(Bridge::TABLE).with("name", name).with("ports", Datum::named_uuid("port"));
+        let attach = Mutation::new("bridges", Mutator::Insert, Datum::named_uuid("bridge"));
+        self.transact(&[
+            Operation::insert_named("interface", interface),
+            Operation::insert_named("port", port),
+            Operation::insert_named("bridge", bridge),
+            Operation::mutate(OpenVswitch::TABLE, vec![], vec![attach]),
+        ])?;
+        Ok(())
+    }
+
+    /// Creates a port with one interface on a bridge, as the hypervisor does for a virtual machine with the external ids
+    /// `iface-id` and `attached-mac`. Returns false if there is no such bridge.
+    ///
+    /// # Errors
+    /// The name is taken.
+    pub fn plug(
+        &self,
+        bridge: &str,
+        name: &str,
+        external_ids: &[(&str, &str)],
+    ) -> Result<bool, TransactError> {
+        let interface = Row::new(Interface::TABLE)
+            .with("name", name)
+            .with("external_ids", Datum::map(external_ids.iter().copied()));
+        let port =
+            Row::new(Port::TABLE).with("name", name).with("interfaces", Datum::named_uuid("interface"));
+        let attach = Mutation::new("ports", Mutator::Insert, Datum::named_uuid("port"));
+        let done = self.transact(&[
+            Operation::insert_named("interface", interface),
+            Operation::insert_named("port", port),
+            Operation::mutate(Bridge::TABLE, vec![Condition::equal("name", bridge)], vec![attach]),
+        ])?;
+        Ok(done.count(2) > 0)
+    }
+
+    /// Deletes a port, whichever bridge it is on. Returns false if there is none of this name.
+    ///
+    /// # Errors
+    /// The transaction is refused.
+    pub fn unplug(&self, name: &str) -> Result<bool, TransactError> {
+        let rows = self.rows();
+        let named = |row: &Row| row.get::<String>("name").is_ok_and(|found| found == name);
+        let Some((port, _)) = rows.rows(Port::TABLE).find(|(_, row)| named(row)) else { return Ok(false) };
+        let detach = Mutation::new("ports", Mutator::Delete, port);
+        self.transact(&[Operation::mutate(Bridge::TABLE, vec![], vec![detach])])?;
+        Ok(true)
+    }
+
+    /// Makes ovs-vswitchd give no port number to the interfaces for which `refuse` returns an error, and tries all
+    /// interfaces without a number again.
+    pub fn refuse(&self, refuse: impl Fn(&Interface) -> Option<String> + Send + 'static) {
+        self.shared.lock().vswitchd.refuse = Some(Box::new(refuse));
+        self.shared.take_up();
+    }
+
+    /// Stops the fake ovs-vswitchd, so that changes of the database are not taken up, or starts it again.
+    pub fn vswitchd(&self, running: bool) {
+        self.shared.lock().vswitchd.running = running;
+        self.shared.take_up();
+    }
+
+    /// Gives a bridge this datapath id. Other bridges have numbers from 0xfa4e, which is the id of the first bridge and of
+    /// a fake switch.
+    pub fn datapath_id(&self, bridge: &str, id: u64) {
+        self.shared.lock().vswitchd.datapath_ids.insert(bridge.to_owned(), id);
+        self.shared.take_up();
+    }
+
+    /// The requests received so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts
+    }
+
+    /// Triggers a fault once, at the next message of this kind. Several faults happen in order.
+    pub fn fault(&self, stage: Stage, fault: Fault) {
+        self.shared.lock().faults.push_back((stage, fault));
+    }
+
+    /// Reads at most `bytes` at a time, after a delay.
+    pub fn slow(&self, pause: Duration, bytes: usize) {
+        self.shared.lock().slow = Some((pause, bytes.max(1)));
+    }
+
+    /// Stops reading and sending on all connections, as a process that is stopped by a signal. New connections are
+    /// accepted, as the kernel does, and remain silent.
+    pub fn freeze(&self) {
+        self.shared.frozen.send_replace(true);
+    }
+
+    /// Continues after [`freeze`](Self::freeze).
+    pub fn thaw(&self) {
+        self.shared.frozen.send_replace(false);
+    }
+
+    /// Closes all connections.
+    pub fn disconnect(&self) {
+        self.shared.generation.send_modify(|generation| *generation += 1);
+    }
+}
+
+impl Drop for FakeDatabase {
+    fn drop(&mut self) {
+        self.task.abort();
+        self.disconnect();
+    }
+}

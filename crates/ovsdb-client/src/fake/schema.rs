@@ -1,0 +1,117 @@
+//! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports and who controls
+//! them.
+
+use serde_json::{Value, json};
+
+/// The references that keep a row alive: table, column, and the table that the column refers to. The rows of
+/// `Open_vSwitch` need none.
+pub(super) const REFERENCES: &[(&str, &str, &str)] = &[
+    ("Open_vSwitch", "bridges", "Bridge"),
+    ("Bridge", "ports", "Port"),
+    ("Bridge", "controller", "Controller"),
+    ("Port", "interfaces", "Interface"),
+];
+
+/// The table whose rows need no reference.
+pub(super) const ROOT: &str = "Open_vSwitch";
+
+/// The tables in which column `name` is unique and cannot be changed.
+pub(super) const NAMED: &[&str] = &["Bridge", "Port", "Interface"];
+
+/// The result of `get_schema`.
+pub(super) fn schema() -> Value {
+    let strings = || json!({"key": "string", "min": 0, "max": "unlimited"});
+    let map = || json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"});
+    let numbers = || json!({"key": "string", "value": "integer", "min": 0, "max": "unlimited"});
+    let optional = |key: &str| json!({"key": key, "min": 0});
+    let references = |table: &str, min: u8, max: Value| json!({"key": {"type": "uuid", "refTable": table}, "min": min, "max": max});
+    let unlimited = || json!("unlimited");
+    let tables = [
+        (
+            "Open_vSwitch",
+            vec![
+                ("next_cfg", json!("integer")),
+                ("cur_cfg", json!("integer")),
+                ("bridges", references("Bridge", 0, unlimited())),
+                ("external_ids", map()),
+                ("other_config", map()),
+                ("datapath_types", strings()),
+                ("iface_types", strings()),
+                ("ovs_version", optional("string")),
+                ("system_type", optional("string")),
+                ("system_version", optional("string")),
+            ],
+        ),
+        (
+            "Bridge",
+            vec![
+                ("name", json!("string")),
+                ("datapath_type", json!("string")),
+                ("datapath_id", optional("string")),
+                ("datapath_version", json!("string")),
+                ("fail_mode", optional("string")),
+                ("protocols", strings()),
+                ("ports", references("Port", 0, unlimited())),
+                ("controller", references("Controller", 0, unlimited())),
+                ("external_ids", map()),
+                ("other_config", map()),
+                ("status", map()),
+            ],
+        ),
+        (
+            "Port",
+            vec![
+                ("name", json!("string")),
+                ("interfaces", references("Interface", 1, unlimited())),
+                ("tag", optional("integer")),
+                ("trunks", json!({"key": "integer", "min": 0, "max": 4096})),
+                ("external_ids", map()),
+                ("other_config", map()),
+            ],
+        ),
+        (
+            "Interface",
+            vec![
+                ("name", json!("string")),
+                ("type", json!("string")),
+                ("options", map()),
+                ("ofport", optional("integer")),
+                ("ofport_request", optional("integer")),
+                ("error", optional("string")),
+                ("mac", optional("string")),
+                ("mac_in_use", optional("string")),
+                ("admin_state", optional("string")),
+                ("link_state", optional("string")),
+                ("mtu", optional("integer")),
+                ("bfd", map()),
+                ("bfd_status", map()),
+                ("external_ids", map()),
+                ("other_config", map()),
+                ("statistics", numbers()),
+                ("status", map()),
+            ],
+        ),
+        (
+            "Controller",
+            vec![
+                ("target", json!("string")),
+                ("is_connected", json!("boolean")),
+                ("role", optional("string")),
+                ("external_ids", map()),
+                ("other_config", map()),
+                ("status", map()),
+            ],
+        ),
+    ];
+    let tables: serde_json::Map<String, Value> = tables
+        .into_iter()
+        .map(|(table, columns)| {
+            let columns: serde_json::Map<String, Value> = columns
+                .into_iter()
+                .map(|(column, kind)| (column.to_owned(), json!({ "type": kind })))
+                .collect();
+            (table.to_owned(), json!({ "columns": columns, "isRoot": table == ROOT }))
+        })
+        .collect();
+    json!({"name": crate::open_vswitch::DATABASE, "version": "8.3.1", "tables": tables})
+}
