@@ -1,5 +1,6 @@
 //! The driver against a fake switch and against real Open vSwitch.
 
 mod fake;
+mod fake_database;
 mod open_vswitch;
 mod support;

@@ -103,22 +103,28 @@ impl Protocol for JsonCodec {
     }
 
     fn classify(&self, mut message: Value) -> Received<Value, Value> {
-        let id = &message["id"];
-        match &message["method"] {
+        let id = message.get("id").unwrap_or(&Value::Null);
+        match message.get("method").unwrap_or(&Value::Null) {
             Value::Null if id == PROBE_ID => Received::EchoReply,
             Value::String(_) if id.is_null() => Received::Message(message),
             Value::String(method) if method == "echo" => {
-                let (id, params) = (message["id"].take(), message["params"].take());
+                let (id, params) = (take(&mut message, "id"), take(&mut message, "params"));
                 Received::Request { answer: json!({"id": id, "result": params, "error": null}) }
             }
             Value::String(method) => {
+                let method = shorten(method);
                 tracing::warn!(method, "refused a request from the server: OVSDB clients serve echo only");
-                let id = message["id"].take();
+                let id = take(&mut message, "id");
                 Received::Request { answer: json!({"id": id, "result": null, "error": "unknown method"}) }
             }
             _ => Received::Message(message),
         }
     }
+}
+
+/// Takes a member out of a message; `null` if it has no such member.
+fn take(message: &mut Value, member: &str) -> Value {
+    message.get_mut(member).map(Value::take).unwrap_or_default()
 }
 
 /// A JSON-RPC connection. [`receive`](RpcConnection::receive) also sends, so it must be polled for anything to happen.
@@ -176,11 +182,14 @@ impl RpcConnection {
     /// The next reply or notification. Dropping the future loses nothing.
     pub(crate) async fn receive(&mut self) -> Result<Incoming, SessionError> {
         let mut message = self.connection.receive().await?;
-        match message["method"].take() {
-            Value::String(method) => Ok(Incoming::Notification { method, params: message["params"].take() }),
+        match take(&mut message, "method") {
+            Value::String(method) => {
+                Ok(Incoming::Notification { method, params: take(&mut message, "params") })
+            }
             Value::Null => {
-                let id = message["id"].as_u64().ok_or_else(|| unexpected_reply(&message["id"]))?;
-                let (result, error) = (message["result"].take(), message["error"].take());
+                let id = take(&mut message, "id");
+                let id = id.as_u64().ok_or_else(|| unexpected_reply(&id))?;
+                let (result, error) = (take(&mut message, "result"), take(&mut message, "error"));
                 Ok(Incoming::Reply { id, result, error })
             }
             method => Err(violation(format!("a method is {}", shorten(&method.to_string())))),

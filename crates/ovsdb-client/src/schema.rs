@@ -71,20 +71,21 @@ impl Schema {
             place: place.to_owned(),
             problem: ValueError::new(wanted, value),
         };
-        let text = |member: &str| {
-            value[member].as_str().map(str::to_owned).ok_or_else(|| fail(member, "a string", &value[member]))
+        let text = |name: &str| {
+            let text = member(value, name);
+            text.as_str().map(str::to_owned).ok_or_else(|| fail(name, "a string", text))
         };
         let (name, version) = (text("name")?, text("version")?);
-        let tables =
-            value["tables"].as_object().ok_or_else(|| fail("tables", "an object", &value["tables"]))?;
+        let tables = member(value, "tables");
+        let tables = tables.as_object().ok_or_else(|| fail("tables", "an object", tables))?;
         let mut schema = Schema { name, version, tables: BTreeMap::new() };
         for (table, definition) in tables {
-            let columns = definition["columns"]
+            let columns = member(definition, "columns")
                 .as_object()
                 .ok_or_else(|| fail(table, "an object with columns", definition))?;
             let mut types = TableSchema::new();
             for (column, definition) in columns {
-                let column_type = ColumnType::from_json(&definition["type"])
+                let column_type = ColumnType::from_json(member(definition, "type"))
                     .map_err(|problem| SchemaError { place: format!("{table}.{column}"), problem })?;
                 types.insert(Arc::from(column.as_str()), column_type);
             }
@@ -102,10 +103,15 @@ impl Schema {
     }
 }
 
+/// A member of an object; `null` if there is none.
+fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
+    value.get(name).unwrap_or(&Value::Null)
+}
+
 impl AtomType {
     fn from_json(value: &Value) -> Result<Self, ValueError> {
         // A base type is a name, or an object of name and constraints.
-        let name = if value.is_object() { &value["type"] } else { value };
+        let name = if value.is_object() { member(value, "type") } else { value };
         match name.as_str() {
             Some("integer") => Ok(AtomType::Integer),
             Some("real") => Ok(AtomType::Real),
@@ -169,7 +175,7 @@ impl ColumnType {
                 .ok_or_else(|| ValueError::new("a number of elements", number)),
         };
         Ok(ColumnType {
-            key: AtomType::from_json(&value["key"])?,
+            key: AtomType::from_json(member(value, "key"))?,
             value: members.get("value").map(AtomType::from_json).transpose()?,
             min: count("min")?,
             max: count("max")?,

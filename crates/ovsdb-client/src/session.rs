@@ -19,6 +19,7 @@ use crate::events::{Event, Outbox};
 use crate::replica::{Change, Format, Layout, MonitorSpec, Replica};
 use crate::schema::Schema;
 use crate::transact::{self, Operation, Outcomes, TransactError, error_parts};
+use crate::value::shorten;
 
 /// A handle to the client's task. Clones share it; the task ends when the last one is dropped.
 #[derive(Debug, Clone)]
@@ -33,14 +34,49 @@ pub struct Client {
 struct Command {
     method: String,
     params: Value,
-    reply: oneshot::Sender<Result<Reply, TransactError>>,
+    caller: Caller,
 }
 
+/// Who waits for a reply. The caller may have given up waiting.
 #[derive(Debug)]
-struct Reply {
-    result: Value,
-    error: Value,
-    schema: Arc<Schema>,
+enum Caller {
+    /// With the operations, by which the result is checked.
+    Transaction(Vec<Operation>, oneshot::Sender<Result<Outcomes, TransactError>>),
+    Call(oneshot::Sender<Result<Value, TransactError>>),
+}
+
+impl Caller {
+    fn fail(self, error: TransactError) {
+        match self {
+            Caller::Transaction(_, sender) => drop(sender.send(Err(error))),
+            Caller::Call(sender) => drop(sender.send(Err(error))),
+        }
+    }
+
+    /// Checks a reply and passes it on. A reply that cannot be understood ends the session too: the server is broken, or
+    /// its schema has changed.
+    fn answer(self, result: Value, error: &Value, schema: &Schema) -> Result<(), SessionError> {
+        if !error.is_null() {
+            let (error, details) = error_parts(error);
+            self.fail(TransactError::Request { error, details });
+            return Ok(());
+        }
+        match self {
+            Caller::Call(sender) => drop(sender.send(Ok(result))),
+            Caller::Transaction(operations, sender) => {
+                let outcomes = transact::outcomes(&operations, &result, schema);
+                let problem = match &outcomes {
+                    Err(error @ TransactError::Reply { .. }) => Some(error.to_string()),
+                    _ => None,
+                };
+                let _ = sender.send(outcomes);
+                if let Some(problem) = problem {
+                    return Err(violation(problem));
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The most requests that wait for the task. Callers wait with further ones.
@@ -92,13 +128,18 @@ impl Client {
 
     /// Runs a transaction. Dropping the future does not undo it.
     pub async fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
-        let reply = self.request("transact", transact::request(&self.database, operations)).await?;
-        transact::outcomes(operations, &reply.result, &reply.schema)
+        let (sender, receiver) = oneshot::channel();
+        let params = transact::request(&self.database, operations);
+        let caller = Caller::Transaction(operations.to_vec(), sender);
+        self.request("transact", params, caller).await?;
+        receiver.await.unwrap_or_else(|_| Err(ended()))
     }
 
     /// Sends any other request (`list_dbs`, `lock`, `steal`, …) and returns its result unchanged.
     pub async fn call(&self, method: &str, params: Value) -> Result<Value, TransactError> {
-        self.request(method, params).await.map(|reply| reply.result)
+        let (sender, receiver) = oneshot::channel();
+        self.request(method, params, Caller::Call(sender)).await?;
+        receiver.await.unwrap_or_else(|_| Err(ended()))
     }
 
     /// Reads the replica in its present state, or in that of the last connection while there is none. Blocks the
@@ -126,19 +167,14 @@ impl Client {
         tokio::time::timeout(patience, look).await.ok().flatten()
     }
 
-    async fn request(&self, method: &str, params: Value) -> Result<Reply, TransactError> {
-        let ended = || TransactError::NotConnected { why: "the client's task has ended".to_owned() };
-        let (reply, receiver) = oneshot::channel();
-        let command = Command { method: method.to_owned(), params, reply };
-        self.commands.send(command).await.map_err(|_| ended())?;
-        let reply = receiver.await.map_err(|_| ended())??;
-        if reply.error.is_null() {
-            Ok(reply)
-        } else {
-            let (error, details) = error_parts(&reply.error);
-            Err(TransactError::Request { error, details })
-        }
+    async fn request(&self, method: &str, params: Value, caller: Caller) -> Result<(), TransactError> {
+        let command = Command { method: method.to_owned(), params, caller };
+        self.commands.send(command).await.map_err(|_| ended())
     }
+}
+
+fn ended() -> TransactError {
+    TransactError::NotConnected { why: "the client's task has ended".to_owned() }
 }
 
 struct Session {
@@ -160,7 +196,7 @@ struct Served {
     connection: RpcConnection,
     schema: Arc<Schema>,
     layout: Layout,
-    pending: HashMap<u64, oneshot::Sender<Result<Reply, TransactError>>>,
+    pending: HashMap<u64, Caller>,
 }
 
 /// Every handle was dropped.
@@ -229,17 +265,19 @@ impl Session {
         let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
         let requests = layout.to_json();
         let params = json!([*self.database, MONITOR_ID, requests, since.to_string()]);
-        let (mut result, error) = connection.call("monitor_cond_since", params).await?;
+        let (result, error) = connection.call("monitor_cond_since", params).await?;
         if error.is_null() {
-            let last = transaction_id(&result[1])?;
-            let changes = match result[0].as_bool() {
-                Some(true) => self.decode(layout, &result[2], Format::Update2)?,
-                Some(false) => self.replaced(layout, &result[2].take(), Format::Update2)?,
-                None => {
-                    return Err(violation(
-                        "the reply to monitor_cond_since lacks the flag \"found\"".to_owned(),
-                    ));
-                }
+            let Some([Value::Bool(found), last, rows]) = result.as_array().map(Vec::as_slice) else {
+                let reply = shorten(&result.to_string());
+                return Err(violation(format!(
+                    "the reply to monitor_cond_since is not [found, last transaction, rows] but {reply}"
+                )));
+            };
+            let last = transaction_id(last)?;
+            let changes = if *found {
+                self.decode(layout, rows, Format::Update2)?
+            } else {
+                self.replaced(layout, rows, Format::Update2)?
             };
             self.last = Some((last, schema.clone()));
             return Ok(changes);
@@ -272,9 +310,9 @@ impl Session {
                 command = self.commands.recv(), if served.connection.unsent() < UNSENT_BYTES_MAX => {
                     let Some(command) = command else { return Err(Ended) };
                     match served.connection.request(&command.method, command.params) {
-                        Ok(id) => served.pending.insert(id, command.reply),
+                        Ok(id) => drop(served.pending.insert(id, command.caller)),
                         Err(error) => break error,
-                    };
+                    }
                 }
                 () = self.outbox.hand_over() => {}
             }
@@ -284,8 +322,8 @@ impl Session {
             self.last = None;
         }
         let why = why.to_string();
-        for (_, reply) in served.pending.drain() {
-            let _ = reply.send(Err(TransactError::FateUnknown { why: why.clone() }));
+        for (_, caller) in served.pending.drain() {
+            caller.fail(TransactError::FateUnknown { why: why.clone() });
         }
         Ok(why)
     }
@@ -293,32 +331,35 @@ impl Session {
     fn take_in(&mut self, served: &mut Served, incoming: Incoming) -> Result<(), SessionError> {
         match incoming {
             Incoming::Reply { id, result, error } => {
-                let reply = served.pending.remove(&id).ok_or_else(|| unexpected_reply(&json!(id)))?;
-                // The caller may have given up waiting for the reply.
-                let _ = reply.send(Ok(Reply { result, error, schema: served.schema.clone() }));
-                Ok(())
+                let caller = served.pending.remove(&id).ok_or_else(|| unexpected_reply(&json!(id)))?;
+                caller.answer(result, &error, &served.schema)
             }
             Incoming::Notification { method, params } => self.notified(served, &method, &params),
         }
     }
 
     fn notified(&mut self, served: &Served, method: &str, params: &Value) -> Result<(), SessionError> {
-        let (updates, format) = match method {
-            "update3" => (&params[2], Format::Update2),
-            "update2" => (&params[1], Format::Update2),
-            "update" => (&params[1], Format::Update1),
-            "monitor_canceled" if params[0] == MONITOR_ID => return Err(SessionError::MonitorCancelled),
+        let params = params.as_array().map_or(&[][..], Vec::as_slice);
+        let (last, updates, format) = match (method, params) {
+            ("update3", [_, last, updates]) => (Some(last), updates, Format::Update2),
+            ("update2", [_, updates]) => (None, updates, Format::Update2),
+            ("update", [_, updates]) => (None, updates, Format::Update1),
+            ("monitor_canceled", [id, ..]) if id == MONITOR_ID => return Err(SessionError::MonitorCancelled),
+            ("update3" | "update2" | "update", _) => {
+                let params = shorten(&Value::from(params).to_string());
+                return Err(violation(format!("a notification {method} has the parameters {params}")));
+            }
             _ => {
                 tracing::info!(endpoint = %self.endpoint, method, "ignored a notification");
                 return Ok(());
             }
         };
-        if params[0] != MONITOR_ID {
+        if params.first().is_none_or(|id| id != MONITOR_ID) {
             return Err(violation(format!("a notification {method} for an unknown monitor")));
         }
         let changes = self.decode(&served.layout, updates, format)?;
-        if method == "update3" {
-            self.last = Some((transaction_id(&params[1])?, served.schema.clone()));
+        if let Some(last) = last {
+            self.last = Some((transaction_id(last)?, served.schema.clone()));
         }
         if !changes.is_empty() {
             self.apply(changes);
@@ -358,7 +399,7 @@ impl Session {
                 () = self.outbox.hand_over() => {}
                 command = self.commands.recv() => {
                     let Some(command) = command else { return Err(Ended) };
-                    let _ = command.reply.send(Err(TransactError::NotConnected { why: why.to_owned() }));
+                    command.caller.fail(TransactError::NotConnected { why: why.to_owned() });
                 }
             }
         }
@@ -372,5 +413,5 @@ fn refused(method: &str, error: &Value) -> SessionError {
 
 fn transaction_id(value: &Value) -> Result<Uuid, SessionError> {
     let id = value.as_str().and_then(|text| text.parse().ok());
-    id.ok_or_else(|| violation(format!("a transaction id is {value}")))
+    id.ok_or_else(|| violation(format!("a transaction id is {}", shorten(&value.to_string()))))
 }

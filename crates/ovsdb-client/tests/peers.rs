@@ -155,6 +155,12 @@ async fn every_breach_is_told_and_the_next_connection_reports_the_difference() {
         ),
         (r#"{"id":null,"method":"update2","params":["other",{}]}"#.to_owned(), "for an unknown monitor"),
         (
+            r#"{"id":null,"method":"update3","params":["replica"]}"#.to_owned(),
+            "has the parameters [\"replica\"]",
+        ),
+        (r#"{"id":null,"method":"update2"}"#.to_owned(), "has the parameters []"),
+        (r#"{"id":null,"method":"update","params":{"0":"replica"}}"#.to_owned(), "has the parameters []"),
+        (
             r#"{"id":null,"method":"monitor_canceled","params":["replica"]}"#.to_owned(),
             "cancelled the monitor",
         ),
@@ -274,6 +280,63 @@ async fn a_wrong_handshake_is_told_once_for_all_attempts() {
     assert_eq!(disconnected(&mut stage.events).await, "schema: version: wanted a string, got null");
     peer.handshake(&[]).await;
     assert_eq!(next(&mut stage.events).await, Event::Connected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_snapshot_ends_the_attempt_and_the_next_one_is_made() {
+    for (result, says) in [
+        (json!([]), "is not [found, last transaction, rows] but []"),
+        (json!([false]), "is not [found, last transaction, rows] but [false]"),
+        (json!([false, NO_TRANSACTION]), "is not [found, last transaction, rows] but [false,"),
+        (json!([null, NO_TRANSACTION, {}]), "is not [found, last transaction, rows] but [null,"),
+        (json!({"found": false}), "is not [found, last transaction, rows] but {\"found\":false}"),
+        (json!(null), "is not [found, last transaction, rows] but null"),
+        (json!([false, 7, {}]), "a transaction id is 7"),
+        (json!([false, NO_TRANSACTION, []]), "wanted an object, got []"),
+        (
+            json!([true, NO_TRANSACTION, {"T": {A: {"modify": {}}}}]),
+            "reported as modified, but it is unknown",
+        ),
+    ] {
+        let mut stage = Stage::new();
+        let mut peer = stage.accept().await;
+        peer.answer_schema().await;
+        peer.answer("monitor_cond_since", &result).await;
+        let why = disconnected(&mut stage.events).await;
+        assert!(why.contains(says), "{result}: {why}");
+        stage.recovers().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_malformed_result_of_a_transaction_ends_the_session() {
+    let operations = [Operation::Comment(String::new()), Operation::select("T", vec![], &["name"])];
+    for (result, says) in [
+        (json!(null), "no array: null"),
+        (json!({}), "no array: {}"),
+        (json!([]), "0 results for 2 operations"),
+        (json!([{}]), "1 results for 2 operations"),
+        (json!([{}, {"rows": []}, {}]), "3 results for 2 operations"),
+        (json!([7, {"rows": []}]), "operation 0 (comment): 7"),
+        (json!([{}, {"rows": {}}]), "operation 1 (select from T): {\"rows\":{}}"),
+        (json!([{}, {"rows": [7]}]), "T.(row): wanted an object, got 7"),
+        (json!([{}, {"rows": [{"name": ["set", 7]}]}]), "T.name: wanted an atom"),
+    ] {
+        let mut stage = Stage::new();
+        let mut peer = stage.accept_well(&[]).await;
+        connected(&mut stage.events).await;
+        let (client, asked) = (stage.client.clone(), operations.clone());
+        let pending = tokio::spawn(async move { client.transact(&asked).await });
+        peer.answer("transact", &result).await;
+        let error = pending.await.unwrap().unwrap_err();
+        assert!(
+            matches!(&error, TransactError::Reply { problem } if problem.contains(says)),
+            "{result}: {error}"
+        );
+        let why = disconnected(&mut stage.events).await;
+        assert!(why.contains("violated the protocol") && why.contains(says), "{result}: {why}");
+        stage.recovers().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,216 @@
+//! The driver against a fake switch with a fake database: whole sessions, and everything that a database rarely does.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::support::driven::Driven;
+use crate::support::flows::flows;
+use ovs_driver::fake::database::{Fault, Stage};
+use ovs_driver::fake::{FakeDatabase, FakeSwitch};
+use ovs_driver::{
+    Changes, Channel, Config, Desired, Encap, Event, InMemoryNetwork, Patch, Remote, Report, Timing, Tunnel,
+};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+struct Setting {
+    network: InMemoryNetwork,
+    switch: FakeSwitch,
+    database: FakeDatabase,
+}
+
+impl Setting {
+    fn new() -> Setting {
+        let network = InMemoryNetwork::default();
+        let switch = FakeSwitch::start_in_memory(&network, config().openflow);
+        let database = FakeDatabase::start_in_memory(&network, config().ovsdb);
+        Setting { network, switch, database }
+    }
+
+    fn drive(&self) -> Driven {
+        Driven::start_on(Arc::new(self.network.clone()), config(), Timing::default())
+    }
+}
+
+fn config() -> Config {
+    Config {
+        name: "fake".to_owned(),
+        ovsdb: "unix:db.sock".parse().unwrap(),
+        openflow: "unix:br-int.mgmt".parse().unwrap(),
+        bridge: "br-int".to_owned(),
+        datapath_type: None,
+        learned_tables: BTreeSet::new(),
+    }
+}
+
+fn geneve() -> BTreeMap<String, Tunnel> {
+    [("gnv".to_owned(), Tunnel { encap: Encap::Geneve, remote: Remote::Flow })].into()
+}
+
+fn adding(texts: &[&str]) -> Changes {
+    Changes { flows_add: flows(texts), ..Changes::default() }
+}
+
+fn report(event: &Event) -> Option<Report> {
+    match event {
+        Event::Report(report) => Some(report.clone()),
+        _ => None,
+    }
+}
+
+fn desired() -> Arc<Desired> {
+    let texts = ["table=1, actions=output:1", "table=2, actions=output:2"];
+    Arc::new(Desired { flows: flows(&texts), tunnels: geneve(), ..Desired::default() })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_session_from_an_empty_switch_to_one_in_sync() {
+    let setting = Setting::new();
+    setting.database.add_bridge("br-phy").unwrap();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    assert_eq!(driven.synced().await, (2, 1));
+    let bridge = setting.database.bridges().remove("br-int").unwrap();
+    assert_eq!((bridge.fail_mode.as_deref(), bridge.datapath_type.as_str()), (Some("secure"), "system"));
+    let tunnel = setting.database.interfaces().remove("gnv").unwrap();
+    assert_eq!((tunnel.interface_type.as_str(), tunnel.ofport), ("geneve", Some(1)));
+
+    // A virtual machine comes and goes.
+    assert_eq!(
+        setting.database.plug("br-int", "tap7", &[("iface-id", "web"), ("attached-mac", "02::7")]),
+        Ok(true)
+    );
+    let plugged = |event: &Event| report(event)?.vifs.get("web").cloned();
+    let vif = driven.wait("the interface", plugged).await;
+    assert_eq!((vif.ofport, vif.mac.as_str()), (2, "02::7"));
+    setting.database.unplug("tap7").unwrap();
+    driven.wait("its end", |event| report(event)?.vifs.is_empty().then_some(())).await;
+
+    // A patch to another bridge, and the end of both ports.
+    let patch = Patch { bridge: "br-phy".to_owned(), peer: "from-int".to_owned() };
+    let changes = Changes {
+        patches_add: [("to-phy".to_owned(), patch)].into(),
+        ..adding(&["table=3, actions=output:3"])
+    };
+    driven.handle.push(1, changes);
+    driven.confirmed(1).await;
+    assert!(setting.database.interfaces().contains_key("from-int"));
+    let changes = Changes {
+        tunnels_delete: ["gnv".to_owned()].into(),
+        patches_delete: ["to-phy".to_owned()].into(),
+        ..Changes::default()
+    };
+    driven.handle.push(2, changes);
+    driven.confirmed(2).await;
+    let names: Vec<String> = setting.database.interfaces().into_keys().collect();
+    assert_eq!(names, ["br-int", "br-phy"]);
+
+    // The same again changes nothing.
+    let writes = setting.database.counts().writes;
+    setting.database.disconnect();
+    assert_eq!(driven.synced().await, (0, 0));
+    assert_eq!(setting.database.counts().writes, writes);
+}
+
+#[tokio::test(start_paused = true)]
+async fn ports_that_the_switch_refuses_are_told_and_come_when_it_does_not() {
+    let setting = Setting::new();
+    setting.database.refuse(|interface| (interface.name == "gnv").then(|| "no such device".to_owned()));
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    let refused = driven
+        .wait("the refusal", |event| match event {
+            Event::Refused { first, .. } => Some(first[0].to_string()),
+            _ => None,
+        })
+        .await;
+    assert!(refused.contains("gnv") && refused.contains("no such device"), "{refused}");
+    setting.database.refuse(|_| None);
+    let ofport = |event: &Event| report(event)?.tunnels.get("gnv").copied();
+    assert_eq!(driven.wait("the port", ofport).await, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_nobody_takes_up_is_waited_for_and_told() {
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(Arc::default());
+    driven.synced().await;
+    setting.database.vswitchd(false);
+    driven.handle.push(1, Changes { tunnels_add: geneve(), ..Changes::default() });
+    let began = Instant::now();
+    let transactions = setting.database.counts().transactions;
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(setting.database.counts().transactions - transactions < 10, "the server waits, not the driver");
+    setting.database.vswitchd(true);
+    driven.confirmed(1).await;
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Each fault at each stage of a session: the driver says what is wrong and drives the switch again.
+#[tokio::test(start_paused = true)]
+async fn any_fault_of_the_database_ends_its_session_alone_and_heals() {
+    let mut runs = JoinSet::new();
+    for stage in Stage::ALL {
+        for fault in Fault::BREAKING {
+            // Any answer shows that the database is alive.
+            if stage != Stage::Echo || !matches!(fault, Fault::Empty | Fault::Short | Fault::Null) {
+                runs.spawn(heals(stage, fault));
+            }
+        }
+    }
+    while let Some(run) = runs.join_next().await {
+        run.unwrap();
+    }
+}
+
+async fn heals(stage: Stage, fault: Fault) {
+    let what = format!("{stage:?} {fault:?}");
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    driven.synced().await;
+    setting.database.fault(stage, fault.clone());
+    let handshake = matches!(stage, Stage::Schema | Stage::Monitor);
+    match stage {
+        Stage::Schema | Stage::Monitor => setting.database.disconnect(),
+        // The driver probes a database that is silent.
+        Stage::Echo => {}
+        Stage::Transact | Stage::Update => {
+            let tunnels_delete = ["gnv".to_owned()].into();
+            driven.handle.push(7, Changes { tunnels_delete, ..adding(&["table=7, actions=output:7"]) });
+        }
+    }
+    let why = loop {
+        let ended = |event: &Event| match event {
+            Event::Disconnected { channel: Channel::Ovsdb, why } => Some(why.clone()),
+            _ => None,
+        };
+        let why = driven.wait(&what, ended).await;
+        // The same reason is not reported again.
+        let again = matches!(fault, Fault::Close | Fault::CloseUnanswered) && handshake;
+        if again || setting.database.counts().faults > 0 {
+            break why;
+        }
+    };
+    let says: &[&str] = match (&fault, stage) {
+        (Fault::Close | Fault::CloseUnanswered, _) => &["closed the connection"],
+        (Fault::Garbage, _) => &["malformed JSON at byte"],
+        (Fault::Stall, _) => &["did not answer an echo request", "no schema and snapshot within"],
+        (Fault::StallMidMessage, _) => &["in the middle of a message", "no schema and snapshot within"],
+        (Fault::WrongId, _) => &["which no pending request has"],
+        _ => &["malformed", "wanted", "violated"],
+    };
+    assert!(says.iter().any(|says| why.contains(says)), "{what}: {why}");
+    setting.switch.disconnect();
+    driven.handle.push(8, adding(&["table=8, actions=output:8"]));
+    driven.confirmed(8).await;
+    driven.handle.push(9, Changes { tunnels_add: geneve(), ..Changes::default() });
+    driven.confirmed(9).await;
+    assert_eq!(setting.database.counts().faults, 1, "{what}");
+    let port = setting.database.interfaces().remove("gnv");
+    assert!(port.and_then(|port| port.ofport).is_some(), "{what}");
+    assert!(setting.switch.flows().keys().any(|key| key.table() == 8), "{what}");
+}
