@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use lab::{Host, HostSpec, Lab, Options};
 use openflow_rs::{Actions, Match};
-use ovs_driver::{Endpoint, Flow, FlowKey, push_bundle};
+use ovs_driver::{Endpoint, Flow, FlowKey, Sockets, push_bundle};
 
 use crate::measure::print_ratio;
 
@@ -29,7 +29,7 @@ pub(crate) fn compare(flows: usize, runs: usize) -> Result<()> {
     let (mut ours, mut baseline) = (Vec::new(), Vec::new());
     for number in 0..=runs {
         empty(&host)?;
-        let pushed = runtime.block_on(push_bundle(&endpoint, &typed))?;
+        let pushed = runtime.block_on(push_bundle(&Sockets, &endpoint, &typed))?;
         check(&host, flows)?;
         empty(&host)?;
         let start = Instant::now();

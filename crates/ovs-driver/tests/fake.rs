@@ -10,7 +10,7 @@ use crate::support::flows::{buckets, flow, flows};
 use openflow_rs::GroupEntry;
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
 use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Rejection, Timing,
+    Changes, Channel, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Rejection, Timing, push_bundle,
 };
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
@@ -159,8 +159,7 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                 };
                 let says: &[&str] = match fault {
                     Fault::Garbage => &["not OpenFlow 1.5: a message of version 0x48"],
-                    // The second when the driver was still writing.
-                    Fault::Close => &["closed the connection", "the connection failed"],
+                    Fault::Close => &["closed the connection"],
                     Fault::Stall => &[""],
                     Fault::StallMidMessage => &["in the middle of a message (12 bytes of it received)"],
                 };
@@ -348,6 +347,23 @@ async fn unix_and_tcp_sockets_serve_as_well() {
         assert_eq!(driven.synced().await, (added, 0), "{openflow}");
         assert_eq!(fake.flows(), some_flows(500));
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_bundle_goes_over_the_network_of_its_dialler() {
+    let setting = Setting::new();
+    let texts = ["table=1, actions=output:1", "table=66, actions=output:2"];
+    let rows: Vec<(FlowKey, Flow)> = flows(&texts).into_iter().collect();
+    setting.fake.refuse(|key, _| (key.table() == 66).then_some(Refusal::BAD_OUT_PORT));
+    let error = push_bundle(&setting.network, &config().openflow, &rows).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "unix:br-int.mgmt: the switch refused table=66, actions=output:2: OFPBAC_BAD_OUT_PORT"
+    );
+    assert!(setting.fake.flows().is_empty(), "all or none");
+    setting.fake.refuse(|_, _| None);
+    push_bundle(&setting.network, &config().openflow, &rows).await.unwrap();
+    assert_eq!(setting.fake.flows(), flows(&texts));
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peer_connection::{Endpoint, Sockets};
+use peer_connection::{Dial, Endpoint};
 
 use super::session::Session;
 use crate::config::Timing;
@@ -48,11 +48,15 @@ pub enum PushError {
 ///
 /// # Errors
 /// There is no connection, or the switch refuses a flow.
-pub async fn push_bundle(openflow: &Endpoint, flows: &[(FlowKey, Flow)]) -> Result<Pushed, PushError> {
+pub async fn push_bundle(
+    dialler: &dyn Dial,
+    openflow: &Endpoint,
+    flows: &[(FlowKey, Flow)],
+) -> Result<Pushed, PushError> {
     let endpoint = openflow.to_string();
     let lost = |why: String| PushError::Connection { endpoint: endpoint.clone(), why };
     let began = Instant::now();
-    let mut session: Session = super::connect(&Sockets, openflow, &Timing::default())
+    let mut session: Session = super::connect(dialler, openflow, &Timing::default())
         .await
         .map_err(|error| lost(error.to_string()))?;
     let connected = began.elapsed();
