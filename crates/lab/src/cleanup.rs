@@ -1,4 +1,4 @@
-//! Removing a lab, also one of which only remains are known.
+//! Removes labs, including those of which only remains are known.
 //!
 //! The state file may be incomplete, because a crash can happen between any two steps. Therefore the kernel decides: every
 //! namespace with the lab's prefix belongs to the lab, and so does every process in such a namespace. TAP devices, veth
@@ -18,7 +18,7 @@ use crate::{Error, Lab, Vswitch, guest, physical};
 /// How long killed processes may take to end.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// Removes every lab whose owner died, and namespaces of labs of which nothing else is left. Labs of live processes and labs
+/// Removes every lab whose owner died, and namespaces of labs of which nothing else remains. Labs of live processes and labs
 /// kept on purpose stay. Returns the names of the labs removed.
 pub fn sweep() -> Result<Vec<String>, Error> {
     // In this order: a lab's folder is made before its first namespace and removed after its last.
@@ -35,7 +35,7 @@ pub fn sweep() -> Result<Vec<String>, Error> {
             Ok(None) | Err(Error::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
-        // Its owner may have kept it on purpose meanwhile.
+        // Meanwhile, its owner may have kept it on purpose.
         if !kept() {
             remove_all(&name, claim)?;
             removed.push(name);
@@ -57,12 +57,12 @@ pub fn sweep() -> Result<Vec<String>, Error> {
     Ok(removed)
 }
 
-/// Removes the lab and, last, the folder that stands for it.
+/// Removes the lab and, last, the folder that represents it.
 pub(crate) fn remove_all(name: &str, claim: Claim) -> Result<(), Error> {
     remove_parts(name)?;
     let folder = registry::folder(name);
     std::fs::remove_dir_all(&folder).map_err(Error::io("remove", folder))?;
-    // Held until here, so that nobody builds a lab while this one is being removed.
+    // Held until here, so that nobody builds a lab of this name during the removal.
     drop(claim);
     Ok(())
 }
@@ -85,7 +85,7 @@ pub(crate) fn remove_parts(name: &str) -> Result<(), Error> {
     remove_folder_entries(&registry::folder(name))
 }
 
-/// Every Open vSwitch that a lab has, or that was planned for it.
+/// Every Open vSwitch that exists in a lab or was planned for it.
 pub(crate) fn vswitches(state: &State) -> Vec<Vswitch> {
     let hosts = state.hosts.iter().map(|host| Ok(host.vswitch.clone()));
     let guests = state.vms.values().filter(|vm| vm.trunk).map(|vm| guest::vswitch(vm, state));

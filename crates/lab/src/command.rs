@@ -78,7 +78,7 @@ pub(crate) fn run_with_input(place: &str, command: Command, input: Option<&str>)
     }
     let mut stderr = output.stderr.trim().to_owned();
     if let Some(input) = input {
-        // Tools that read a batch name only the line's number.
+        // Tools that read a batch report only the line's number.
         stderr = format!("{stderr} (input: {})", input.trim().replace('\n', "; "));
     }
     Err(Error::Command { place: place.to_owned(), command: line, status: output.status, stderr })
@@ -91,7 +91,7 @@ pub(crate) fn ip_batch(place: &str, namespace: &str, lines: &[String]) -> Result
     run_with_input(place, command, Some(&(lines.join("\n") + "\n"))).map(drop)
 }
 
-/// The command as it would be typed.
+/// The command line as a user would type it.
 pub(crate) fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| quote(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")

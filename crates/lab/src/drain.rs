@@ -1,4 +1,4 @@
-//! Waiting for frames in flight, so that "it did not arrive" is an observation and not impatience.
+//! Waits for frames in flight, so that "it did not arrive" is an observation and not impatience.
 //!
 //! The userspace datapath runs in the daemon's main loop: each round reads what the ports have received, forwards it, and
 //! then answers control requests. So a switch that has answered two requests, one after the other, has forwarded
@@ -8,8 +8,8 @@ use crate::cleanup::vswitches;
 use crate::command::in_parallel;
 use crate::{Error, Lab, Vswitch};
 
-/// The most switches in a row that a frame passes: one in a VM with interfaces behind tags, its host's, the peer's host's
-/// or that of a physical network, and one in another such VM.
+/// The maximum number of switches on the path of a frame: one in a VM with VLAN interfaces, that of its host, that of the
+/// peer's host or of a physical network, and one in another such VM.
 const HOPS: usize = 4;
 
 /// Switches asked at a time.
@@ -22,8 +22,8 @@ impl Lab {
     }
 }
 
-/// Waits until these switches have forwarded all that they had received, and all that they sent to each other then. A
-/// switch whose daemon does not run, or ends meanwhile, forwards nothing.
+/// Waits until these switches have forwarded all frames that they had received, and all that they then sent to each
+/// other. A switch whose daemon does not run, or ends meanwhile, forwards nothing.
 pub(crate) fn drain(switches: &[Vswitch]) -> Result<(), Error> {
     for _ in 0..2 * HOPS {
         let answered = in_parallel(switches, AT_A_TIME, |switch| {

@@ -13,7 +13,7 @@ pub enum Error {
     Command {
         /// The host, virtual machine or lab that it ran for.
         place: String,
-        /// The command line, as one could type it.
+        /// The command line as a user would type it.
         command: String,
         /// Exit status or signal.
         status: std::process::ExitStatus,
@@ -60,7 +60,7 @@ pub enum Error {
         place: String,
         /// The command line.
         command: String,
-        /// The text, or the fault in it.
+        /// The text or the fault in it.
         detail: String,
     },
     /// A name, address or size is invalid.
@@ -73,7 +73,7 @@ pub enum Error {
         /// The fault, or the values that are allowed.
         reason: String,
     },
-    /// The name is taken in its lab.
+    /// The name is already used in its lab.
     #[error("lab {lab}: there is already a {kind} {name:?}")]
     Exists {
         /// The lab.

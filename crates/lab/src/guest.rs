@@ -1,12 +1,12 @@
-//! A virtual machine with others behind it, each with a VLAN tag: a VM with containers, or with a VLAN interface for each
-//! of several networks.
+//! A virtual machine whose port is a trunk, with other machines behind it, each with a VLAN tag: a VM with containers, or
+//! with a VLAN interface for each of several networks.
 //!
-//! A small switch in a namespace of its own connects such a machine's eth0 to its host and gives each machine behind it an
+//! A small switch in a separate namespace connects such a machine's eth0 to its host and gives each machine behind it an
 //! access port. The switch is an Open vSwitch, because kernels of small virtual machines often lack VLAN devices and VLAN
-//! filtering in bridges. Its flows name each way through it, so it neither floods nor learns, and a copy counted behind it
-//! is a copy that the host sent.
+//! filtering in bridges. Its flows define every path explicitly, so it neither floods nor learns, and a copy counted
+//! behind it is a copy that the host sent.
 //!
-//! The switch migrates with the machine; only the device at the host changes hands.
+//! The switch migrates with the machine; only the device at the host is moved.
 
 use crate::command::{ip_batch, run, tool, tool_in};
 use crate::registry::{Kind, namespace};
@@ -43,7 +43,7 @@ pub(crate) fn place(state: &State, parent: &str, tag: u16) -> Result<String, Err
     }
 }
 
-/// Builds the switch and the two devices that it joins: eth0 of the machine, and the device at the host.
+/// Builds the switch and the two devices that it connects: eth0 of the machine, and the device at the host.
 pub(crate) fn build(vm: &Vm, host: &Vswitch, state: &State) -> Result<(), Error> {
     let guest = vswitch(vm, state)?;
     let mut add = tool("ip");

@@ -32,7 +32,7 @@ impl HostSpec {
 /// A virtual host of a running lab.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
-    /// Its Open vSwitch, which also gives it a name, a namespace and a folder.
+    /// Its Open vSwitch, with the host's name, namespace and folder.
     #[serde(flatten)]
     pub vswitch: Vswitch,
     /// Its tunnel address, on `br-phy`.
@@ -87,7 +87,7 @@ impl Host {
         self.appctl(&["tnl/arp/set", "br-phy", &peer.ip.to_string(), &peer.mac]).map(drop)
     }
 
-    /// Builds the host: namespace, uplink, daemons, `br-phy`. The underlay's end of the uplink is named by `number`.
+    /// Builds the host: namespace, uplink, daemons, `br-phy`. `number` names the underlay's end of the uplink.
     pub(crate) fn build(&self, underlay: &str, number: usize) -> Result<(), Error> {
         self.build_namespace(underlay, number)?;
         self.start()?;
@@ -106,8 +106,8 @@ impl Host {
         add.args(["netns", "add", &self.namespace]);
         run(&self.name, add)?;
         let (mtu, there) = (self.mtu, format!("host{number}"));
-        // Before any device is up, so that none ever speaks IPv6 or answers ARP for br-phy: the kernel sees the
-        // uplink's frames as Open vSwitch does.
+        // Before any device is up, so that none ever uses IPv6 or answers ARP for br-phy: the kernel sees the uplink's
+        // frames as Open vSwitch does.
         let mut settings = tool_in(&self.namespace, "sysctl");
         settings.args([
             "-e",

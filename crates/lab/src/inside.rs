@@ -1,7 +1,7 @@
 //! Work of this process in a virtual machine's network namespace, such as opening sockets there.
 //!
-//! A thread enters a namespace for good, so each piece of work gets a thread of its own. A socket stays in the namespace in
-//! which it was opened, whichever thread uses it.
+//! A thread cannot leave a namespace again, so each piece of work runs on a separate thread. A socket stays in the
+//! namespace in which it was opened, whichever thread uses it.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::os::fd::AsFd;
@@ -10,7 +10,7 @@ use crate::registry::namespace_file;
 use crate::{Error, Lab};
 
 impl Lab {
-    /// Does `work` in a virtual machine's network namespace, on a thread of its own, and waits for it.
+    /// Runs `work` in a virtual machine's network namespace, on a separate thread, and waits for it.
     pub fn inside<T: Send>(&self, vm: &str, work: impl FnOnce() -> T + Send) -> Result<T, Error> {
         inside(&self.vm(vm)?.namespace, work)
     }

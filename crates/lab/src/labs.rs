@@ -24,9 +24,9 @@ pub struct Options {
     pub underlay_mtu: u16,
     /// Prefix length of the subnet of the hosts' tunnel addresses.
     pub underlay_prefix: u8,
-    /// Whether to make `br-int` on each host. Otherwise that is left to a controller.
+    /// Whether to make `br-int` on each host. Otherwise a controller makes it.
     pub integration_bridge: bool,
-    /// Physical networks. Each host has a bridge on each.
+    /// Physical networks. Each host has a bridge for each of them.
     pub physical: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl Lab {
         }
         cleanup::remove_parts(&options.name)?;
         state.save()?;
-        // From here on dropping the lab removes what was made.
+        // From here on, dropping the lab removes everything made so far.
         let lab = Lab { name: options.name, claim: Some(claim) };
         build_underlay(&state)?;
         std::fs::create_dir_all(&state.run_dir).map_err(Error::io("create", &state.run_dir))?;
@@ -149,8 +149,8 @@ impl Lab {
         Ok(self)
     }
 
-    /// Removes the lab now and returns whether that worked; dropping it does the same without an answer. A visitor can
-    /// remove a kept lab only; otherwise the error is [`Error::InUse`].
+    /// Removes the lab now and reports errors; dropping it does the same but ignores them. A visitor can only remove a kept
+    /// lab; otherwise the error is [`Error::InUse`].
     pub fn remove(mut self) -> Result<(), Error> {
         match self.claim.take() {
             Some(claim) => cleanup::remove_all(&self.name, claim),
@@ -234,7 +234,7 @@ impl Drop for Lab {
         if let Some(claim) = self.claim.take()
             && let Err(error) = cleanup::remove_all(&self.name, claim)
         {
-            // A drop cannot return an error. The next lab of this name removes what is left.
+            // A drop cannot return an error. The next lab of this name removes the remains.
             eprintln!("lab {}: {error}", self.name);
         }
     }

@@ -1,4 +1,4 @@
-//! OpenFlow messages that a switch received, counted at the switch.
+//! Counts the OpenFlow messages that a switch received.
 //!
 //! Open vSwitch 3.1 offers three other counts of flow-mods, none of them exact. Its log line `N flow_mods in the last M s`
 //! counts only those that succeeded, and appears up to a minute late while the connection lasts. A flow monitor reports
@@ -108,8 +108,8 @@ impl Host {
     }
 }
 
-/// Counts the records of a log. A message in a bundle is on a line of its own, below the record of the
-/// `BUNDLE_ADD_MESSAGE` that contains it.
+/// Counts the records of a log. A message in a bundle has a separate line below the record of the `BUNDLE_ADD_MESSAGE`
+/// that contains it.
 fn count(log: impl BufRead) -> std::io::Result<OpenflowCount> {
     let mut counted = OpenflowCount::default();
     let mut in_bundle = false;

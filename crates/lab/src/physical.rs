@@ -1,6 +1,6 @@
-//! Physical networks with VLANs, outside the virtual ones.
+//! Physical networks with VLANs.
 //!
-//! One Open vSwitch in a namespace of its own stands for the switches in the racks, with a learning bridge for each network.
+//! One Open vSwitch in a separate namespace represents the switches in the racks, with a learning bridge for each network.
 //! Each host has a bridge `br-NETWORK` with a cable to it. A controller that maps the network to that bridge connects
 //! `br-int` to it by patch ports. Machines on the network are at access ports of a VLAN.
 
@@ -10,7 +10,7 @@ use crate::state::State;
 use crate::vm::add_pair;
 use crate::{Error, Host, Lab, Vswitch};
 
-/// Longest name of a network: `br-` goes before it.
+/// The maximum length of a network's name, which follows `br-`.
 const LONGEST_NAME: usize = 12;
 
 /// The switch of all physical networks of a lab.
@@ -36,7 +36,7 @@ pub(crate) fn check(state: &State) -> Result<(), Error> {
     if state.physical.is_empty() { Ok(()) } else { vswitch(state).map(drop) }
 }
 
-/// Checks that a machine can be placed in this VLAN. It is at no host.
+/// Checks that a machine can be placed in this VLAN. It belongs to no host.
 pub(crate) fn place(state: &State, network: &str, tag: u16) -> Result<String, Error> {
     if !state.physical.iter().any(|known| known == network) {
         let known = if state.physical.is_empty() { "none".to_owned() } else { state.physical.join(", ") };
@@ -53,7 +53,7 @@ pub(crate) fn place(state: &State, network: &str, tag: u16) -> Result<String, Er
     Ok(String::new())
 }
 
-/// Builds the switch, before any host is.
+/// Builds the switch, before any host.
 pub(crate) fn build(state: &State) -> Result<(), Error> {
     let switch = vswitch(state)?;
     let mut add = tool("ip");
@@ -102,7 +102,7 @@ impl Lab {
         Ok(self.state()?.physical.into_iter().map(|network| (network.clone(), bridge(&network))).collect())
     }
 
-    /// The Open vSwitch that stands for the switches of the physical networks.
+    /// The Open vSwitch that represents the switches of the physical networks.
     pub fn physical_switch(&self) -> Result<Vswitch, Error> {
         vswitch(&self.state()?)
     }

@@ -1,4 +1,4 @@
-//! Traffic as a measure: what was sent, what came back, and how long it was dark.
+//! Measures traffic: probes sent, answers received, and the longest gap.
 //!
 //! All figures are those of iputils `ping` in the machine's namespace, read from its output with its own
 //! timestamps (`-D`), so that the reader's delays do not count.
@@ -61,8 +61,8 @@ pub struct PingResult {
     pub rtt_mean: Option<Duration>,
     /// Longest round trip.
     pub rtt_max: Option<Duration>,
-    /// Longest time without an answer: between two answers, or from the last to the end if later probes
-    /// went unanswered. Undisturbed it is about the interval.
+    /// The longest time without an answer: between two answers, or from the last one to the end if later probes were not answered. Without
+    /// disturbance it is about the interval.
     pub longest_gap: Duration,
 }
 
@@ -76,12 +76,12 @@ impl PingResult {
 /// Which machine reaches which.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reachability {
-    /// From, to, and whether an answer came; in the order asked for.
+    /// Sender, target, and whether an answer came; in the requested order.
     pub pairs: Vec<(String, String, bool)>,
 }
 
 impl Reachability {
-    /// Whether `from` reaches `to`; none if that pair was not tried.
+    /// Whether `from` reaches `to`; none if the pair was not tried.
     pub fn get(&self, from: &str, to: &str) -> Option<bool> {
         self.pairs.iter().find(|(a, b, _)| a == from && b == to).map(|(_, _, reached)| *reached)
     }
@@ -98,9 +98,8 @@ impl Reachability {
 }
 
 impl Lab {
-    /// Pings `to` from a machine. Lost probes are a result, not an error. A few probes more than asked for may
-    /// be sent; they are not counted. They are how a last probe that is lost is told from one that is late:
-    /// left to itself, ping waits for no more than two round trips.
+    /// Pings `to` from a machine. Lost probes are a result, not an error. A few more probes than requested may be sent; they are not
+    /// counted. They distinguish a last probe that is lost from one that is late: by itself, ping waits for at most two round trips.
     pub fn ping(&self, vm: &str, to: IpAddr, options: &PingOptions) -> Result<PingResult, Error> {
         let mut command = self.ping_command(vm, to, options.interval)?;
         command.args(["-s", &options.size.to_string()]);
@@ -118,7 +117,7 @@ impl Lab {
         Ok(ping.look(|record| record.result(f64::MAX, count, options.interval)))
     }
 
-    /// Pings until the first answer; gives the time that took. [`Error::Timeout`] after `deadline`.
+    /// Pings until the first answer, and returns the time taken. [`Error::Timeout`] after `deadline`.
     pub fn wait_ping(&self, vm: &str, to: IpAddr, deadline: Duration) -> Result<Duration, Error> {
         let start = Instant::now();
         let answered = || Ok(self.answers(vm, to)?.then_some(()));
@@ -135,14 +134,13 @@ impl Lab {
         Ok(ping.received() > 0)
     }
 
-    /// Starts a ping that goes on until [`RunningPing::stop`]. Returns once the process runs; see
-    /// [`RunningPing::wait_received`].
+    /// Starts a ping that continues until [`RunningPing::stop`]. Returns once the process runs; see [`RunningPing::wait_received`].
     pub fn spawn_ping(&self, vm: &str, to: IpAddr, interval: Duration) -> Result<RunningPing, Error> {
         RunningPing::start(vm, self.ping_command(vm, to, interval)?, interval)
     }
 
-    /// Tries every ordered pair of the machines `vms`, many at a time. A pair is reached when an answer
-    /// comes within `deadline`, also if earlier probes were lost.
+    /// Tries every ordered pair of the machines `vms`, many at a time. A pair is reached if an answer comes within `deadline`, even if
+    /// earlier probes were lost.
     pub fn reachability(&self, vms: &[&str], deadline: Duration) -> Result<Reachability, Error> {
         let pairs = vms.iter().flat_map(|from| vms.iter().map(move |to| (*from, *to)));
         let pairs: Vec<(&str, &str)> = pairs.filter(|(from, to)| from != to).collect();
@@ -173,7 +171,7 @@ impl Lab {
 
     fn ping_command(&self, vm: &str, to: IpAddr, interval: Duration) -> Result<Command, Error> {
         let mut command = self.command(vm, "ping")?;
-        // At zero ping floods and prints dots instead of answers.
+        // With zero, ping floods and prints dots instead of answers.
         let interval = interval.max(Duration::from_millis(1)).as_secs_f64();
         command.args(["-n", "-D", "-i", &format!("{interval:.3}")]);
         command.arg(to.to_string());
@@ -181,7 +179,7 @@ impl Lab {
     }
 }
 
-/// A ping under way; dropping it ends it.
+/// A running ping; dropping it ends it.
 #[derive(Debug)]
 pub struct RunningPing {
     vm: String,
@@ -198,7 +196,7 @@ impl RunningPing {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let spawn = |source| Error::Spawn { place: vm.to_owned(), command: line.clone(), source };
         let mut child = command.spawn().map_err(spawn)?;
-        // Before its handler is there an interrupt would end it without a summary.
+        // Before its handler is installed, an interrupt would end it without a summary.
         let mut started = now();
         wait_for(vm, "the start of ping", START, || {
             if catches_interrupt(child.id()) || !matches!(child.try_wait(), Ok(None)) {
@@ -225,7 +223,7 @@ impl RunningPing {
         self.look(|record| record.replies.len() as u64)
     }
 
-    /// Waits until `count` more probes than now are answered.
+    /// Waits until `count` more probes are answered.
     pub fn wait_received(&self, count: u64, deadline: Duration) -> Result<(), Error> {
         let goal = self.received() + count;
         wait_for(&self.vm, &format!("{count} answers"), deadline, || {
@@ -233,11 +231,11 @@ impl RunningPing {
         })
     }
 
-    /// Ends the ping. Every probe sent before this call is counted, none sent after: so the ping goes on for
-    /// a moment (an interval, at most a second more), else the last probe would look lost while under way.
+    /// Ends the ping. Every probe sent before this call is counted, and none sent after it. So the ping continues for a moment (an
+    /// interval, plus at most a second); otherwise the last probe would seem lost while it is in flight.
     pub fn stop(mut self) -> Result<PingResult, Error> {
         let cutoff = now();
-        // One answer to a probe sent later shows that earlier ones had their time.
+        // An answer to a later probe shows that earlier ones had enough time.
         self.wait_until(self.interval + GRACE, |record| {
             record.replies.last().is_some_and(|reply| reply.sent > cutoff)
         });
@@ -245,7 +243,7 @@ impl RunningPing {
         Ok(self.look(|record| record.result(cutoff, u64::MAX, self.interval)))
     }
 
-    /// Waits until the record is as wanted; gives up after `within`, or when ping has ended by itself.
+    /// Waits until the record satisfies the condition; gives up after `within`, or when ping has ended by itself.
     fn wait_until(&mut self, within: Duration, wanted: impl Fn(&Record) -> bool) {
         let start = Instant::now();
         while start.elapsed() < within && !self.look(&wanted) && matches!(self.child.try_wait(), Ok(None)) {
@@ -267,7 +265,7 @@ impl RunningPing {
             return Err(Error::Spawn { place, command, source });
         }
         if let Some(reader) = self.reader.take() {
-            // The reader cannot panic; if it did, the record lacks a summary and that is reported below.
+            // The reader cannot panic; if it did, the missing summary is reported below.
             let _ = reader.join();
         }
         if self.look(|record| record.transmitted.is_none()) {
@@ -284,7 +282,7 @@ impl RunningPing {
 
 impl Drop for RunningPing {
     fn drop(&mut self) {
-        // `stop` has reaped it; then the number may be another's.
+        // If `stop` has reaped it, the number may belong to another process.
         if matches!(self.child.try_wait(), Ok(None)) {
             kill(self.child.id());
             let _ = self.child.wait();
@@ -332,14 +330,14 @@ impl Record {
         let field = |name: &str| rest.split(' ').find_map(|word| word.strip_prefix(name));
         let sequence: u16 = field("icmp_seq=")?.parse().ok()?;
         let rtt: f64 = field("time=")?.parse().ok()?;
-        // The number on the wire has 16 bits: take the one nearest to where the last answer was.
+        // The sequence number on the wire has 16 bits: take the value nearest to that of the last answer.
         let near = self.replies.last().map_or(1, |reply| reply.number);
         let step = i64::from(sequence.wrapping_sub(near as u16) as i16);
         Some(Reply { number: near.checked_add_signed(step)?, sent: arrived - rtt / 1000.0, arrived })
     }
 
-    /// The result over the first `limit` probes, as far as they were sent up to `cutoff`. When a probe that was never answered was sent is
-    /// reckoned from the last answered one and the interval.
+    /// The result for those of the first `limit` probes that were sent up to `cutoff`. The send time of an unanswered probe is estimated
+    /// from the last answered one and the interval.
     fn result(&self, cutoff: f64, limit: u64, interval: Duration) -> PingResult {
         let counts = |reply: &Reply| reply.sent <= cutoff && reply.number <= limit;
         let counted: Vec<Reply> = self.replies.iter().copied().filter(counts).collect();
@@ -348,7 +346,7 @@ impl Record {
         let known = counted.iter().map(|reply| reply.number).max().unwrap_or(0);
         let from = counted.iter().map(|reply| reply.sent).fold(self.started, f64::max);
         let passed = ((cutoff - from).max(0.0) / interval.as_secs_f64().max(1e-6)) as u64;
-        // Before the first answer the first probe goes out at once, hence one more.
+        // Without an answer so far, count the first probe, which is sent at once.
         let reckoned = known.saturating_add(passed).saturating_add(u64::from(counted.is_empty()));
         let sent = reckoned.min(later.map_or(transmitted, |later| transmitted.min(later - 1))).max(known);
         let rtts: Vec<f64> = counted.iter().map(|reply| reply.arrived - reply.sent).collect();
@@ -374,7 +372,7 @@ impl Record {
             arrivals.insert(0, self.started);
         }
         if last.is_none_or(|last| last < sent) {
-            // A finite ping has no cutoff: its end is an interval after its last probe.
+            // A finite ping has no cutoff: it ends an interval after its last probe.
             let from = arrivals.last().copied().unwrap_or(self.started);
             let unanswered = (sent - last.unwrap_or(0)) as f64;
             arrivals.push(cutoff.min(from + unanswered * interval.as_secs_f64()));
@@ -447,7 +445,7 @@ mod tests {
         ];
         let result = record(&lines).result(100.150, u64::MAX, TENTH);
         assert_eq!((result.sent, result.received), (2, 2));
-        // Probe 4 went out at 100.3, within the cutoff: it is lost.
+        // Probe 4 was sent at 100.3, within the cutoff: it is lost.
         let result = record(&lines).result(100.350, u64::MAX, TENTH);
         assert_eq!((result.sent, result.received), (4, 3));
         assert_eq!(result.longest_gap.as_millis(), 100);

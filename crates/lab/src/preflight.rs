@@ -64,7 +64,7 @@ pub fn preflight() -> Result<(), Missing> {
     done(missing)
 }
 
-/// The part of [`preflight`] that costs nothing. Every creation of a lab does it.
+/// The cheap part of [`preflight`], which every creation of a lab runs.
 pub(crate) fn tools() -> Result<(), Missing> {
     done(inventory(rustix::process::geteuid().is_root(), has_tool, schema().is_some()))
 }

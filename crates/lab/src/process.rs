@@ -1,4 +1,4 @@
-//! Processes by number: found, recognised, ended.
+//! Finds, recognises and ends processes by number.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn kill(pid: u32) {
 
 pub(crate) fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
-        // The only failure left to root is that the process has ended, which is what was wanted.
+        // For root, the only possible failure is that the process has already ended, which is the goal.
         let _ = rustix::process::kill_process(pid, signal);
     }
 }
@@ -32,11 +32,11 @@ pub(crate) fn processes() -> Result<Vec<u32>, Error> {
     Ok(entries.flatten().filter_map(|entry| entry.file_name().to_string_lossy().parse().ok()).collect())
 }
 
-/// Whether a process still holds its files: it neither is gone nor is a zombie that its parent has yet to reap. After
-/// SIGKILL the first thread may be a zombie while others, still ending, keep files open.
+/// Whether a process still holds its files: it exists and is not a zombie that its parent has yet to reap. After
+/// SIGKILL the first thread may be a zombie while others are still ending and keep files open.
 pub(crate) fn alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    // The program's name stands in parentheses and may itself hold any character.
+    // The program's name is in parentheses and may itself contain any character.
     let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
     match state {
         None | Some('X') => false,

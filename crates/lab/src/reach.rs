@@ -1,8 +1,8 @@
-//! Who reaches whom, where tenants may have the same addresses: told by where a datagram arrives, not by whose address
-//! answers.
+//! Tests which machines reach each other, even if tenants have the same addresses: the arrival of a datagram decides, not
+//! the address that answers.
 //!
-//! Every machine listens at a UDP port and sends datagrams, numbered by sender, to every address that any other machine
-//! has; who receives one notes its number and sends it back. All pairs are tried at a time.
+//! Every machine listens on a UDP port and sends datagrams, numbered by sender, to every address of any other machine. The
+//! receiver records the number and returns the datagram. All pairs are tried at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -19,8 +19,7 @@ const PORT: u16 = 4791;
 /// Time between two tries of a pair.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How often the network is crossed for one datagram: by the question for its neighbour, the answer, the datagram, and its
-/// return.
+/// The number of network crossings for one datagram: neighbour request, reply, datagram, and its return.
 const CROSSINGS: usize = 4;
 
 /// Where one machine's datagrams went.
@@ -28,9 +27,9 @@ const CROSSINGS: usize = 4;
 pub struct Reach {
     /// The machines at which they arrived.
     pub arrived_at: BTreeSet<String>,
-    /// The addresses from which they came back.
+    /// The addresses from which datagrams came back.
     pub answered: BTreeSet<IpAddr>,
-    /// Where they arrived, by the address that they were sent to.
+    /// The machines where they arrived, with the destination address.
     pub arrivals: BTreeSet<(IpAddr, String)>,
 }
 
@@ -41,9 +40,9 @@ struct Machine {
 }
 
 impl Lab {
-    /// Sends, from each machine to every address that any other of `vms` has, again and again until `enough` has arrived,
-    /// or until nothing new has for the time of `patience`. Then once more, until no frame is in flight, so that what
-    /// should not arrive is seen too.
+    /// Sends from each machine to every address of any other of `vms`, repeatedly, until `enough` has arrived, or until
+    /// nothing new has arrived for `patience`. Then sends once more and waits until no frame is in flight, so that
+    /// unwanted arrivals are seen too.
     pub fn who_reaches_whom(
         &self,
         vms: &[&str],
@@ -81,7 +80,7 @@ impl Lab {
     }
 }
 
-/// A number that tells this question's datagrams from those of an earlier one that are still in flight.
+/// A number that distinguishes this run's datagrams from those of an earlier run that are still in flight.
 fn question() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
@@ -96,7 +95,7 @@ fn machine(vm: &Vm) -> Result<Machine, Error> {
     if own.iter().any(IpAddr::is_ipv4) {
         wanted.push(Ipv4Addr::UNSPECIFIED.into());
     }
-    // With every address of IPv6 a socket takes those of IPv4 as well, and there may be one for these already.
+    // A socket for all IPv6 addresses also accepts IPv4, and there may already be a socket for IPv4.
     wanted.extend(own.iter().filter(|ip| ip.is_ipv6()));
     let open = || -> std::io::Result<Vec<UdpSocket>> {
         wanted.iter().map(|ip| UdpSocket::bind((*ip, PORT))).collect()
@@ -108,7 +107,7 @@ fn machine(vm: &Vm) -> Result<Machine, Error> {
     Ok(Machine { name: vm.name.clone(), own, sockets })
 }
 
-/// A datagram: the question, the sender's number, the address's number, and whether it is on its way back.
+/// A datagram: the run's number, the sender's number, the address's number, and whether it is on its way back.
 type Datagram = [u8; 13];
 
 fn datagram(question: u64, from: usize, to: usize, back: bool) -> Datagram {

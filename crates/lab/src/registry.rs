@@ -1,9 +1,9 @@
-//! The labs of this machine: their names, the folder that stands for each, and who owns it.
+//! The labs of this machine: their names, folders and owners.
 //!
 //! Namespaces are visible on the whole machine, so a lab's name is a claim on the whole machine: `/run/weft-lab/NAME` is
 //! made before the first namespace and removed after the last. The owner holds a lock on a file in it for as long as it
-//! lives. The kernel releases the lock however the process ends, so a crash is told from a busy lab without trusting
-//! process numbers.
+//! lives. The kernel releases the lock however the process ends, so a crash can be distinguished from a lab in use without
+//! relying on process numbers.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
@@ -20,7 +20,7 @@ pub(crate) const REGISTRY: &str = "/run/weft-lab";
 /// The first part of every namespace name.
 const PREFIX: &str = "weft";
 
-/// Longest name of a lab or host; a unix socket's path has room for 107 bytes in all.
+/// The maximum length of a lab's or host's name; a unix socket's path is limited to 107 bytes in total.
 const LONGEST_NAME: usize = 24;
 
 /// Where `ip netns` keeps the names.
@@ -29,12 +29,12 @@ const NAMESPACES: &str = "/run/netns";
 /// How long a lock may appear taken because another process is inspecting it.
 const GLANCE: Duration = Duration::from_secs(1);
 
-/// Who is responsible for removing a lab.
+/// The owner responsible for removing a lab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ownership {
     /// The process with this number, which is alive.
     Process(u32),
-    /// Nobody: the lab was left running on purpose ([`crate::Lab::keep`]).
+    /// No owner: the lab was left running on purpose ([`crate::Lab::keep`]).
     Kept,
     /// Its owner died; [`crate::sweep`] removes the lab.
     Abandoned,
@@ -78,7 +78,7 @@ pub(crate) fn ownership(name: &str, state: Option<&State>) -> Result<Ownership, 
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Ownership::Abandoned),
         Err(error) => return Err(Error::io("read", path)(error)),
     };
-    // Shared, so that two processes that inspect it do not take each other for the owner.
+    // Shared, so that two processes that inspect it do not mistake each other for the owner.
     match file.try_lock_shared() {
         Ok(()) => Ok(Ownership::Abandoned),
         Err(TryLockError::WouldBlock) => Ok(Ownership::Process(written_pid(&path))),
@@ -142,7 +142,7 @@ pub(crate) enum Kind {
     Physical,
 }
 
-/// Refuses names that would not fit a namespace, a file and, with others, a socket's path.
+/// Refuses names that would not fit into the name of a namespace or file, or into a socket's path.
 pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.is_empty() || name.len() > LONGEST_NAME || name.starts_with('-') || !name.chars().all(plain) {
@@ -167,7 +167,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Claims `name`, and makes its folder if there is none. A lab that is claimed already is an error that names its owner.
+    /// Claims `name`, and makes its folder if there is none. If the lab is already claimed, the error names its owner.
     pub(crate) fn take(name: &str) -> Result<Claim, Error> {
         loop {
             std::fs::create_dir_all(folder(name)).map_err(Error::io("create", folder(name)))?;

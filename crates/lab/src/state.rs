@@ -1,7 +1,7 @@
 //! The state of a running lab on disk: `/run/weft-lab/NAME/state.json`.
 //!
 //! The file is the only record. Each call reads it again, so several processes (a demo that owns a lab, `weft lab ...` in
-//! another terminal) can work on one lab. It is replaced as a whole, under a lock that is held while the file changes, and
+//! another terminal) can work on one lab. It is replaced atomically, under a lock that is held while the file changes, but
 //! not during the work that the change describes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,10 +33,10 @@ pub struct State {
     pub hosts: Vec<Host>,
     /// Its virtual machines, by name.
     pub vms: BTreeMap<String, Vm>,
-    /// Its physical networks, by name. Each host has a bridge on each.
+    /// Its physical networks, by name. Each host has a bridge for each of them.
     #[serde(default)]
     pub physical: Vec<String>,
-    /// The next number for an interface whose natural name is too long.
+    /// The next number for an interface whose regular name is too long.
     pub next_number: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct Vm {
     /// The host with the other end of its eth0, or, behind another machine, that machine's host. Empty on a physical
     /// network.
     pub host: String,
-    /// Whether that end is a port of a bridge, which at a host is `br-int`.
+    /// Whether that end is a port of a bridge; on a host, the bridge is `br-int`.
     pub attached: bool,
     /// The name of that end and of the port.
     pub port: String,
@@ -60,7 +60,7 @@ pub struct Vm {
     pub mac: String,
     /// The IP addresses of eth0, with prefix length.
     pub addresses: Vec<IpNet>,
-    /// Default routes, at most one of a family.
+    /// Default routes, at most one per address family.
     pub gateways: Vec<IpAddr>,
     /// The MTU of eth0, bytes.
     pub mtu: u16,
@@ -154,7 +154,7 @@ impl State {
         let new = path.with_extension("json.new");
         let text =
             serde_json::to_vec_pretty(self).map_err(|source| Error::State { path: path.clone(), source })?;
-        // Replaced by renaming: a reader, or a crash, sees the old state or the new one.
+        // Replaced by renaming: after a crash, and for readers, the state is either the old one or the new one.
         std::fs::write(&new, text).map_err(Error::io("write", &new))?;
         std::fs::rename(&new, &path).map_err(Error::io("write", &path))
     }

@@ -1,8 +1,8 @@
-//! Frames as they are: sent as bytes from a machine, and counted wherever they come out.
+//! Raw frames: sent as bytes from a machine, and counted at every machine that receives them.
 //!
-//! A tap is a raw socket at a machine's eth0. It sees every frame that reaches the device, whatever address it is for,
-//! before the machine's own stack takes or drops it, and none that the machine sends; so what it counts is what was
-//! delivered. A VLAN tag is not part of what it sees: the kernel takes it off. Machines behind tags have taps of their own.
+//! A tap is a raw socket at a machine's eth0. It sees every frame that reaches the device, whatever its destination
+//! address, before the machine's stack accepts or drops it, and no frame that the machine sends; so it counts exactly the
+//! delivered frames. It does not see VLAN tags, because the kernel removes them. Machines behind tags have separate taps.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,20 +22,20 @@ use crate::{Error, Lab, Vswitch};
 /// `PACKET_OUTGOING` of packet(7): a frame that the machine itself sends.
 const OUTGOING: u8 = 4;
 
-/// Room for frames that arrive faster than they are read, bytes.
+/// The buffer for frames that arrive faster than they are read, in bytes.
 const BUFFER: usize = 8 << 20;
 
-/// The machines that frames came to, with the frames in order of arrival. Machines without any are left out.
+/// The machines that received frames, with the frames in order of arrival. Machines without frames are absent.
 pub type Arrived = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// How long copies that should arrive are waited for.
+/// How long to wait for expected copies.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Raw sockets at machines' eth0.
 #[derive(Debug)]
 pub struct Taps {
     sockets: BTreeMap<String, OwnedFd>,
-    /// All switches of the lab, to know when no frame is in flight any more.
+    /// All switches of the lab, to detect when no frame is in flight.
     switches: Vec<Vswitch>,
 }
 
@@ -84,8 +84,7 @@ impl Taps {
         self.read(|_| false, &mut Arrived::new())
     }
 
-    /// The frames that are `wanted`, at every tap, once `copies` of them have arrived; fewer if that takes longer than
-    /// `deadline`.
+    /// The `wanted` frames at every tap, once `copies` of them have arrived; fewer if that takes longer than `deadline`.
     pub fn first(
         &self,
         wanted: impl Fn(&[u8]) -> bool,
@@ -103,8 +102,8 @@ impl Taps {
         }
     }
 
-    /// All frames that are `wanted`, at every tap: waits until `copies` of them have arrived or `deadline` has passed, and
-    /// then until no frame is in flight any more, so that one too many is seen.
+    /// All `wanted` frames at every tap: waits until `copies` of them have arrived or `deadline` has passed, and then
+    /// until no frame is in flight, so that a surplus copy is seen.
     pub fn collect(
         &self,
         wanted: impl Fn(&[u8]) -> bool,
@@ -117,8 +116,8 @@ impl Taps {
         Ok(arrived)
     }
 
-    /// Sends a frame from a machine and counts all copies of it, recognised by `mark`, a passage of it. Fewer than
-    /// `expected` are waited for some seconds.
+    /// Sends a frame from a machine and counts all copies of it, recognised by `mark`, a part of it. Waits some seconds
+    /// if there are fewer than `expected`.
     pub fn copies(
         &self,
         from: &str,

@@ -1,5 +1,5 @@
-//! TCP and UDP between machines, by sockets of this process in their namespaces: what a machine's stack makes of what the
-//! network does.
+//! TCP and UDP between machines, by sockets of this process in their namespaces: the network as a machine's stack sees
+//! it.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,16 +12,18 @@ use std::time::{Duration, Instant};
 use crate::inside::inside;
 use crate::{Error, Lab};
 
-/// How long a connection may take to be established, and how long one that works may be silent.
+/// How long a connection may take to be established, and how long a working one may be silent.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How long nothing arrives before datagrams are looked for in the switches.
+/// How long nothing arrives before the switches are drained to find missing datagrams.
 const LATE: Duration = Duration::from_secs(2);
 
-/// Datagrams in flight at most: more would overflow a socket's buffer when a receiver gets no processor time.
+/// The maximum number of datagrams in flight: more would overflow a socket's buffer while a receiver gets no processor
+/// time.
 const WINDOW: u32 = 4;
 
-/// A byte stream that does not repeat within any packet, so that what is missing or doubled shows.
+/// The byte at a position of a stream that does not repeat within any packet, so that missing or duplicate data is
+/// detected.
 fn byte(at: u64) -> u8 {
     (at ^ (at >> 8) ^ (at >> 16).wrapping_mul(31)) as u8
 }
@@ -56,7 +58,7 @@ impl Lab {
         Ok(Transfer { stop, received, sender: Some(sender), receiver: Some(receiver) })
     }
 
-    /// Sends `bytes` over TCP, checks each at the other end, and says how long that took.
+    /// Sends `bytes` over TCP, checks each at the other end, and returns the time taken.
     pub fn transfer(&self, from: &str, to: &str, ip: IpAddr, bytes: u64) -> Result<Duration, Error> {
         let start = Instant::now();
         let transfer = self.spawn_transfer(from, to, ip)?;
@@ -67,7 +69,7 @@ impl Lab {
     }
 
     /// Sends `count` datagrams of `size` bytes of data to address `ip` of `to`, a few at a time, and counts those that
-    /// arrive. One is lost when it has not arrived although no frame is in flight any more.
+    /// arrive. A datagram is lost if it has not arrived although no frame is in flight.
     pub fn datagrams(
         &self,
         from: &str,
@@ -112,7 +114,7 @@ impl Transfer {
         self.received.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many bytes more than now have arrived.
+    /// Waits until this many more bytes have arrived.
     pub fn wait_received(&self, bytes: u64, deadline: Duration) -> Result<(), Error> {
         let goal = self.received() + bytes;
         crate::command::wait_for("tcp", &format!("{bytes} bytes"), deadline, || {
@@ -120,8 +122,8 @@ impl Transfer {
         })
     }
 
-    /// Ends sending, waits until all that was sent has arrived, and gives the number of bytes and the longest time in
-    /// which none came. A connection that broke, or bytes that are not those sent, are an error.
+    /// Stops sending, waits until all data has arrived, and returns the number of bytes and the longest time without
+    /// any. A broken connection or wrong bytes are an error.
     pub fn stop(mut self) -> Result<(u64, Duration), Error> {
         self.stop.store(true, Ordering::Relaxed);
         let sent = ended(self.sender.take()).map_err(Error::io("send over", "tcp"))?;
@@ -210,7 +212,8 @@ impl Exchange {
         self.sent.saturating_sub(self.lost + self.seen.len() as u32)
     }
 
-    /// Reads what has arrived; waits for the first if there is none. Says whether anything came before `deadline`.
+    /// Reads the datagrams that have arrived, and waits for one if there are none. Returns whether any came before
+    /// `deadline`.
     fn receive(&mut self, receiver: &UdpSocket, deadline: Duration) -> std::io::Result<bool> {
         let (start, mut any) = (Instant::now(), false);
         let mut buffer = vec![0; 1 << 16];

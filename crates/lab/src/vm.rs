@@ -13,7 +13,7 @@ use crate::state::{Link, State, Vm};
 use crate::vswitch::split;
 use crate::{Error, Host, Lab, Output, Vswitch, guest, physical};
 
-/// What every tunnel type here adds at most to an inner IP packet, rounded up (geneve and vxlan 50, options extra).
+/// The maximum overhead of the tunnel types here on an inner IP packet, rounded up (geneve and vxlan 50, options extra).
 const TUNNEL_ROOM: u16 = 100;
 
 /// A virtual machine to make.
@@ -23,19 +23,19 @@ pub struct VmSpec {
     pub name: String,
     /// The host to plug it in at.
     pub host: String,
-    /// `external_ids:iface-id`, by which a controller knows the port.
+    /// `external_ids:iface-id`, by which a controller identifies the port.
     pub iface_id: String,
     /// MAC of eth0.
     pub mac: String,
     /// Addresses with prefix length, `10.0.0.1/24` or `fd00::1/64`; parsed when the machine is made.
     pub addresses: Vec<String>,
-    /// Default routes, at most one of a family.
+    /// Default routes, at most one per address family.
     pub gateways: Vec<IpAddr>,
-    /// Bytes; `None` is the underlay's less 100. A larger packet vanishes in a tunnel without a word.
+    /// The MTU in bytes; `None` is the underlay's MTU less 100. A larger packet is dropped silently in a tunnel.
     pub mtu: Option<u16>,
     /// What its eth0 is connected to.
     pub link: Link,
-    /// Other machines may stand behind it, each with a VLAN tag.
+    /// Whether other machines can be behind it, each with a VLAN tag.
     pub trunk: bool,
 }
 
@@ -60,7 +60,7 @@ impl VmSpec {
         }
     }
 
-    /// A machine, such as a container, behind machine `parent`, whose frames have VLAN tag `tag` where they leave it.
+    /// A machine, such as a container, behind machine `parent`; its frames leave the parent with VLAN tag `tag`.
     pub fn behind(
         parent: impl Into<String>,
         tag: u16,
@@ -71,7 +71,7 @@ impl VmSpec {
         VmSpec { link, ..VmSpec::new(name, "", "", mac) }
     }
 
-    /// A machine on physical network `network`, in VLAN `tag`, or among its untagged frames if `tag` is 0.
+    /// A machine on physical network `network`, in VLAN `tag`, or untagged if `tag` is 0.
     pub fn physical(
         network: impl Into<String>,
         tag: u16,
@@ -82,7 +82,7 @@ impl VmSpec {
         VmSpec { link, ..VmSpec::new(name, "", "", mac) }
     }
 
-    /// Other machines may stand behind this one ([`VmSpec::behind`]).
+    /// Allows other machines behind this one ([`VmSpec::behind`]).
     pub fn trunk(mut self) -> Self {
         self.trunk = true;
         self
@@ -101,7 +101,7 @@ impl VmSpec {
     }
 }
 
-/// Which end of a migration is plugged first.
+/// The order of plugging and unplugging in a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// Off the old host, then onto the new: for a while no host has the port.
@@ -136,7 +136,7 @@ pub struct Neighbour {
 }
 
 impl Lab {
-    /// Makes a machine and plugs it in. `br-int` must be there: by a controller, or
+    /// Makes a machine and plugs it in. `br-int` must exist: made by a controller, or by
     /// [`crate::Options::with_integration_bridge`].
     pub fn add_vm(&self, spec: &VmSpec) -> Result<Vm, Error> {
         let vm = self.create_vm(spec)?;
@@ -152,7 +152,7 @@ impl Lab {
         }
     }
 
-    /// Makes many machines at a time, those behind others last; the first failure is returned, the machines that came up
+    /// Makes many machines in parallel, those behind others last. Returns the first failure; machines that were made
     /// stay.
     pub fn add_vms(&self, specs: &[VmSpec]) -> Result<Vec<Vm>, Error> {
         let (behind, others): (Vec<_>, Vec<_>) =
@@ -162,8 +162,8 @@ impl Lab {
         made.into_iter().collect()
     }
 
-    /// Makes a machine whose other end is at its host but not yet a port of `br-int`. One behind a tag or on a physical
-    /// network is complete.
+    /// Makes a machine whose other end is at its host but not yet a port of `br-int`. A machine behind a tag or on a
+    /// physical network is complete.
     pub fn create_vm(&self, spec: &VmSpec) -> Result<Vm, Error> {
         let (vm, state) = State::update(self.name(), |state| {
             let vm = plan(state, spec)?;
@@ -173,7 +173,7 @@ impl Lab {
         match build(&vm, &state) {
             Ok(()) => Ok(vm),
             Err(error) => {
-                // What was half made must not stay; the first error is the one that tells.
+                // A partly made machine must not stay; the first error is the relevant one.
                 let _ = self.remove_vm(&vm.name);
                 Err(error)
             }
@@ -192,7 +192,7 @@ impl Lab {
         if vm.attached {
             unplug(&place, vm)?;
         }
-        // The pair would go with its namespace, but later, in the background, and not while a tap holds that.
+        // The pair would end with its namespace, but later, in the background, and not while a tap holds the namespace.
         if device_exists(&place, &vm.port)? {
             ip_batch(name, &place.namespace, &[format!("link del {}", vm.port)])?;
         }
@@ -213,16 +213,16 @@ impl Lab {
         self.update_vm(name, |vm| vm.attached = true)
     }
 
-    /// Takes a machine's port off `br-int`; its namespace and eth0 stay as they are.
+    /// Removes a machine's port from `br-int`; its namespace and eth0 stay unchanged.
     pub fn detach(&self, name: &str) -> Result<(), Error> {
         let (vm, host) = self.vm_and_host(name)?;
         unplug(&host, &vm)?;
         self.update_vm(name, |vm| vm.attached = false)
     }
 
-    /// Moves a machine, plugged in or not, to another host. As with a live migration the machine notices
-    /// little: namespace, eth0, MAC, addresses, ARP cache and open connections live on. Moving the device
-    /// takes the carrier away for some milliseconds.
+    /// Moves a machine, plugged in or not, to another host. As in a live migration, the machine notices little:
+    /// namespace, eth0, MAC, addresses, ARP cache and open connections persist. Moving the device interrupts the carrier
+    /// for some milliseconds.
     pub fn migrate_vm(&self, name: &str, to: &str, how: Migration) -> Result<(), Error> {
         let (vm, from) = self.vm_and_host(name)?;
         let to = self.host(to)?;
@@ -286,7 +286,7 @@ impl Lab {
         })
     }
 
-    /// Forgets a machine's ARP and neighbour discovery cache, so that the next packet asks anew.
+    /// Flushes a machine's ARP and neighbour discovery cache, so that the next packet resolves its neighbour again.
     pub fn flush_arp_cache(&self, vm: &str) -> Result<(), Error> {
         let mut command = tool("ip");
         command.args(["-n", &self.vm(vm)?.namespace, "neigh", "flush", "dev", "eth0", "nud", "all"]);
@@ -371,7 +371,7 @@ fn port_name(state: &mut State, vm: &str) -> String {
     format!("vif{}", state.next_number)
 }
 
-/// Checks a unicast MAC and gives it in lower case.
+/// Checks a unicast MAC and returns it in lower case.
 fn mac(text: &str) -> Result<String, Error> {
     let bytes: Vec<u8> = text
         .split(':')
@@ -396,7 +396,7 @@ fn build(vm: &Vm, state: &State) -> Result<(), Error> {
         let (port, mtu, mac, namespace) = (&vm.port, vm.mtu, &vm.mac, &vm.namespace);
         add_pair(&place, port, &format!("eth0 mtu {mtu} address {mac} netns {namespace}"), mtu)?;
     }
-    // The userspace datapath forwards an unfinished checksum as it is: pings pass, TCP hangs.
+    // The userspace datapath forwards an incomplete checksum unchanged: pings pass, TCP hangs.
     let mut offload = tool_in(&vm.namespace, "ethtool");
     offload.args(["-K", "eth0", "tx", "off"]);
     run(&vm.name, offload)?;
@@ -423,7 +423,7 @@ pub(crate) fn add_pair(place: &Vswitch, port: &str, peer: &str, mtu: u16) -> Res
     ip_batch(&place.name, &place.namespace, &[add, format!("link set {port} up")])
 }
 
-/// Deletes a namespace, if it is there.
+/// Deletes a namespace, if it exists.
 pub(crate) fn delete_namespace(place: &str, namespace: &str) -> Result<(), Error> {
     if !crate::registry::namespace_file(namespace).exists() {
         return Ok(());
@@ -442,7 +442,7 @@ fn settings(vm: &Vm) -> Result<(), Error> {
     command
         .args(["net.ipv6.conf.all.ndisc_evict_nocarrier=0", "net.ipv6.conf.default.ndisc_evict_nocarrier=0"]);
     if !vm.addresses.iter().any(|net| net.addr().is_ipv6()) {
-        // Quiet: no router solicitations and multicast reports in traces and counters.
+        // No router solicitations and multicast reports in traces and counters.
         command.args(["net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"]);
     }
     run(&vm.name, command).map(drop)
@@ -469,13 +469,14 @@ fn plug(host: &Host, vm: &Vm, wait: Wait) -> Result<(), Error> {
 }
 
 fn unplug(host: &Vswitch, vm: &Vm) -> Result<(), Error> {
-    // Without the daemon there is nobody to wait for; it finds the port gone when it starts.
+    // Without the daemon there is nothing to wait for; it notices the removal when it starts.
     let mut arguments = if host.vswitchd_pid().is_none() { vec!["--no-wait"] } else { Vec::new() };
     arguments.extend(["--if-exists", "del-port", &vm.port]);
     host.vsctl(&arguments).map(drop)
 }
 
-/// The daemon takes up a device that appears after its row within a second; a change to the row makes it look at once.
+/// Waits until the daemon has opened the port. It notices a device that appears after its row within a second; a change
+/// to the row makes it look at once.
 fn wait_for_port(host: &Host, port: &str) -> Result<(), Error> {
     if host.vswitchd_pid().is_none() {
         return Ok(());

@@ -15,7 +15,7 @@ use crate::{Error, Output, preflight};
 /// How long a daemon may take to start or end. On an idle machine it takes a tenth of a second.
 const DAEMON_DEADLINE: Duration = Duration::from_mins(1);
 
-/// How `ovs-vswitchd` is ended. The ways differ in what they leave behind.
+/// How to end `ovs-vswitchd`. The ways differ in the devices that they leave behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// `ovs-appctl exit`: TAP devices and their addresses stay, as when the daemon is upgraded.
@@ -38,7 +38,7 @@ pub struct Vswitch {
 }
 
 impl Vswitch {
-    /// Plans one whose folder is `folder` in `run_dir`.
+    /// Plans an Open vSwitch whose folder is `folder` in `run_dir`.
     pub(crate) fn plan(
         name: &str,
         namespace: String,
@@ -277,7 +277,8 @@ impl Vswitch {
         runs_in(pid, &self.run_dir).then_some(pid)
     }
 
-    /// The pid file goes before the process does; only then are its sockets and devices free.
+    /// Waits until the process is gone. The pid file is removed before the process ends, and only then are its sockets and
+    /// devices free.
     fn wait_gone(&self, daemon: &str, pid: u32) -> Result<(), Error> {
         wait_for(&self.name, &format!("the end of {daemon}"), DAEMON_DEADLINE, || {
             Ok((!alive(pid)).then_some(()))

@@ -1,4 +1,4 @@
-//! What the lab's tests share: names, flows written by hand, and a census of the machine.
+//! Shared by the lab's tests: names, hand-written flows, and a search for leftovers on the machine.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -50,7 +50,8 @@ pub(crate) fn add_tunnel(host: &Host, kind: &str) {
     assert_eq!(host.ofport("tun").unwrap(), 200);
 }
 
-/// Everything from `port` goes to `peer` with key `to`; what comes with key `from` goes to `port`.
+/// Connects `port` with `peer`: everything from `port` is sent with key `to`, and everything with key
+/// `from` goes to `port`.
 pub(crate) fn cross_connect(host: &Host, port: &str, peer: &Host, to: u32, from: u32) {
     let port = host.ofport(port).unwrap();
     let flows = format!(
@@ -62,7 +63,7 @@ pub(crate) fn cross_connect(host: &Host, port: &str, peer: &Host, to: u32, from:
     host.add_flows("br-int", &flows).unwrap();
 }
 
-/// All that is left of lab `name` on this machine: namespaces, processes, devices, folders.
+/// Everything left of lab `name` on this machine: namespaces, processes, devices, folders.
 pub(crate) fn leftovers(name: &str) -> Vec<String> {
     let mut found = Vec::new();
     let entries = |folder: &str| -> Vec<String> {

@@ -1,4 +1,4 @@
-//! A lab's life: names, owners, visitors, crashes, and that nothing is left.
+//! The lifetime of a lab: names, owners, visitors, crashes, and complete removal.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::os::unix::process::ExitStatusExt;
@@ -12,8 +12,9 @@ use lab::{Error, HostSpec, Lab, Options, Ownership};
 /// Set only for the helper process.
 const CHILD: &str = "LAB_TEST_CHILD_NAME";
 
-/// Held by tests that sweep, and by those with something to be swept: a sweep does not ask whose it is. Other processes
-/// may sweep all the same, such as a `weft lab reach` that ends; so tests look at what is left, not at who removed it.
+/// Held by tests that sweep, and by tests with labs that can be swept: a sweep removes all abandoned labs, whoever made
+/// them. Other processes, such as a `weft lab reach` that ends, may still sweep; so tests check what is left, not who
+/// removed it.
 static SWEEPING: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -56,7 +57,7 @@ fn holds_a_lab() {
 /// Starts the helper process, waits until its lab is complete, and kills it.
 fn crash(name: &str) {
     let path = concat!(module_path!(), "::holds_a_lab");
-    // The first part is the binary's own name, which the test harness leaves out.
+    // The first part is the name of the binary, which the test harness omits.
     let (_, path) = path.split_once("::").unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", path, "--ignored"])
@@ -77,7 +78,7 @@ fn crash(name: &str) {
         other => panic!("{other:?}"),
     }
     assert!(matches!(Lab::destroy(name), Err(Error::InUse { .. })));
-    // A visitor works on the running lab, and is no owner.
+    // A visitor works on the running lab without owning it.
     let visitor = Lab::open(name).unwrap();
     assert_eq!(visitor.hosts().unwrap().len(), 2);
     drop(visitor);

@@ -1,4 +1,4 @@
-//! Tests that need Open vSwitch and network namespaces, as all of this crate do. Each test makes a lab of its own.
+//! Tests that need Open vSwitch and network namespaces, like all tests of this crate. Each test makes its own lab.
 
 mod common;
 mod lifetime;

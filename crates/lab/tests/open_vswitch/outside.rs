@@ -1,4 +1,5 @@
-//! What else the lab has: machines behind VLAN tags, physical networks, taps, sockets. Flows are written by hand.
+//! Other features of the lab: machines behind VLAN tags, physical networks, taps, sockets. Flows are
+//! hand-written.
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use std::collections::BTreeMap;
@@ -21,12 +22,12 @@ fn ip(n: u8) -> IpAddr {
     [10, 0, 0, n].into()
 }
 
-/// Whether datagrams from these machines have arrived at those, at least.
+/// A condition: datagrams from these machines have arrived at least at those.
 fn arrived(wanted: &[(&str, &[&str])]) -> impl Fn(&BTreeMap<String, Reach>) -> bool {
     move |reach| wanted.iter().all(|(from, to)| to.iter().all(|to| reach[*from].arrived_at.contains(*to)))
 }
 
-/// Broadcast from a machine, with a mark in it.
+/// A broadcast frame from a machine, with a mark in it.
 fn broadcast(n: u8, mark: &str) -> Vec<u8> {
     let from = frame::mac(&mac(n)).unwrap();
     frame::udp4(frame::BROADCAST, from, [255; 4].into(), [10, 0, 0, n].into(), mark.as_bytes())
@@ -49,7 +50,7 @@ fn a_frame_is_counted_at_every_machine_that_it_comes_to() {
     let taps = lab.all_taps().unwrap();
     let found = taps.copies("a", &broadcast(1, "first mark"), b"first mark", 2).unwrap();
     assert_eq!(found, counts(&[("b", 2)]));
-    // A frame for somebody else's address is seen too, and what the sender's own stack would drop.
+    // A frame to another address is seen too, and one that the sender's own stack would drop.
     host.add_flows("br-int", &format!("delete\nadd in_port={a} actions=output:{c},in_port\n")).unwrap();
     let stranger = frame::ethernet([2, 9, 9, 9, 9, 9], frame::mac(&mac(1)).unwrap(), 0x88b5, b"second mark");
     let found = taps.copies("a", &stranger, b"second mark", 2).unwrap();
@@ -69,7 +70,7 @@ fn machines_behind_tags_send_and_get_tagged_frames_of_their_own_and_move_with_th
     .unwrap();
     let one = lab.host("hv1").unwrap();
     let [trunk, peer] = ["vif-vm", "vif-peer"].map(|port| one.ofport(port).unwrap());
-    // The peer is the other end of VLAN 11 alone.
+    // The peer is the other end of VLAN 11 only.
     let flows = format!(
         "add in_port={trunk},dl_vlan=11 actions=pop_vlan,output:{peer}\n\
          add in_port={peer} actions=push_vlan:0x8100,set_field:4107->vlan_vid,output:{trunk}\n"
@@ -90,7 +91,7 @@ fn machines_behind_tags_send_and_get_tagged_frames_of_their_own_and_move_with_th
     assert_eq!((lab.vm("vm").unwrap().host, lab.vm("c1").unwrap().host), ("hv2".into(), "hv2".into()));
     let two = lab.host("hv2").unwrap();
     let trunk = two.ofport("vif-vm").unwrap();
-    // Back to where it came from in the other VLAN: c1 and c2 are joined.
+    // Back to the ingress port in the other VLAN: c1 and c2 are connected.
     let flows = format!(
         "add in_port={trunk},dl_vlan=11 actions=set_field:4108->vlan_vid,in_port\n\
          add in_port={trunk},dl_vlan=12 actions=set_field:4107->vlan_vid,in_port\n"

@@ -64,7 +64,7 @@ fn a_warm_underlay_knows_every_peer_before_the_first_packet() {
                 let entry = known.lines().any(|l| l.contains(&peer.ip.to_string()) && l.contains(&peer.mac));
                 assert_eq!(entry, warm, "{} of {}: {known}", peer.name, host.name);
             }
-            // The MAC is the one that br-phy really has, not only the one planned.
+            // The planned MAC is the one that br-phy really has.
             let link = host.exec(&["ip", "-o", "link", "show", "br-phy"]).unwrap();
             assert!(link.stdout.contains(&host.mac), "{}", link.stdout);
         }
@@ -198,7 +198,7 @@ fn the_daemon_restarts_each_way_and_the_host_carries_traffic_again() {
     assert_eq!(one.ovsdb_pid(), None);
     one.start_ovsdb().unwrap();
     lab.wait_ping("web", DB, DEADLINE).unwrap();
-    // Ports can be changed while the daemon is away; it finds out when it starts.
+    // Ports can be changed while the daemon is stopped; it notices when it starts.
     one.kill_vswitchd().unwrap();
     lab.detach("web").unwrap();
     lab.attach("web").unwrap();
@@ -217,7 +217,7 @@ fn messages_to_a_switch_are_counted_exactly() {
     host.dump_flows("br-int").unwrap();
     assert_eq!(host.openflow_since(&mark).unwrap().modifications(), 0);
     assert!(host.openflow_since(&mark).unwrap().others > 0);
-    // Changes that change nothing count: the same flow, and a delete of what is not there.
+    // Flow-mods without effect count: the same flow, and a delete of a missing one.
     host.ofctl(&["add-flow", "br-int", "table=1,priority=1 actions=drop"]).unwrap();
     host.ofctl(&["del-flows", "br-int", "table=77"]).unwrap();
     assert_eq!(host.flow_mod_count(&mark).unwrap(), 2);
