@@ -1,4 +1,4 @@
-//! `weft demo`: what Weft does, on real Open vSwitch, in under two minutes.
+//! `weft demo`: a demonstration on real Open vSwitch in under two minutes.
 
 mod rules_only;
 
@@ -29,7 +29,7 @@ pub(crate) struct Demo {
 
 /// The demo's lab.
 const LAB: &str = "demo";
-/// Who migrates, where to, and who pings it meanwhile.
+/// The machine that migrates, its destination, and the machine that pings it meanwhile.
 const MIGRANT: &str = "acme-3";
 const DESTINATION: &str = "hv1";
 const PINGER: &str = "acme-1";
@@ -139,7 +139,7 @@ fn show_migration(testbed: &Testbed) -> Result<()> {
     Ok(())
 }
 
-/// When an interface appears in a host's database, with its number.
+/// Watches a host's database until an interface has a port number, and returns the time.
 fn watch_for(host: &Host, interface: &str) -> JoinHandle<Result<SystemTime>> {
     let mut command = host.command("ovs-vsctl");
     let database = format!("--db={}", host.ovsdb_endpoint());
@@ -162,8 +162,8 @@ fn pings(result: &PingResult) -> String {
     )
 }
 
-/// Of the first transaction after `before` that a report of the destination made: when the report came, and when the
-/// last switch confirmed what follows.
+/// For the first transaction after `before` that resulted from a report of the destination: the time of the report,
+/// and the time when the last switch confirmed the changes.
 fn placement(testbed: &Testbed, before: u64) -> Result<(SystemTime, SystemTime)> {
     let last = testbed.status()?.last_txn;
     for txn in before + 1..=last {

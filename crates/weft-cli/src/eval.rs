@@ -38,7 +38,7 @@ const EXAMPLE: &str = r#"Each transaction is one line of JSON, and so is its res
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}
 The result of a rejected transaction is its error. It changes nothing, and the exit status is 1."#;
 
-/// What is run, and on what: the arguments that `weft profile` has as well.
+/// The program and its transactions: arguments shared with `weft profile`.
 #[derive(Args)]
 pub(crate) struct Given {
     /// `.nlog` files or folders; together they form one program
@@ -118,7 +118,7 @@ impl Eval {
         }
         let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
         run.lines(input, &mut running, (!self.final_contents).then_some(&mut out), &mut |_, _| {})?;
-        // Edits may have changed which tables there are.
+        // Edits may have changed the set of tables.
         let tables = run.observed();
         if self.final_contents {
             run.state_facts(running.evaluator())?;
@@ -176,14 +176,14 @@ impl Eval {
     }
 }
 
-/// Says what was asked of the plan and could not be.
+/// Warns about requests that the plan could not satisfy.
 fn warn(dataflow: &Dataflow) {
     for warning in &dataflow.plan().warnings {
         say(format_args!("warning: {warning}"));
     }
 }
 
-/// Prints the tables' contents, a table at a time.
+/// Prints the contents of tables, one table at a time.
 fn write_contents(
     evaluator: &mut dyn Evaluator,
     tables: &BTreeSet<TableId>,

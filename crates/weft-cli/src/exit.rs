@@ -1,17 +1,17 @@
-//! Exit statuses: 0 done, 1 what was given is rejected, 2 wrong usage, 3 something outside failed.
+//! Exit statuses: 0 done, 1 input rejected, 2 wrong usage, 3 failure outside.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The program, data or configuration is at fault.
     Rejected(String),
-    /// The same, and the reasons stand on standard error or output already.
+    /// The same, with the reasons already on standard error or output.
     Reported,
-    /// The command line is at fault in a way that its grammar cannot say.
+    /// The command line is invalid in a way that its grammar cannot express.
     Usage(String),
     /// A file, a socket, a switch or the store failed.
     Outside(String),
@@ -23,8 +23,8 @@ impl Failure {
         Failure::Outside(format!("{doing}: {error}"))
     }
 
-    /// A failure to write results. A reader that has had enough (`weft … | head`) is no failure of ours, but there is
-    /// nothing left to do.
+    /// A failure to write results. If the reader closed the pipe (`weft … | head`), that is not an error, but nothing
+    /// is left to do.
     pub(crate) fn output(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             std::process::exit(0);
@@ -32,7 +32,7 @@ impl Failure {
         Failure::outside("standard output", error)
     }
 
-    /// Says why, and gives the status to exit with.
+    /// Reports the reason and returns the exit status.
     pub(crate) fn report(self) -> ExitCode {
         let (message, status) = match self {
             Failure::Rejected(message) => (Some(message), 1),
@@ -47,7 +47,7 @@ impl Failure {
     }
 }
 
-/// Writes a line for people to standard error. If nobody can read it (`2>&1 | head`), the work goes on all the same.
+/// Writes a message to standard error. If it cannot be written (`2>&1 | head`), the work continues.
 pub(crate) fn say(line: impl Display) {
     let _unread = writeln!(io::stderr().lock(), "{line}");
 }

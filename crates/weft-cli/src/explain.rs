@@ -1,4 +1,4 @@
-//! `weft explain` and `weft why-not`: why a row is there after some transactions, or why not.
+//! `weft explain` and `weft why-not`: why a row is present or missing after some transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -114,16 +114,16 @@ impl WhyNotCommand {
 /// A state, and a question about it.
 struct Case {
     state: Reference,
-    /// For each row of an input table the transaction that put it there.
+    /// For each row of an input table, the transaction that inserted it.
     origins: BTreeMap<(TableId, Row), u64>,
     pattern: Pattern,
-    /// Whether some transactions were refused, which is said already.
+    /// Whether some transactions were refused, which has already been reported.
     refused: Result<(), Failure>,
 }
 
 impl Question {
-    /// Runs the transactions in the dataflow, and puts what the input tables hold then into the reference evaluator, which can explain:
-    /// the way there may be long, and only the dataflow is fast.
+    /// Runs the transactions in the dataflow, and loads the resulting input rows into the reference evaluator, which can explain: there
+    /// may be many transactions, and only the dataflow is fast.
     fn case(&self) -> Result<Case, Failure> {
         let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
         let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
@@ -153,7 +153,7 @@ impl Question {
     }
 }
 
-/// The program, and the row that is asked for.
+/// Compiles the program and the row in question.
 fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
     let sources = load(&[program.to_owned()])?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
@@ -169,7 +169,7 @@ fn matching(state: &Reference, pattern: &Pattern) -> Vec<Row> {
     state.rows(pattern.table).filter(|row| pattern.admits(row)).cloned().collect()
 }
 
-/// A row and what it comes from.
+/// A row and its origin.
 struct Tree {
     table: TableId,
     row: Row,
@@ -177,7 +177,7 @@ struct Tree {
 }
 
 enum Reason {
-    /// It is in an input table since this transaction.
+    /// It was inserted into an input table by this transaction.
     Transaction(Option<u64>),
     /// A rule derives it.
     Rule { place: Place, from: Vec<Tree>, more_rows: usize, other_ways: usize },
@@ -192,7 +192,7 @@ struct Explainer<'a> {
 }
 
 impl Explainer<'_> {
-    /// There is no recursion in a program, so this ends.
+    /// A program has no recursion, so this terminates.
     fn tree(&mut self, table: TableId, row: &Row) -> Tree {
         let program = self.state.program();
         let name = (table, row.clone());

@@ -1,4 +1,4 @@
-//! The flows, groups and ports of a switch, with the rules that they came from.
+//! The flows, groups and ports of a switch, with the rules that derive them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use controller::client::Flows;
 use controller::pb::{Flow, Rule};
 
-/// Flows in the order of the pipeline, each run of them under its rule; then buckets likewise, and ports.
+/// Flows in pipeline order, grouped by rule; then buckets in the same way, and ports.
 pub(crate) fn to_text(flows: &Flows) -> String {
     let rules = Rules::new(flows);
     let mut text = String::new();
@@ -52,7 +52,7 @@ fn heading(rules: &Rules, flow: &Flow) -> String {
     }
 }
 
-/// The same, a JSON object a line.
+/// The same, one JSON object per line.
 pub(crate) fn to_json(flows: &Flows) -> String {
     let rules = Rules::new(flows);
     let mut text = String::new();

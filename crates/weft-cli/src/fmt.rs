@@ -34,7 +34,8 @@ impl Fmt {
         if self.programs.iter().any(|path| path.as_os_str() == "-") {
             return self.standard_input();
         }
-        // All of them first, so that a name that is none stops it before anything is written.
+        // All paths are resolved first, so that an invalid one stops the command before anything is
+        // written.
         let mut files = Files::default();
         for path in &self.programs {
             files.find(path)?;
@@ -92,7 +93,7 @@ impl Fmt {
     }
 }
 
-/// The text of a file, or a report of where it is none.
+/// The text of a file; reports the place of invalid UTF-8.
 fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
@@ -106,7 +107,7 @@ fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
     })
 }
 
-/// The text laid out, or its syntax errors reported as `weft check` does.
+/// The formatted text; reports syntax errors as `weft check` does.
 fn laid_out(name: &str, text: &str) -> Result<String, Failure> {
     if u32::try_from(text.len()).is_err() {
         say(format_args!("error[syntax]: {name}: the file is longer than 4 GiB"));
@@ -148,7 +149,7 @@ fn differs(name: &str, text: &str, out: &str) -> Failure {
     Failure::Reported
 }
 
-/// Writes a file anew: whole or not at all, with the permissions and the owner that it had.
+/// Replaces a file atomically, keeping its permissions and owner.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     // A symbolic link goes on pointing there.
     let path = path.canonicalize()?;
@@ -178,11 +179,11 @@ fn write_new(path: &Path, text: &str, like: &Metadata) -> io::Result<()> {
     file.sync_all()
 }
 
-/// The files to lay out: those named, and those of folders. Imports are not followed.
+/// The files to format: those named, and those in folders. Imports are not followed.
 #[derive(Default)]
 struct Files {
     found: Vec<PathBuf>,
-    /// The same, by whatever name they were reached.
+    /// The same files, to detect those reached under several names.
     seen: HashSet<PathBuf>,
 }
 

@@ -167,7 +167,7 @@ enum Command {
     },
 }
 
-/// An error of the lab as a failure of the command.
+/// Converts an error of the lab to a failure of the command.
 fn failed(error: Error) -> Failure {
     match error {
         Error::Invalid { .. }
@@ -268,7 +268,7 @@ impl Lab {
         options.physical = physical.to_vec();
         options.run_dir = run_dir;
         let network = Network::create(options).and_then(Network::keep).map_err(failed)?;
-        // Else the first packet through each tunnel is lost to a cold neighbour.
+        // Otherwise the first packet through each tunnel is lost while its neighbour is resolved.
         network.warm_underlay().map_err(failed)?;
         for host in network.hosts().map_err(failed)? {
             eprintln!("{}: tunnel address {}, {}", host.name, host.ip, host.ovsdb_endpoint());
@@ -385,20 +385,20 @@ impl Lab {
     }
 }
 
-/// Starts a process that outlives this one, however it ends, and then sweeps: for commands that hold a lab.
+/// Starts a process that sweeps after this process ends, however it ends; for commands that hold a lab.
 pub(crate) fn sweep_after_this_process() -> std::io::Result<()> {
     std::process::Command::new(std::env::current_exe()?)
         .args(["lab", "sweep", "--after", &std::process::id().to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
-        // An interrupt from the terminal goes to our process group, and must not end it.
+        // An interrupt from the terminal goes to our process group and must not end this process.
         .process_group(0)
         .spawn()
         .map(drop)
 }
 
-/// Waits until there is no such process, or only what its parent has not asked for yet.
+/// Waits until the process has ended; a zombie counts as ended.
 fn wait_for_end(process: u32) {
     let alive = || {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
@@ -413,7 +413,7 @@ fn no_command() -> Failure {
     Failure::Usage("no command given".into())
 }
 
-/// Runs a command in this process's place: its output is ours, its exit status too.
+/// Replaces this process by a command, whose output and exit status become ours.
 fn hand_over(mut command: std::process::Command, arguments: &[String]) -> Result<(), Failure> {
     let status = command
         .args(arguments)

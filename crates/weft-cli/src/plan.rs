@@ -1,4 +1,4 @@
-//! `weft plan`: how rules are evaluated, and why so.
+//! `weft plan`: how rules are evaluated, and why.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -92,7 +92,7 @@ impl PlanCommand {
     }
 }
 
-/// Reads figures of tables: JSON, or a state.
+/// Reads table statistics from JSON or a state.
 fn read_statistics(file: &Path, schema: &Schema) -> Result<Statistics, Failure> {
     let mut first = [0];
     let opened = File::open(file).and_then(|mut opened| opened.read_exact(&mut first));

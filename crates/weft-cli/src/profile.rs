@@ -1,7 +1,7 @@
 //! `weft profile`: where the time and the memory of a program go.
 //!
-//! The transactions are run as by `weft eval`, by the fused engine, which counts as it works. This file has the command
-//! and takes the engine's figures in the order in which they are shown; beside it they become text and JSON.
+//! The fused engine runs the transactions as for `weft eval` and counts its work. This file has the command and sorts
+//! the engine's figures; its submodules print them as text and JSON.
 
 use std::cmp::Reverse;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ use crate::program::{chosen_tables, compile};
 mod json;
 mod text;
 
-/// How many rules, tables and indexes people are shown.
+/// The number of rules, tables and indexes shown by default.
 const SHOWN: usize = 20;
 
 /// Arguments of `weft profile`.
@@ -90,7 +90,7 @@ impl Profile {
     }
 }
 
-/// The engine's figures, those first that matter most.
+/// The engine's figures, the most important first.
 struct Account<'a> {
     program: &'a Program,
     figures: Figures,
@@ -103,7 +103,7 @@ impl<'a> Account<'a> {
         for rule in &mut figures.rules {
             rule.pipelines.sort_by_key(|pipeline| Reverse(pipeline.nanos));
         }
-        // What is equal stays in the plan's order.
+        // Equal ones stay in the plan's order.
         figures.rules.sort_by_key(|rule| Reverse(sum(&rule.pipelines).nanos));
         figures.relations.sort_by_key(|relation| Reverse((relation.bytes, relation.changes)));
         figures.indexes.sort_by_key(|index| Reverse(index.bytes));
@@ -120,7 +120,7 @@ impl<'a> Account<'a> {
         self.figures.workers.iter().map(|worker| worker.nanos).sum()
     }
 
-    /// Where a rule stands: its file and line.
+    /// The file and line of a rule.
     fn place(&self, rule: &RuleProfile) -> (&'a str, u32) {
         let place = &self.program.rule(rule.rule).place;
         (&place.file, place.line)
@@ -149,7 +149,7 @@ fn sum<'a>(pipelines: impl IntoIterator<Item = &'a PipelineProfile>) -> Work {
     work
 }
 
-/// A part in a thousand; of nothing nothing.
+/// A part in thousandths of the whole; 0 if the whole is 0.
 fn thousandths(part: u64, whole: u64) -> u64 {
     let share = u128::from(part) * 1000 / u128::from(whole.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)

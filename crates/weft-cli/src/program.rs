@@ -1,4 +1,4 @@
-//! Reading programs for the commands that take one.
+//! Reads programs for the commands that take one.
 
 use std::collections::BTreeSet;
 use std::io::IsTerminal as _;
@@ -20,7 +20,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
     Sources::load(paths).map_err(load_failure)
 }
 
-/// Why a program could not be read, as a failure of the command.
+/// Converts a load error to a failure of the command.
 pub(crate) fn load_failure(error: LoadError) -> Failure {
     match error {
         LoadError::Empty { .. } => Failure::Rejected(error.to_string()),
@@ -28,12 +28,12 @@ pub(crate) fn load_failure(error: LoadError) -> Failure {
     }
 }
 
-/// Reads and compiles a program that is to be run.
+/// Reads and compiles a program to run.
 pub(crate) fn compile(paths: &[PathBuf]) -> Result<Arc<Program>, Failure> {
     compile_sources(&load(paths)?)
 }
 
-/// Compiles a program that is to be run. Its errors go to standard error; warnings are for `weft check`.
+/// Compiles a program to run. Its errors go to standard error; warnings are for `weft check`.
 pub(crate) fn compile_sources(sources: &Sources) -> Result<Arc<Program>, Failure> {
     let Compilation { program, diagnostics } = nlog::compile(sources);
     let errors = diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
@@ -41,7 +41,7 @@ pub(crate) fn compile_sources(sources: &Sources) -> Result<Arc<Program>, Failure
     program.ok_or(Failure::Reported)
 }
 
-/// The tables that `--tables` names: output tables if it names none.
+/// The tables that `--tables` names; the output tables if it names none.
 pub(crate) fn chosen_tables(names: &[String], schema: &Schema) -> Result<BTreeSet<TableId>, Failure> {
     let of = |tables: Tables| {
         let chosen = schema.iter().filter(|(id, _)| tables.include(schema, *id));

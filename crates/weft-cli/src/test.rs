@@ -1,4 +1,4 @@
-//! `weft test`: the unit tests that stand beside rules.
+//! `weft test`: the unit tests beside rules.
 //!
 //! In reading order: `files` (the files of tests), `report` (the output), `watch` (a run after every change). The crate
 //! `rule-tests` runs a single test.
@@ -93,7 +93,7 @@ impl Test {
         Ok(tally)
     }
 
-    /// Says what is wrong with a file or what it imports. Of warnings only the file's own count here.
+    /// Reports mistakes in a file and its imports. Only the file's own warnings are reported.
     fn diagnose(&self, suite: &Suite) -> Result<(), Failure> {
         let own = |diagnostic: &&Diagnostic| {
             diagnostic.severity == Severity::Error || *diagnostic.file == *suite.name()
@@ -110,7 +110,7 @@ impl Test {
         Ok(())
     }
 
-    /// Why nothing was run, and what to do.
+    /// The reason why no test was run, and the remedy.
     fn no_tests(&self, found: &files::Found, suites: &[Suite]) -> String {
         let tests: usize = suites.iter().filter_map(|suite| suite.program()).map(|p| p.tests.len()).sum();
         let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
@@ -162,13 +162,13 @@ impl Suite {
         self.sources().files().first().map_or("", |file| &file.name)
     }
 
-    /// The files that it is made of, and those that imports name in vain.
+    /// The files that it consists of, and missing imports.
     fn inputs(&self) -> BTreeSet<PathBuf> {
         let files = self.sources().files().iter().map(|file| PathBuf::from(&*file.name));
         files.chain(self.sources().missing_imports()).chain([self.path.clone()]).collect()
     }
 
-    /// The numbers of the tests that are to be run: the file's own, not those of files with tests that it imports.
+    /// The numbers of the tests to run: the file's own, not those of imported test files.
     fn chosen(&self, filter: Option<&str>) -> Vec<usize> {
         let tests = self.program().into_iter().flat_map(|program| program.tests.iter().enumerate());
         let chosen = tests.filter(|(_, test)| {
@@ -178,7 +178,7 @@ impl Suite {
     }
 }
 
-/// Runs tests side by side, as many as there are processors; what comes of each stands in the order of files and tests.
+/// Runs tests in parallel, as many as there are processors; the results are in the order of files and tests.
 fn run_all(suites: &[Suite], filter: Option<&str>) -> Vec<Vec<Outcome>> {
     let mut jobs = Vec::new();
     for (suite, at) in suites.iter().zip(0..) {

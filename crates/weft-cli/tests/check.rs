@@ -1,7 +1,7 @@
 //! `weft check`: each kind of mistake, alone, at its place; text and JSON.
 //!
-//! A program says itself what is to be reported: `«code:text»` marks a stretch of text as the place of a diagnostic.
-//! The marks are taken out, and exactly those diagnostics are wanted.
+//! Marks in a program define the expected diagnostics: `«code:text»` marks a range of text as the place of a
+//! diagnostic. The test removes the marks and expects exactly those diagnostics.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -22,10 +22,10 @@ const WARNINGS: [&str; 9] = [
     "unused-variable",
 ];
 
-/// Severity, code, file, and where it starts and ends: line, column, line, column.
+/// Severity, code, file, and start and end: line, column, line, column.
 type Found = (String, String, String, [u64; 4]);
 
-/// Takes the marks out of a program.
+/// Removes the marks from a program.
 fn unmark(file: &str, marked: &str) -> (String, Vec<Found>) {
     let (mut text, mut found, mut open) = (String::new(), Vec::new(), Vec::new());
     let (mut line, mut column) = (1, 1);
@@ -75,7 +75,7 @@ fn one_found(line: &str) -> Found {
     (text("severity"), text("code"), text("file"), place)
 }
 
-/// Checks the files, of which the marks say what is wrong, in both forms of output.
+/// Checks marked files, in both output formats.
 #[track_caller]
 fn check_files(files: &[(&str, &str)], arguments: &[&str]) {
     let folder = Folder::new();
@@ -123,7 +123,8 @@ fn check(marked: &str) {
     check_files(&[("program.nlog", marked)], &["program.nlog"]);
 }
 
-/// Rules over three tables, with a rule that reads what the others may not.
+/// Checks rules over three tables, together with a rule that reads the tables that the others may leave
+/// unread.
 fn rules(rules: &str) {
     check(&format!(
         "input table a(x: int, y: string);\n\
@@ -218,7 +219,7 @@ fn duplicate_table() {
         "input table t(x: int);\ninput table «duplicate-table:t»(x: string);\ntable «duplicate-table:t»(a: mac, b: ip);\n\
          output table o(x: int);\no(x) :- t(x);\n",
     );
-    // The first stands, also in what it is.
+    // The first declaration counts, including its role.
     check("output table t(x: int);\ninput table «duplicate-table:t»(x: int);\nt(1);\n");
 }
 
@@ -307,7 +308,7 @@ fn heads_that_rules_cannot_fill() {
     rules("«head-is-function:length»(y, x) :- a(x, y);");
     rules("«head-is-function:range»(1, 2, x) :- b(x);");
     rules("«head-is-input:a»(x) :- b(x);\n«head-is-input:b»(\"text\");");
-    // That is one mistake, though it looks like a circle as well.
+    // This is one mistake, although it also looks like a cycle.
     rules("«head-is-input:b»(x) :- b(x);");
     rules("«head-is-input:b»(x) :- o(x);\no(x) :- b(x);");
 }
@@ -322,7 +323,7 @@ fn import_cycle() {
     for (name, marked) in files {
         folder.write(name, unmark(name, marked).0);
     }
-    // Whichever file is named first, it is one mistake, and names the whole circle.
+    // Whichever file is named first, it is one mistake, which names the whole cycle.
     for arguments in [&["main.nlog"][..], &["lib/one.nlog", "main.nlog"], &["."]] {
         let outcome = folder.weft(&[&["check", "--json"], arguments].concat());
         outcome.has_status(1);
@@ -453,7 +454,7 @@ fn what_an_author_would_learn_in_the_field_is_a_warning() {
     rules(
         "output table s(y: string, n: int);\ns(y, «sum-of-distinct:sum(x)») :- a(x, y), a(x, _z), a(_w, _z), b(_w);",
     );
-    // Nothing is said about such things while there are errors: they could follow.
+    // While there are errors, such lints are not reported, because they could be consequences.
     rules("table t(x: int);\no(x) :- t(x);\no(«type-mismatch:\"one\"»);");
 }
 

@@ -1,4 +1,4 @@
-//! The command line itself: exit statuses, which stream says what, pipes that end early, answers line by line.
+//! The command line itself: exit statuses, streams, pipes that close early, answers line by line.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -87,7 +87,7 @@ fn every_command_has_help() {
     }
 }
 
-/// The commands that `--help` of a command lists, each with those below it.
+/// The commands in a command's `--help`, each with its subcommands.
 fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
     let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
     let help = folder.weft(&arguments).has_status(0).stdout.clone();
@@ -103,7 +103,7 @@ fn commands_below(folder: &Folder, command: &[String]) -> Vec<Vec<String>> {
     all
 }
 
-/// The book's own test compares the texts; this one finds commands that the page lacks.
+/// The book's test compares the texts; this one finds commands that are missing on the page.
 #[test]
 fn every_command_is_in_the_reference() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/command-line.md");

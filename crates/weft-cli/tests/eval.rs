@@ -1,5 +1,5 @@
-//! `weft eval`: transactions in, deltas out, byte for byte. Every test runs in every way there is: one worker and
-//! several, and the reference evaluator ([`crate::support::eval`]).
+//! `weft eval`: transactions in, deltas out, byte for byte. Every test runs with one worker, with several, and in
+//! the reference evaluator ([`crate::support::eval`]).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -16,7 +16,7 @@ const KEYED: &str = "
     y(v) :- m(v);
 ";
 
-/// Transactions and the lines wanted for them; a line `!n code` stands for the refusal of transaction n.
+/// Checks transactions and the expected lines; a line `!n code` stands for the refusal of transaction n.
 #[track_caller]
 fn answers(program: &str, exchange: &[(&str, &str)]) {
     let transactions = exchange.iter().map(|(line, _)| *line).collect::<Vec<_>>().join("\n");
@@ -84,7 +84,7 @@ fn deletes_come_before_inserts() {
                 r#"{"insert":{"a":[["p",2]]},"delete":{"a":[["p",2]]}}"#,
                 r#"{"txn":3,"insert":{},"delete":{}}"#,
             ),
-            // A row that is not there is not deleted by its key.
+            // A missing row is not deleted by its key.
             (r#"{"insert":{"a":[["p",3]]},"delete":{"a":[["p",1]]}}"#, "!4 duplicate-key"),
             (r#"{"delete":{"a":[["p",2]]}}"#, r#"{"txn":5,"insert":{},"delete":{"z":[["p",2]]}}"#),
         ],
@@ -156,7 +156,7 @@ fn of_several_faults_the_first_by_table_then_row() {
             (r#"{"insert":{"y":[],"m":[],"c":[]}}"#, "!3 unknown-table"),
             (r#"{"insert":{"b":[["x"],[1,2]]}}"#, "!4 type-mismatch"),
             (r#"{"insert":{"b":[[1,2],["x"]]}}"#, "!5 arity"),
-            // Keys count where they stand, though they take more than a look at the line.
+            // Key errors count at their position, although finding them takes more than reading the line.
             (r#"{"insert":{"a":[["p",1],["p",2]],"b":[["x"]]}}"#, "!6 duplicate-key"),
             (r#"{"insert":{"a":[["p",1],["p",2],["p"]]}}"#, "!7 duplicate-key"),
             (r#"{"insert":{"a":[["p",1],["p"],["p",2]]}}"#, "!8 arity"),
@@ -201,7 +201,7 @@ fn rows_in_vain_are_counted_in_a_warning_at_the_end() {
     assert!(warning.contains("3 inserted rows were there already"), "{warning}");
     assert!(warning.contains("1 deleted row was not there"), "{warning}");
     assert_eq!(outcome.lines()[1], r#"{"txn":2,"insert":{},"delete":{}}"#);
-    // Warnings alone are no failure, and without any nothing is said.
+    // Warnings alone are not a failure, and without warnings nothing is printed.
     eval(KEYED, "{\"delete\":{\"b\":[[1]]}}\n").has_status(0);
     assert_eq!(eval(KEYED, "{\"insert\":{\"b\":[[1]]}}\n").stderr, "");
 }

@@ -1,4 +1,4 @@
-//! `weft eval --hook`: what people see of hooks. How they compute is tested in `nlog-hooks`.
+//! `weft eval --hook`: hooks on the command line. `nlog-hooks` tests their computation.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -19,7 +19,7 @@ const PORTS: &str = "
 const HELD: &str = "hysteresis:up:stable:rise=10,fall=0";
 const ISLANDS: &str = "connected_components:link:island";
 
-/// Runs with hooks, in every way there is.
+/// Runs with hooks, in every way to evaluate.
 fn eval(transactions: &str, arguments: &[&str]) -> Outcome {
     eval_with(PORTS, transactions, arguments)
 }

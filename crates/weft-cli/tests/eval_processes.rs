@@ -15,7 +15,7 @@ const PROGRAM: &str = "input table on(port: string, hv: string) key(port);
     peer(a, b) :- on(p, a), on(q, b), a != b;
     load(hv, sum(bytes * 1000000000)) :- on(p, hv), size(p, bytes);";
 
-/// Rows come and go, and one transaction overflows.
+/// Transactions that insert and delete rows; one overflows.
 fn transactions() -> String {
     let mut lines: Vec<String> = (0..40)
         .map(|at| {

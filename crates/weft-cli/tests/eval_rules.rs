@@ -1,5 +1,5 @@
-//! Edits of rules between transactions: the engine, which computes what an edit touches, prints what the reference
-//! prints, which evaluates both programs.
+//! Edits of rules between transactions: the engine, which computes only what an edit affects, prints the same as
+//! the reference, which evaluates both programs.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -18,7 +18,7 @@ reach(port, ip) :-
     on(port, hv), at(hv, ip);
 ";
 
-/// Runs lines in the engine and in the reference, which print the same.
+/// Runs lines in the engine and in the reference, which must print the same.
 #[track_caller]
 fn both(folder: &Folder, lines: &str, more: &[&str]) -> Outcome {
     let run =
@@ -43,7 +43,7 @@ fn rules_and_tables_come_and_go() {
         ROWS,
         // A rule more: what it derives comes.
         r#"{"rules":{"add":["alone(hv) :- on(_, hv);"]}}"#,
-        // In another layout it is the same rule. A table comes with rules of its own, which is read at once.
+        // A different layout is the same rule. A table is added with its rules and is read at once.
         r#"{"rules":{"remove":["alone(hv):-\n  on(_, hv) ; # gone"],"add":["table seen(hv: string); seen(hv) :- on(_, hv);","alone(hv) :- seen(hv), at(hv, 1);"]}}"#,
         r#"{"delete":{"on":[["p","h"]]}}"#,
         r#"{"rules":{"remove":["reach(port, ip) :- on(port, hv), at(hv, ip);"],"add":["input table extra(port: string, ip: int); reach(p, i) :- extra(p, i);"]}}"#,
@@ -66,7 +66,7 @@ fn rules_and_tables_come_and_go() {
     ];
     let outcome = edited(&lines.join("\n"), &[]);
     assert_eq!(outcome.has_status(1).lines(), expected, "{}", outcome.stderr);
-    // What is left is what the last program says.
+    // The final contents are those of the last program.
     let contents = edited(&lines.join("\n"), &["--final", "--tables", "all"]).stdout;
     assert_eq!(
         contents,
@@ -91,7 +91,7 @@ fn a_dry_run_answers_and_changes_nothing() {
             &answer(5).replace(r#","dry_run":true"#, "")
         ]
     );
-    // As the output of one program is the input of another, what did not happen does not happen there either.
+    // The output of one program can be the input of another, and refused changes do not happen there either.
     let folder = Folder::new();
     folder
         .write("p.nlog", "input table alone(hv: string); output table all(hv: string); all(h) :- alone(h);");
@@ -106,7 +106,7 @@ fn a_dry_run_answers_and_changes_nothing() {
     );
 }
 
-/// An edit after the rows, and after it a transaction that shows that all is as it was.
+/// Checks a refused edit after the rows, and then a transaction that shows that nothing changed.
 #[track_caller]
 fn is_refused(edit: &str, code: &str, message: &str) {
     let lines = [ROWS, edit, r#"{"insert":{"on":[["r","g"]]}}"#];
@@ -155,7 +155,7 @@ fn what_derives_errors_is_refused_as_a_transaction_is() {
     let printed = outcome.has_status(1).lines();
     assert!(printed[1].contains(r#""code":"overflow""#), "{}", printed[1]);
     assert!(outcome.stderr.contains("(the rule at add 1 of line 2:1:27)"), "{}", outcome.stderr);
-    // Nothing is derived before the first transaction, which then is what is refused.
+    // Nothing is derived before the first transaction, so that transaction is refused.
     let outcome = edited(&[overflow, ROWS, "{}"].join("\n"), &[]);
     let printed = outcome.has_status(1).lines();
     assert_eq!(printed[0], r#"{"txn":1,"insert":{},"delete":{}}"#);
@@ -258,7 +258,7 @@ fn imported_files_are_edited_where_they_are() {
     assert_eq!(both(&folder, &lines.join("\n"), &[]).has_status(0).lines(), expected);
 }
 
-/// Rules and declarations that edits put in and take out; what they need of each other they may lack.
+/// Rules and declarations that edits add and remove; their dependencies may be missing.
 const POOL: [&str; 10] = [
     "reach(p, i) :- on(p, _), at(_, i), i > 2;",
     "reach(port, 7) :- on(port, _);",
@@ -294,7 +294,7 @@ fn random_edits_say_what_the_reference_says() {
             let which = random.below(POOL.len() as u64) as usize;
             let verb = if there[which] { "remove" } else { "add" };
             let dry = random.below(4) == 0;
-            // Whether it is accepted only the run knows; a second try of the same is refused or does it.
+            // Only the run knows whether it is accepted; a second try of the same edit is refused or succeeds.
             there[which] ^= !dry && random.below(5) > 0;
             lines.push(format!(r#"{{"rules":{{"{verb}":["{}"]}},"dry_run":{dry}}}"#, POOL[which]));
         }

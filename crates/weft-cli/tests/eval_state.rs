@@ -1,4 +1,4 @@
-//! Saved states: a run that begins with one goes on as the run would have that saved it.
+//! Saved states: a run that starts from one continues exactly like the run that saved it.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -20,7 +20,7 @@ const PROGRAM: &str = r#"
     fact(7);
 "#;
 
-/// A transaction that changes a few rows, now and then one that is refused.
+/// A transaction that changes a few rows; some are refused.
 fn transaction(random: &mut Random) -> String {
     let mut rows = |table: &str| {
         let rows: Vec<String> = (0..random.below(4))
@@ -133,7 +133,7 @@ fn what_is_no_state_is_told() {
     with(&state).has_status(0);
     folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--state", "no"]).has_status(3);
     folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "no/state"]).has_status(3);
-    // A state that is there stays as it is if another cannot be written in its place.
+    // An existing state stays unchanged if a new one cannot be written.
     fs::create_dir(folder.path("folder")).unwrap();
     folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "folder"]).has_status(3);
     assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 4, "no unfinished file is left");

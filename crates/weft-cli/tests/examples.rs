@@ -1,4 +1,4 @@
-//! The example programs whose rows are flows: what they derive is what Open vSwitch takes and prints.
+//! The example programs whose rows are flows: Open vSwitch accepts and prints their output unchanged.
 //!
 //! Needs `ovs-ofctl`.
 
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
 
-/// What the example derives from the transactions beside it.
+/// The output of the example for the transactions beside it.
 fn derived(name: &str) -> serde_json::Value {
     let (program, transactions) = (format!("{EXAMPLES}/{name}.nlog"), format!("{EXAMPLES}/{name}.jsonl"));
     let output = Command::new(env!("CARGO_BIN_EXE_weft"))
@@ -20,7 +20,7 @@ fn derived(name: &str) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// A row of a table of flows, whose last four columns are stage, priority, match and actions, as a flow.
+/// A flow from a row whose last four columns are stage, priority, match and actions.
 fn flow(row: &serde_json::Value) -> String {
     let columns = row.as_array().unwrap();
     let [table, priority, matched, actions] = &columns[columns.len() - 4..] else { panic!("{row}") };
@@ -29,7 +29,7 @@ fn flow(row: &serde_json::Value) -> String {
     format!("table={table},priority={priority}{comma}{matched} actions={actions}")
 }
 
-/// Open vSwitch reads every flow, which includes that each action's field is one of the packets matched, and prints
+/// Checks that Open vSwitch reads every flow (so each action's field has its prerequisites in the match) and prints
 /// match and actions as they are in the row.
 #[track_caller]
 fn are_flows(name: &str, table: &str) {

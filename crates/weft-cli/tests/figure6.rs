@@ -1,7 +1,7 @@
-//! Figure 6 of the NSDI paper against a direct computation of its three rules, over random histories with good and bad
-//! transactions: the program's output is that, byte for byte, in every way of running it.
+//! Figure 6 of the NSDI paper compared with a direct computation of its three rules, over random histories with valid
+//! and invalid transactions: the output is the same, byte for byte, in every way to evaluate.
 //!
-//! Beside the paper's rules the program has two of ours, so that every kind of refusal occurs.
+//! Besides the paper's rules the program has two additional ones, so that every kind of refusal occurs.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -39,7 +39,8 @@ ovs_flow(src_hv_id, of_expr, of_actions) :-
     flow_output_action(port_no, of_actions);
 ";
 
-/// What can refuse a transaction after its rows are in: one port for each stage, and a load that can overflow.
+/// Rules that can refuse a transaction after its rows are inserted: one port for each stage, and a load that can
+/// overflow.
 const MORE_RULES: &str = "
 input table weight(lport: string, weight: int) key(lport);
 output table stage_owner(stage_id: int, lport: string) key(stage_id);
@@ -50,7 +51,7 @@ load(hv, sum(weight, lport)) :- log_port_presence(lport, hv), weight(lport, weig
 
 #[test]
 fn the_example_holds_the_rules_verbatim() {
-    // Word for word; where lines end is the formatter's.
+    // Word for word; the formatter decides line breaks.
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(FIGURE6).contains(&words(VERBATIM)));
     let folder = Folder::new();
@@ -112,7 +113,7 @@ impl Cell {
 type Row = Vec<Cell>;
 type Tables = BTreeMap<&'static str, BTreeSet<Row>>;
 
-/// The input tables, and how many columns are their key (0: all).
+/// The input tables, with the number of key columns (0: all).
 const INPUTS: [(&str, usize); 7] = [
     ("hypervisor_locator", 1),
     ("log_datapath_encap", 0),
@@ -264,13 +265,13 @@ fn row_json(row: &Row) -> String {
 
 // Histories.
 
-/// A line of a history, and the answer wanted: all of it, or how the refusal starts.
+/// A line of a history, and the expected answer: the whole line, or the start of the refusal.
 struct Exchange {
     line: String,
     wanted: Result<String, String>,
 }
 
-/// A row that may well be there, or share a key with one that is.
+/// A row that is likely to be present, or to share a key with one that is.
 fn random_row(random: &mut Random, table: &'static str) -> Row {
     let text = |prefix: &str, n: u64| Cell::Text(format!("{prefix}{n}"));
     let lport = text("p", random.below(9));
@@ -297,7 +298,7 @@ fn random_row(random: &mut Random, table: &'static str) -> Row {
     }
 }
 
-/// A transaction in which some row, or all, cannot be read: its text, and the code of the refusal.
+/// A transaction that is unreadable in some row or as a whole: its text, and the code of the refusal.
 fn unreadable(random: &mut Random, present: &Tables) -> (String, &'static str) {
     let good = random_row(random, "log_port");
     let side = *random.pick(&["insert", "delete"]);
@@ -313,7 +314,7 @@ fn unreadable(random: &mut Random, present: &Tables) -> (String, &'static str) {
         ("weight", "[\"p1\",", "bad-json"),
         ("weight", "7", "bad-json"),
     ]);
-    // The row that can be read is of a table that may come first, and then its key counts first.
+    // The table of the readable row may come first, and then its key error counts first.
     let rival = |row: &Row| row[0] == good[0] && *row != good;
     let taken = present.get("log_port").is_some_and(|rows| rows.iter().any(rival));
     let first = side == "insert" && taken && "log_port" < table && code != "bad-json";
@@ -335,7 +336,7 @@ fn history(seed: u64) -> Vec<Exchange> {
         }
         if random.below(8) == 0 {
             let (rest, code) = unreadable(&mut random, &oracle.inputs);
-            // A line that is no JSON has no number either; one that only is no transaction has.
+            // A line that is not JSON has no number; a JSON line that is not a transaction has one.
             if code == "bad-json" && rest.contains(",]") && line.len() > 1 {
                 txn = next_of(&exchanges);
             }
@@ -426,7 +427,7 @@ fn random_histories_give_what_the_rules_say() {
             assert_eq!(first, other, "seed {seed}, {way:?}");
         }
     }
-    // The histories are worth their time: all kinds of refusal, and plenty of changes.
+    // The histories must cover all kinds of refusal and enough changes.
     println!("{changed} transactions changed outputs; refused: {codes:?}");
     assert!(changed > 400, "{changed}");
     let kinds: Vec<&str> = codes.keys().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! `weft fmt`: which files it takes, what it leaves alone, and what it says.
+//! `weft fmt`: the files that it formats, those that it leaves alone, and its messages.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -81,7 +81,7 @@ fn a_file_with_mistakes_is_left_alone_and_the_others_are_not() {
     assert_eq!(read(&folder, "b.nlog"), LAID_OUT);
     assert_eq!(fs::read(folder.path("c.nlog")).unwrap(), b"a(1);\n\xff");
     assert!(outcome.stderr.contains("./c.nlog:2: the file is not UTF-8: byte 0xff"), "{}", outcome.stderr);
-    // The same words as those of `weft check`.
+    // The same message as that of `weft check`.
     let checked = folder.weft(&["check", "./a.nlog"]).stderr;
     let mistakes: Vec<&str> = checked.split("\n\n").filter(|shown| shown.contains("error[syntax]")).collect();
     assert_eq!(mistakes.len(), 2, "{checked}");

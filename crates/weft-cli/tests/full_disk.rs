@@ -1,7 +1,8 @@
-//! A disk that fills up: the controller refuses what it cannot journal, and goes on when there is room again.
+//! A disk that fills up: the controller refuses requests that it cannot journal, and continues when there is space
+//! again.
 //!
-//! A limit on the size of files stands for the full disk, since it needs no privileges: a write beyond it fails after
-//! having written what fits.
+//! A limit on the size of files simulates the full disk, because it needs no privileges: a write beyond it fails
+//! after a partial write.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -24,7 +25,8 @@ impl Drop for Controller {
 }
 
 fn start(folder: &Folder, limit: &str) -> Controller {
-    // An ignored signal stays ignored in what the shell becomes; else the first write beyond the limit would kill it.
+    // A signal that the shell ignores stays ignored after `exec`; otherwise the first write beyond the limit would
+    // kill the controller.
     let script = format!("trap '' XFSZ; ulimit -S -f {limit}; exec \"$0\" controller --config weft.toml");
     let mut command = Command::new("sh");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_weft")]).current_dir(folder.path(""));
@@ -72,7 +74,7 @@ fn what_a_full_disk_does_not_take_is_refused_and_the_controller_goes_on() {
     assert_eq!(journal().lines().count(), full + 1);
     drop(controller);
 
-    // All that was accepted, and nothing else, is there after a crash.
+    // After a crash, exactly the accepted objects exist.
     let _controller = start(&folder, "unlimited");
     let deadline = Instant::now() + DEADLINE;
     while !answers(&weft("", &["get", "status"])) {

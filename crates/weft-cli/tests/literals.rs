@@ -1,10 +1,12 @@
-//! `match{…}` and `actions[…]` from outside: every program runs in every way there is ([`crate::support::eval`]).
+//! `match{…}` and `actions[…]` from outside: every program runs in every way to evaluate
+//! ([`crate::support::eval`]).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
 use crate::support::eval;
 
-/// The rows that a rule's head has for these rows of `p(port: int, mac: mac, ip: ip, net: net)`.
+/// Checks the rows that a rule derives from these rows of `p(port: int, mac: mac, ip: ip, net:
+/// net)`.
 #[track_caller]
 fn gives(head: &str, ty: &str, rows: &str, wanted: &str) {
     let program = format!(
@@ -67,7 +69,8 @@ fn bits_masks_and_flags_are_those_of_the_switch() {
     gives("actions[]", "actions", ONE, r#"["drop"]"#);
 }
 
-/// The address says whether the packet is IPv4 or IPv6; what no packet can be has no row.
+/// The address decides whether the packet is IPv4 or IPv6; a match that no packet satisfies yields
+/// no row.
 #[test]
 fn one_rule_serves_both_versions() {
     let both = format!("{ONE},{SIX}");

@@ -1,4 +1,4 @@
-//! `weft plan`: what it prints, filters, keeps and refuses.
+//! `weft plan`: output, filters, pinned plans and errors.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

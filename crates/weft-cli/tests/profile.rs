@@ -1,4 +1,4 @@
-//! `weft profile`: what is counted is what was done, and nothing but times depends on when.
+//! `weft profile`: counts match the work, and everything except times is deterministic.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -19,7 +19,7 @@ full(hv, count(port)) :- on(port, hv);
 fact(7);
 ";
 
-/// A hundred ports on ten hypervisors, a move, and one transaction that is refused.
+/// A hundred ports on ten hypervisors, a migration, and one refused transaction.
 fn transactions() -> String {
     let ports: Vec<String> = (0..100).map(|port| format!(r#"["p{port}","h{}"]"#, port % 10)).collect();
     let hosts: Vec<String> = (0..10).map(|host| format!(r#"["h{host}",{}]"#, 100 + host)).collect();
@@ -62,11 +62,11 @@ fn rule<'a>(profile: &'a Json, head: &str) -> &'a Json {
 fn rules_are_counted_by_what_they_did() {
     let folder = folder();
     let profile = profile(&folder, &[]);
-    // Of the three, one is refused before any rule runs.
+    // One of the three is refused before any rule runs.
     assert_eq!(number(&profile, "transactions"), 2);
     let place = rule(&profile, "place");
     assert_eq!((place["file"].as_str(), number(place, "line")), (Some("p.nlog"), 9));
-    // A hundred ports come, and one goes and comes elsewhere.
+    // A hundred ports are added, and one is removed and added elsewhere.
     assert_eq!(number(place, "rows_out"), 102);
     assert_eq!(number(rule(&profile, "fact"), "rows_out"), 1);
     for rule in rows(&profile, "rules") {

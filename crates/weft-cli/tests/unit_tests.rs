@@ -1,4 +1,4 @@
-//! `weft test`, and the tests that stand beside the real rules.
+//! `weft test`, and the tests beside the real rules.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -128,7 +128,8 @@ fn files_are_found_at_any_depth_and_caches_left_alone() {
     );
 }
 
-/// What is wrong with one file keeps no other from being run; warnings are those of the file of tests alone.
+/// A mistake in one file does not keep others from running; only warnings of the test file itself are
+/// reported.
 #[test]
 fn a_faulty_program_is_reported_and_the_others_run() {
     let folder = Folder::new();
@@ -176,7 +177,7 @@ impl Watch {
         Watch { child, lines }
     }
 
-    /// All lines up to one that begins so.
+    /// Reads all lines up to one with this beginning.
     #[track_caller]
     fn until(&self, wanted: &str) -> String {
         let (end, mut said) = (Instant::now() + DEADLINE, String::new());

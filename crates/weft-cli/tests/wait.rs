@@ -1,4 +1,4 @@
-//! `--wait` against a controller whose switches answer as the test wants.
+//! `--wait` with a controller whose switches answer as the test scripts.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -21,11 +21,11 @@ struct Script {
     nodes: Vec<(&'static str, Outcome)>,
     /// Receipts of the one transaction, one after another.
     receipts: Vec<pb::Receipt>,
-    /// Whether the stream of receipts goes on after them, in silence.
+    /// Whether the stream of receipts stays open silently after them.
     silent: bool,
-    /// Whether the objects are as they were, so that there is no new transaction.
+    /// Whether the objects are unchanged, so that there is no new transaction.
     unchanged: bool,
-    /// How often `hv1` is asked after before it is in order; `None`: for ever.
+    /// The number of status requests before `hv1` is in order; `None`: never.
     in_order_after: Option<usize>,
 }
 
@@ -115,7 +115,7 @@ fn receipt(switches: &[(&str, State, &str)]) -> pb::Receipt {
     }
 }
 
-/// Status and standard error of `weft apply --wait`, and how often the status was asked for.
+/// Status and standard error of `weft apply --wait`, and the number of status requests.
 fn apply(script: Script, more: &[&str]) -> (Option<i32>, String, usize) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
@@ -203,7 +203,7 @@ fn delete_takes_plurals_and_names_a_faulty_word() {
     let folder = Folder::new();
     let outcome = folder.weft(&["delete", "swiches", "x"]);
     assert!(outcome.has_status(1).stderr.contains("kind \"swiches\": unknown kind"), "{}", outcome.stderr);
-    // Nobody is there, but the kind is understood.
+    // No controller is running, but the kind is understood.
     let outcome = folder.weft(&["delete", "switches", "x", "--controller", "unix:/nowhere/weft.sock"]);
     assert!(outcome.has_status(3).stderr.contains("no controller answers"), "{}", outcome.stderr);
 }

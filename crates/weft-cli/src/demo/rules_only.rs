@@ -1,4 +1,4 @@
-//! The demo without switches: the rules, the rows that go in, the deltas that come out.
+//! The demo without switches: rules, input rows and output deltas.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,8 @@ impl Rows {
         self.delete.entry(table.to_owned()).or_default().push(row);
     }
 
-    /// As the controller does it: what the rules have no table for is left out.
+    /// Converts rows to a transaction as the controller does: rows of tables that the rules do not
+    /// have are dropped.
     fn transaction(self, program: &Program) -> Transaction {
         let find = |rows: BTreeMap<String, Vec<Row>>| -> BTreeMap<TableId, Vec<Row>> {
             rows.into_iter().filter_map(|(name, rows)| Some((program.schema.find(&name)?, rows))).collect()

@@ -1,7 +1,7 @@
 //! Edits of rules between transactions: `{"rules": {"add": ["…"], "remove": ["…"]}, "dry_run": true}`.
 //!
-//! The edited program is made of the sources that there were, with what is removed cut out where it stands, and one more
-//! source for each text that is added.
+//! The edited program consists of the previous sources without the removed statements, plus one source for each added
+//! text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -16,13 +16,14 @@ use serde::Deserialize;
 
 use crate::program::chosen_tables;
 
-/// The code of an edit that makes no program, or one that cannot be gone over to. Transactions do not have it.
+/// The error code of an edit whose result is not a valid program, or not one that the engine can change to.
+/// Transactions never have this code.
 pub(super) const BAD_RULES: &str = "bad-rules";
 
 /// What a line asks for.
 pub(super) struct Edit {
     statements: Statements,
-    /// Whether it is only to be said what would change.
+    /// Whether to report the changes without making them.
     pub(super) dry_run: bool,
     /// The line's number in the input.
     line: u64,
@@ -38,11 +39,11 @@ struct Statements {
     remove: Vec<String>,
 }
 
-/// The edit that a line is, if it is one.
+/// Reads a line as an edit, if it is one.
 pub(super) fn edit(line: &ColumnLine, number: u64) -> Result<Option<Edit>, TransactionError> {
     let refuse =
         |why: &str| TransactionError::new(ErrorCode::BadJson, format!("line {number}, column 1: {why}"));
-    // A line with an error is an empty transaction, whatever else it has.
+    // A line with an error is an empty transaction, whatever else it contains.
     let Some(rules) = line.origin.get("rules").filter(|_| !line.origin.contains_key("error")) else {
         return Ok(None);
     };
@@ -59,7 +60,7 @@ pub(super) fn edit(line: &ColumnLine, number: u64) -> Result<Option<Edit>, Trans
     Ok(Some(Edit { statements, dry_run, line: number }))
 }
 
-/// Whether a line is the answer to an edit that was only tried: what it says did not happen.
+/// Whether a line is the answer to a dry run: its changes did not happen.
 pub(super) fn is_dry_run(line: &ColumnLine) -> bool {
     line.origin.get("dry_run").is_some_and(|dry_run| dry_run.as_bool() == Some(true))
 }
@@ -78,12 +79,12 @@ pub(super) struct Edited {
 }
 
 impl Rules {
-    /// The sources of the program, and the names of the tables that are observed as the command line has them.
+    /// Takes the sources of the program, and the observed tables as named on the command line.
     pub(super) fn new(sources: Sources, tables: Vec<String>) -> Self {
         Rules { sources, tables }
     }
 
-    /// The tables that are observed, of those that the program has.
+    /// The observed tables that the program has.
     pub(super) fn observed(&self, schema: &Schema) -> BTreeSet<TableId> {
         let is_there = |name: &&String| *name == "all" || schema.find(name).is_some();
         let names: Vec<String> = self.tables.iter().filter(is_there).cloned().collect();
@@ -94,7 +95,7 @@ impl Rules {
         chosen_tables(&names, schema).unwrap_or_default()
     }
 
-    /// What the program becomes by an edit, or why that is no program that can be gone over to.
+    /// The program after an edit, or the reason why the edit is refused.
     pub(super) fn edited(&self, edit: &Edit, program: &Program) -> Result<Edited, String> {
         let Edit { statements: Statements { add, remove }, line, .. } = edit;
         let named = |verb: &str, texts: &[String]| -> Vec<(String, String)> {
@@ -121,7 +122,7 @@ impl Rules {
         Ok(Edited { rules, program: edited })
     }
 
-    /// Whether what both programs have is the same thing in both.
+    /// Checks that names common to both programs have the same meaning in both.
     fn can_go_over(&self, old: &Program, new: &Program) -> Result<(), String> {
         let (seen, will_be_seen) = (self.observed(&old.schema), self.observed(&new.schema));
         for (id, table) in new.schema.iter().filter(|(_, table)| table.role != Role::Input) {
@@ -160,10 +161,10 @@ impl Rules {
     }
 }
 
-/// What a rule says: its tokens, what it fills and what it reads.
+/// The meaning of a rule: its tokens, the table that it fills and the tables that it reads.
 type Said<'a> = (u64, &'a str, Vec<&'a str>);
 
-/// What rules mean that say the same, and where one of them stands.
+/// The meanings of rules, each with the place of one rule that has it.
 fn meanings(program: &Program) -> BTreeMap<Said<'_>, (BTreeSet<String>, &Place)> {
     let name = |table: &TableId| program.schema.table(*table).name.as_str();
     let mut meanings: BTreeMap<Said<'_>, (BTreeSet<String>, &Place)> = BTreeMap::new();
@@ -190,18 +191,18 @@ struct Statement {
     identity: Identity,
     /// Its bytes.
     range: Range<usize>,
-    /// What it gives a name to, if that is no table.
+    /// The name that it declares, unless it is a table.
     names: Option<String>,
 }
 
-/// What makes two statements the same, whatever their layout.
+/// The identity of a statement, independent of layout.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     /// The rule's fingerprint.
     Rule(u64),
     /// The declaration's tokens.
     Declaration(Vec<String>),
-    /// What a program made of all its sources has no need of.
+    /// An import, which a program made of all its sources does not need.
     Import,
 }
 
@@ -231,14 +232,14 @@ fn statements(text: &str) -> Vec<Statement> {
     root.children().filter_map(statement).collect()
 }
 
-/// A statement that is to go, and where the edit says so.
+/// A statement to remove, with its place in the edit.
 struct Removed {
     statement: Statement,
     place: String,
     text: String,
 }
 
-/// The statements of texts of an edit, which all have a name.
+/// The statements in the texts of an edit; each text has a name.
 fn wanted_statements(texts: &[(String, String)]) -> Result<Vec<Removed>, String> {
     let mut wanted = Vec::new();
     for (name, text) in texts {
@@ -263,7 +264,7 @@ fn wanted_statements(texts: &[(String, String)]) -> Result<Vec<Removed>, String>
     Ok(wanted)
 }
 
-/// Puts blanks where statements stand that go. Line breaks stay, so that what stays keeps its place.
+/// Replaces removed statements by blanks. Line breaks stay, so that the other statements keep their places.
 fn cut_out(files: &mut [(String, String)], removed: &[Removed]) -> Result<(), String> {
     let wanted: BTreeSet<&Identity> = removed.iter().map(|removed| &removed.statement.identity).collect();
     let mut found: BTreeSet<Identity> = BTreeSet::new();
@@ -286,7 +287,7 @@ fn cut_out(files: &mut [(String, String)], removed: &[Removed]) -> Result<(), St
     }
 }
 
-/// Rules are known by their tokens: what a name in them means must not change under them.
+/// Rules are identified by their tokens, so the meaning of a name in them must not change.
 fn declared_again(removed: &[Removed], added: &[(String, String)]) -> Result<(), String> {
     let gone: BTreeSet<&String> =
         removed.iter().filter_map(|removed| removed.statement.names.as_ref()).collect();

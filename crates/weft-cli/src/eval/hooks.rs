@@ -1,4 +1,4 @@
-//! Hooks of `weft eval`, and the ticks that timed ones want.
+//! Hooks of `weft eval`, and the ticks for timed hooks.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nlog_hooks::{Hooked, Wired, Wiring};
 
 use crate::exit::Failure;
 
-/// Which hooks a program is run with.
+/// The hooks of a run.
 #[derive(Args)]
 pub(super) struct Hooks {
     /// Fill the input table TO from the output table FROM with a hook: `connected_components:FROM:TO`, or
@@ -26,8 +26,8 @@ impl Hooks {
         self.wirings.is_empty()
     }
 
-    /// The program's evaluator, with hooks around it if there are any. `start` makes evaluators, of the program and of
-    /// what hooks need of it.
+    /// The program's evaluator, with hooks if there are any. `start` makes evaluators of the program and of the parts that
+    /// hooks need.
     pub(super) fn around(
         &self,
         program: &Arc<Program>,
@@ -43,12 +43,12 @@ impl Hooks {
     }
 }
 
-/// The time that a line says, in milliseconds, if it is a tick: `{"tick": 1500}`. It has no rows; members that only tell
-/// where it comes from it may have.
+/// The time of a line in milliseconds, if it is a tick: `{"tick": 1500}`. A tick has no rows, but may have members that
+/// describe its origin.
 pub(super) fn tick(line: &ColumnLine, number: u64) -> Result<Option<u64>, TransactionError> {
     let refuse =
         |why: &str| TransactionError::new(ErrorCode::BadJson, format!("line {number}, column 1: {why}"));
-    // A line with an error is an empty transaction, whatever else it has.
+    // A line with an error is an empty transaction, whatever else it contains.
     let Some(tick) = line.origin.get("tick").filter(|_| !line.origin.contains_key("error")) else {
         return Ok(None);
     };

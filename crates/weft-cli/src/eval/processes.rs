@@ -1,4 +1,4 @@
-//! `weft eval --processes`: this command again, so many times, as the processes that share the work.
+//! `weft eval --processes`: starts this command several times, as the processes that share the work.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
@@ -15,11 +15,11 @@ use nlog_dataflow::{Dataflow, Options, StartError};
 use crate::exit::Failure;
 use crate::program::compile;
 
-/// The name of the command that takes part; `--help` does not show it.
+/// The name of the worker command, which `--help` does not show.
 const COMMAND: &str = "eval-process";
 
-/// Arguments of a process that `weft eval --processes` starts. What processes know each other by comes as a line of
-/// standard input: arguments can be seen by all users of a machine.
+/// Arguments of a process that `weft eval --processes` starts. The shared secret comes as a line of standard input,
+/// because all users of a machine can see arguments.
 #[derive(Args)]
 pub(crate) struct EvalProcess {
     /// Where `weft eval` listens
@@ -38,19 +38,19 @@ impl EvalProcess {
         let program = compile(&self.programs)?;
         serve(program, self.join, secret.trim_end()).map_err(|error| match error {
             ServeError::Meeting(error) => Failure::Outside(error.to_string()),
-            // Who started this says it, if it is still there.
+            // The parent process reports it, if it still exists.
             ServeError::Lost(_) | ServeError::Panicked(_) => Failure::Reported,
         })
     }
 }
 
-/// The processes that were started. Dropped, they end; so they are to be dropped after the engine, which lets them end
-/// by themselves.
+/// The processes that were started. Dropping this kills them, so it must be dropped after the engine, which lets them
+/// end by themselves.
 #[derive(Default)]
 pub(super) struct Helpers(Vec<Child>);
 
 impl Helpers {
-    /// Starts an engine whose work so many processes share, this one among them.
+    /// Starts an engine whose work is shared by this many processes, including this one.
     pub(super) fn start(
         &mut self,
         processes: usize,
@@ -80,7 +80,7 @@ fn start_one(process_0: SocketAddr, secret: &str, programs: &[PathBuf]) -> io::R
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()?;
-    // One that ends at once is missed when the others meet.
+    // If one ends at once, the others notice when they connect.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = writeln!(stdin, "{secret}");
     }
@@ -90,7 +90,7 @@ fn start_one(process_0: SocketAddr, secret: &str, programs: &[PathBuf]) -> io::R
 impl Drop for Helpers {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It has ended, or nobody needs it any more.
+            // It has ended or is no longer needed.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! Lines of transactions through an evaluator, and what becomes of each.
+//! Runs lines of transactions through an evaluator and prints the answers.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,10 +20,10 @@ use super::running::{Running, Unchanged};
 use super::state::Progress;
 use crate::exit::{Failure, say};
 
-/// How much is read at once, in bytes.
+/// The size of a read, in bytes.
 const READ: usize = 1 << 20;
 
-/// Where lines come from. That it buffers is what tells whether somebody waits for the answers to those so far.
+/// The source of lines. An empty buffer means that the sender may be waiting for the answers so far.
 pub(crate) type Lines = BufReader<Box<dyn Read>>;
 
 /// What people know the input as.
@@ -31,7 +31,7 @@ fn input_name(input: &Path) -> String {
     if input.as_os_str() == "-" { "standard input".to_owned() } else { input.display().to_string() }
 }
 
-/// The file, or standard input for `-`.
+/// Opens the file, or standard input for `-`.
 pub(crate) fn open_input(input: &Path) -> Result<Lines, Failure> {
     let from: Box<dyn Read> = if input.as_os_str() == "-" {
         Box::new(io::stdin().lock())
@@ -42,20 +42,20 @@ pub(crate) fn open_input(input: &Path) -> Result<Lines, Failure> {
     Ok(BufReader::with_capacity(READ, from))
 }
 
-/// What comes of a line that is accepted.
+/// The result of an accepted line.
 struct Answer {
     delta: ColumnDelta,
     /// The tables of the delta.
     schema: Arc<Schema>,
-    /// Whether nothing came of it but this answer.
+    /// Whether it changed nothing.
     dry_run: bool,
 }
 
 /// Why a line changes nothing.
 enum Refusal {
-    /// An error of transactions, and the rule that has to do with it.
+    /// An error of a transaction, with the rule involved.
     Transaction(TransactionError, Option<Place>),
-    /// Rules that cannot be gone over to.
+    /// An edit of rules that is refused.
     Rules(String),
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Run {
     input: String,
     /// What is run now.
     pub(super) program: Arc<Program>,
-    /// What its rules can be edited by; without it they stay as they are.
+    /// The state for edits of rules; without it, rules cannot be edited.
     pub(super) rules: Option<Rules>,
-    /// With what came before, if the run goes on where another one stopped.
+    /// The progress, including that of an earlier run that this one continues.
     pub(crate) progress: Progress,
     refused: u64,
     redundant_inserts: u64,
@@ -95,11 +95,11 @@ impl Run {
         }
     }
 
-    /// Takes each line through the evaluator, and prints a line for it. Accepted ones are given to `each`, with their
+    /// Runs each line through the evaluator and prints a line for it. Passes accepted ones to `each`, with their
     /// number and delta.
     ///
-    /// Holds one line and one delta at a time. Output is handed on before input is waited for: whoever feeds us line
-    /// by line waits for the answer.
+    /// Holds one line and one delta at a time. Output is flushed before waiting for input, because a sender that
+    /// writes line by line waits for each answer.
     pub(crate) fn lines(
         &mut self,
         mut input: Lines,
@@ -142,7 +142,7 @@ impl Run {
                 }
                 Err(refusal) => {
                     self.refused += 1;
-                    // A terminal shows both outputs, in the order in which things happened.
+                    // A terminal shows both outputs in chronological order.
                     if let Some(out) = out.as_mut() {
                         out.flush().map_err(Failure::output)?;
                     }
@@ -155,7 +155,7 @@ impl Run {
         }
     }
 
-    /// What comes of a line, or why it is refused.
+    /// Executes a line. Returns its result, or the refusal.
     fn take(
         &mut self,
         number: u64,
@@ -186,7 +186,7 @@ impl Run {
         }
     }
 
-    /// Goes over to the edited program, unless that is only tried.
+    /// Changes to the edited program, unless this is a dry run.
     fn edit(&mut self, edit: &Edit, running: &mut Running) -> Taken<Answer> {
         let Some(rules) = &self.rules else {
             return Ok(Err(Refusal::Rules("rules cannot change here; `weft eval` takes edits".to_owned())));
@@ -234,7 +234,7 @@ impl Run {
         evaluator: &mut dyn Evaluator,
     ) -> Result<ColumnDelta, CommitError> {
         let committed = evaluator.tick(now).map_err(|error| match error {
-            // Nobody waits for it: the line is at fault.
+            // The result is not needed, because the line is at fault.
             CommitError::Refused(error) if error.code == ErrorCode::BadJson => {
                 let message = format!("line {number}, column 1: {}", error.message);
                 CommitError::Refused(TransactionError { message, ..error })
@@ -251,12 +251,12 @@ impl Run {
         &self.program
     }
 
-    /// The tables of the program as it is now that are observed.
+    /// The observed tables of the current program.
     pub(super) fn observed(&self) -> BTreeSet<TableId> {
         self.rules.as_ref().map(|rules| rules.observed(&self.program.schema)).unwrap_or_default()
     }
 
-    /// What the program's facts give holds even if no transaction was accepted.
+    /// Makes the consequences of the program's facts hold even if no transaction was accepted.
     pub(crate) fn state_facts(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
         if self.progress.accepted > 0 {
             return Ok(());
@@ -267,13 +267,13 @@ impl Run {
         })
     }
 
-    /// What people are told of a refused transaction: where, why, and which rule has to do with it.
+    /// The message about a refused transaction: place, reason and the rule involved.
     fn complaint(&self, line: u64, txn: u64, refusal: &Refusal) -> String {
         let (code, message, rule) = match refusal {
             Refusal::Transaction(error, rule) => (error.code.name(), &error.message, rule.as_ref()),
             Refusal::Rules(why) => (BAD_RULES, why, None),
         };
-        // The message of a line that is no JSON begins with its place.
+        // The message about a line that is not JSON begins with its place.
         let place = format!("line {line}, column ");
         let (column, message) = message
             .strip_prefix(&place)
@@ -286,7 +286,7 @@ impl Run {
         )
     }
 
-    /// Says what people should know, and whether all went well.
+    /// Prints the summary, and returns whether all lines were accepted.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let mut redundant = Vec::new();
         if self.redundant_inserts > 0 {

@@ -1,4 +1,4 @@
-//! What runs transactions, and goes over to another program while it does.
+//! An evaluator that runs transactions and can change to another program.
 
 use std::sync::Arc;
 
@@ -11,9 +11,9 @@ use nlog_dataflow::fused::{ChangeError, Profile};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 
-/// An evaluator, and how its rules change.
+/// An evaluator with its way to change rules.
 pub(crate) enum Running {
-    /// The engine computes what an edit touches.
+    /// The engine, which computes only what an edit affects.
     Dataflow(Box<Dataflow>, Options),
     /// Both programs are evaluated, and compared.
     Reference(Box<Reference>),
@@ -23,11 +23,11 @@ pub(crate) enum Running {
 
 /// Why rules stay as they are.
 pub(super) enum Unchanged {
-    /// The edit is at fault, or nothing here takes edits.
+    /// The edit is invalid, or the evaluator does not support edits.
     Rules(String),
     /// What the new rules derive is.
     Derived(TransactionError),
-    /// The evaluator is, and must not be used any more.
+    /// The evaluator failed and must not be used again.
     Engine(String),
 }
 
@@ -41,7 +41,7 @@ impl Running {
         }
     }
 
-    /// What the engine has done and what it holds, if it counts.
+    /// The engine's profile, if it counts.
     pub(crate) fn profile(&mut self) -> Result<Option<Profile>, CommitError> {
         match self {
             Running::Dataflow(dataflow, _) => dataflow.profile(),
@@ -49,8 +49,8 @@ impl Running {
         }
     }
 
-    /// Goes over to another program, or only says what that would change: tables of the new program that are observed,
-    /// of which new ones come with all their rows. `begun` says whether facts are true already.
+    /// Changes to another program, or only reports the effect: the changes of the new program's observed tables, where
+    /// new tables have all their rows. `begun` says whether facts already hold.
     pub(super) fn change(
         &mut self,
         program: Arc<Program>,
@@ -102,7 +102,7 @@ impl From<CommitError> for Unchanged {
     }
 }
 
-/// The new program over the input rows that there are, and how its tables differ from the old one's.
+/// Evaluates the new program over the current input rows, and returns how its tables differ from those of the old one.
 fn evaluated_anew(
     old: &mut Reference,
     program: Arc<Program>,
@@ -143,7 +143,7 @@ fn evaluated_anew(
     Ok((next, delta))
 }
 
-/// The table that goes on under this name: an input, or one that rules fill, in both programs.
+/// The old table that continues as this one: in both programs it is an input, or in both filled by rules.
 fn before(former: &Schema, table: &Table) -> Option<TableId> {
     let found = former.find(&table.name)?;
     let was = former.table(found);
@@ -151,7 +151,7 @@ fn before(former: &Schema, table: &Table) -> Option<TableId> {
         .then_some(found)
 }
 
-/// Whether rows of the one input table are rows of the other.
+/// Whether two input tables have rows of the same form.
 fn same_form(one: &Table, other: &Table) -> bool {
     let types = |table: &Table| table.columns.iter().map(|column| column.ty.clone()).collect::<Vec<_>>();
     one.role == other.role && one.key == other.key && types(one) == types(other)

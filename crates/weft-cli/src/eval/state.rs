@@ -1,4 +1,4 @@
-//! Saved states of `weft eval`: where a run begins, and what it leaves behind.
+//! Saved states of `weft eval`: loading at the start of a run, saving at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
 
-/// The section with the figures of all tables that were at hand, as JSON.
+/// The section with the statistics of all available tables, as JSON.
 const STATISTICS: &str = "statistics";
-/// The section with the figures of the run, as JSON.
+/// The section with the progress of the run, as JSON.
 const PROGRESS: &str = "progress";
 
 /// How far a run has come.
@@ -24,7 +24,7 @@ const PROGRESS: &str = "progress";
 pub(crate) struct Progress {
     /// The number of the last transaction.
     pub(crate) last_number: u64,
-    /// How many transactions were accepted. Before the first one not even facts hold.
+    /// The number of accepted transactions. Before the first one, not even facts hold.
     pub(crate) accepted: u64,
 }
 
@@ -58,7 +58,7 @@ impl Begin {
         })
     }
 
-    /// Puts the rows in, as one transaction.
+    /// Inserts the rows in one transaction.
     pub(crate) fn load(self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
         if self.progress.accepted == 0 {
             return Ok(());
@@ -74,7 +74,7 @@ impl Begin {
     }
 }
 
-/// What a section says; nothing if there is none.
+/// The contents of a section; the default if there is none.
 fn section<T: Default + DeserializeOwned>(
     sections: &BTreeMap<String, Vec<u8>>,
     name: &str,
@@ -83,8 +83,8 @@ fn section<T: Default + DeserializeOwned>(
     json.map(Option::unwrap_or_default).map_err(|error| format!("its section {name}: {error}"))
 }
 
-/// Saves the inputs of the program that the evaluator runs, the figures of these tables as well, and how far the run
-/// has come. A file that is there is replaced as a whole or not at all.
+/// Saves the inputs of the evaluator's program, the statistics of these tables, and the progress of the run. An
+/// existing file is replaced atomically.
 pub(crate) fn save(
     file: &Path,
     evaluator: &mut dyn Evaluator,
@@ -125,13 +125,13 @@ pub(crate) fn save(
         fs::rename(&beside, file).map_err(failed)
     })();
     if written.is_err() {
-        // The first error is what counts; that the unfinished file stays would be a smaller one.
+        // The first error counts; a leftover partial file would be a minor one.
         let _left = fs::remove_file(&beside);
     }
     written
 }
 
-/// The file that becomes the state once it is whole, in the same folder.
+/// The temporary file in the same folder that becomes the state when complete.
 fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.unfinished", std::process::id()));

@@ -8,12 +8,12 @@ use testbed::scenario::{Pair, Scenario};
 use super::{failed, print};
 use crate::exit::Failure;
 
-/// Reads a scenario; what is wrong with it is the file's.
+/// Reads a scenario; errors are faults of the file.
 fn read(file: &Path) -> Result<Scenario, Failure> {
     Scenario::read(file).map_err(|error| Failure::Rejected(format!("{error:#}")))
 }
 
-/// Makes the machines of a file in a lab that runs.
+/// Makes the machines of a file in a running lab.
 pub(super) fn plug(network: &Lab, file: &Path) -> Result<(), Failure> {
     for name in read(file)?.plug_in(network).map_err(outside)? {
         let vm = network.vm(&name).map_err(failed)?;
@@ -28,7 +28,7 @@ pub(super) fn plug(network: &Lab, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tries all pairs of a file, in the lab that runs, or else in one made for it, with a controller.
+/// Tries all pairs of a file in the running lab, or else in a temporary one with a controller.
 pub(super) fn reach(lab: &str, file: &Path, json: bool) -> Result<(), Failure> {
     let scenario = read(file)?;
     let pairs = match Lab::open(lab) {

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Account, sum, thousandths};
 
-/// The figures, with at most so many rules, tables and indexes.
+/// The figures, with at most this many rules, tables and indexes.
 pub(super) fn object(account: &Account<'_>, shown: usize) -> Json {
     let figures = &account.figures;
     let (rules_nanos, workers_nanos) = (account.rules_nanos(), account.workers_nanos());

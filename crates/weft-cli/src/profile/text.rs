@@ -1,10 +1,11 @@
-//! The figures as tables of text, for people.
+//! The figures as tables of text.
 
 use nlog_dataflow::fused::{PipelineProfile, RuleProfile};
 
 use super::{Account, Work, sum, thousandths};
 
-/// The lines, with at most so many rules, tables and indexes; `verbose` has the pipelines of each rule.
+/// The lines, with at most this many rules, tables and indexes; `verbose` adds the pipelines of each
+/// rule.
 pub(super) fn page(account: &Account<'_>, shown: usize, verbose: bool) -> Vec<String> {
     let figures = &account.figures;
     let mut lines = vec![
@@ -98,7 +99,7 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
-/// Columns under their headings: numbers end at the same place, texts begin there.
+/// A table with headings: numbers are right-aligned, texts left-aligned.
 struct Table {
     numbers: usize,
     rows: Vec<Vec<String>>,

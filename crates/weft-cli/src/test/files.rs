@@ -1,4 +1,4 @@
-//! Which files of tests there are.
+//! Finds the files of tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,16 +8,16 @@ use nlog::source::is_test_file;
 
 use crate::exit::Failure;
 
-/// Files of tests, and the folders that were looked through for them.
+/// Files of tests, and the folders that were searched for them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// In the order of their paths, each once.
+    /// The files in the order of their paths, each once.
     pub(super) files: BTreeSet<PathBuf>,
-    /// So that new files can be noticed.
+    /// The folders, so that new files can be noticed.
     pub(super) folders: BTreeSet<PathBuf>,
 }
 
-/// Finds the files that are named, and those in the folders that are named.
+/// Finds the named files, and those in the named folders.
 pub(super) fn find(paths: &[PathBuf]) -> Result<Found, Failure> {
     let mut found = Found::default();
     let mut seen = BTreeSet::new();
@@ -45,10 +45,10 @@ fn add(path: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Files and folders that vanish meanwhile, or may not be read, are as if they were not there.
+/// Files and folders that vanish meanwhile, or are not readable, are ignored.
 fn look_through(folder: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) {
     let is_new = folder.canonicalize().is_ok_and(|canonical| seen.insert(canonical));
-    // The mark of caches such as cargo's target folder (bford.info/cachedir): much to look through, nothing to find.
+    // The mark of caches such as cargo's target folder (bford.info/cachedir), which are large and contain no tests.
     if !is_new || folder.join("CACHEDIR.TAG").exists() {
         return;
     }

@@ -1,4 +1,4 @@
-//! What is said about tests.
+//! Reports the results of tests.
 
 use std::io::IsTerminal as _;
 
@@ -24,7 +24,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Of one file with so many tests, of which some were run.
+    /// The totals of one file with this many tests, of which some were run.
     pub(super) fn of_file(accepted: bool, tests: usize, outcomes: &[Outcome]) -> Self {
         Tally {
             files: 1,

@@ -1,9 +1,9 @@
-//! Running tests again when files change.
+//! Runs tests again when files change.
 //!
-//! Files are looked at twenty times a second instead of being reported by the kernel: there are dozens of them, a look
-//! costs microseconds each, and it works alike on every file system, for editors that replace files and those that write
-//! them in place, for files and folders that come and go. (inotify says nothing of changes made on the other side of a
-//! network or container mount, loses its watch when a file is replaced, and needs one for each folder.)
+//! Files are polled twenty times a second instead of being watched by the kernel. There are dozens of them, a poll costs
+//! microseconds each, and it works the same on every file system, for editors that replace files and those that write in
+//! place, and for files and folders that appear and disappear. (inotify does not report changes made on the other side
+//! of a network or container mount, loses its watch when a file is replaced, and needs a watch for each folder.)
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,21 +19,21 @@ use crate::exit::{Failure, say};
 /// How often files are looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long nothing must change before what has changed is read: programs write files in pieces.
+/// How long files must be unchanged before they are read again: programs write files in pieces.
 const QUIET: Duration = Duration::from_millis(15);
 
-/// What tells one state of a file or folder from another; `None` if it is not there.
+/// A stamp that identifies a state of a file or folder; `None` if it does not exist.
 type Stamp = Option<(u64, i64, i64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
     let metadata = fs::metadata(path).ok()?;
-    // The time of change, unlike that of modification, cannot be set back by whoever unpacks or copies files.
+    // The change time, unlike the modification time, cannot be set back by unpacking or copying files.
     Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len()))
 }
 
-/// Runs all tests, and then those that depend on what changes, until the process is interrupted.
+/// Runs all tests, and then those affected by each change, until the process is interrupted.
 pub(super) fn run(test: &Test) -> Result<(), Failure> {
-    // A path that is wrong from the start is a mistake; one that vanishes later may come back.
+    // A path that is wrong at the start is a mistake; one that vanishes later may come back.
     files::find(&test.paths)?;
     let mut watch = Watch::default();
     let mut changed: BTreeSet<PathBuf> = test.paths.iter().cloned().collect();
@@ -49,11 +49,11 @@ pub(super) fn run(test: &Test) -> Result<(), Failure> {
     }
 }
 
-/// A file of tests, and what is known of it.
+/// A file of tests with its last state.
 struct Watched {
     /// `None` if it could not be read.
     suite: Option<Suite>,
-    /// The files that it was made of, and those that it lacked.
+    /// The files that it consisted of, and those that were missing.
     inputs: BTreeSet<PathBuf>,
     tally: Tally,
 }
@@ -61,12 +61,12 @@ struct Watched {
 #[derive(Default)]
 struct Watch {
     files: BTreeMap<PathBuf, Watched>,
-    /// As they were before they were read last.
+    /// The stamps from before the last read.
     stamps: BTreeMap<PathBuf, Stamp>,
 }
 
 impl Watch {
-    /// Finds out which files of tests there are, and reads those that depend on what changed; these are the result.
+    /// Finds the files of tests, reads those affected by the change, and returns them.
     fn update(&mut self, test: &Test, changed: &BTreeSet<PathBuf>) -> Result<BTreeSet<PathBuf>, Failure> {
         for path in changed {
             self.stamps.insert(path.clone(), stamp(path));
@@ -85,7 +85,7 @@ impl Watch {
         for path in &runs {
             self.read(path);
         }
-        // What nothing depends on any more is not looked at any more.
+        // Files that nothing depends on are no longer polled.
         let inputs: BTreeSet<&PathBuf> = self.files.values().flat_map(|watched| &watched.inputs).collect();
         self.stamps.retain(|path, _| {
             inputs.contains(path) || found.folders.contains(path) || test.paths.contains(path)
@@ -93,7 +93,7 @@ impl Watch {
         Ok(runs)
     }
 
-    /// Looks through folders in states of which the stamps are known.
+    /// Searches folders, after taking their stamps.
     fn find(&mut self, test: &Test) -> Result<files::Found, Failure> {
         loop {
             let there: Vec<PathBuf> = test.paths.iter().filter(|path| path.exists()).cloned().collect();
@@ -108,7 +108,7 @@ impl Watch {
         }
     }
 
-    /// Reads a file of tests and its imports, in states of which the stamps are known.
+    /// Reads a file of tests and its imports, after taking their stamps.
     fn read(&mut self, path: &Path) {
         let before = self.files.remove(path);
         let (mut suite, mut inputs) = before.map(|before| (before.suite, before.inputs)).unwrap_or_default();
@@ -161,7 +161,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Waits until something has changed and nothing changes any more; gives what has changed.
+    /// Waits until something has changed and changes have stopped. Returns the changed paths.
     fn wait(&self) -> BTreeSet<PathBuf> {
         let mut changed = BTreeMap::new();
         loop {

@@ -18,7 +18,7 @@ struct Addition {
     examples: &'static [&'static str],
     /// Whether longer names in Rust that contain an example count as well.
     parts: bool,
-    /// What `NAME` in a path stands for: the files of the examples themselves.
+    /// The values of `NAME` in a path: the files of the examples themselves.
     names: &'static [&'static str],
     /// Files that name an example without being a place to change, and why.
     excepted: &'static [(&'static str, &'static str)],
@@ -53,7 +53,7 @@ const ADDITIONS: &[Addition] = &[
     },
 ];
 
-/// Where places to change can be: folders, with the endings of their files.
+/// The folders searched for places to change, with the extensions of their files.
 const PLACES: &[(&str, &str)] =
     &[("crates", "rs"), ("xtask", "rs"), ("rules", "nlog"), ("proto", "proto"), ("docs/reference", "md")];
 

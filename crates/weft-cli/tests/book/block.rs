@@ -1,4 +1,4 @@
-//! What a block is: its language and words after it.
+//! The form of a block: its language and the words after it.
 //!
 //! | first line | what is proved |
 //! |---|---|
@@ -23,9 +23,9 @@ use super::page::Fenced;
 pub(crate) enum Place {
     /// It is the file.
     File(String),
-    /// It is the end of the file so far.
+    /// The block is appended to the file so far.
     Append(String),
-    /// It is checked after this file, or after all files.
+    /// The block is checked after this file, or after all files.
     Fragment(Option<String>),
 }
 
@@ -46,7 +46,7 @@ pub(crate) enum Form {
     Figure,
 }
 
-/// What gets a `weft` from a clone.
+/// The commands that build `weft` in a clone.
 const SETUP: &[&str] = &[
     "$ cargo build --release -p weft-cli",
     "$ export PATH=$PWD/target/release:$PATH",
@@ -55,7 +55,7 @@ const SETUP: &[&str] = &[
 ];
 
 impl Form {
-    /// What the block is, or why it is nothing.
+    /// The form of the block, or the reason why it has none.
     pub(crate) fn of(block: &Fenced) -> Result<Form, String> {
         let mut words = Words::new(&block.info);
         let (setup, figure) = (words.flag("setup"), words.flag("figure"));
@@ -111,7 +111,7 @@ fn place(words: &mut Words<'_>) -> Result<Place, String> {
     Err("where does it stand? write file=NAME, append=NAME or fragment".into())
 }
 
-/// The words of a block's first line that nothing has asked for yet.
+/// The words of a block's first line that are not yet used.
 struct Words<'a> {
     language: &'a str,
     rest: Vec<&'a str>,

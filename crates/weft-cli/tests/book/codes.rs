@@ -1,4 +1,4 @@
-//! The list of errors and warnings is that of their pages.
+//! The list of errors and warnings matches their pages.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What was printed against what a page shows. A line `…` stands for any lines, `…` within a line for any text.
+//! Compares output with a page. A line `…` stands for any lines, `…` within a line for any text.
 
 /// Whether the printed lines are as shown.
 pub(crate) fn matches(shown: &[String], printed: &[String]) -> bool {

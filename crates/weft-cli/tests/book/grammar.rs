@@ -1,8 +1,8 @@
-//! The grammar of the reference against the parser, both ways: sentences that the grammar makes parse without error, and
-//! the grammar accepts every program of the repository and of the book.
+//! Compares the grammar of the reference with the parser, in both directions: sentences that the grammar generates parse
+//! without error, and the grammar accepts every program of the repository and of the book.
 //!
 //! `name ::= …` starts a rule; `"word"` stands for itself, `NAME` in capitals for a token, `( )`, `|`, `*`, `+` and `?`
-//! mean what they mean everywhere.
+//! have their usual meaning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -86,7 +86,7 @@ impl Grammar {
         self.rules.get(name).unwrap_or_else(|| panic!("the grammar has no `{name}`"))
     }
 
-    /// How deep the shortest sentence of each rule nests.
+    /// The nesting depth of the shortest sentence of each rule.
     fn depths(&self) -> BTreeMap<String, usize> {
         let mut depths: BTreeMap<String, usize> = BTreeMap::new();
         loop {
@@ -206,7 +206,7 @@ impl Maker<'_> {
     }
 
     fn push(&mut self, word: &str) {
-        // A field's name stands right after its stop.
+        // A field's name directly follows its full stop.
         if !self.text.ends_with(['.', '\n']) || self.text.ends_with("..") {
             self.text.push(' ');
         }
@@ -216,9 +216,9 @@ impl Maker<'_> {
         }
     }
 
-    /// Adds a sentence of the part; `room` is how deep rules may yet nest.
+    /// Adds a sentence of the part; `room` is the remaining nesting depth of rules.
     fn make(&mut self, part: &Part, room: usize) {
-        // What is long enough comes to its end the shortest way.
+        // A sentence that is long enough ends in the shortest way.
         let room = if self.text.len() > LONG_SENTENCE { 0 } else { room };
         match part {
             Part::Literal(word) => self.push(word),
@@ -284,12 +284,12 @@ fn sentences_of_the_grammar_parse() {
     );
 }
 
-/// Where sentences of a part that start at a token can end.
+/// Finds the possible ends of a part's sentences that start at a token.
 struct Recogniser<'a> {
     grammar: &'a Grammar,
     tokens: &'a [(SyntaxKind, String)],
     known: BTreeMap<(&'a str, usize), BTreeSet<usize>>,
-    /// The farthest token looked at, for the message.
+    /// The farthest token examined, for the message.
     farthest: usize,
 }
 
@@ -354,7 +354,7 @@ fn is(token: Token, (kind, text): &(SyntaxKind, String)) -> bool {
     }
 }
 
-/// Why the grammar does not accept the text.
+/// The reason why the grammar does not accept the text.
 fn refusal(grammar: &Grammar, text: &str) -> Option<String> {
     let root = parse(text).root();
     let tokens: Vec<(SyntaxKind, String)> = root
@@ -364,7 +364,7 @@ fn refusal(grammar: &Grammar, text: &str) -> Option<String> {
         .map(|token| (token.kind(), token.text().to_owned()))
         .collect();
     let mut recogniser = Recogniser { grammar, tokens: &tokens, known: BTreeMap::new(), farthest: 0 };
-    // Item by item: what is known of one is of no use for the next.
+    // Item by item, because results for one are of no use for the next.
     let mut at = 0;
     while at < tokens.len() {
         recogniser.known.clear();
@@ -391,7 +391,7 @@ fn the_grammar_accepts_every_program() {
     let mut texts: Vec<(String, String)> = files.iter().map(read).collect();
     for page in pages() {
         for block in page.blocks().unwrap_or_default() {
-            // A negation parses, so that it can be refused with reason, but is no sentence.
+            // A negation parses, so that it can be refused with a reason, but it is not a sentence.
             if let Ok(Form::Nlog { errors, .. }) = Form::of(&block)
                 && !errors.contains(&"negation".to_owned())
             {

@@ -1,11 +1,11 @@
-//! Links within the repository: the file is there, and so is the heading.
+//! Links within the repository: the file and the heading exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::page::Page;
 
-/// What leads nowhere, with its place. Addresses on the network are not asked.
+/// The broken links, with their places. Addresses on the network are not checked.
 pub(crate) fn broken(root: &Path, pages: &[Page]) -> Vec<String> {
     let mut broken = Vec::new();
     let outside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];

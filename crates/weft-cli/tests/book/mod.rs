@@ -1,9 +1,9 @@
 //! The book in `docs/` is correct: the tests write, check, run or parse every fenced block of every page and compare the
 //! output with the page. A block of unknown form is a failure, so no block goes untested.
 //!
-//! A page is a story in a folder of its own; the chapters of the tutorial are one story, in order. The first line of a
-//! block says what it is (`block.rs` has the list). With `UPDATE_EXPECT=1` the tests write the output of the commands into
-//! the pages instead of comparing it: review the difference before you commit it.
+//! A page is a story in a separate folder; the chapters of the tutorial are one story, in order. The first line of a block
+//! says what it is (`block.rs` has the list). With `UPDATE_EXPECT=1` the tests write the output of the commands into the
+//! pages instead of comparing it: review the difference before you commit it.
 //!
 //! Pages with a block `console ovs` need Open vSwitch: module `open_vswitch` runs their stories, the other tests run the
 //! stories without these pages.
@@ -25,13 +25,13 @@ use std::path::{Path, PathBuf};
 
 use page::Page;
 
-/// Pages whose blocks another crate's test proves, with that test; here their links alone are looked at.
+/// Pages whose blocks a test of another crate covers, with that test; here only their links are checked.
 const PROVED_ELSEWHERE: &[(&str, &str)] = &[
     ("docs/reference/functions.md", "crates/nlog-data/tests/reference.rs"),
     ("docs/errors/", "crates/nlog/tests/pages.rs"),
 ];
 
-/// Whether another test proves the page's blocks.
+/// Whether another test covers the page's blocks.
 fn is_proved_elsewhere(page: &Page) -> bool {
     PROVED_ELSEWHERE.iter().any(|(pages, _)| page.name.starts_with(pages))
 }
@@ -49,7 +49,7 @@ fn pages() -> Vec<Page> {
     files.into_iter().map(|file| Page::read(&root(), &file)).collect()
 }
 
-/// Adds the files in a folder and those below it whose names end so.
+/// Adds the files in a folder and below it with this extension.
 fn collect(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -61,7 +61,7 @@ fn collect(folder: &Path, extension: &str, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The folder of `docs/` that a page is in; empty if it is in none.
+/// The folder in `docs/` that contains the page; empty if there is none.
 fn part(page: &Page) -> &str {
     page.name.strip_prefix("docs/").and_then(|rest| rest.split_once('/')).map_or("", |(part, _)| part)
 }

@@ -1,4 +1,4 @@
-//! Markdown to blocks.
+//! Reads the blocks of a Markdown page.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ impl Page {
         blocks.iter().any(|block| block.info.split_whitespace().any(|word| word == "ovs"))
     }
 
-    /// The blocks in order. What a reader would take for code, but no fence marks, is an error with its line.
+    /// The blocks in order. Unfenced text that a reader would take for code is an error with its line.
     pub(crate) fn blocks(&self) -> Result<Vec<Fenced>, (usize, &'static str)> {
         let mut blocks: Vec<Fenced> = Vec::new();
         let mut open: Option<Fenced> = None;

@@ -1,4 +1,4 @@
-//! One shell for a story: folders, variables and jobs live on from command to command, as they do for a reader.
+//! One shell for a story: folder, variables and jobs persist from command to command, as they do for a reader.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How long a command may take; the slowest is a lab that comes up.
+/// How long a command may take; the slowest starts a lab.
 const DEADLINE: Duration = Duration::from_mins(2);
 
 /// What no command prints.
 const MARK: &str = "@@ end of a command of the book:";
 
-/// A shell, and the lab that its commands make.
+/// A shell and the lab that its commands make.
 pub(crate) struct Shell {
     child: Child,
     lines: Receiver<String>,
@@ -22,14 +22,14 @@ pub(crate) struct Shell {
 
 /// What a command did.
 pub(crate) struct Outcome {
-    /// Both of its outputs, as a terminal shows them.
+    /// Standard output and standard error, as a terminal shows them.
     pub(crate) lines: Vec<String>,
     /// Its exit status.
     pub(crate) status: i32,
 }
 
 impl Shell {
-    /// Starts a shell in a folder. `lab` is the name of the lab that its commands mean.
+    /// Starts a shell in a folder. `lab` is the name of the lab for its commands.
     pub(crate) fn start(folder: &Path, lab: &str) -> Shell {
         let weft = Path::new(env!("CARGO_BIN_EXE_weft"));
         let path =
@@ -45,7 +45,7 @@ impl Shell {
             .stdin(Stdio::piped())
             .stdout(write.try_clone().unwrap())
             .stderr(write)
-            // So that whatever its commands leave running ends with it.
+            // Processes that its commands leave running end with it.
             .process_group(0)
             .spawn()
             .unwrap();
@@ -60,7 +60,7 @@ impl Shell {
         Shell { child, lines, lab: lab.to_owned() }
     }
 
-    /// Runs a command, which may be of several lines, to its end.
+    /// Runs a command, which may have several lines, to its end.
     pub(crate) fn run(&mut self, command: &str) -> Result<Outcome, String> {
         let script = format!(
             "{{ {command}\n}} < /dev/null\nstatus=$?; printf '\\n{MARK} %d\\n' $status; (exit $status)\n"
@@ -92,7 +92,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // What cannot be ended or removed is gone already.
+        // Failures mean that nothing is left to end or remove.
         let _ = Command::new(env!("CARGO_BIN_EXE_weft")).args(["lab", "down", &self.lab]).output();
         let _ = Command::new("kill").args(["-KILL", "--", &format!("-{}", self.child.id())]).output();
         let _ = self.child.wait();

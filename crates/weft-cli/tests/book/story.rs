@@ -1,4 +1,4 @@
-//! A story: pages one after the other in a folder of their own.
+//! A story: consecutive pages in a separate folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use super::page::{Fenced, Page};
 use super::shell::Shell;
 
 struct Story {
-    /// Where the story happens: like a folder that a reader makes in a clone.
+    /// The folder of the story, like one that a reader makes in a clone.
     folder: PathBuf,
     shell: Option<Shell>,
     /// The lab's name, unique on the machine.
@@ -21,15 +21,15 @@ struct Story {
     bless: bool,
 }
 
-/// Lines of a page to replace: the first, how many, by what.
+/// Lines of a page to replace: the first, their number, and the new lines.
 type Edit = (usize, usize, Vec<String>);
 
-/// Tells the story of the pages; returns what does not hold, each with its place.
+/// Runs the story of the pages. Returns the failures, each with its place.
 pub(crate) fn run(name: &str, pages: &[Page]) -> Vec<String> {
     tell(name, pages, std::env::var_os("UPDATE_EXPECT").is_some())
 }
 
-/// The same; `bless` writes what commands print into the pages.
+/// The same; `bless` writes the output of commands into the pages.
 fn tell(name: &str, pages: &[Page], bless: bool) -> Vec<String> {
     let lab = format!("book-{name}-{}", std::process::id());
     let clone = tempfile::tempdir().unwrap();
@@ -71,7 +71,7 @@ impl Story {
         match form {
             Form::Nlog { place, errors, warnings } => {
                 self.nlog(block, place, errors, warnings)?;
-                // What stands in a file has the one layout. A fragment may be laid out as its page likes.
+                // A file must have the canonical layout; a fragment may have any.
                 if matches!(place, Place::Fragment(_)) { Ok(()) } else { self.layout(block, edits) }
             }
             Form::Data { file, json } => self.data(block, file, *json),
@@ -131,7 +131,7 @@ impl Story {
                 };
                 files.push("fragment.nlog".into());
                 self.write("fragment.nlog", &text)?;
-                // A fragment ends before whatever reads its tables.
+                // A fragment ends before the rules that read its tables.
                 let checked = self.check(&files, errors, warnings, &["unused-table"]);
                 fs::remove_file(self.path("fragment.nlog")).map_err(|error| error.to_string())?;
                 checked
@@ -139,7 +139,7 @@ impl Story {
         }
     }
 
-    /// The block must be laid out as `weft fmt` does it.
+    /// Checks that the block has the layout of `weft fmt`.
     fn layout(&self, block: &Fenced, edits: &mut Vec<Edit>) -> Result<(), String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let file = folder.path().join("block.nlog");
@@ -161,7 +161,7 @@ impl Story {
         Err(format!("`weft fmt` lays it out anew:\n{}", difference(&block.lines, &lines)))
     }
 
-    /// Checks files as one program; it must report exactly these codes, besides those that do not matter.
+    /// Checks files as one program, which must report exactly these codes, apart from irrelevant ones.
     fn check(
         &self,
         files: &[String],
@@ -234,7 +234,7 @@ impl Story {
     }
 }
 
-/// The ends of the logs in a folder: what a command waits for in vain may be told there.
+/// The ends of the logs in a folder: they may explain why a command timed out.
 fn logs(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -252,12 +252,12 @@ fn logs(folder: &Path) -> String {
 /// A command of a block and the lines that it should print.
 struct Shown<'a> {
     text: String,
-    /// Where what it prints begins, as an index of the block's lines.
+    /// The start of its output, as an index of the block's lines.
     prints_at: usize,
     prints: &'a [String],
 }
 
-/// `$ command`, its further lines after `> `, what it prints.
+/// Reads commands: `$ command`, its further lines after `> `, then its output.
 fn commands(block: &Fenced) -> Result<Vec<Shown<'_>>, String> {
     let lines = &block.lines;
     let mut commands = Vec::new();
@@ -279,7 +279,7 @@ fn commands(block: &Fenced) -> Result<Vec<Shown<'_>>, String> {
     if commands.is_empty() { Err("no command".into()) } else { Ok(commands) }
 }
 
-/// Writes what commands printed into the page.
+/// Writes the output of commands into the page.
 fn write_edits(page: &Page, edits: Vec<Edit>) {
     if edits.is_empty() {
         return;

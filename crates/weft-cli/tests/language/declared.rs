@@ -81,7 +81,7 @@ fn declared_types_take_part_in_rules() {
     assert!(outcome.has_status(1).stdout.contains(r#""code":"duplicate-key""#), "{}", outcome.stdout);
 }
 
-/// What functions of the program refuse and lack is what their bodies would.
+/// Functions of the program fail or have no value exactly when their bodies would.
 #[test]
 fn functions_of_the_program_fail_as_their_bodies_do() {
     let program = "

@@ -3,7 +3,7 @@
 use super::gives;
 use crate::support::{eval, eval_with};
 
-/// Ports are not secured unless somebody says so; a tunnel's share of 1500 bytes, unless one is set.
+/// Ports are not secured unless configured; a tunnel's share of 1500 bytes, unless one is set.
 const DEFAULTS: &str = "
     input table port(port: string, n: int);
     input table port_security(port: string);
@@ -120,7 +120,7 @@ fn two_defaults_for_one_key_conflict_unless_neither_counts() {
 
 #[test]
 fn defaults_are_rules_with_facts_aggregates_and_columns_that_have_no_value() {
-    // What an ordinary rule has no row for, it does not override.
+    // An ordinary rule overrides only keys for which it has a row.
     let program = "
         input table i(k: int, v: string); output table o(k: int, v: int) key(k);
         o(k, parse_int(v)) :- i(k, v);
@@ -132,7 +132,7 @@ fn defaults_are_rules_with_facts_aggregates_and_columns_that_have_no_value() {
     // Defaults alone are rules like all others.
     let program = "input table i(k: int, v: int); output table o(k: int, v: int) key(k); default o(k, v + 1) :- i(k, v);";
     gives(program, r#""i":[[1,5]]"#, r#""o":[[1,6]]"#);
-    // The key may be several columns, anywhere, and what is in them computed.
+    // The key may be several columns in any position, with computed values.
     let program = "
         input table i(a: int, b: string); input table j(a: int, b: string);
         output table o(b: string, v: int, a: int) key(b, a);

@@ -1,5 +1,5 @@
-//! What rules compute, seen from outside: values, operators, functions, aggregates. Every program runs in every way
-//! there is ([`crate::support::eval`]).
+//! The results of rules, seen from outside: values, operators, functions, aggregates. Every program runs in every
+//! way to evaluate ([`crate::support::eval`]).
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
@@ -23,7 +23,7 @@ fn is(ty: &str, expression: &str, wanted: &str) {
     gives(&format!("output table o(x: {ty}); o({expression});"), "", &format!("\"o\":[[{wanted}]]"));
 }
 
-/// What becomes of a value on its way through.
+/// Checks the output form of a value.
 #[track_caller]
 fn passes(ty: &str, given: &str, wanted: &str) {
     let program = format!("input table i(x: {ty}); output table o(x: {ty}); o(x) :- i(x);");
@@ -199,7 +199,7 @@ fn a_function_is_the_same_as_an_atom_and_as_an_expression() {
     ] {
         gives(&format!("{head} {rule}"), insert, rows);
     }
-    // The result may be known already, or a constant.
+    // The result may be a bound variable or a constant.
     gives(
         "input table i(s: string, n: int); output table o(s: string); o(s) :- i(s, n), length(s, n);",
         r#""i":[["ab",2],["abc",2]]"#,
@@ -328,7 +328,7 @@ fn a_sum_overflows_as_a_whole_only() {
     );
 }
 
-/// FNV-1a over tagged values, then the finaliser of `MurmurHash3`, then one bit dropped: as it is documented.
+/// FNV-1a over tagged values, then the finaliser of `MurmurHash3`, then one bit dropped, as documented.
 fn hash(bytes: &[u8]) -> u64 {
     let mut h = bytes
         .iter()
@@ -347,7 +347,7 @@ fn hashes_are_the_same_for_ever() {
     is("int", "hash(\"größe\")", &hash(&text("größe")).to_string());
     is("int", "hash(-1, \"hv1\")", &hash(&[int(-1), text("hv1")].concat()).to_string());
     is("int", "hash(ip\"10.0.0.1\", true)", &hash(&[5, 10, 0, 0, 1, 1, 1]).to_string());
-    // Written down once, lest the documentation and the code change together.
+    // Fixed values, so that documentation and code cannot change together unnoticed.
     is("int", "hash(\"hv1\", \"hv2\")", "3504921522283472265");
     is("int", "hash(0)", "5209980248461756121");
 }

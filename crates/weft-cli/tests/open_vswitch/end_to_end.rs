@@ -1,4 +1,4 @@
-//! The whole chain on real Open vSwitch: objects and vNICs in, packets across, told apart by where they arrive.
+//! The whole chain on real Open vSwitch: objects and vNICs in, packets across, checked by where they arrive.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,7 +36,7 @@ fn bring_up(testbed: &Testbed) {
     testbed.wait_in_sync().unwrap();
 }
 
-/// Exceptions to "all pairs of a tenant, none across".
+/// Exceptions to "all pairs within a tenant, none between tenants".
 fn departures(testbed: &Testbed) -> Departures {
     departures_once(testbed, |departures| departures.missing.is_empty())
 }
@@ -73,7 +73,7 @@ fn gre_carries_each_tenant_and_nobody_else() {
 
 #[test]
 fn hosts_use_the_first_encapsulation_that_both_switches_have() {
-    // The userspace datapath cannot do stt: it is wanted first, and must not be waited for.
+    // The userspace datapath does not support stt: although preferred, it must not be waited for.
     let testbed = start("fallback", &["stt", "vxlan"], None);
     testbed.apply("two-tenants.yaml", NETWORK).unwrap();
     wait_for(|| testbed.lab().unwrap().host("hv1").unwrap().ofport("weft-vxlan").ok());
@@ -95,7 +95,7 @@ fn a_port_with_port_security_cannot_send_from_other_addresses() {
     testbed.apply("secured.yaml", &secured).unwrap();
     testbed.plug_in(&machines()).unwrap();
     testbed.wait_in_sync().unwrap();
-    // What it may send goes through, ARP and probes for duplicates included.
+    // Permitted frames pass, including ARP and probes for duplicates.
     assert_eq!(departures(&testbed), Departures::default());
     let lab = testbed.lab().unwrap();
     let stranger = "10.0.0.77";
@@ -106,7 +106,7 @@ fn a_port_with_port_security_cannot_send_from_other_addresses() {
         let before = echoes_received(lab, to).unwrap();
         let to_ip = lab.vm(to).unwrap().ip().unwrap().to_string();
         let ping = ["ping", "-c", "2", "-i", "0.2", "-W", "1", "-I", stranger, &to_ip];
-        // Nobody answers the stranger; only the requests count.
+        // Nobody answers an unknown sender; only the requests count.
         let output = lab.exec(from, &ping).unwrap();
         assert!(output.stdout.contains("2 packets transmitted"), "{output:?}");
         lab.drain().unwrap();
@@ -116,7 +116,7 @@ fn a_port_with_port_security_cannot_send_from_other_addresses() {
     assert_eq!(arrive("acme-2", "acme-3"), 2, "a port without port security may send from any address");
 }
 
-/// The repository's rules with passages changed: file, what stands there, what instead.
+/// The repository's rules with changed passages: file, old text, new text.
 fn broken_rules(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../rules");
     let copy = tempfile::tempdir().unwrap();
@@ -162,7 +162,8 @@ fn a_wrong_tunnel_label_is_noticed() {
 
 #[test]
 fn one_datapath_for_all_tenants_is_noticed() {
-    // Of ports, so on entry, in port security both ways and on exit; their switches keep what tells them apart.
+    // Only for ports, that is, on entry, in port security in both directions and on exit; their switches stay
+    // distinct.
     let rules = broken_rules(&[(
         "logical/ports.nlog",
         "datapath_label(sw, datapath)",
@@ -180,13 +181,13 @@ fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
     let passage = "match{metadata: datapath, eth_dst: mac}";
     let rules = broken_rules(&[("logical/switching.nlog", passage, "match{eth_dst: mac}")]);
     let testbed = testbed("match", &["geneve"], Some(rules.path()));
-    // One tenant alone works: nothing is there to be told apart.
+    // One tenant alone works: there is nothing to confuse.
     let (acme, umbra) = NETWORK.split_once("kind: switch\nid: umbra").unwrap();
     testbed.apply("acme.yaml", acme.trim_end().trim_end_matches("---")).unwrap();
     testbed.apply("umbra.yaml", &format!("kind: switch\nid: umbra{umbra}")).unwrap();
     let machine = |name: &str| machines().into_iter().find(|machine| machine.name == name).unwrap();
     assert_eq!(machine("acme-1").mac, machine("umbra-1").mac);
-    // Both tenants' port with this MAC on one host: two flows with one match.
+    // The ports of both tenants with this MAC on one host: two flows with the same match.
     testbed.plug_in(&[machine("acme-1"), machine("umbra-1")]).unwrap();
     let log = wait_for(|| {
         let log = fs::read_to_string(testbed.log()).unwrap();
@@ -264,7 +265,7 @@ fn a_switch_that_lost_its_flows_gets_them_back() {
     assert_eq!(departures(&testbed), Departures::default());
 }
 
-/// The flows of br-int without what changes by itself.
+/// The flows of br-int without counters and durations.
 fn flows(host: &Host) -> BTreeSet<String> {
     let Ok(flows) = host.dump_flows("br-int") else { return BTreeSet::new() };
     flows

@@ -1,4 +1,4 @@
-//! Tests that need Open vSwitch and network namespaces. Each test has a lab of its own.
+//! Tests that need Open vSwitch and network namespaces. Each test has its own lab.
 
 mod end_to_end;
 mod network;

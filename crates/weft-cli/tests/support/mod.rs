@@ -1,4 +1,4 @@
-//! Running the `weft` binary as its users do: arguments, files and pipes in, streams and an exit status out.
+//! Runs the `weft` binary as users do: arguments, files and pipes in, streams and an exit status out.
 
 #![allow(dead_code)] // Each test binary uses its own part.
 
@@ -32,7 +32,7 @@ impl Outcome {
     }
 }
 
-/// A folder of a test's own, in which its commands run.
+/// A separate folder for a test, in which its commands run.
 pub(crate) struct Folder {
     folder: TempDir,
 }
@@ -46,7 +46,7 @@ impl Folder {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, and the folders that it is in.
+    /// Writes a file and creates its parent folders.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         let path = self.path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -61,8 +61,8 @@ impl Folder {
         command
     }
 
-    /// The same, which an interrupt ends: a shell starts what it runs in the background with interrupts ignored, and
-    /// that is inherited.
+    /// The same, but an interrupt ends it: a shell starts background commands with interrupts ignored, and children
+    /// inherit this.
     pub(crate) fn interruptible(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("env");
         command.args(["--default-signal=INT", env!("CARGO_BIN_EXE_weft")]).args(arguments);
@@ -89,7 +89,7 @@ impl Folder {
     }
 }
 
-/// Reads what the command writes, until it ends.
+/// Reads the command's output until it ends.
 pub(crate) fn finish(mut child: Child) -> Outcome {
     let mut stderr = child.stderr.take().unwrap();
     let errors = thread::spawn(move || text_of(&mut stderr));
@@ -105,10 +105,10 @@ fn text_of(stream: &mut impl Read) -> String {
     String::from_utf8(bytes).expect("what commands print is UTF-8")
 }
 
-/// The ways to evaluate a program, which all give the same bytes.
+/// The ways to evaluate a program, which all print the same bytes.
 pub(crate) const WAYS: [&[&str]; 4] = [&[], &["--workers", "2"], &["--workers", "4"], &["--reference"]];
 
-/// Runs transactions through a program in every way there is, and gives what all of them print.
+/// Runs transactions through a program in every way, and returns the common output.
 #[track_caller]
 pub(crate) fn eval_with(program: &str, transactions: &str, flags: &[&str]) -> Outcome {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! The networks in `examples/` do what the files beside them say, and `weft lab reach` says whether they do.
+//! The networks in `examples/` behave as the files beside them say, and `weft lab reach` checks this.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -80,7 +80,7 @@ fn containers_behind_trunk_ports() {
     frames.come_out("broadcast of a VM with containers", "node-2", all, &one_at(&["node-1"]));
     frames.come_out("broadcast to containers", "till", all, &one_at(&["shop-1", "shop-2"]));
 
-    // From inside the VM: a tag is the container's, no other tag is anybody's, and two are nobody's.
+    // From inside the VM: a container's tag is accepted, any other tag and two tags are not.
     let tagged = |tag: u16| {
         let frames = &frames;
         move |mark: &[u8]| frame::tagged(&frames.datagram("bank-1", all, mark), tag)
@@ -89,7 +89,7 @@ fn containers_behind_trunk_ports() {
     frames.come_out_as("a tag of no container", "node-1", &Copies::new(), tagged(99));
     let twice = |mark: &[u8]| frame::tagged(&tagged(12)(mark), 12);
     frames.come_out_as("two tags", "node-1", &Copies::new(), twice);
-    // A container's own security holds behind the VM.
+    // A container's port security holds behind the VM.
     let spoofed = |mark: &[u8]| frame::tagged(&frames.datagram("bank-1", all, mark), 11);
     let mine = |mark: &[u8]| frame::tagged(&frames.datagram("shop-1", all, mark), 11);
     frames.come_out_as("a container's own frame", "node-1", &one_at(&["shop-2", "till"]), mine);
@@ -120,7 +120,7 @@ fn switches_on_vlans_of_a_physical_network() {
     frames.come_out("broadcast from the other VLAN", "camera", all, &one_at(&["door"]));
     frames.come_out("broadcast without a tag", "guard", all, &Copies::new());
     frames.come_out("to a machine outside", "desk-2", frames.mac("printer"), &one_at(&["printer"]));
-    // A request from outside is answered once, by the machine that it asks for and by no host in between.
+    // A request from outside is answered once, by the target machine and not by a host in between.
     frames.taps.clear().unwrap();
     let (asker, asked) = (frames.mac("printer"), frames.mac("desk-2"));
     let (mine, theirs) = ([10, 1, 0, 3].into(), [10, 1, 0, 2].into());

@@ -1,5 +1,5 @@
-//! What a packet's first hit costs: tables visited, and time, against a minimal flow table written by hand. Prints; asserts
-//! only what is no matter of speed.
+//! The cost of a packet's first hit: tables visited, and time, compared with a minimal hand-written flow table. Prints the
+//! times; asserts only figures that do not depend on speed.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -33,8 +33,8 @@ fn ip(n: u8) -> IpAddr {
     [10, 7, 0, n].into()
 }
 
-/// Processor time that all switches spend on a frame from `one` that finds nothing cached, and on one that does: as the
-/// mean of [`TIMES`], without what forgetting the cache costs. It does not count what a loaded machine delays.
+/// Processor time of all switches for a frame from `one` with a cold cache, and with a warm one: the mean of [`TIMES`],
+/// without the cost of flushing the cache. Delays on a loaded machine do not count.
 fn costs(lab: &Lab, to: u8) -> [Duration; 2] {
     lab.wait_ping("one", ip(to), DEADLINE).unwrap();
     let name = if to == 2 { "two" } else { "far" };
@@ -45,7 +45,7 @@ fn costs(lab: &Lab, to: u8) -> [Duration; 2] {
     let cross = || {
         taps.clear().unwrap();
         taps.send("one", &frame).unwrap();
-        // No longer than it takes: the daemons' other work would count.
+        // No longer than necessary, because the daemons' other work would count.
         let found = taps.first(|found| found == frame, 1, DEADLINE).unwrap();
         assert_eq!(found.get(name).map(Vec::len), Some(1), "{found:?}");
     };
@@ -63,7 +63,7 @@ fn costs(lab: &Lab, to: u8) -> [Duration; 2] {
     [first.saturating_sub(forgetting), later]
 }
 
-/// Processor time of all switches for doing something, the mean.
+/// The mean processor time of all switches for some work.
 fn measure(lab: &Lab, work: impl Fn()) -> Duration {
     let hosts = lab.hosts().unwrap();
     let before: Duration = hosts.iter().map(on_processor).sum();
@@ -100,7 +100,7 @@ fn request(lab: &Lab, to: u8) -> usize {
     tables(&host, &format!("in_port={port},icmp,{macs},{ips}"))
 }
 
-/// The least that carries the same packets: by port, and by address where one port leads to two.
+/// A minimal flow table for the same packets: by port, and by address where one port leads to two.
 fn minimal() -> Lab {
     let lab = Lab::create(Options::new(unique("least")).hosts(2).with_integration_bridge()).unwrap();
     lab.add_vms(&machines()).unwrap();

@@ -1,11 +1,12 @@
-//! Unknown unicast: flooded to ports that take it, learned where the encapsulation says who sent, and then for one alone.
+//! Unknown unicast: flooded to ports that receive it; learned where the encapsulation carries the ingress port, and then
+//! sent to one port.
 
 use lab::{VmSpec, frame};
 use testbed::{Settings, Testbed};
 
 use super::support::{Copies, Frames, bring_up, mtu_of, one_at, passes_whole, settings, wait_for};
 
-/// A switch with a port on each of three hosts that takes and sends anything, and one on hv1 with an address of its own.
+/// A switch with a port on each of three hosts that sends and receives anything, and one on hv1 with a fixed address.
 const NETWORK: &str = "
 kind: switch
 id: open
@@ -19,7 +20,7 @@ id: open
 {kind: switch_port, id: known, switch: open, addresses: [{mac: '02:00:00:00:05:09', ips: [10.5.0.9]}]}
 ";
 
-/// What geneve with its option leaves of 1500 bytes.
+/// The MTU that geneve with its option leaves of 1500 bytes.
 const MTU: u16 = 1442;
 
 fn machines() -> Vec<VmSpec> {
@@ -38,9 +39,9 @@ fn testbed(encap: &str) -> Testbed {
     testbed
 }
 
-/// An address that nobody has said to anybody.
+/// An unknown address.
 const NOBODY: [u8; 6] = [2, 0, 0, 0, 0x77, 0x77];
-/// An address behind any-2, as of a machine that it bridges.
+/// An address behind any-2, like that of a machine that it bridges.
 const BEHIND: [u8; 6] = [2, 0, 0, 0, 0x77, 2];
 
 #[test]
@@ -55,7 +56,7 @@ fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
         NOBODY,
         &one_at(&["any-1", "any-2", "any-3"]),
     );
-    // any-2 speaks, to all: hv1 and hv3 learn from the copy, hv2 from the frame itself.
+    // any-2 sends a broadcast: hv1 and hv3 learn from the copy, hv2 from the frame itself.
     let everybody = one_at(&["any-1", "any-3", "known"]);
     frames.come_out_as("broadcast of a new address", "any-2", &everybody, from(BEHIND, frame::BROADCAST));
     for sender in ["any-1", "any-3", "known"] {
@@ -63,7 +64,7 @@ fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
     }
     // Never back to where it came from.
     frames.come_out("its own learned address", "any-2", BEHIND, &Copies::new());
-    // It moves behind any-3: everybody follows what it says.
+    // The address moves behind any-3: all hosts learn it from its frames.
     frames.come_out_as(
         "the address elsewhere",
         "any-3",
@@ -79,13 +80,13 @@ fn two_hosts_learn_where_an_address_is_and_send_there_alone() {
     frames.come_out("a known address", "any-1", frames.mac("known"), &one_at(&["known"]));
     drop(frames);
 
-    // any-3 itself moves to hv1: what was learned says that the address is behind it, wherever that is.
+    // any-3 itself moves to hv1: the learned address names the port, wherever it is.
     let lab = testbed.lab().unwrap();
     lab.migrate_vm("any-3", "hv1", lab::Migration::default()).unwrap();
     testbed.wait_in_sync().unwrap();
     let frames = Frames::new(lab);
     frames.come_out("behind a port that migrated", "any-2", BEHIND, &one_at(&["any-3"]));
-    // What was learned behind a port goes with the port.
+    // Addresses learned behind a port are removed with the port.
     testbed
         .apply(
             "gone.yaml",
@@ -113,7 +114,7 @@ fn without_the_senders_label_nothing_is_learned_from_a_tunnel() {
         &one_at(&["any-1", "any-3", "known"]),
         announce,
     );
-    // hv1 did not learn; it floods, and the answer is still one copy at the right place.
+    // hv1 did not learn; it floods, and the answer is still a single copy at the right place.
     frames.come_out("an address from a tunnel", "any-1", BEHIND, &one_at(&["any-2", "any-3"]));
     // Known ones are for their port alone.
     frames.come_out("a known address", "any-3", frames.mac("known"), &one_at(&["known"]));

@@ -1,4 +1,4 @@
-//! A machine moves while others talk to it: what is lost, and for how long, stays within the promise of
+//! A machine migrates while others communicate with it: loss and blackout stay within the limits of
 //! `docs/reference/logical-switch.md`; nothing is duplicated.
 
 use std::net::IpAddr;
@@ -20,18 +20,18 @@ id: red
 {kind: switch_port, id: far, switch: red, addresses: [{mac: '02:00:00:00:06:03', ips: [10.6.0.3]}]}
 ";
 
-/// Answers that show that two machines speak with each other.
+/// The number of answers that show that two machines reach each other.
 const ENOUGH: u64 = 50;
 
 /// Time between two pings.
 const EVERY: Duration = Duration::from_millis(10);
 
-/// What a busy machine may take beyond the moment when all switches are in sync: half a second for Open vSwitch to
-/// revalidate its caches, the rest for the processes that ping.
+/// The margin for a busy machine after all switches are in sync: half a second for Open vSwitch to revalidate its caches,
+/// the rest for the processes that ping.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// How long both hosts claim a machine that is plugged in at the new one first. Many times what a busy machine needs until
-/// the new host's report is in force everywhere.
+/// How long both hosts claim a machine that is first plugged in at the new one: many times longer than a busy machine
+/// needs until the new host's report is in force everywhere.
 const BOTH_CLAIM: Duration = Duration::from_secs(8);
 
 #[test]
@@ -65,26 +65,27 @@ fn a_machine_moves_under_pings_and_a_tcp_transfer() {
             let (sent, lost, dark) = (result.sent, result.lost(), result.longest_gap);
             println!("to {to}, {:?}: ping {whose}: {sent} sent, {lost} lost, dark for {dark:?}", how.order);
             assert_eq!(result.duplicates, 0, "{result:?}");
-            // The report of the new host is enough: nobody waits until the old one lets go.
+            // The report of the new host is sufficient; the controller does not wait for the old host to release the
+            // port.
             let most = if how.order == Order::PlugFirst { BOTH_CLAIM } else { moved + MARGIN };
             assert!(dark < most, "dark for longer than {most:?}: {result:?}");
             let lost = EVERY * u32::try_from(lost).unwrap();
             assert!(lost < most, "more is lost than was sent in {most:?}: {result:?}");
         }
-        // All switches have confirmed the new place. Without the transfer, which fills every queue on its way until
-        // something is dropped, every packet arrives, once.
+        // All switches have confirmed the new place. Without the transfer, which fills every queue on its path until
+        // packets are dropped, every packet arrives exactly once.
         nothing_is_lost(lab);
     }
 }
 
-/// Who pings whom: to the machine that moves, and from it.
+/// The pinging pairs: to the machine that migrates, and from it.
 const PAIRS: [(&str, u8); 2] = [("stays", 2), ("moves", 3)];
 
 fn ip(n: u8) -> IpAddr {
     [10, 6, 0, n].into()
 }
 
-/// Pings of all pairs that have been answered often enough.
+/// Starts pings of all pairs, and waits until each has been answered often enough.
 fn start_pings(lab: &Lab) -> [RunningPing; 2] {
     let pings = PAIRS.map(|(from, to)| lab.spawn_ping(from, ip(to), EVERY).unwrap());
     for ping in &pings {
@@ -93,7 +94,7 @@ fn start_pings(lab: &Lab) -> [RunningPing; 2] {
     pings
 }
 
-/// All pairs reach each other, without a loss or a duplicate.
+/// Checks that all pairs reach each other, without loss or duplicates.
 #[track_caller]
 fn nothing_is_lost(lab: &Lab) {
     for (ping, (from, to)) in start_pings(lab).into_iter().zip(PAIRS) {

@@ -1,5 +1,5 @@
-//! The logical network with real stacks on real Open vSwitch: the promises of objects, measured in frames that arrive at
-//! machines.
+//! The logical network with real stacks on real Open vSwitch: the documented behaviour of objects, measured by the
+//! frames that arrive at machines.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 

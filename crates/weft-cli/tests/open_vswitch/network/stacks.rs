@@ -72,7 +72,7 @@ fn carries_everything(encap: &str, form: &str, overhead: u16, underlay_mtu: u16)
     largest_packets(&testbed, mtu);
 }
 
-/// The tunnel ports are of the kind wanted.
+/// Checks that the tunnel ports have the expected form.
 fn crosses_in(testbed: &Testbed, encap: &str, form: &str) {
     let host = testbed.lab().unwrap().host("hv1").unwrap();
     let ports = wait_for("tunnel ports", || {
@@ -117,7 +117,7 @@ fn copies_at_every_port(lab: &Lab) {
     frames.come_out_as("an address that is not the port's", "red-1", &Copies::new(), stranger);
 }
 
-/// A request for a known address goes to nobody: the asker's host answers.
+/// A request for a known address reaches no machine: the host of the asker answers.
 fn neighbours_are_answered_here(lab: &Lab) {
     let frames = Frames::new(lab);
     lab.flush_arp_cache("red-1").unwrap();
@@ -138,7 +138,7 @@ fn neighbours_are_answered_here(lab: &Lab) {
         let entry = cache.iter().find(|entry| entry.ip == ip).unwrap();
         assert_eq!(entry.mac.as_deref(), Some("02:00:00:00:04:04"), "{entry:?}");
     }
-    // One answer, and as it should be, also for a request that comes from no stack.
+    // One correct answer, even for a request that no stack sent.
     let (asker, asked) = (frames.mac("red-2"), frames.mac("red-4"));
     let (mine, theirs) = (Ipv4Addr::new(10, 4, 0, 2), Ipv4Addr::new(10, 4, 0, 4));
     frames.taps.send("red-2", &frame::arp(frame::BROADCAST, 1, (asker, mine), ([0; 6], theirs))).unwrap();
@@ -148,7 +148,7 @@ fn neighbours_are_answered_here(lab: &Lab) {
     assert_eq!(counts, [("red-2", 1)]);
 }
 
-/// Duplicate address detection: an address of one's own is free, another's is not.
+/// Duplicate address detection: the machine's own address is free, another's is not.
 fn duplicates_are_found(lab: &Lab) {
     let address = |arguments: &[&str]| {
         let output = lab.exec("red-2", &[&["ip", "-6", "address"], arguments].concat()).unwrap();
@@ -178,7 +178,7 @@ fn streams_and_datagrams(lab: &Lab) {
         lab.transfer(from, to, v6(n).into(), 1 << 18).unwrap();
     }
     println!("a MiB of TCP over tunnels, and on one host: {took:?}");
-    // 3,000 bytes go in fragments where the MTU is that of an ordinary network.
+    // 3,000 bytes are sent in fragments if the MTU is that of an ordinary network.
     for (size, ip) in [(100, v4(3)), (100, v6(3).into()), (3_000, v4(3)), (3_000, v6(3).into())] {
         let sent = lab.datagrams("red-1", ("red-3", ip), 20, size).unwrap();
         assert_eq!(
@@ -189,7 +189,7 @@ fn streams_and_datagrams(lab: &Lab) {
     }
 }
 
-/// Packets as large as the switch's MTU says pass, whole; larger ones pass nowhere between hosts.
+/// Packets up to the switch's MTU pass unfragmented; larger ones do not pass between hosts.
 fn largest_packets(testbed: &Testbed, mtu: u16) {
     let lab = testbed.lab().unwrap();
     assert_eq!(mtu_of(testbed, "red"), mtu);

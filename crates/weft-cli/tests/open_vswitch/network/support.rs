@@ -1,4 +1,4 @@
-//! Shared by the tests: a testbed with a network, frames that can be told apart, counts of their copies.
+//! Shared by the tests: a testbed with a network, distinguishable frames, counts of their copies.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,7 +33,7 @@ pub(crate) fn bring_up(testbed: &Testbed, network: &str, machines: &[VmSpec]) {
     testbed.wait_in_sync().unwrap();
 }
 
-/// What a command of `weft` prints about the testbed's controller.
+/// The output of a `weft` command for the testbed's controller.
 fn ask(testbed: &Testbed, arguments: &[&str]) -> String {
     let output = Command::new(weft())
         .args(arguments)
@@ -44,7 +44,7 @@ fn ask(testbed: &Testbed, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The largest IP packet that all ports of a switch can use, as `weft get` says.
+/// The largest IP packet that all ports of a switch can use, according to `weft get`.
 pub(crate) fn mtu_of(testbed: &Testbed, switch: &str) -> u16 {
     let said = ask(testbed, &["get", "switch", switch]);
     let mtu = said.lines().find_map(|line| line.strip_prefix("# mtu: ")?.parse().ok());
@@ -79,7 +79,7 @@ pub(crate) fn one_at(machines: &[&str]) -> Copies {
     machines.iter().map(|machine| ((*machine).to_owned(), 1)).collect()
 }
 
-/// Machines' taps, with what makes frames for them.
+/// The taps of machines, and the addresses for frames between them.
 pub(crate) struct Frames<'a> {
     lab: &'a Lab,
     pub(crate) taps: Taps,
@@ -109,8 +109,8 @@ impl<'a> Frames<'a> {
         frame::udp4(to, self.mac(from), [255; 4].into(), ip, mark)
     }
 
-    /// Checks where copies of a frame arrive that `make` makes with a mark in it. A copy that is not wanted fails at once.
-    /// Only where copies are missing, as while a tunnel's neighbour is unknown, another frame is sent.
+    /// Checks where copies of a frame arrive; `make` makes the frame with a mark in it. An unexpected copy fails at once.
+    /// Another frame is sent only if copies are missing, for example while a tunnel's neighbour is unknown.
     #[track_caller]
     pub(crate) fn come_out_as(
         &self,
@@ -121,7 +121,7 @@ impl<'a> Frames<'a> {
     ) {
         let start = Instant::now();
         loop {
-            // What was cached for the tables of before, or before an address was learned, says nothing of those of now.
+            // Entries cached for earlier tables, or before an address was learned, must not affect the result.
             self.lab.flush_datapaths().unwrap();
             let found = self.copies(from, wanted.values().sum(), &make);
             if found == *wanted {
@@ -135,7 +135,7 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Where copies of one frame arrive, of which there should be so many.
+    /// The machines where copies of one frame arrive; `expected` is their number.
     fn copies(&self, from: &str, expected: usize, make: impl Fn(&[u8]) -> Vec<u8>) -> Copies {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let mark = format!("weft-mark-{:08}", NEXT.fetch_add(1, Ordering::Relaxed));
