@@ -1,4 +1,4 @@
-//! How the benchmarks compile programs and start engines: the one place that knows.
+//! Compiles programs and starts engines for all benchmarks.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Engine {
         self.start_with(program, workers, Settings::default())
     }
 
-    /// Starts it with a plan made as these settings say.
+    /// Starts it with a plan made with these settings.
     pub(crate) fn start_with(
         self,
         program: Arc<Program>,

@@ -1,9 +1,10 @@
-//! A program of 1,224 rules over 889 tables in 10 layers, and one changed row: what a transaction costs that touches few
-//! of many rules.
+//! A program of 1,224 rules over 889 tables in 10 layers, and one changed row: the cost of a transaction that touches
+//! few of many rules.
 //!
-//! A rule's first atom is a table of an earlier layer, mostly the last; the others are mostly *hubs*, inputs that many
-//! rules look something up in. Every table has two columns: `head(a, d) :- first(a, b), second(b, c), third(c, d);`. A
-//! new row in an input that is no hub then goes through a dozen rules and changes a few rows of the outputs.
+//! A rule's first atom is a table of an earlier layer, usually the previous one; the others are usually *hubs*, inputs
+//! in which many rules look something up. Every table has two columns: `head(a, d) :- first(a, b), second(b, c),
+//! third(c, d);`. A new row in an input that is not a hub then passes through a dozen rules and changes a few rows of
+//! the outputs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -31,7 +32,7 @@ const REACH: std::ops::RangeInclusive<usize> = 5..=20;
 
 struct Rule {
     head: usize,
-    /// Tables; the first one is what the rule is about.
+    /// The body's tables; the rule starts from the first one.
     body: Vec<usize>,
 }
 
@@ -46,13 +47,13 @@ impl Program {
         let layer: Vec<usize> = (0..TABLES)
             .map(|table| table.checked_sub(INPUTS).map_or(0, |at| 1 + at * LAYERS / (TABLES - INPUTS)))
             .collect();
-        // Hubs are only ever looked things up in.
+        // Hubs are used only for lookups.
         let of_layer: Vec<Vec<usize>> =
             (0..=LAYERS).map(|of| (HUBS..TABLES).filter(|table| layer[*table] == of).collect()).collect();
         let mut rules: Vec<Rule> = Vec::new();
         let mut bodies = BTreeSet::new();
         while rules.len() < RULES {
-            // Every table has a rule before any has a second one.
+            // Every table gets a rule before any gets a second one.
             let derived = TABLES - INPUTS;
             let head = INPUTS + if rules.len() < derived { rules.len() } else { random.below(derived) };
             let below = layer[head];
@@ -102,11 +103,11 @@ impl Program {
         text
     }
 
-    /// How many rules a new row of this table goes through, and whether it comes to an output.
+    /// The number of rules that a new row of this table passes through, and whether it reaches an output.
     fn reach(&self, table: usize) -> (usize, bool) {
         let mut reached = BTreeSet::from([table]);
         let (mut rules, mut comes_out) = (0, false);
-        // Heads have greater numbers than what their rules are about, so that no table comes twice.
+        // Heads have greater numbers than the first tables of their rules, so no table comes twice.
         while let Some(table) = reached.pop_first() {
             for rule in self.rules.iter().filter(|rule| rule.body[0] == table) {
                 rules += 1;
@@ -117,7 +118,7 @@ impl Program {
         (rules, comes_out)
     }
 
-    /// Inputs whose rows go through a dozen rules, roughly.
+    /// Inputs whose rows pass through about a dozen rules.
     fn candidates(&self) -> Vec<usize> {
         (HUBS..INPUTS)
             .filter(|table| {
@@ -128,7 +129,7 @@ impl Program {
     }
 }
 
-/// How one run is to be made.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     /// Rows of each input.
@@ -142,17 +143,17 @@ pub(crate) struct Run {
 /// What one run measured.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Figures {
-    /// From the program's text to an engine that is ready, in seconds.
+    /// From the program's text to a ready engine, in seconds.
     ready_s: f64,
     /// Rows in memory to deltas in memory, in seconds.
     load_s: f64,
-    /// Memory once that is done, in mebibytes.
+    /// Memory after the load, in mebibytes.
     rest_mib: f64,
     /// Transactions of one row.
     row: Latency,
     /// Processor time in a second in which nothing happens, in milliseconds.
     idle_ms: f64,
-    /// Rows that came out, all together, and their checksum.
+    /// The number of all output rows, and their checksum.
     output: (u64, u64),
 }
 
@@ -187,7 +188,7 @@ pub(crate) fn run(engine: Engine, run: Run) -> Result<Figures> {
     ensure!(candidates.len() > 10, "only {} inputs reach {REACH:?} rules", candidates.len());
     let mut took = Vec::new();
     for step in 0..run.warm_up + run.transactions {
-        // Each row comes, and goes in the next transaction.
+        // Each row is inserted, and deleted in the next transaction.
         let row = vec![number(1_000_000 + step / 2), number(0)];
         let table = find(candidates[step / 2 * 7 % candidates.len()])?;
         let mut transaction = Transaction::default();
@@ -207,7 +208,7 @@ pub(crate) fn run(engine: Engine, run: Run) -> Result<Figures> {
     Ok(Figures { ready_s, load_s, rest_mib, row: Latency::new(took), idle_ms, output })
 }
 
-/// Adds a delta to the count and the checksum of what came out.
+/// Adds a delta to the count and the checksum of the output.
 fn count(output: &mut (u64, u64), delta: nlog_data::Delta) {
     for (TableId(table), delta) in delta.tables {
         for (rows, sign) in [(delta.insert, 1), (delta.delete, -1_i64)] {
@@ -224,7 +225,7 @@ fn count(output: &mut (u64, u64), delta: nlog_data::Delta) {
     }
 }
 
-/// The figures of ours beside those of the composition of standard operators.
+/// Compares the fused engine with the composition of standard operators.
 pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     let child = |engine: Engine| -> Result<Figures> {
         let engine = engine.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());

@@ -1,12 +1,11 @@
 //! Weft's benchmarks: `cargo xtask bench`.
 //!
-//! Each runs ours and a baseline in turns, every run a process of its own, and prints medians, ranges and ratios. The
-//! first pair of runs does not count. Both sides of a comparison must have computed the same, or the run fails.
+//! Each runs Weft and a baseline in turns, each run in a separate process, and prints medians, ranges and ratios. The first
+//! pair of runs does not count. Both sides of a comparison must compute the same result, or the run fails.
 //!
-//! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`]
-//! (against a dataflow written by hand; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (orders),
-//! [`datalog`] (others' engines), [`network`] (the network's own rules), [`push`], [`texts`], [`program`] and its generator
-//! [`nvp`].
+//! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
+//! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
+//! (other engines), [`network`] (the network's own rules), [`push`], [`texts`], [`program`] and its generator [`nvp`].
 
 mod datalog;
 mod engine;
@@ -184,7 +183,7 @@ fn say(figures: &impl serde::Serialize) -> Result<()> {
     Ok(())
 }
 
-/// The lines of a bench that is part of the engine's table, or of all of them.
+/// The lines of a bench in the engine's table, or of all of them.
 fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
     let runs = arguments.runs;
     match bench {

@@ -1,4 +1,4 @@
-//! Processes and what they used, taken in turns, and what the runs say together.
+//! Measures processes, runs both sides in turns, and summarises the runs.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
-/// The most memory this process has had, in mebibytes (`VmHWM` of proc(5)); 0 where the kernel does not say.
+/// The peak memory of this process, in mebibytes (`VmHWM` of proc(5)); 0 if the kernel does not report it.
 pub(crate) fn peak_mib() -> f64 {
     status_mib("VmHWM:")
 }
 
-/// What memory this process has now, in mebibytes (`VmRSS` of proc(5)); 0 where the kernel does not say.
+/// The current memory of this process, in mebibytes (`VmRSS` of proc(5)); 0 if the kernel does not report it.
 pub(crate) fn resident_mib() -> f64 {
     status_mib("VmRSS:")
 }
@@ -33,7 +33,7 @@ pub(crate) fn cpu() -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
-/// A stretch of work: how long it took, and what of it the processors worked.
+/// A clock for a section of work: wall time and processor time.
 pub(crate) struct Clock {
     wall: Instant,
     cpu: Duration,
@@ -53,7 +53,7 @@ impl Clock {
     }
 }
 
-/// The most memory that an ended child of this process has had, in mebibytes.
+/// The peak memory of any ended child of this process, in mebibytes.
 pub(crate) fn peak_of_children_mib() -> Result<f64> {
     use nix::sys::resource::{UsageWho, getrusage};
     Ok(getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss() as f64 / 1024.0)
@@ -69,7 +69,8 @@ pub(crate) fn child<T: DeserializeOwned>(arguments: &[&str]) -> Result<T> {
     serde_json::from_slice(&output.stdout).context("a run printed something that is no result")
 }
 
-/// Runs both in turns, `runs` times and once before that does not count: memory is touched for the first time.
+/// Runs both in turns, `runs` times. One more pair comes first and does not count, because it touches memory for
+/// the first time.
 pub(crate) fn in_turns<A, B>(
     runs: usize,
     mut ours: impl FnMut() -> Result<A>,
@@ -95,7 +96,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of these measurements; there is at least one.
+    /// Summarises these measurements; there must be at least one.
     pub(crate) fn new(mut values: Vec<f64>) -> Self {
         values.sort_by(f64::total_cmp);
         Spread { sorted: values }
@@ -120,14 +121,14 @@ impl std::fmt::Display for Spread {
     }
 }
 
-/// Prints one figure of ours beside the baseline's: medians with their range, and the ratio of each pair of runs.
+/// Prints one figure of Weft and of the baseline: medians with their range, and the ratio of each pair of runs.
 pub(crate) fn print_ratio(name: &str, digits: usize, ours: &[f64], baseline: &[f64]) {
     let ratio = Spread::new(ours.iter().zip(baseline).map(|(ours, baseline)| ours / baseline).collect());
     let (ours, baseline) = (Spread::new(ours.to_vec()), Spread::new(baseline.to_vec()));
     println!("| {name} | {ours:.digits$} | {baseline:.digits$} | {ratio:.2} |");
 }
 
-/// The machine and what it runs, in a line.
+/// A line about the machine and its software.
 pub(crate) fn machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {

@@ -81,7 +81,7 @@ fn display(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Checks a program in a process of its own; milliseconds from its start to its end.
+/// Checks a program in a separate process. Returns the milliseconds from its start to its end.
 fn check(program: &Path) -> Result<f64> {
     let start = Instant::now();
     let status = Command::new(measure::weft()?).arg("check").arg(program).status()?;
@@ -90,8 +90,8 @@ fn check(program: &Path) -> Result<f64> {
     Ok(elapsed)
 }
 
-/// Reads all files below a path and cuts them into tokens: less than this no compiler can do. Prints the milliseconds
-/// since this process began to run.
+/// Reads all files below a path and splits them into tokens, the minimum work of any compiler. Prints the
+/// milliseconds since this process started.
 pub(crate) fn lex(path: &Path, start: Instant) -> Result<()> {
     let mut tokens = 0;
     let mut open = vec![path.to_owned()];
@@ -109,7 +109,8 @@ pub(crate) fn lex(path: &Path, start: Instant) -> Result<()> {
     Ok(())
 }
 
-/// Edits a file and takes it back, `runs` times, and checks each time: what changed, and beside it everything.
+/// Edits a file and reverts it, `runs` times, and checks each time: incrementally, and from scratch for
+/// comparison.
 fn again(program: &Path, file: &Path, edit: &Edit, runs: usize, name: &str) -> Result<()> {
     let mut workspace = Workspace::open(&[program])?;
     let before = std::fs::read_to_string(file)?;
@@ -143,7 +144,7 @@ fn again(program: &Path, file: &Path, edit: &Edit, runs: usize, name: &str) -> R
     Ok(())
 }
 
-/// Runs a transaction in a process of its own; seconds until its line of deltas can be read.
+/// Runs a transaction in a separate process. Returns the seconds until its line of deltas can be read.
 fn first_delta(program: &Path, transactions: &Path, more: &[&str]) -> Result<f64> {
     let start = Instant::now();
     let mut child = Command::new(measure::weft()?)

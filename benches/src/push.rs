@@ -1,7 +1,7 @@
-//! A bundle of flows to a real ovs-vswitchd: ours beside `ovs-ofctl --bundle add-flows`.
+//! A bundle of flows to a real ovs-vswitchd, compared with `ovs-ofctl --bundle add-flows`.
 //!
-//! Ours starts from flows as the driver holds them and ends when the switch has confirmed them; ovs-ofctl starts from a
-//! file of text, as a process of its own, and ends likewise. Both make a connection of their own.
+//! Weft starts from flows in the driver's form and ends when the switch has confirmed them; ovs-ofctl runs as a
+//! separate process, starts from a text file and ends in the same way. Each makes its own connection.
 
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -13,7 +13,7 @@ use ovs_driver::{Endpoint, Flow, FlowKey, Sockets, push_bundle};
 
 use crate::measure::print_ratio;
 
-/// Pushes the same flows in turns, by us and by ovs-ofctl, into an empty table each time.
+/// Pushes the same flows in turns with Weft and with ovs-ofctl, each time into an empty table.
 pub(crate) fn compare(flows: usize, runs: usize) -> Result<()> {
     println!("\n{flows} flows to one ovs-vswitchd as one atomic bundle; {runs} runs\n");
     let spec = HostSpec::new("hv1", [172, 31, 0, 1]);
@@ -47,7 +47,7 @@ pub(crate) fn compare(flows: usize, runs: usize) -> Result<()> {
     Ok(())
 }
 
-/// The match and actions of a flow like those of a logical switch's remote ports.
+/// The match and actions of a flow, as for a remote port of a logical switch.
 fn flow(number: usize) -> (String, String) {
     let [a, b, c, d] = (number as u32 + 1).to_be_bytes();
     let datapath = number / 16 + 1;

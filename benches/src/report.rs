@@ -5,15 +5,15 @@ use crate::measure::Spread;
 /// What is to be reached.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Aim {
-    /// Ours at most so many times the baseline, in the median of the pairs.
+    /// Weft takes at most this multiple of the baseline, in the median of the pairs.
     Ratio(f64),
-    /// Ours at most so much: in the median of runs, or in the worst of cases.
+    /// Weft takes at most this, in the median of runs or in the worst case.
     AtMost(f64),
-    /// Nothing; the figure is there to explain another one.
+    /// No target; the figure explains another one.
     None,
 }
 
-/// One figure, or several that ought to come out alike.
+/// One figure, or several that should be similar.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     what: String,
@@ -21,7 +21,7 @@ pub(crate) struct Line {
     ours: Spread,
     baseline: Option<(Spread, Spread)>,
     aim: Aim,
-    /// Whether the aim is for the greatest.
+    /// Whether the target applies to the greatest.
     all: bool,
 }
 
@@ -39,17 +39,17 @@ impl Line {
         Line { what: what.into(), digits, ours: Spread::new(ours), baseline, aim, all: false }
     }
 
-    /// A figure that has nothing to be compared with.
+    /// A figure without a baseline.
     pub(crate) fn alone(what: impl Into<String>, digits: usize, ours: Vec<f64>, aim: Aim) -> Self {
         Line { what: what.into(), digits, ours: Spread::new(ours), baseline: None, aim, all: false }
     }
 
-    /// A figure of many cases; the aim is for the worst of them.
+    /// A figure of many cases; the target applies to the worst of them.
     pub(crate) fn worst(what: impl Into<String>, digits: usize, ours: Vec<f64>, aim: Aim) -> Self {
         Line { all: true, ..Line::alone(what, digits, ours, aim) }
     }
 
-    /// Whether the aim is met, if there is one.
+    /// Whether the target is met, if there is one.
     fn met(&self) -> Option<bool> {
         let judged = if self.all { self.ours.greatest() } else { self.ours.median() };
         match self.aim {

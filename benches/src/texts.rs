@@ -1,6 +1,6 @@
 //! How the time of the front end grows with the text: about 1 is linear, 8 would be quadratic.
 //!
-//! Each shape of text once tempted some part of the compiler into looking at everything again for each piece.
+//! Each shape of text once made some part of the compiler visit everything again for each element.
 
 use std::time::Instant;
 
@@ -8,7 +8,7 @@ use nlog::{Sources, compile};
 
 use crate::measure::Spread;
 
-/// How many times as long the long text is.
+/// The length of the long text, relative to the short one.
 const LONGER: usize = 8;
 const TABLES: &str = "input table e(a: int, b: int);\noutput table t(a: int);\n";
 

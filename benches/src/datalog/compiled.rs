@@ -9,7 +9,7 @@ use crate::figure6::{Figures, Outcome, Run, Side, drive};
 use crate::measure::Clock;
 use crate::report::{Aim, Line};
 
-/// The release whose macros are used; the lock file has it.
+/// The release of `ascent` in the lock file.
 const VERSION: &str = "0.8.1";
 
 ascent::ascent! {
@@ -30,7 +30,7 @@ ascent::ascent! {
     ovs_flow(s, g, n) <-- tunnel(d, s, e, i), lport_stage_id(d, g), ovsdb_tport(s, e, i, n);
 }
 
-/// Loads the network. There is nothing to go on with: a change means all of it again.
+/// Loads the network. There are no further steps: a change would mean loading everything again.
 pub(crate) fn run(network: &Network) -> Result<Figures> {
     drive(network, 0, |change: Change| {
         let rows = change.insert;

@@ -1,14 +1,13 @@
 //! Figure 6 in other Datalogs, cold: the same rules, in the order in which the paper has them, and the same rows.
 //!
-//! - `ascent` compiles rules into Rust: no text is read at run time, and there is nothing to plan. Numbers in memory to
-//!   numbers in memory, beside ours on numbers, whose program is text that is planned when it starts (outside the clock
-//!   on both sides: there it is the compiler's time).
+//! - `ascent` compiles rules into Rust: it reads no text at run time and plans nothing. It is compared with Weft from
+//!   numbers in memory to numbers in memory. Compiling and planning are not timed on either side.
 //! - `gringo`, the grounder of the Potassco collection, evaluates the same rules as text; `souffle` interprets them.
-//!   Whole processes from files to files, beside `weft eval`. Each reads facts in its own form: gringo as terms,
-//!   Soufflé as columns between tabs, ours as JSON. Ours makes real matches and actions and writes rows in order.
-//!   Who is not installed is left out, and said to be.
+//!   Whole processes from files to files are compared with `weft eval`. Each reads facts in its own format: gringo as
+//!   terms, Soufflé as tab-separated columns, Weft as JSON. Weft makes real matches and actions and writes rows in
+//!   order. An engine that is not installed is skipped, with a note.
 //!
-//! None of them can take a changed row and say what follows; that is why it is the load that is compared.
+//! None of them supports incremental changes, so only the load is compared.
 
 #[cfg(feature = "datalog")]
 pub(crate) mod compiled;
@@ -44,7 +43,7 @@ impl Other {
         }
     }
 
-    /// The number of its version, if it is there.
+    /// Its version, if it is installed.
     fn version(self) -> Option<String> {
         let output = Command::new(self.name()).arg("--version").stderr(Stdio::null()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -86,7 +85,7 @@ impl Other {
         command
     }
 
-    /// What it wrote, in the words of a delta.
+    /// Its output as a delta.
     fn output(self, folder: &Path) -> Result<Sum> {
         let mut sum = Sum::default();
         let mut flow = |host: &str, stage: &str, port: &str| -> Result<()> {
@@ -130,7 +129,7 @@ impl Other {
     }
 }
 
-/// Rows of the inputs as text, by table; text goes between `quotes` where it does not begin with a small letter.
+/// Rows of the inputs as text, by table; text is put between `quotes` if it does not begin with a small letter.
 fn facts(
     rows: &Rows,
     port: &str,
@@ -156,7 +155,7 @@ fn facts(
     ])
 }
 
-/// Makes a run in a process of its own, whose only child is the one that is measured.
+/// Makes a run in a separate process, whose only child is the measured one.
 pub(crate) fn run(other: Other, folder: &Path) -> Result<Figures> {
     let file = std::fs::File::create(folder.join("output"))?;
     let start = Instant::now();

@@ -1,4 +1,4 @@
-//! Many runs of both sides in turns, and the figures that they make.
+//! Many runs of both sides in turns, and the resulting figures.
 
 use anyhow::Result;
 use clap::ValueEnum as _;
@@ -7,7 +7,7 @@ use super::{Figures, Run, Side};
 use crate::measure;
 use crate::report::{Aim, Line};
 
-/// A run in a process of its own.
+/// A run in a separate process.
 fn child(side: Side, run: Run) -> Result<Figures> {
     let side = side.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
     let [divisor, workers, steps] = [run.divisor, run.workers, run.steps].map(|number| number.to_string());
@@ -26,7 +26,7 @@ fn line(what: &str, digits: usize, pairs: &Pairs, aim: Aim, of: fn(&Figures) -> 
     Line::compared(what, digits, column(&pairs.0), column(&pairs.1), aim)
 }
 
-/// Against the dataflow written by hand: numbers to numbers, with aims, then values to values.
+/// Compares with the handwritten dataflow: numbers to numbers, with targets, then values to values.
 pub(crate) fn by_hand(runs: usize, run: Run) -> Result<Vec<Line>> {
     let mut lines = Vec::new();
     let ids = in_turns(runs, (Side::WeftIds, run), (Side::HandIds, run))?;
@@ -71,7 +71,7 @@ pub(crate) fn workers(runs: usize, run: Run) -> Result<Vec<Line>> {
     ])
 }
 
-/// Our load on numbers against somebody else's.
+/// Compares the load on numbers with that of another engine.
 #[cfg(feature = "datalog")]
 pub(crate) fn against(runs: usize, run: Run, side: Side, name: &str) -> Result<Vec<Line>> {
     let pairs = in_turns(runs, (Side::WeftIds, run), (side, run))?;

@@ -1,9 +1,9 @@
 //! Figure 6 as an engineer would write it by hand in differential dataflow: the baseline.
 //!
-//! Typed tuples of u32, one worker, and everything used that is known about the tables, declared or not: ports are
-//! placed once, for sources and destinations alike; only the pairs (datapath, source hypervisor) are made distinct;
-//! what belongs to a destination is looked up before the large join; flows are not made distinct, since no two ports
-//! have one stage number.
+//! Typed tuples of u32, one worker, and full use of everything known about the tables, declared or not: ports are
+//! placed once, for sources and destinations alike; only the pairs (datapath, source hypervisor) are made distinct; the
+//! data of a destination is looked up before the large join; flows are not made distinct, because no two ports share a
+//! stage number.
 //!
 //! Measured and slower (nvp-eval, same machine, same hour): the ports placed twice (1.2 times the load); the tunnels'
 //! port numbers found by `half_join` of differential-dogs3, without an arrangement of all tunnels (1.5 times the load,
@@ -31,7 +31,7 @@ use crate::measure::Clock;
 pub(super) type Flow = (u32, u32, u32);
 /// Hypervisor, encapsulation, address.
 pub(super) type Tunnel = (u32, u32, u32);
-/// What an operator has put out and nobody has taken yet.
+/// The pending output of an operator.
 type Changes<T> = Rc<RefCell<Vec<(T, u32, i32)>>>;
 
 /// The dataflow's inputs and outputs.
@@ -129,10 +129,11 @@ impl Dataflow {
     }
 }
 
-/// Rows with +1 or -1. The time, the same for all, is left where it was rather than all rows moved.
+/// Rows with +1 or -1. The time, which is the same for all, stays in the tuples, because removing it would move all
+/// rows.
 pub(super) type Deltas<T> = Vec<(T, u32, i32)>;
 
-/// What there is since the last time, with what came and went at once taken out. Where nothing went nothing can cancel.
+/// The net changes since the last call. If nothing was deleted, nothing can cancel.
 fn net<T: Ord>(changes: &Changes<T>) -> Deltas<T> {
     let mut changes = changes.take();
     if changes.iter().any(|(_, _, difference)| *difference < 0) {
@@ -254,7 +255,7 @@ impl Names {
     }
 }
 
-/// A flow entry as a struct for whoever encodes it.
+/// A flow entry as a struct, ready for encoding.
 struct FlowEntry {
     host: Arc<str>,
     reg1: u32,
@@ -265,7 +266,7 @@ struct FlowEntry {
 /// A tunnel for OVSDB.
 struct TunnelEntry {
     host: Arc<str>,
-    /// Nobody here looks at it, but whoever makes the tunnel would.
+    /// Not used here, but needed to make the tunnel.
     _encap: Arc<str>,
     ip: Ipv4Addr,
     came: bool,

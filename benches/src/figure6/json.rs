@@ -1,9 +1,9 @@
-//! Figure 6 from JSON to JSON: the `weft` binary beside a program written by hand.
+//! Figure 6 from JSON to JSON: the `weft` binary compared with a handwritten program.
 //!
-//! Both read the same file of one transaction and write the same lines' rows to a file; the clock runs from the start of
-//! the process to its end. Ours is `weft eval` of the rules as text. By hand: serde into structs that borrow their
-//! strings, the dataflow of [`handwritten`](super::handwritten), and text written with `write!`, in no order. Rows are
-//! read back and counted outside the clock.
+//! Both read the same file of one transaction and write the same rows to a file; the time is that of the whole process.
+//! Weft runs `weft eval` with the rules as text. The handwritten program uses serde with structs that borrow their
+//! strings, the dataflow of [`handwritten`](super::handwritten), and `write!` for unordered text. Rows are read back and
+//! counted outside the measured time.
 
 use std::collections::BTreeMap;
 use std::io::{BufWriter, Write as _};
@@ -37,13 +37,13 @@ pub(crate) enum Side {
 pub(crate) struct Figures {
     /// From the start of the process to its end, in seconds.
     pub(crate) wall_s: f64,
-    /// The most memory it had, in mebibytes.
+    /// Its peak memory, in mebibytes.
     pub(crate) peak_mib: f64,
     /// What it wrote.
     pub(crate) output: Sum,
 }
 
-/// How many rows there are, and a sum over them that does not depend on their order.
+/// The number of rows, and a checksum that does not depend on their order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sum {
     rows: u64,
@@ -77,7 +77,7 @@ pub(crate) fn write(divisor: usize, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a run in a process of its own, whose only child is the one that is measured.
+/// Makes a run in a separate process, whose only child is the measured one.
 pub(crate) fn run(side: Side, folder: &Path) -> Result<Figures> {
     let (input, output) = (folder.join("transaction.jsonl"), folder.join("deltas.jsonl"));
     let start = Instant::now();
@@ -125,7 +125,7 @@ struct Transaction<'a> {
     insert: Texts<&'a str>,
 }
 
-/// What an engineer would write who needs Figure 6 and nothing else.
+/// The program that an engineer would write for Figure 6 alone.
 pub(crate) fn by_hand(input: &Path) -> Result<()> {
     let text = std::fs::read_to_string(input)?;
     let mut names = Names::default();

@@ -1,7 +1,7 @@
-//! Rules added to a running engine: a six-atom rule comes to the loaded Figure 6, and goes.
+//! Rules added to a running engine: a six-atom rule is added to the loaded Figure 6 and removed again.
 //!
-//! The clock runs from the text of the edited program to the delta in memory, in the engine's words, accepted. Beside it stands what an engine
-//! without this has to do: start anew with the edited program and load everything.
+//! The time is from the text of the edited program to the accepted delta in memory, in the engine's words. The baseline is the only way of
+//! an engine without this feature: a new start with the edited program and a full load.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::engine::{self, Engine};
 use crate::measure::{self, Spread};
 use crate::report::{Aim, Line};
 
-/// Edits of each kind in a run. The first is not counted: it touches memory for the first time.
+/// Edits of each kind in a run. The first does not count, because it touches memory for the first time.
 const EDITS: usize = 8;
 
 /// A rule to add. `PORT` is a port's number or a variable.
@@ -125,7 +125,7 @@ pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
     Ok(vec![
         compared(
             format!(
-                "six-atom rule added to the loaded Figure 6, {one} rows, text to delta, ms (beside: all anew)"
+                "six-atom rule added to the loaded Figure 6, {one} rows, text to delta, ms (compared with a new engine)"
             ),
             2,
             5.0,
@@ -134,7 +134,7 @@ pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
         ),
         Line::alone("… removed, ms", 2, column(|run| run.one.remove_ms), Aim::None),
         compared(
-            format!("six-atom rule added, {all} rows, text to delta, ms (beside: all anew)"),
+            format!("six-atom rule added, {all} rows, text to delta, ms (compared with a new engine)"),
             1,
             100.0,
             |run| run.all.add_ms,

@@ -1,9 +1,8 @@
-//! Figure 6 of the NVP paper (NSDI 2014) on `nvp-eval`: our engine beside the same dataflow written by hand.
+//! Figure 6 of the NVP paper (NSDI 2014) on `nvp-eval`: Weft's engine compared with the same dataflow written by hand.
 //!
-//! Both sides run the same transactions and say what came out; only their own work is in the clock. In reading order:
-//! [`workload`], [`handwritten`] (the baseline), [`weft`] (ours), this file (one run), [`compare`] (many),
-//! [`json`] (whole processes), [`saved`] (saved states),
-//! [`live`] (rules that come and go).
+//! Both sides run the same transactions and report their output; only their own work is timed. In reading order:
+//! [`workload`], [`handwritten`] (the baseline), [`weft`] (ours), this file (one run), [`compare`] (many), [`json`]
+//! (whole processes), [`saved`] (saved states), [`live`] (rules added and removed).
 
 pub(crate) mod compare;
 mod handwritten;
@@ -28,38 +27,39 @@ use workload::{Change, Network, tunnel_port};
 /// Ports that one transaction moves, or adds.
 const PORTS: usize = 10;
 
-/// Who evaluates Figure 6, and in what form rows come and deltas go.
+/// The evaluator of Figure 6, with the form of its input rows and output deltas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Side {
-    /// Ours: integers by columns in, rows of the engine's words out, in no order.
+    /// Weft: integers by columns in, rows of the engine's words out, unordered.
     WeftIds,
-    /// Ours: strings and addresses by columns in; matches and actions made; by columns out, ascending.
+    /// Weft: strings and addresses by columns in; makes matches and actions; by columns out, ascending.
     WeftColumns,
-    /// The same by rows: each cell a value of its own.
+    /// The same by rows, with a separate value in each cell.
     WeftRows,
-    /// By hand: tuples of u32 in, tuples of u32 out, in no order.
+    /// Handwritten: tuples of u32 in, tuples of u32 out, unordered.
     HandIds,
-    /// By hand: a struct of strings and addresses for each row in; names made numbers and back; structs out, in no order.
+    /// Handwritten: a struct of strings and addresses for each row in; names mapped to numbers and back; structs out,
+    /// unordered.
     HandValues,
     /// The load in `ascent`.
     #[cfg(feature = "datalog")]
     Ascent,
 }
 
-/// Whether both sides put out the same.
+/// Checks that both sides have the same output.
 fn agree<T: PartialEq + std::fmt::Debug>(ours: &T, baseline: &T) -> Result<()> {
     ensure!(ours == baseline, "the sides disagree: {ours:?}, {baseline:?}");
     Ok(())
 }
 
-/// How one run is to be made.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     /// Every count of `nvp-eval` is divided by this.
     pub(crate) divisor: usize,
     /// Our workers.
     pub(crate) workers: usize,
-    /// Transactions that move ports, and as many that add some.
+    /// The number of transactions that move ports, and of those that add ports.
     pub(crate) steps: usize,
 }
 
@@ -70,9 +70,9 @@ pub(crate) struct Figures {
     pub(crate) load_s: f64,
     /// Processor time of all threads for it, in seconds.
     pub(crate) load_cpu_s: f64,
-    /// The most memory that the process had until the load was done, rows and deltas included, in mebibytes.
+    /// The peak memory of the process until the end of the load, including rows and deltas, in mebibytes.
     pub(crate) peak_mib: f64,
-    /// What it had once the load's rows and deltas were gone, in mebibytes.
+    /// Its memory after the load's rows and deltas were dropped, in mebibytes.
     pub(crate) rest_mib: f64,
     /// Transactions that move ports, in milliseconds.
     pub(crate) moved: Latency,
@@ -80,7 +80,7 @@ pub(crate) struct Figures {
     pub(crate) added: Latency,
     /// Those that take them back.
     pub(crate) removed: Latency,
-    /// What came out: both sides must say the same.
+    /// The output, which must be the same for both sides.
     pub(crate) output: Output,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct Latency {
     pub(crate) p99_ms: f64,
 }
 
-/// What came out of all transactions together.
+/// The output of all transactions together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Output {
     /// Flows after the load.
@@ -108,16 +108,16 @@ pub(crate) struct Output {
     pub(crate) checksum: u64,
 }
 
-/// What a side says of one transaction.
+/// The result of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// From rows in memory to deltas in memory.
     took: Duration,
     /// Processor time of all threads in between.
     cpu: Duration,
-    /// OVSDB tunnels that came (true) and went.
+    /// OVSDB tunnels inserted (true) and deleted.
     tunnels: Vec<([u32; 2], bool)>,
-    /// How many flows came, less how many went.
+    /// The number of flows inserted, less those deleted.
     flows: i64,
     /// Rows inserted or deleted.
     changes: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Of a transaction that has just ended; what came out is still to be said.
+    /// The result of a transaction that has just ended, with the output still to be filled in.
     pub(crate) fn after(clock: &Clock) -> Outcome {
         let (took, cpu) = clock.stop();
         Outcome { took, cpu, ..Outcome::default() }
@@ -150,7 +150,7 @@ impl Outcome {
             if came { self.checksum.wrapping_add(hash) } else { self.checksum.wrapping_sub(hash) };
     }
 
-    /// What Open vSwitch answers: numbers for tunnels that came, none for those that went.
+    /// The answer of Open vSwitch: port numbers for new tunnels, none for removed ones.
     fn answer(&self) -> Change {
         let mut change = Change::default();
         for ([from, to], came) in &self.tunnels {
@@ -161,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// Mixes words into one; its sums tell sets of rows apart.
+/// Mixes words into one; the sum over a set of rows serves as its checksum.
 fn hash(words: [u32; 4]) -> u64 {
     words.into_iter().fold(0, |hash: u64, word| {
         let mixed = (hash ^ u64::from(word)).wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -186,9 +186,8 @@ pub(crate) fn run(side: Side, run: Run) -> Result<Figures> {
 
 /// Loads the network, moves ports, adds and removes some.
 ///
-/// The load has the tunnels' port numbers with everything else, as after a restart. Afterwards each transaction is
-/// followed by a second one with the numbers for the tunnels that it made and without those that it removed; both are
-/// in the clock.
+/// The load includes the tunnels' port numbers, as after a restart. Each later transaction is followed by a second one
+/// that inserts the numbers of new tunnels and deletes those of removed ones; both are timed.
 pub(crate) fn drive(
     network: &Network,
     steps: usize,

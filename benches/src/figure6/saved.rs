@@ -1,4 +1,4 @@
-//! Loading what was saved: a state's file beside the same rows as JSON, both to columns in memory.
+//! Loads a saved state, compared with the same rows as JSON, both to columns in memory.
 
 use std::path::Path;
 use std::time::Instant;
@@ -75,7 +75,7 @@ pub(crate) fn lines(runs: usize, divisor: usize) -> Result<Vec<Line>> {
     let column = |of: fn(&Figures) -> f64| figures.iter().map(of).collect::<Vec<_>>();
     Ok(vec![
         Line::compared(
-            "inputs of Figure 6 from a saved state to columns in memory, ms (beside: from JSON)",
+            "inputs of Figure 6 from a saved state to columns in memory, ms (compared with JSON)",
             1,
             column(|run| run.state_ms),
             column(|run| run.json_ms),

@@ -1,4 +1,4 @@
-//! All sides say the same.
+//! All sides have the same output.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Figure 6 in our engine.
+//! Figure 6 in Weft's engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -103,10 +103,10 @@ pub(super) fn by_rows(network: &Network, run: Run) -> Result<Figures> {
     })
 }
 
-/// What a number becomes in a column.
+/// The conversion of a number to a column's value.
 type Make = fn(u32) -> Value;
 
-/// The tables of Figure 6 and what their columns hold.
+/// The tables of Figure 6 and the values of their columns.
 pub(super) struct Tables {
     port: (TableId, [Make; 2]),
     encap: (TableId, [Make; 2]),
@@ -161,7 +161,7 @@ impl Tables {
         Ok(ColumnTransaction { insert: side(&change.insert)?, delete: side(&change.delete)? })
     }
 
-    /// Rows by tables; each cell a value of its own.
+    /// Rows by table, with a separate value in each cell.
     pub(super) fn rows(&self, rows: &Rows) -> BTreeMap<TableId, Vec<Row>> {
         let tables = [
             (self.port.0, values(&rows.port, &self.port.1)),
@@ -205,7 +205,7 @@ fn values<const WIDTH: usize>(rows: &[[u32; WIDTH]], make: &[Make; WIDTH]) -> Ve
     rows.iter().map(|row| row.iter().zip(make).map(|(number, make)| make(*number)).collect()).collect()
 }
 
-/// The number that a value was made of.
+/// The number that a value was made from.
 fn number(value: &Value) -> Result<u32> {
     let parsed = match value {
         Value::Int(number) => u32::try_from(*number).ok(),

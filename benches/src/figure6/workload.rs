@@ -1,15 +1,15 @@
 //! `nvp-eval`: the NVP paper's workload (NSDI 2014, section 5) made deterministic.
 //!
-//! At full size 3,000 hypervisors and 7,000 logical switches with 63,000 ports, numbered through the switches in the
-//! order of their sizes; port i is on hypervisor (i × 1009) mod 3,000. A divisor makes every count smaller by it.
+//! At full size, there are 3,000 hypervisors and 7,000 logical switches with 63,000 ports, numbered through the
+//! switches in order of size; port i is on hypervisor (i × 1009) mod 3,000. A divisor divides every count.
 
 use std::collections::BTreeSet;
 
-/// Ports of a switch, and how many such switches there are at full size.
+/// Ports of a switch, and the number of such switches at full size.
 const SWITCH_SIZES: [(usize, usize); 7] =
     [(2, 500), (4, 3400), (5, 600), (6, 500), (12, 1400), (32, 400), (64, 200)];
 const HYPERVISORS: usize = 3000;
-/// Coprime to every number of hypervisors used, so that a switch's ports spread.
+/// Coprime to every number of hypervisors used, so that a switch's ports are spread.
 const STRIDE: usize = 1009;
 
 /// Where every port is: on which switch, at which hypervisor.
@@ -65,7 +65,7 @@ impl Network {
             .collect()
     }
 
-    /// Everything that there is, as rows of the input tables.
+    /// The whole network as rows of the input tables.
     pub(crate) fn rows(&self) -> Rows {
         let numbered = |of: &[usize]| of.iter().enumerate().map(|(at, of)| [at as u32, *of as u32]).collect();
         Rows {
@@ -105,8 +105,8 @@ impl Network {
             .collect()
     }
 
-    /// `count` transactions that each put `ports` new ports on one switch, at hypervisors all over. Each is to be taken
-    /// back before the next. The same on every run.
+    /// `count` transactions that each put `ports` new ports on one switch, at hypervisors all over. Each is undone
+    /// before the next. The same on every run.
     pub(crate) fn additions(&self, count: usize, ports: usize) -> Vec<Change> {
         let mut random = SEED;
         (0..count)
@@ -129,14 +129,14 @@ impl Network {
 const ENCAP: u32 = 0;
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The number that stands for a port in a packet. Different for each: that is what lets a hand-written dataflow do
-/// without making flows distinct.
+/// The number of a port in packets. It is different for each port, so a handwritten dataflow need not make flows
+/// distinct.
 fn stage(port: usize) -> u32 {
     port as u32
 }
 
-/// The OpenFlow port that Open vSwitch would give to a tunnel; made of the tunnel, so that it does not matter in which
-/// order tunnels are reported.
+/// The OpenFlow port that Open vSwitch would assign to a tunnel. It follows from the tunnel, so it does not depend on
+/// the order in which tunnels are reported.
 pub(crate) fn tunnel_port(from: u32, to: u32) -> u32 {
     1 + (from * 3001 + to) % 60_000
 }

@@ -1,10 +1,10 @@
-//! How many bindings each set of a rule's atoms has.
+//! The number of bindings of each set of a rule's atoms.
 
 use std::collections::HashMap;
 
 use super::generate::Atom;
 
-/// A set of atoms that has more bindings than this counts with this many. Orders that come by there are no good ones.
+/// A limit: a set of atoms with more bindings counts as having this many. Orders through such a set are not good.
 const MOST: usize = 500_000;
 
 /// The number of bindings by set of atoms, a bit for each.
@@ -30,7 +30,7 @@ impl Sizes {
                 sizes[set] = parts.iter().map(|part| sizes[*part]).product();
                 continue;
             }
-            // The cheapest way to it: from the smallest set that lacks one atom.
+            // The cheapest way to compute it: from the smallest set that lacks one atom.
             let less = (0..atoms.len()).filter(|at| set & (1 << at) != 0).map(|at| (at, set & !(1 << at)));
             let less = less.filter(|(_, less)| *less == 0 || found.contains_key(less));
             let way = less.min_by(|(_, a), (_, b)| sizes[*a].total_cmp(&sizes[*b]));
@@ -70,12 +70,12 @@ impl Sizes {
         self.follow(&worst, None)
     }
 
-    /// An order that touches least rows; of those that begin with this atom, if one is given.
+    /// An order that touches the fewest rows, among those that start with this atom if one is given.
     pub(super) fn best_order(&self, first: Option<usize>) -> Vec<usize> {
         self.follow(&self.from(f64::min), first)
     }
 
-    /// Goes from set to set, always to that of the least cost.
+    /// Goes from set to set, always to the one with the least cost.
     fn follow(&self, costs: &[f64], first: Option<usize>) -> Vec<usize> {
         let mut order: Vec<usize> = first.into_iter().collect();
         let mut set = first.map_or(0, |first| 1 << first);
@@ -93,8 +93,8 @@ impl Sizes {
         self.from(choose)[0] - self.sizes[0]
     }
 
-    /// By set: what its bindings and all that come after it cost, if one goes on as `choose` says. Every order is a way
-    /// from the empty set to the whole one.
+    /// The cost from each set on: its bindings and those of all later sets, where `choose` selects the continuation.
+    /// Every order is a path from the empty set to the full one.
     fn from(&self, choose: fn(f64, f64) -> f64) -> Vec<f64> {
         let mut costs = self.sizes.clone();
         for set in (0..costs.len() - 1).rev() {

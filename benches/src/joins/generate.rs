@@ -1,4 +1,4 @@
-//! Rules of six atoms and rows for them, made from a seed, with their atoms in an order that nobody should follow.
+//! Rules of six atoms with rows, generated from a seed, with the atoms in a bad order.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,9 +8,9 @@ use crate::nvp::random::Random;
 
 /// Atoms of each rule.
 const ATOMS: usize = 6;
-/// No table of the cases that figures are of has more rows.
+/// The maximum rows of a table in the measured cases.
 pub(super) const MOST_ROWS: usize = 4000;
-/// The written order touches at least so many times the rows that the best one does.
+/// The minimum ratio of rows touched between the written order and the best one.
 pub(super) const BAD: f64 = 5.0;
 
 /// An atom of a rule: the only one of its table.
@@ -18,7 +18,7 @@ pub(super) const BAD: f64 = 5.0;
 pub(super) struct Atom {
     /// The table's name.
     pub(super) table: String,
-    /// The variable of each column; all are different.
+    /// The variable of each column; all are distinct.
     pub(super) variables: Vec<usize>,
     /// The table's rows, each once.
     pub(super) rows: Vec<Vec<u32>>,
@@ -32,13 +32,13 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// With the atoms in the order that touches most rows, unless that is nearly as good as any.
+    /// Puts the atoms in the order that touches the most rows; none if that order is nearly as good as any.
     fn badly_written(atoms: Vec<Atom>) -> Option<Case> {
         let sizes = Sizes::new(&atoms);
         let order = sizes.worst_order();
         let everything = sizes.of((1 << atoms.len()) - 1);
         let bad = sizes.cost(&order) >= BAD * sizes.best();
-        // The result itself must not be what takes the time.
+        // The size of the result itself must not dominate the time.
         let fair = everything > 0.0 && everything <= 20_000.0;
         (bad && fair).then(|| Case { atoms: order.into_iter().map(|at| atoms[at].clone()).collect() })
     }
@@ -65,7 +65,7 @@ impl Case {
     }
 }
 
-/// So many rules of random shapes: chains, stars, trees, cycles; tables have at most so many rows.
+/// `count` rules of random shapes: chains, stars, trees, cycles; tables have at most `most_rows` rows.
 pub(super) fn random(seed: u64, count: usize, most_rows: usize) -> Vec<Case> {
     let mut random = Random::new(seed ^ 0x6a6f_696e);
     let mut cases = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn random(seed: u64, count: usize, most_rows: usize) -> Vec<Case> {
             let mut rows = BTreeSet::new();
             while rows.len() < wanted {
                 rows.insert(vec![value(left, skewed, random), value(right, false, random)]);
-                // A skewed table may not have so many different rows.
+                // A skewed table may not have this many distinct rows.
                 if skewed && random.below(8 * wanted) == 0 {
                     break;
                 }
@@ -102,14 +102,14 @@ pub(super) fn random(seed: u64, count: usize, most_rows: usize) -> Vec<Case> {
     cases
 }
 
-/// A value; of skewed ones the first are much more frequent.
+/// A value; if skewed, the first ones are much more frequent.
 fn value(domain: usize, skewed: bool, random: &mut Random) -> u32 {
     let value = random.below(domain);
     (if skewed { value * value / domain } else { value }) as u32
 }
 
-/// Rules like those that place load balancers on datapaths: written naively they pair every virtual address with every
-/// datapath, or every backend with every hypervisor, before anything says which belong together. Counts are divided by
+/// Rules like those that place load balancers on datapaths: written naively, they pair every virtual address with
+/// every datapath, or every backend with every hypervisor, before a join relates them. Counts are divided by
 /// `divisor`.
 pub(super) fn like_ovn(seed: u64, divisor: usize) -> Vec<Case> {
     let mut random = Random::new(seed ^ 0x006f_766e);
@@ -144,9 +144,9 @@ pub(super) fn like_ovn(seed: u64, divisor: usize) -> Vec<Case> {
     let changed_group = atom("group_with_affinity", &[group], vec![vec![3]]);
     let drained = atom("host_drained", &[host], some(hosts, 3, &mut random));
     let rules = [
-        // Backends that are down, on every datapath that has them.
+        // Backends that are down, on every datapath that uses them.
         vec![&lb_vip, &datapath_group, &vip_backend, &group_lb, &down, &backend_port],
-        // Backends on drained hosts, and where they are still balanced to.
+        // Backends on drained hosts, and the datapaths that still balance to them.
         vec![&group_lb, &datapath_group, &vip_backend, &lb_vip, &backend_port, &port_host],
         vec![&drained, &port_host, &backend_port, &vip_backend, &lb_vip, &group_lb],
         // Hairpins: the backend's port is on the datapath that is balanced.

@@ -1,10 +1,9 @@
-//! Six-way joins whose written order is bad: how good the planner's order is beside the best of all 720.
+//! Six-way joins whose written order is bad: compares the planner's order with the best of all 720.
 //!
-//! The measure is rows touched: those that a pipeline begins with and those that each of its probes finds, which is
-//! what time goes into and is the same on every machine; the time of the engine is beside it, with the planner's orders
-//! and with the best ones pinned. Of every set of atoms the join is computed once, by a few
-//! lines of their own ([`count`]), so that all orders can be compared. In reading order: [`generate`] (programs and
-//! rows), [`count`], this file.
+//! The measure is the number of rows touched: the rows that a pipeline starts with and those that each probe finds.
+//! They determine the time and are the same on every machine. The engine's time is reported too, with the planner's
+//! orders and with the best ones pinned. The join of every set of atoms is computed once, by separate code ([`count`]),
+//! so that all orders can be compared. In reading order: [`generate`] (programs and rows), [`count`], this file.
 
 mod count;
 mod generate;
@@ -24,9 +23,9 @@ use crate::report::{Aim, Line};
 use count::Sizes;
 use generate::{Atom, Case, MOST_ROWS};
 
-/// Random programs, beside those that are like OVN's.
+/// The number of random programs, besides those similar to OVN's.
 const RANDOM: usize = 40;
-/// Loads of each plan, of which the fastest counts.
+/// The number of loads with each plan; the fastest counts.
 const LOADS: usize = 3;
 
 /// How the planner's order compares with the best one.
@@ -34,13 +33,13 @@ const LOADS: usize = 3;
 struct Ratios {
     with_statistics: f64,
     without: f64,
-    /// Of the order that the rule is written in.
+    /// The ratio for the written order.
     written: f64,
-    /// The time that a load takes, with statistics, by that with the best orders pinned.
+    /// The time of a load with statistics, relative to one with the best orders pinned.
     time: f64,
 }
 
-/// The planner's orders against the best ones.
+/// Compares the planner's orders with the best ones.
 pub(crate) fn lines(seed: u64) -> Result<Vec<Line>> {
     let random = ratios(&generate::random(seed, RANDOM, MOST_ROWS))?;
     let like_ovn = ratios(&generate::like_ovn(seed, 1))?;
@@ -94,7 +93,7 @@ fn ratios(cases: &[Case]) -> Result<Vec<Ratios>> {
     cases.iter().map(|case| ratio(case).with_context(|| case.text())).collect()
 }
 
-/// The best order from each atom, and the best of all to begin with.
+/// The best order from each atom, with the best of all for the full load.
 fn best_pinned(plan: &Plan, case: &Case, sizes: &Sizes) -> Pinned {
     let name = |at: &usize| case.atoms[*at].table.clone();
     let pipelines = (0..case.atoms.len()).map(|at| sizes.best_order(Some(at)).iter().map(name).collect());
@@ -111,7 +110,7 @@ fn best_pinned(plan: &Plan, case: &Case, sizes: &Sizes) -> Pinned {
     pinned
 }
 
-/// Seconds that the engine takes to load the rows: the least of several runs in turns, planned and pinned.
+/// The engine's time to load the rows, in seconds: the minimum of several alternating runs, planned and pinned.
 fn in_turns(
     case: &Case,
     program: &Arc<Program>,
@@ -138,7 +137,7 @@ fn in_turns(
     Ok(least)
 }
 
-/// What is known of a state that has exactly these rows.
+/// The statistics of a state with exactly these rows.
 fn statistics(case: &Case, program: &Program) -> Result<Statistics> {
     let counter = Counter::new(program);
     let mut statistics = Statistics::default();
@@ -181,7 +180,7 @@ fn cost(plan: &Plan, case: &Case, sizes: &Sizes) -> Result<f64> {
     Ok(total)
 }
 
-/// The order in which a rule's atoms are looked at when everything is new.
+/// The order of a rule's atoms in the full load.
 fn order(rule: &RulePlan) -> Result<Vec<usize>> {
     let pipeline = rule.body.pipelines.get(rule.body.whole).context("a rule without pipelines")?;
     let mut order = match pipeline.start {

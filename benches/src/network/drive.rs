@@ -19,13 +19,13 @@ use crate::nvp::random::Random;
 /// Ports added at a time.
 const PORTS: usize = 10;
 
-/// Rows that the load gave, by host.
+/// Output rows of the load, by host.
 pub(super) struct Loaded {
     pub(super) flows: PerHost,
     pub(super) buckets: PerHost,
 }
 
-/// Transactions of one kind: how long each took, what of it the processors worked, how many rows its delta has.
+/// Transactions of one kind: wall time, processor time, and rows of the delta of each.
 #[derive(Debug, Default)]
 struct Steps(Vec<(Duration, Duration, usize)>);
 
@@ -40,7 +40,7 @@ impl Steps {
     }
 }
 
-/// Loads a network and changes it, which ends as it began but for the ports that were moved.
+/// Loads a network and changes it. At the end, only the moved ports differ.
 pub(super) fn run(network: &Network, run: Run) -> Result<Figures> {
     let mut engine = start(run.workers)?;
     let schema = engine.program().schema.clone();
@@ -117,8 +117,8 @@ pub(super) fn load(network: &Network) -> Result<Loaded> {
     loaded(&words, &schema, world.hosts())
 }
 
-/// Counts what came out. A network whose tunnels are not those that were reported, or of which rules say that it cannot
-/// be, is not the one that was meant.
+/// Counts the output. Fails if the tunnels differ from the reported ones, or if the rules report a problem, because the
+/// network is then not the intended one.
 fn loaded(words: &RawDelta<'_>, schema: &Schema, hosts: usize) -> Result<Loaded> {
     let by_host = |name: &str| {
         let wanted = schema.find(name);

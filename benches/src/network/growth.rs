@@ -1,11 +1,12 @@
-//! How many flows a host has in networks of several shapes.
+//! The number of flows of a host in networks of several shapes.
 
 use anyhow::Result;
 
 use super::drive;
 use crate::figure6::workload::Network;
 
-/// Hosts, ports of each switch, and ports of each host. One of the three differs from the first.
+/// Hosts, ports of each switch, and ports of each host. Each row differs from the first in one of
+/// them.
 const SHAPES: [(usize, usize, usize); 7] =
     [(100, 16, 21), (30, 16, 21), (300, 16, 21), (100, 4, 21), (100, 64, 21), (100, 16, 7), (100, 16, 63)];
 

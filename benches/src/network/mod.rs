@@ -23,7 +23,7 @@ use crate::report::{Aim, Line};
 /// What to run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    /// Every count of `nvp-eval` is divided by it.
+    /// Every count of `nvp-eval` is divided by this.
     pub(crate) divisor: usize,
     /// Transactions of each kind after the load.
     pub(crate) steps: usize,
@@ -38,9 +38,9 @@ pub(crate) struct Figures {
     load_s: f64,
     /// Processor time for it.
     load_cpu_s: f64,
-    /// The most memory until then, objects, rows and deltas included, in mebibytes.
+    /// The peak memory until then, including objects, rows and deltas, in mebibytes.
     peak_mib: f64,
-    /// What the process had once rows and deltas were gone.
+    /// The memory of the process after rows and deltas were dropped.
     rest_mib: f64,
     /// Flows of a host.
     flows: PerHost,
@@ -57,16 +57,16 @@ pub(crate) struct Figures {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Changes {
     wall: Latency,
-    /// Of all threads. Where the machine has other work, it says more than the clock.
+    /// Processor time of all threads. On a busy machine it is more meaningful than wall time.
     cpu: Latency,
-    /// Rows that came and went, in the median and at 99 in 100.
+    /// Rows inserted and deleted: median and 99th percentile.
     rows: (usize, usize),
 }
 
 /// The figures of one kind of transactions.
 type Kind = fn(&Figures) -> &Changes;
 
-/// How many of something the hosts have.
+/// A count per host: mean, least and greatest.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct PerHost {
     pub(crate) all: usize,
@@ -106,7 +106,7 @@ pub(crate) fn run(run: Run) -> Result<Figures> {
     drive::run(&Network::nvp_eval(run.divisor), run)
 }
 
-/// The figures of several runs, each a process of its own.
+/// The figures of several runs, each in a separate process.
 pub(crate) fn lines(runs: usize, run: Run) -> Result<Vec<Line>> {
     let [divisor, steps, workers] = [run.divisor, run.steps, run.workers].map(|number| number.to_string());
     let arguments = ["network-run", "--divisor", &divisor, "--steps", &steps, "--workers", &workers];

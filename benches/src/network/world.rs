@@ -1,4 +1,4 @@
-//! A network as objects, and what the controller knows beside them: labels and reports.
+//! A network as objects, with the controller's labels and the reports of switches.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use openflow_rs::MacAddr;
 
 use crate::figure6::workload::Network;
 
-/// The tunnel port of each host that serves all its peers.
+/// The name of the tunnel port of each host, which serves all peers.
 pub(super) const TUNNEL: &str = "weft-geneve";
 
 /// A change of objects with the labels and reports that come with it.
@@ -69,10 +69,10 @@ impl Step {
     }
 }
 
-/// A network, whose ports can be moved and more of which can be made.
+/// A network whose ports can be moved and to which ports can be added.
 pub(super) struct World {
     hosts: usize,
-    /// By host, the OpenFlow port that it gives next.
+    /// By host, the next OpenFlow port number.
     ofports: Vec<i64>,
     switches: usize,
     ports: Vec<Port>,
@@ -114,7 +114,7 @@ fn bytes(number: usize) -> [u8; 4] {
 }
 
 impl World {
-    /// The network, and the step that brings all of it.
+    /// Makes the network, and the step that creates all of it.
     pub(super) fn new(network: &Network) -> (World, Step) {
         let mut world = World {
             hosts: network.hypervisors,
@@ -148,7 +148,7 @@ impl World {
         self.hosts
     }
 
-    /// Ports that are new on one switch, at these hosts.
+    /// Adds ports on one switch, at these hosts.
     pub(super) fn add_ports(&mut self, switch: usize, hosts: impl IntoIterator<Item = usize>) -> Step {
         let mut step = Step::default();
         self.txn += 1;
@@ -158,7 +158,7 @@ impl World {
         step
     }
 
-    /// A switch that is new, with a port at each of these hosts.
+    /// Adds a switch with a port at each of these hosts.
     pub(super) fn add_switch(&mut self, hosts: impl IntoIterator<Item = usize>) -> Step {
         let mut step = Step::default();
         self.txn += 1;
@@ -170,7 +170,7 @@ impl World {
         step
     }
 
-    /// One of the ports at another host, so many hosts further.
+    /// Moves a port to another host, this many hosts further.
     pub(super) fn move_port(&mut self, port: usize, by: usize) -> Step {
         let mut step = Step::default();
         self.txn += 1;

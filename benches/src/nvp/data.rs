@@ -1,7 +1,7 @@
 //! A transaction that gives every input table a few rows.
 //!
-//! Of each entity there are a few, and every table that is about one has a row for each of them, so that what is looked
-//! up is found; most conditions hold.
+//! There are a few of each entity, and every table about an entity has a row for each of them, so that lookups succeed;
+//! most conditions hold.
 
 use serde_json::{Map, Value, json};
 

@@ -32,7 +32,7 @@ pub(super) struct Draft {
     items: Vec<Item>,
 }
 
-/// Fields of a match, as bits: two parts of one match never set the same.
+/// Fields of a match, as bits: two parts of one match never use the same field.
 const MATCHES: [(&str, Class); 9] = [
     ("match_metadata", Class::Label),
     ("match_reg0", Class::Label),
@@ -53,7 +53,7 @@ const ACTIONS: [(&str, Class); 7] = [
     ("set_eth_dst", Class::Mac),
     ("flow_output_action", Class::Port),
 ];
-/// Longer lists of actions are not made longer.
+/// The length from which a list of actions is not extended.
 const MOST_ACTIONS: u32 = 6;
 
 impl Draft {
@@ -109,7 +109,7 @@ impl Draft {
         self.variables.len() - 1
     }
 
-    /// Adds an atom that binds all its columns but those that are given.
+    /// Adds an atom that binds all its columns except the given ones.
     pub(super) fn atom(
         &mut self,
         at: usize,
@@ -134,7 +134,7 @@ impl Draft {
         self.items.push(Item::Text(text));
     }
 
-    /// A condition that most rows meet, or `None` if there is nothing to compare.
+    /// A condition that most rows satisfy, or `None` if there is nothing to compare.
     pub(super) fn condition(&mut self, random: &mut Random) -> Option<String> {
         self.either_or(random).map(|(yes, _)| yes)
     }
@@ -179,7 +179,7 @@ impl Draft {
         (format!("hash({name}) & 1 == 0"), format!("hash({name}) & 1 == 1"))
     }
 
-    /// A match of what is bound, if anything can be matched.
+    /// A match on bound variables, if any can be matched.
     pub(super) fn matching(&mut self, random: &mut Random) -> Option<(String, u32)> {
         let (mut parts, mut fields) = (Vec::new(), 0_u32);
         let bound = self.of_kind(named("expr"));
@@ -205,7 +205,7 @@ impl Draft {
         (!parts.is_empty()).then(|| (parts.join(" & "), fields))
     }
 
-    /// Actions with what is bound; where they lead is a stage.
+    /// Actions with bound variables, which lead to a stage.
     pub(super) fn acting(&mut self, random: &mut Random, stage: &str) -> (String, u32) {
         let (mut parts, mut length) = (Vec::new(), 1);
         let bound = self.of_kind(named("actions"));
@@ -236,7 +236,7 @@ impl Draft {
         (parts.join(" ++ "), length)
     }
 
-    /// A value computed from what is bound, as a column of a head.
+    /// A value computed from bound variables, as a column of a head.
     pub(super) fn computed(&mut self, random: &mut Random, stage: &str) -> Option<Term> {
         let column = |kind: &str, detail| Column { name: kind.to_owned(), kind: named(kind), detail };
         let made = match random.weighted(&[35, 25, 20, 10, 10]) {
@@ -281,7 +281,7 @@ impl Draft {
         Some(made)
     }
 
-    /// The items of the body, one text each. What is used once is `_`.
+    /// The items of the body as texts. A variable that is used once becomes `_`.
     pub(super) fn body(&self, tables: &[Table]) -> Vec<String> {
         self.items
             .iter()

@@ -15,14 +15,14 @@ const UNIVERSAL: usize = 15;
 const DRIVER: usize = 25;
 /// Rules of each of these.
 const FLOW_RULES: usize = 6;
-/// The other derived tables of one rule, by style, are what these leave over.
+/// The styles of derived tables; tables with one rule make up the rest.
 const SPLIT: usize = 160;
 const UNITED_PAIRS: usize = 42;
 const UNITED_TRIPLES: usize = 28;
 const PROJECTED: usize = 60;
 const AGGREGATED: usize = 90;
 const PAIRED: usize = 26;
-/// No table is to have more rows than this.
+/// The maximum rows of a table.
 const MOST_ROWS: usize = 120;
 
 /// Columns of an atom and the bound variables that they are joined on.
@@ -37,7 +37,7 @@ enum Style {
     Pair,
     /// Two rules for two cases.
     Split,
-    /// So many rules for as many alternatives.
+    /// One rule for each of this many alternatives.
     Unite(usize),
 }
 
@@ -46,9 +46,9 @@ struct Generator {
     program: Program,
     /// Where the physical half begins.
     physical: usize,
-    /// The rules of tables of flows that are still to be written, by file.
+    /// The rules of flow tables that remain to be written, by file.
     flows: Vec<Vec<usize>>,
-    /// By table: how many rules of flows it has.
+    /// The number of flow rules of each table.
     entries: Vec<usize>,
     /// Names that are taken.
     names: std::collections::HashSet<String>,
@@ -175,7 +175,7 @@ impl Generator {
         }
     }
 
-    /// Declares the tables of flows, and says which files have their rules.
+    /// Declares the tables of flows, and chooses the files for their rules.
     fn flow_tables(&mut self) {
         let universal = SOURCES.len() + 1;
         let driver = self.physical + PHYSICAL.len();
@@ -241,7 +241,7 @@ impl Generator {
         table.role != Role::Output && table.readable <= file
     }
 
-    /// The table that a rule begins with.
+    /// The first table of a rule.
     fn base(&mut self, file: usize, fits: impl Fn(&Table) -> bool) -> Option<usize> {
         let cap = 3 + file / 4;
         let mut best: Option<(usize, usize)> = None;
@@ -291,7 +291,7 @@ impl Generator {
             }
         }
         let Some((_, at, mut given)) = best else { return false };
-        // Two columns of one kind are sometimes meant to be equal.
+        // Sometimes two columns of one kind are made equal.
         for (index, column) in self.program.tables[at].columns.iter().enumerate() {
             let bound = draft.of_kind(column.kind);
             let free = given.iter().all(|(of, _)| *of != index);
@@ -304,7 +304,8 @@ impl Generator {
         true
     }
 
-    /// A rule's first atom and as many others as can be had of those wanted; the first one's table and variables.
+    /// Adds a rule's first atom and as many of the wanted others as possible. Returns the first atom's table and
+    /// variables.
     fn begin(&mut self, file: usize, fits: impl Fn(&Table) -> bool) -> Option<(usize, Vec<usize>, Draft)> {
         let at = self.base(file, fits)?;
         let mut draft = Draft::default();
@@ -324,7 +325,8 @@ impl Generator {
         STAGES[self.random.below(STAGES.len())]
     }
 
-    /// The head of a rule that keeps what tells the rows of its first table apart: its terms, and how many are the key.
+    /// The head of a rule that keeps the columns that identify a row of its first table: its terms, and the number of
+    /// key columns.
     fn head(&mut self, first: &Table, variables: &[usize], draft: &mut Draft) -> (Vec<Term>, Option<usize>) {
         let keys: Vec<usize> = match &first.unique {
             Some(unique) => unique.iter().map(|column| variables[*column]).collect(),
@@ -347,7 +349,7 @@ impl Generator {
         (terms, count)
     }
 
-    /// A computed column, as it stands in the head or as a variable of the body.
+    /// Adds a computed column, directly in the head or as a variable of the body.
     fn bind(&mut self, text: String, column: Column, draft: &mut Draft) -> Term {
         let taken = draft.variables.iter().any(|variable| variable.name == column.name);
         let long = text.len() > 24;
@@ -410,14 +412,14 @@ impl Generator {
         let sure = body.reads().iter().all(|at| self.program.tables[*at].keyed);
         let alone = self.program.rules.iter().all(|rule| rule.table != table);
         let filled = &mut self.program.tables[table];
-        // Of outputs only keys that follow from others are declared.
+        // For outputs, only keys that follow from other keys are declared.
         filled.keyed &= filled.role != Role::Output || (sure && alone);
         let head = terms.into_iter().map(|(text, _)| text).collect();
         self.program.tables[table].depth = self.program.tables[table].depth.max(depth);
         self.program.rules.push(Rule { table, file, head, body });
     }
 
-    /// Tables that no rule reads yet are asked for by rules that know what they are about.
+    /// Makes rules that bind a matching entity read the tables that no rule reads yet.
     fn read_the_rest(&mut self) {
         let unread: Vec<usize> = (0..self.program.tables.len())
             .filter(|at| self.program.tables[*at].role != Role::Output && !self.program.tables[*at].read)
@@ -430,7 +432,7 @@ impl Generator {
                 let number = (start + step) % count;
                 let rule = &mut self.program.rules[number];
                 let later = rule.file > table.file && rule.file >= table.readable;
-                // Long bodies only where no other will do.
+                // Long bodies only if there is no alternative.
                 if !later || rule.body.atoms() > if step < count { 5 } else { 8 } {
                     continue;
                 }
@@ -472,7 +474,7 @@ fn distinct_names(terms: &mut [Term]) {
     }
 }
 
-/// For each column of the table's key a bound variable of its kind, all different.
+/// For each column of the table's key, a bound variable of its kind, all distinct.
 fn keys_bound(table: &Table, draft: &Draft) -> Option<Given> {
     let mut given = Given::new();
     for &column in table.unique.as_ref()? {

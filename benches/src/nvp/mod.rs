@@ -1,11 +1,11 @@
 //! A program of the size of NVP's, made from a seed.
 //!
 //! The literature gives the size (NSDI 2014, section 4.3): 123 types of inputs, 81 of outputs, 889 tables in all, 1,224
-//! rules, 27,000 lines. The shape is ours, and follows from what such rules are for: configuration, reports and
+//! rules, 27,000 lines. The shape is our own and follows from the purpose of such rules: configuration, reports and
 //! allocated numbers come in; the logical half of the rules works on datapaths and ports alone, makes matches and
 //! actions of them and collects these in tables of universal flows; the physical half places them on transport nodes;
 //! tables for OpenFlow, OVSDB, status and statistics go out. Most rules look something up by its key for each row of a
-//! first table; others project, aggregate, pair two rows of a table, tell cases apart or unite alternatives.
+//! first table; others project, aggregate, pair two rows of a table, distinguish cases or unite alternatives.
 //!
 //! In reading order: [`random`], [`vocabulary`] (the words), this file (the program as data), [`draft`] (one rule),
 //! [`generate`], [`text`] (files, with documentation and comments), [`data`] (a transaction that fills the inputs).
@@ -48,7 +48,7 @@ struct Column {
     name: String,
     /// Of [`vocabulary::KINDS`].
     kind: usize,
-    /// Of a match the fields in it, as bits; of actions how many there are.
+    /// For a match, its fields as bits; for actions, their number.
     detail: u32,
 }
 
@@ -58,13 +58,13 @@ struct Table {
     name: String,
     role: Role,
     columns: Vec<Column>,
-    /// The columns that tell rows apart, if fewer than all are known to.
+    /// The columns that identify a row, if not all are needed.
     unique: Option<Vec<usize>>,
     /// Whether that is declared.
     keyed: bool,
-    /// How many rows it has at most.
+    /// The maximum number of its rows.
     rows: usize,
-    /// How many tables lie between it and the inputs.
+    /// The number of tables between it and the inputs.
     depth: usize,
     /// The file that declares it.
     file: usize,

@@ -22,7 +22,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True so many times in a hundred.
+    /// True with this probability, in percent.
     pub(crate) fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
@@ -32,7 +32,7 @@ impl Random {
         &of[self.below(of.len())]
     }
 
-    /// An index, as often as its weight says.
+    /// An index, with a probability proportional to its weight.
     pub(crate) fn weighted(&mut self, weights: &[usize]) -> usize {
         let mut left = self.below(weights.iter().sum());
         for (index, weight) in weights.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The program has the size that it is to have, and is one that people could have written.
+//! The program has the required size and is plausible.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use nlog_data::{Evaluator, Role};
 
 use super::{INPUTS, LINES, OUTPUTS, Program, RULES, SEED, TABLES, Text};
 
-/// More warnings than this would be the program's subject. Chance writes conditions, and in a rule in twenty they
-/// contradict what the rules before it derive.
+/// The maximum number of warnings. Conditions are random, and in one rule of twenty they contradict the rows that
+/// earlier rules derive.
 const MOST_WARNINGS: usize = 80;
 
 fn sources(text: &Text) -> Sources {

@@ -1,4 +1,4 @@
-//! The program as files: with documentation, comments and the layout that rule files have.
+//! The program as files, with documentation, comments and the layout of rule files.
 
 use std::collections::BTreeSet;
 
@@ -6,9 +6,9 @@ use super::random::Random;
 use super::vocabulary::{Class, KINDS, LIMITS, STAGES};
 use super::{LINES, Program, Role, Rule, Table, data};
 
-/// No line is longer, as far as names allow.
+/// The maximum length of lines, as far as names allow.
 const WIDTH: usize = 110;
-/// Longer lists of columns have a line for each.
+/// Longer lists of columns have a line for each column.
 const WIDE: usize = 4;
 
 /// A written program.
@@ -31,14 +31,14 @@ pub(crate) struct Edit {
     pub(crate) what: String,
     /// In which file.
     pub(crate) path: String,
-    /// What stands there, once in the program.
+    /// The old text, which occurs once in the program.
     pub(crate) from: String,
     /// What stands there afterwards.
     pub(crate) to: String,
 }
 
 impl Program {
-    /// Writes it, with as many lines of comments as it takes to be as long as NVP's.
+    /// Writes the program, with enough lines of comments to be as long as NVP's.
     pub(crate) fn text(&self) -> Text {
         let bare: usize = self.write(&[]).iter().map(|(_, text)| text.lines().count()).sum();
         let missing = LINES.saturating_sub(bare);
@@ -141,7 +141,7 @@ impl Program {
 
     // Edits.
 
-    /// A number in a condition becomes another one.
+    /// Changes a number in a condition.
     fn body_edit(&self) -> Edit {
         let files = self.write(&[]);
         let middle = self.rules.len() / 2;
@@ -152,7 +152,7 @@ impl Program {
             };
             let Some(item) = items.iter().find(number) else { continue };
             let at = items.iter().position(|other| other == item).unwrap_or(0);
-            // With the item before it the place is the only one.
+            // Together with the item before it, the place is unique.
             let end = if at + 1 == items.len() { ";" } else { "," };
             let from = format!("    {},\n    {item}{end}", items[at.saturating_sub(1)]);
             let (path, text) = &files[rule.file];
@@ -165,7 +165,7 @@ impl Program {
         unreachable!("some rule in the second half compares with a number")
     }
 
-    /// The last column of a table gets another name: of one that is read as often as most, or of the one read most.
+    /// Renames the last column of a table: a typical one, or the one that is read most.
     fn declaration_edit(&self, most: bool) -> Edit {
         let by_name: BTreeSet<usize> =
             self.rules.iter().flat_map(|rule| rule.body.reads_by_name().collect::<Vec<_>>()).collect();
@@ -202,7 +202,7 @@ fn write_rule(table: &str, head: &[String], body: &[String], out: &mut Vec<Strin
             out.push(format!("    {item}{end}"));
             continue;
         }
-        // At the commas of its terms, or before its operators.
+        // Breaks lines at the commas of its terms, or before its operators.
         let mut line = "    ".to_owned();
         for word in item.split(' ') {
             if line.len() + 1 + word.len() > WIDTH {
@@ -215,7 +215,7 @@ fn write_rule(table: &str, head: &[String], body: &[String], out: &mut Vec<Strin
     }
 }
 
-/// A table's declaration, its last column by another name if one is given.
+/// A table's declaration, with another name for its last column if one is given.
 fn declaration(table: &Table, rename: Option<&str>) -> String {
     let role = match table.role {
         Role::Input => "input table",
@@ -299,7 +299,8 @@ fn wrap(sign: &str, text: &str, out: &mut Vec<String>) {
     out.push(line);
 }
 
-/// What comments say. `{head}` is the rule's table, `{first}` and `{last}` are tables that it reads.
+/// The texts of comments. `{head}` is the rule's table, `{first}` and `{last}` are tables that it
+/// reads.
 const REMARKS: [&str; 24] = [
     "Everything begins with {first}; the rest only adds to it.",
     "Read as: there is such a row for every row of {first}.",

@@ -1,6 +1,7 @@
-//! What the generated program talks about: kinds of columns, areas of the network, words for tables.
+//! The vocabulary of the generated program: kinds of columns, areas of the network, words for
+//! tables.
 
-/// What can be done with the values of a kind.
+/// The class of a kind, which decides the use of its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// The name of something; tables are joined on these.
@@ -15,7 +16,7 @@ pub(super) enum Class {
     Service,
     /// Any integer.
     Number,
-    /// An integer that rules write as a constant: to compare it would be to know the answer.
+    /// An integer that rules write as a constant; comparing it would have a known result.
     Step,
     Flag,
     /// One of a few words.
@@ -60,7 +61,7 @@ const fn kind(name: &'static str, class: Class, what: &'static str) -> Kind {
     Kind { name, class, what }
 }
 
-/// How many of [`KINDS`] are entities; they come first.
+/// The number of [`KINDS`] that are entities; they come first.
 pub(super) const ENTITIES: usize = 14;
 
 /// The names of each entity in the transaction are numbered below this.
@@ -159,7 +160,7 @@ pub(super) const PHYSICAL: [&str; 12] = [
     "replication",
 ];
 pub(super) const OUTPUTS: [&str; 4] = ["ovsdb", "openflow", "status", "statistics"];
-/// Where the facts of input tables come from.
+/// The sources of input tables.
 pub(super) const SOURCES: [&str; 9] = [
     "config_switching",
     "config_routing",
@@ -172,7 +173,7 @@ pub(super) const SOURCES: [&str; 9] = [
     "allocated",
 ];
 
-/// Words that tables are told apart by.
+/// Words that distinguish tables.
 pub(super) const ASPECTS: [&str; 48] = [
     "state",
     "binding",

@@ -61,7 +61,7 @@ impl Generator {
         }
     }
 
-    /// Which two rows of a table have something in common.
+    /// A table of pairs of rows that have something in common.
     pub(super) fn pair(&mut self, file: usize, role: Role) -> Option<()> {
         let at = self.base(file, |table| table.rows <= 27 && entities_of(table) >= 2)?;
         let first = self.program.tables[at].clone();
@@ -89,7 +89,7 @@ impl Generator {
         Some(())
     }
 
-    /// Two cases of one table, told apart by a condition.
+    /// Two cases of one table, distinguished by a condition.
     pub(super) fn split(&mut self, file: usize, role: Role) {
         let (at, variables, mut draft) = self.begin(file, |_| true).expect("inputs are always visible");
         let first = self.program.tables[at].clone();
@@ -110,7 +110,7 @@ impl Generator {
         }
     }
 
-    /// Alternatives, each from tables of its own.
+    /// Alternatives, each from different tables.
     pub(super) fn unite(&mut self, file: usize, role: Role, count: usize) {
         let (at, variables, mut draft) = self.begin(file, |_| true).expect("inputs are always visible");
         let entity = *variables
@@ -136,7 +136,7 @@ impl Generator {
         self.program.tables[table].readable = file;
     }
 
-    /// The rules of tables of flows that this file has.
+    /// Writes the flow rules of this file.
     pub(super) fn flow_rules(&mut self, file: usize) {
         for table in std::mem::take(&mut self.flows[file]) {
             let scope = self.program.tables[table].columns[0].kind;
@@ -166,7 +166,7 @@ impl Generator {
             let column = Column { name: "actions".into(), kind: named("actions"), detail: length };
             let actions = self.bind(actions, column, &mut draft);
             let rank = |name: &str| Column { name: name.into(), kind: named("level"), detail: 0 };
-            // A priority of its own for each rule of the table, so that no two of them clash.
+            // A separate priority for each rule of the table, so that no two of them clash.
             let priority = 10 * (1 + self.entries[table]) + self.random.below(10);
             self.entries[table] += 1;
             let terms = vec![
