@@ -1,6 +1,6 @@
 //! `cargo xtask deny`: licences, advisories and duplicate versions of everything that Weft depends on.
 //!
-//! The advisory database is pinned, so that a commit passes or fails the same wherever and whenever it is checked:
+//! The advisory database is pinned, so that the result for a commit does not depend on place and time:
 //! `supply-chain/advisory-db.tar.gz` holds the advisories of one commit of the `RustSec` database (public domain).
 //! `--update` replaces it.
 
@@ -14,10 +14,11 @@ use crate::{cargo, setup};
 /// The pinned database, relative to the workspace.
 const PINNED: &str = "supply-chain/advisory-db.tar.gz";
 
-/// The database's home, which [`Arguments::update`] takes a new state from.
+/// The upstream repository of the database, for [`Arguments::update`].
 const UPSTREAM: &str = "https://github.com/rustsec/advisory-db";
 
-/// Where cargo-deny looks for it: the folder that `deny.toml` names, and in it the one named by the hash of the URL.
+/// The folder where cargo-deny looks for it: in the folder that `deny.toml` names, the one named by the hash of the
+/// URL.
 const UNPACKED: &str = "target/advisory-db/advisory-db-3157b0e258782691";
 
 #[derive(clap::Args)]

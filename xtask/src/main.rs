@@ -1,7 +1,7 @@
 //! The project's commands: `cargo xtask demo`, `cargo xtask test`, `cargo xtask soak`, `cargo xtask bench`.
 //!
-//! Each prepares the machine itself ([`setup`]) and then runs what the workspace holds; nothing here knows how Weft
-//! works but what the lab needs, so that it builds in seconds.
+//! Each prepares the machine ([`setup`]) and then runs programs of the workspace. This crate depends on no other crate
+//! of Weft except what the lab needs, so it builds in seconds.
 
 mod deny;
 mod mutate;
@@ -87,7 +87,7 @@ fn run(task: Task) -> Result<()> {
     }
 }
 
-/// Builds `weft` and the benchmarks, together, so that both have the same dependencies, and runs the latter.
+/// Builds `weft` and the benchmarks together, so that both have the same dependencies, and runs the benchmarks.
 fn bench(arguments: &[String]) -> Result<()> {
     let named = |names: &[&str]| arguments.iter().any(|argument| names.contains(&argument.as_str()));
     if named(&["push", "all"]) {
@@ -128,18 +128,18 @@ fn release(name: &str) -> Result<PathBuf> {
     Ok(target.join("release").join(name))
 }
 
-/// `PATH` with the folders of daemons, which that of a plain user leaves out.
+/// `PATH` with the folders of daemons, which the `PATH` of ordinary users lacks.
 fn with_system_folders() -> String {
     let path = std::env::var("PATH").unwrap_or_default();
     format!("{path}:/usr/sbin:/sbin")
 }
 
-/// The cargo that runs us.
+/// The cargo that runs this program.
 fn cargo_program() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
 }
 
-/// Runs cargo with its output going where ours goes.
+/// Runs cargo with our standard output and error.
 fn cargo<A: AsRef<str>>(arguments: &[A], variable: Option<(&str, &str)>) -> Result<()> {
     let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
     let status = Command::new(cargo_program())

@@ -1,12 +1,13 @@
-//! What a fresh machine lacks: Open vSwitch and the tools that make virtual hosts. The lab knows what it needs.
+//! Installs the requirements of a fresh machine: Open vSwitch and the tools that make virtual hosts. The lab knows its
+//! requirements.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-/// Sees to it that the machine can carry a lab: installs what is missing through apt where we may. Fails with the exact
-/// command to run, or what else stands against it.
+/// Ensures that the machine can run a lab: installs missing packages through apt if permitted. Otherwise fails with the
+/// exact command to run, or with another obstacle.
 pub(crate) fn open_vswitch() -> Result<()> {
     match lab::preflight() {
         Ok(()) => Ok(()),
@@ -18,7 +19,7 @@ pub(crate) fn open_vswitch() -> Result<()> {
     }
 }
 
-/// Sees to it that gringo is there, which some figures stand beside.
+/// Ensures that gringo, the baseline of some figures, is installed.
 pub(crate) fn gringo() -> Result<()> {
     let there = |folder: std::path::PathBuf| folder.join("gringo").exists();
     if std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(there) {
@@ -27,21 +28,21 @@ pub(crate) fn gringo() -> Result<()> {
     install("gringo is not installed", "gringo")
 }
 
-/// A program that cargo runs as a command of its own, with the version that the project's settings are written for.
+/// A program that extends cargo by a command, with the version that the project's settings are written for.
 #[derive(Clone, Copy)]
 pub(crate) struct CargoTool {
     name: &'static str,
     version: &'static str,
 }
 
-/// Runs tests, each in a process of its own.
+/// Runs tests, each in a separate process.
 pub(crate) const NEXTEST: CargoTool = CargoTool { name: "cargo-nextest", version: "0.9.143" };
 
-/// Checks what Weft depends on.
+/// Checks Weft's dependencies.
 pub(crate) const DENY: CargoTool = CargoTool { name: "cargo-deny", version: "0.20.2" };
 
-/// Sees to it that a tool of cargo is there: any version will do, and where there is none the known one is built, without
-/// optimisation, since it runs briefly.
+/// Ensures that a tool of cargo is installed. Any version suffices; if there is none, the known version is built, without
+/// optimisation because it runs briefly.
 pub(crate) fn cargo_tool(tool: CargoTool) -> Result<()> {
     let CargoTool { name, version } = tool;
     let version_of_installed = Command::new(crate::cargo_program())

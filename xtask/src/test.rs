@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every test, or the part of them that answers within a minute or two of an edit.
+//! `cargo xtask test`: every test, or a selection that finishes within a minute or two of an edit.
 
 mod selection;
 
@@ -10,7 +10,7 @@ use selection::Selection;
 
 use crate::{cargo, deny, setup, with_system_folders};
 
-/// Tests that need real Open vSwitch stand in modules of this name, in every crate: the one way to tell them apart.
+/// Tests that need real Open vSwitch are in modules of this name, in every crate; only this identifies them.
 const NEEDS_OPEN_VSWITCH: &str = "test(/(^|::)open_vswitch::/)";
 
 /// Makes tests of random programs and networks run a tenth of their cases.
@@ -98,7 +98,7 @@ fn count(options: &[&str], filter: &str) -> Result<usize> {
     Ok(output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count())
 }
 
-/// What was done, and how long each part took.
+/// The parts that ran, with their times.
 #[derive(Default)]
 struct Parts(Vec<(&'static str, Duration)>);
 

@@ -66,7 +66,7 @@ pub struct Ipv4 {
 }
 
 impl Ipv4 {
-    /// A whole packet with a time to live of 64 and without options.
+    /// An unfragmented packet with a time to live of 64 and without options.
     pub fn new(src: Ipv4Addr, dst: Ipv4Addr, protocol: u8) -> Ipv4 {
         Ipv4 { src, dst, protocol, tos: 0, identification: 1, fragment: 0, ttl: 64, options: Vec::new() }
     }

@@ -1,4 +1,4 @@
-//! What IP packets carry, with checksums.
+//! Payloads of IP packets, with checksums.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -76,7 +76,7 @@ pub fn wrap(to: Mac, from: Mac, wrapped: &Wrapped) -> Vec<u8> {
     ethernet(to, from, IPV4, &header.packet(&payload))
 }
 
-/// Takes a frame on the underlay apart; `None` if it is no tunnelled frame.
+/// Decapsulates a frame on the underlay; `None` if it is not a tunnelled frame.
 pub fn unwrap(frame: &[u8]) -> Option<Wrapped> {
     let (ip, inside) = (frame.get(14..34)?, frame.get(34..)?);
     let address = |at: usize| Ipv4Addr::new(ip[at], ip[at + 1], ip[at + 2], ip[at + 3]);

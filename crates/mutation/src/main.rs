@@ -1,10 +1,10 @@
-//! Whether tests notice when a rule is wrong.
+//! Checks whether tests notice mistakes in the rules.
 //!
 //! The program makes one mistake at a time in the rules ([`mutants`]): it leaves out an atom, a match field or an action,
-//! changes a constant, or takes one variable, table or field for another. A mistake that does not compile cannot be made
-//! unseen. Each other mistake meets two independent tests: the unit tests beside the rules, and random histories against the
-//! network model. The report counts both. A mistake that neither notices survives and is printed: a test is missing, or the
-//! text that was changed has no effect.
+//! changes a constant, or takes one variable, table or field for another. A mistake that does not compile cannot go
+//! unnoticed. Every other mistake is tried in two independent tests: the unit tests beside the rules, and random histories
+//! compared with the network model. The report counts both. A mistake that neither notices survives and is printed: a test
+//! is missing, or the text that was changed has no effect.
 #![forbid(unsafe_code)]
 
 mod mutants;
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Makes all mistakes; the number that survive.
+/// Makes all mistakes. Returns the number that survive.
 fn run(arguments: &Arguments) -> Result<usize, String> {
     let folder = Folder::load(&arguments.rules)?;
     let original = without_mistakes(&folder, arguments)?;
@@ -123,7 +123,7 @@ fn without_mistakes(folder: &Folder, arguments: &Arguments) -> Result<Arc<Progra
     Ok(program)
 }
 
-/// What the tests say about a file with a mistake in it.
+/// The fate of a mistake in a file.
 fn fate(
     suite: &mut Suite<'_>,
     original: &[String],
@@ -142,7 +142,7 @@ fn fate(
     Fate::Made { unit_tests, histories }
 }
 
-/// Whether a program does what the model says. A program that panics does not.
+/// Whether a program agrees with the model. A program that panics does not.
 fn passes_histories(program: &Arc<Program>, histories: u64) -> bool {
     let pass = || {
         if histories == 0 {

@@ -18,7 +18,7 @@ pub(crate) struct Mutant {
     pub(crate) line: usize,
     /// Whether the mistake is in a function that the rules declare.
     pub(crate) in_function: bool,
-    /// What is written in place of what.
+    /// The replaced text and its replacement.
     change: Change,
 }
 
@@ -53,9 +53,9 @@ impl fmt::Display for Mutant {
 ///
 /// Each rule is left out, and so is each item of a body, each field of a match, each action, and each side of `&` and `++`.
 /// Each number, truth value, address and named constant is replaced by another; comparisons and aggregates are reversed; an
-/// `if` always takes one branch. Beside these stand the mistakes of people: another variable of the same type, another table
-/// with the same column types, swapped fields (source and destination), and a wider mask or prefix. Declarations of tables
-/// and types stay as they are.
+/// `if` always takes one branch. Further mutants are mistakes that people make: another variable of the same type, another
+/// table with the same column types, swapped fields (source and destination), and a wider mask or prefix. Declarations of
+/// tables and types stay unchanged.
 pub(crate) fn mutants(names: &Names, file: &str, text: &str) -> Vec<Mutant> {
     let root = parse(text).root();
     let mut found = Found { text, in_function: false, mutants: Vec::new() };
@@ -130,7 +130,7 @@ impl Found<'_> {
         }
     }
 
-    /// The mask after the slash of `field: value/mask` has a bit less, and so has the value.
+    /// The mask after the slash of `field: value/mask` loses a bit, and so does the value.
     fn mask(&mut self, term: &SyntaxNode) {
         let text = self.text;
         let parts: Vec<SyntaxNode> = term.children().filter(|part| part.kind() != K::BitRange).collect();
@@ -223,7 +223,7 @@ fn range(node: &SyntaxNode) -> Range<usize> {
     first.start().into()..last.end().into()
 }
 
-/// Whether a number stands directly in a rule's head, as the priorities of flows do.
+/// Whether a number is directly in a rule's head, like the priorities of flows.
 fn is_priority(literal: &SyntaxNode) -> bool {
     let kinds: Vec<K> = literal.ancestors().skip(1).take(4).map(|node| node.kind()).collect();
     kinds.ends_with(&[K::Call, K::Rule]) && kinds.contains(&K::Arguments)
@@ -233,7 +233,7 @@ fn is_priority(literal: &SyntaxNode) -> bool {
 mod tests {
     use super::*;
 
-    /// The mutants that the syntax alone tells.
+    /// The mutants that follow from the syntax alone.
     fn all(text: &str) -> Vec<String> {
         mutants(&Names::default(), "", text).iter().map(|mutant| mutant.text(text)).collect()
     }

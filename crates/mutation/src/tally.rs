@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// What became of a mistake.
+/// The fate of a mistake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It does not compile.
     Rejected,
-    /// It compiles to the same plan, so that no test can notice.
+    /// It compiles to the same plan, so no test can notice.
     SamePlan,
     /// It changes the program.
     Made {

@@ -13,11 +13,10 @@ const LOG_LINES: usize = 60;
 
 /// An `ovsdb-server`, and an `ovs-vswitchd` if asked for, in a temporary folder.
 ///
-/// Nothing of it reaches the machine's network: `ovs-vswitchd` has dummy devices, or a network namespace of its own. Both
-/// daemons end when the value is dropped, and also when the test process is killed
-/// (`setpriv --pdeathsig`).
+/// It does not touch the machine's network: `ovs-vswitchd` has dummy devices, or a separate network namespace. Both
+/// daemons end when the value is dropped, and also when the test process is killed (`setpriv --pdeathsig`).
 pub struct OpenVswitch {
-    // In this order: the daemons end before their folder goes.
+    // In this order, because the daemons must end before their folder is removed.
     vswitchd: Option<Daemon>,
     database: Option<Daemon>,
     folder: TempDir,
@@ -90,7 +89,7 @@ impl OpenVswitch {
         format!("unix:{}", self.path(&format!("{bridge}.mgmt")).display())
     }
 
-    /// Starts `ovsdb-server`, at first or again; its database is as it was.
+    /// Starts or restarts `ovsdb-server`, with its existing database.
     pub fn start_database(&mut self) {
         let socket = self.path("db.sock");
         let mut command = self.daemon(&["ovsdb-server"], "db");
@@ -105,8 +104,8 @@ impl OpenVswitch {
         let _ = std::fs::remove_file(self.path("db.sock"));
     }
 
-    /// Starts `ovs-vswitchd` with its userspace datapath and these options, at first or again. It runs in a network
-    /// namespace without a name, so its devices go with it. This needs root.
+    /// Starts or restarts `ovs-vswitchd` with its userspace datapath and these options. It runs in an unnamed
+    /// network namespace, so its devices end with it. This needs root.
     pub fn start_vswitchd(&mut self, options: &[&str]) {
         let mut command = self.daemon(&["unshare", "--net", "ovs-vswitchd"], "vs");
         command.args(options);

@@ -33,7 +33,7 @@ pub struct DummySwitch {
     uplink: Option<Capture>,
 }
 
-/// A capture file, read up to its present end, and the bytes read that are not yet a whole frame.
+/// A capture file, read up to its current end, and the bytes read of an incomplete frame.
 type Capture = (File, Vec<u8>);
 
 /// The ingress port and the egress port of marks.
@@ -143,8 +143,8 @@ impl DummySwitch {
         Ok(())
     }
 
-    /// Waits until the datapath has checked its flows against the tables in force, and timeouts have been looked at. A
-    /// purge alone misses the flows that are just being revalidated.
+    /// Waits until the datapath has checked its flows against the tables in force and timeouts have been processed. A
+    /// purge alone misses flows that are being revalidated.
     pub fn settle(&mut self) {
         self.call("revalidator/wait", &[]);
     }
@@ -162,7 +162,7 @@ impl DummySwitch {
         self.call("ofproto/trace", &["br0", &format!("in_port={in_port}"), &hex(frame)])
     }
 
-    /// Lets a port receive a frame and returns the frames that the switch then sends, each with its egress port, by port.
+    /// Lets a port receive a frame, and returns the frames that the switch then sends, with their egress ports, by port.
     pub fn receive(&mut self, in_port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
         self.receive_by(&format!("p{in_port}"), frame)
     }
@@ -178,12 +178,12 @@ impl DummySwitch {
     }
 
     fn receive_by(&mut self, port: &str, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
-        // A datapath flow of earlier tables would stay in use for a while. And one made for a malformed frame also
-        // handles whole frames, without the changes for which the malformed one had no header.
+        // A datapath flow of earlier tables would stay in use for a while. Also, a datapath flow made for a malformed
+        // frame would handle intact frames, without the changes to headers that the malformed frame lacked.
         self.call("revalidator/purge", &[]);
         self.call("netdev-dummy/receive", &[port, &hex(frame)]);
-        // A mark sent after the frame leaves at the earliest in the round of the main loop that handles the frame; the
-        // daemon answers the next call when that round is over.
+        // A mark sent after the frame leaves no earlier than in the round of the main loop that handles the frame; the
+        // daemon answers the next call after that round.
         self.marks += 1;
         let [from, to] = MARKS;
         let mark = [&[2; 12][..], &[0x88, 0xb5], &self.marks.to_be_bytes()].concat();

@@ -51,7 +51,7 @@ impl Folder {
         rules.map(|(name, text)| (&**name, &**text))
     }
 
-    /// The text of a file; nothing if the folder has no such file.
+    /// The text of a file; none if the folder has no such file.
     pub fn text(&self, file: &str) -> Option<&str> {
         self.files.get(file).map(String::as_str)
     }

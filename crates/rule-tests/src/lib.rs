@@ -14,7 +14,7 @@
 //! ```
 //!
 //! In reading order: [`run()`] (one test), [`comparison`] (expected rows beside the rows found), [`Folder`] (rules and tests
-//! in memory), [`Suite`] (the tests that a file can affect, with another text in its place).
+//! in memory), [`Suite`] (the tests that a file can affect, with another text for the file).
 #![forbid(unsafe_code)]
 
 pub mod comparison;

@@ -1,8 +1,8 @@
-//! One test, in an engine of its own.
+//! Runs one test, in a separate engine.
 //!
-//! A test runs in the dataflow engine, which users run, and in the reference evaluator, which explains why a row is or is
-//! not there. If the two disagree, the test fails: every unit test of a rule also tests the engine. The tables of a test are
-//! small, so a test takes about a millisecond, most of it to start the dataflow.
+//! A test runs in the dataflow engine, which users run, and in the reference evaluator, which explains why a row is present
+//! or missing. If the two disagree, the test fails: every unit test of a rule also tests the engine. The tables of a test
+//! are small, so a test takes about a millisecond, most of it to start the dataflow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,11 +39,11 @@ pub struct Outcome {
 pub struct Failure {
     /// The place of the expectation, or of the transaction that was refused.
     pub place: Place,
-    /// What is wrong, in one line.
+    /// The failure, in one line.
     pub message: String,
     /// Expected rows beside the rows found.
     pub comparison: Option<Box<Comparison>>,
-    /// Why rows are there or missing: questions, each with the lines of its answer.
+    /// The reasons why rows are present or missing: questions, each with the lines of its answer.
     pub reasons: Vec<(String, Vec<String>)>,
 }
 
@@ -65,7 +65,7 @@ pub fn passes(program: &Arc<Program>, test: &Test) -> bool {
     failures(program, test, 1).is_empty()
 }
 
-/// What fails, up to this many expectations.
+/// The failures of a test, up to this many expectations.
 fn failures(program: &Arc<Program>, test: &Test, most: usize) -> Vec<Failure> {
     let mut failures = Vec::new();
     let mut stage = match Stage::new(program, &test.place) {
@@ -225,7 +225,7 @@ impl<'a> Stage<'a> {
                 table.name,
                 counts(missing.len(), surplus.len())
             );
-            // The place of what is missing tells more than that of the list.
+            // The place of a missing row tells more than that of the list.
             let place = missing.first().and_then(|row| expected.get(row)).copied().unwrap_or(place);
             let mut failure = Failure::new(place, message);
             let mut comparison = Comparison::of(table);

@@ -1,4 +1,4 @@
-//! The unit tests of a folder, with another text in the place of one file.
+//! The unit tests of a folder, with one file replaced by another text.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,7 +9,7 @@ use nlog::{Program, Workspace};
 use crate::folder::Folder;
 use crate::run::passes;
 
-/// What the unit tests say about a text of a file.
+/// The verdict of the unit tests on a text of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// All tests that the file can affect pass.
@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// Compiles a folder's tests and runs them. Files that do not change are parsed and checked once for each suite; each
-/// thread needs a suite of its own.
+/// thread needs a separate suite.
 pub struct Suite<'a> {
     folder: &'a Folder,
     /// The rules without tests.
@@ -44,14 +44,14 @@ impl<'a> Suite<'a> {
         Suite { folder, rules: None, tests: BTreeMap::new() }
     }
 
-    /// The rules without tests, with this text in the place of a file's; nothing if they do not compile.
+    /// The rules without tests, with this text for a file; none if they do not compile.
     pub fn program(&mut self, file: &str, text: &str) -> Option<Arc<Program>> {
         let folder = self.folder;
         let workspace = self.rules.get_or_insert_with(|| Workspace::from_texts(folder.rules()));
         compile(workspace, folder, file, text)
     }
 
-    /// What the tests that a file can affect say about this text of it. The first test that fails ends the run; a test
+    /// The verdict of the tests that a file can affect on this text of it. The first failing test ends the run; a test
     /// that panics fails.
     pub fn verdict(&mut self, file: &str, text: &str) -> Verdict {
         let folder = self.folder;
@@ -73,7 +73,7 @@ impl<'a> Suite<'a> {
     }
 }
 
-/// A workspace's program with this text in the place of a file's. The workspace keeps its own text.
+/// A workspace's program with this text for a file. The workspace keeps its own text.
 fn compile(workspace: &mut Workspace, folder: &Folder, file: &str, text: &str) -> Option<Arc<Program>> {
     let own = folder.text(file).unwrap_or_default();
     // A workspace in memory reads no file, so setting a text cannot fail.

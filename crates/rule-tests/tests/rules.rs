@@ -51,7 +51,7 @@ fn every_rule_is_needed_by_a_test() {
     assert!(idle.is_empty(), "no unit test fails without these rules:\n{}", idle.join("\n"));
 }
 
-/// The proof above is worth something only while all tests pass with the rules unchanged.
+/// The proof above is valid only if all tests pass with the rules unchanged.
 #[test]
 fn the_rules_pass_their_tests() {
     let folder = Folder::load(&rules()).expect("the rules can be read");

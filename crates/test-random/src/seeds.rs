@@ -45,7 +45,7 @@ impl Test {
     }
 }
 
-/// What the environment asks for.
+/// The settings from the environment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Request {
     seed: Option<u64>,
@@ -90,7 +90,7 @@ impl Seeds {
     /// The seeds of a test that usually runs this many new cases. Tests call [`seeds!`].
     ///
     /// # Panics
-    /// The list of regressions has a line that cannot be read, or the environment asks for a number that is none.
+    /// The list of regressions has an unreadable line, or a setting in the environment is not a number.
     pub fn new(test: Test, usual: u64) -> Seeds {
         Seeds::requested(test, usual, Request::of_environment())
     }
@@ -110,12 +110,12 @@ impl Seeds {
         Seeds { test, all: seeds, is_whole }
     }
 
-    /// One of several parts, from 0 on, so that tests can share the seeds and run side by side.
+    /// One of several parts, counted from 0, so that tests can share the seeds and run in parallel.
     pub fn part(self, number: usize, parts: usize) -> Seeds {
         Seeds { all: self.all.into_iter().skip(number).step_by(parts).collect(), ..self }
     }
 
-    /// Whether these are at least the usual cases (before [`Seeds::part`]), so that a test may ask how much they cover.
+    /// Whether these are at least the usual cases (before [`Seeds::part`]), so that a test may check their coverage.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }

@@ -29,7 +29,7 @@ use tokio::runtime::Runtime;
 /// How long anything here may take. An idle machine needs a few seconds; the rest is for one that is busy.
 pub const DEADLINE: Duration = Duration::from_mins(2);
 
-/// Time between two looks at a condition.
+/// Time between two checks of a condition.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A testbed to make.
@@ -229,7 +229,7 @@ impl Testbed {
         })
     }
 
-    /// The status of the controller and its switches.
+    /// Returns the status of the controller and its switches.
     pub fn status(&self) -> Result<StatusResponse> {
         self.runtime
             .block_on(async { Ok(Client::connect(&self.controller_address()).await?.status().await?) })

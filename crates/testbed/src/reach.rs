@@ -1,4 +1,4 @@
-//! Who reaches whom, also where tenants have the same addresses.
+//! Tests which machines reach each other, even if tenants have the same addresses.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,8 +10,8 @@ pub use lab::Reach;
 /// How long nothing new arrives before the rest is taken to be unreachable.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Sends from each machine to every address that any other machine has until `enough` arrives, and observes where all of
-/// it arrives.
+/// Sends from each machine to every address of any other machine until `enough` has arrived, and records where datagrams
+/// arrive.
 pub fn who_reaches_whom(
     lab: &Lab,
     machines: &[&str],

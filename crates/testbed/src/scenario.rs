@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// The file with the network's objects, but for the hosts; beside this one.
+    /// The file with the network's objects except the hosts, in the same folder.
     pub network: PathBuf,
     /// Hosts hv1, hv2, ….
     pub hosts: u8,
@@ -79,7 +79,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Whether the result is as wanted, at every address.
+    /// Whether the result is as expected, at every address.
     pub fn is_right(&self) -> bool {
         if self.wanted { self.missed.is_empty() && !self.reached.is_empty() } else { self.reached.is_empty() }
     }
@@ -154,7 +154,7 @@ impl Scenario {
         spec
     }
 
-    /// Tries all pairs until the results are as wanted, or do not change any more.
+    /// Tries all pairs until the results are as expected, or no longer change.
     pub fn who_reaches_whom(&self, lab: &Lab) -> Result<Vec<Pair>> {
         let names: Vec<&str> = self.machines.iter().map(|plug| plug.name.as_str()).collect();
         let addresses = self.addresses(lab)?;

@@ -1,8 +1,8 @@
 //! The tunnel encapsulations that Weft knows.
 //!
-//! Network objects, rules, the switch driver and the tests all name an encapsulation by the same word, which is also the
+//! Network objects, rules, the switch driver and the tests use the same name for an encapsulation, which is also the
 //! type of the tunnel port in Open vSwitch. To add one, add a member here: the compiler then leads to every `match` that
-//! must decide about it, and `crates/controller/tests/encapsulations.rs` names what the rules still lack.
+//! must decide about it, and `crates/controller/tests/encapsulations.rs` reports what is missing in the rules.
 //!
 //! ```
 //! use tunnel_encap::Encap;
@@ -17,7 +17,7 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
-/// How hosts carry frames to each other.
+/// A tunnel encapsulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encap {
     /// Geneve (RFC 8926). Its options carry the label of the ingress port.
@@ -30,7 +30,7 @@ pub enum Encap {
     Stt,
 }
 
-/// A name that belongs to no encapsulation.
+/// The error of a name that is not an encapsulation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown encapsulation {name:?}; use one of {}", Encap::ALL.map(Encap::name).join(", "))]
 pub struct UnknownEncap {

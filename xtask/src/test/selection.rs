@@ -1,4 +1,4 @@
-//! Which tests an edit calls for: those of the crates that it touches, and those that run the rules or the book.
+//! Selects the tests for an edit: those of the crates that it touches, and those that run the rules or the book.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-/// Folders outside the crates, with the packages that test what is in them.
+/// Folders outside the crates, with the packages that test their contents.
 const TESTED_BY: &[(&str, &[&str])] = &[
     ("rules/", &["rule-tests", "weft-cli", "conformance", "controller", "network"]),
     ("examples/", &["weft-cli", "nlog"]),
@@ -18,7 +18,7 @@ const TESTED_BY: &[(&str, &[&str])] = &[
     ("proto/", &["controller"]),
 ];
 
-/// What is tested.
+/// The selected tests.
 pub(crate) enum Selection {
     /// The whole workspace.
     Whole,
@@ -32,8 +32,8 @@ impl Selection {
         Selection::Whole
     }
 
-    /// The packages that differ from the last commit, with those that test what is in the other folders that do. All of
-    /// them if nothing differs, or something that every package depends on.
+    /// The packages that differ from the last commit, and those that test other folders that differ. The whole workspace
+    /// if nothing differs, or if a file differs that every package depends on.
     pub(crate) fn of_edits() -> Result<Self> {
         let packages = packages()?;
         let mut selected = BTreeSet::new();
@@ -52,7 +52,7 @@ impl Selection {
         Ok(if selected.is_empty() { Selection::Whole } else { Selection::Packages(selected) })
     }
 
-    /// Lines for people, before anything runs.
+    /// Lines that describe the selection, printed before anything runs.
     pub(crate) fn describe(&self) -> Vec<String> {
         match self {
             Selection::Whole => vec![],
@@ -63,8 +63,8 @@ impl Selection {
         }
     }
 
-    /// The selection as a filter of nextest. The whole workspace is built all the same: cargo would resolve other features
-    /// for a part of it, and build most dependencies again. It also shows what the edit broke in the other crates' types.
+    /// The selection as a filter of nextest. The whole workspace is still built: for a part of it, cargo would resolve
+    /// other features and build most dependencies again. It also shows type errors that the edit causes in other crates.
     pub(crate) fn filter(&self) -> Option<String> {
         match self {
             Selection::Whole => None,
@@ -75,7 +75,7 @@ impl Selection {
         }
     }
 
-    /// What is not tested, for the last line.
+    /// The tests left out, for the last line.
     pub(crate) fn left_out(&self) -> Vec<String> {
         match self {
             Selection::Whole => vec![],

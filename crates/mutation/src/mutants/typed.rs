@@ -1,5 +1,5 @@
-//! Mistakes of people, who take one name for another: a variable of the same type, a table with the same column types, the
-//! source for the destination.
+//! Mistakes in which people confuse names: variables of the same type, tables with the same column types, source and
+//! destination.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,7 +8,7 @@ use nlog::Sources;
 use nlog::index::{Index, Symbol, SymbolKind};
 use nlog_data::{Role, Type};
 
-/// Fields that take each other's place without a type error.
+/// Pairs of fields that can be swapped without a type error.
 const FIELDS: [(&str, &str); 14] = [
     ("eth_src", "eth_dst"),
     ("ip_src", "ip_dst"),
@@ -39,14 +39,14 @@ pub(crate) struct Names {
 /// Tables with the same column types as another.
 #[derive(Default)]
 struct Sibling {
-    /// To read in its place.
+    /// The table to read in its place.
     any: Option<String>,
-    /// To fill in its place.
+    /// The table to fill in its place.
     derived: Option<String>,
 }
 
 impl Names {
-    /// The names of a program; nothing if it does not compile.
+    /// The names of a program; empty if it does not compile.
     pub(crate) fn of<'a>(texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Option<Names> {
         let sources = Sources::from_texts(texts);
         let (compilation, index) = nlog::compile_indexed(&sources);
@@ -72,7 +72,7 @@ impl Names {
         Some(Names { sources, index, siblings })
     }
 
-    /// What people write in place of the names in a range of a file.
+    /// The mistaken names in place of those in a range of a file.
     pub(crate) fn mistaken(&self, file: &str, range: Range<usize>) -> Vec<(Range<usize>, String)> {
         let number = self.sources.files().iter().position(|known| *known.name == *file);
         let Some(number) = number else { return Vec::new() };

@@ -1,6 +1,6 @@
-//! Values in place of others.
+//! Replacements of values.
 
-/// The next number; for a priority, one below or above all others.
+/// Another number: the next one; for a priority, one below or above all others.
 pub(super) fn other_number(written: &str, is_priority: bool) -> Option<String> {
     let number = match written.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok()?,
@@ -51,7 +51,7 @@ pub(super) fn wider_prefix(written: &str) -> Option<String> {
     Some(format!("{before}/{}\"", length.checked_sub(1)?))
 }
 
-/// A value and its mask without the mask's lowest bit; nothing if no bit would be left, or the mask is no literal.
+/// A value and its mask without the mask's lowest bit; none if no bit would be left, or the mask is not a literal.
 pub(super) fn wider_mask(value: &str, mask: &str) -> Option<(String, String)> {
     let bits = Literal::of(mask)?.bits;
     let wider = bits & (bits - 1);
