@@ -51,7 +51,7 @@ impl Database {
     ) -> (Database, impl Future<Output = ()> + Send + 'static) {
         let options = Options {
             probe_interval: timing.probe_after,
-            probe_timeout: timing.stall_max,
+            probe_timeout: timing.probe_timeout(),
             backoff_min: timing.backoff_min,
             backoff_max: timing.backoff_max,
             ..Options::default()

@@ -95,11 +95,13 @@ pub enum Fault {
     Stall,
     /// The fake sends half of a message, then stalls.
     StallMidMessage,
+    /// The fake ignores the message and goes on.
+    Ignore,
 }
 
 impl Fault {
-    /// All of them.
-    pub const ALL: [Fault; 4] = [Fault::Garbage, Fault::Close, Fault::Stall, Fault::StallMidMessage];
+    /// Those that end a connection whatever the message is.
+    pub const BREAKING: [Fault; 4] = [Fault::Garbage, Fault::Close, Fault::Stall, Fault::StallMidMessage];
 }
 
 /// The messages that the fake has received.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use peer_connection::{Dial, Endpoint, Reconnect};
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
 pub(crate) use groups::option_name;
@@ -209,8 +210,8 @@ impl Keeper {
 async fn connect(dialler: &dyn Dial, endpoint: &Endpoint, timing: &Timing) -> Result<Session, SessionError> {
     let connection = OpenFlowConnection::open(dialler, endpoint, timing).await?;
     let limit = timing.handshake_max;
-    match tokio::time::timeout(limit, Session::greet(connection)).await {
-        Ok(session) => session,
-        Err(_) => Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
-    }
+    let deadline = peer_connection::after(Instant::now(), limit);
+    peer_connection::within(deadline, Session::greet(connection))
+        .await
+        .unwrap_or(Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }))
 }

@@ -126,7 +126,7 @@ async fn nothing_is_written_before_the_desired_state_is_known() {
 async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
     let mut runs = JoinSet::new();
     for stage in Stage::ALL {
-        for fault in Fault::ALL {
+        for fault in Fault::BREAKING {
             runs.spawn(async move {
                 let setting = Setting::new();
                 let mut want = some_flows(20);
@@ -160,7 +160,7 @@ async fn whatever_fails_at_whatever_stage_is_reported_and_healed() {
                 let says: &[&str] = match fault {
                     Fault::Garbage => &["not OpenFlow 1.5: a message of version 0x48"],
                     Fault::Close => &["closed the connection"],
-                    Fault::Stall => &[""],
+                    Fault::Stall | Fault::Ignore => &[""],
                     Fault::StallMidMessage => &["in the middle of a message (12 bytes of it received)"],
                 };
                 // In the greeting it is the limit for the greeting as a whole that is hit.

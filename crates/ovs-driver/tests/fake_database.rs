@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::driven::Driven;
 use crate::support::flows::flows;
 use ovs_driver::fake::database::{Fault, Stage};
-use ovs_driver::fake::{FakeDatabase, FakeSwitch};
+use ovs_driver::fake::{self as switch, FakeDatabase, FakeSwitch};
 use ovs_driver::{
     Changes, Channel, Config, Desired, Encap, Event, InMemoryNetwork, Patch, Remote, Report, Timing, Tunnel,
 };
@@ -147,6 +147,140 @@ async fn a_change_that_nobody_takes_up_is_waited_for_and_told() {
     setting.database.vswitchd(true);
     driven.confirmed(1).await;
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// The time after which a switch or a database that is stopped is given up at the latest.
+const FROZEN_MAX: Duration = Duration::from_secs(10);
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_switch_is_given_up_within_ten_seconds_whatever_is_in_flight() {
+    for flows in [0, 1, 100_000] {
+        let setting = Setting::new();
+        let mut driven = setting.drive();
+        driven.handle.set_desired(desired());
+        driven.synced().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        setting.switch.freeze();
+        let began = Instant::now();
+        let texts = (0..flows).map(|n| format!("table=3, reg0={n}, actions=output:1"));
+        let texts: Vec<String> = texts.collect();
+        let flows_add = self::flows(&texts);
+        if flows > 0 {
+            driven.handle.push(1, Changes { flows_add, ..Changes::default() });
+        }
+        let why = driven.disconnected(Channel::OpenFlow).await;
+        let after = began.elapsed();
+        assert!(after <= FROZEN_MAX, "{flows} flows: after {after:?}: {why}");
+        assert!(why.contains("did not answer an echo request") || why.contains("took none of"), "{why}");
+        // A database that is well stays connected.
+        assert!(
+            !driven
+                .seen
+                .iter()
+                .any(|event| matches!(event, Event::Disconnected { channel: Channel::Ovsdb, .. }))
+        );
+        setting.switch.thaw();
+        driven.synced().await;
+        assert_eq!(setting.switch.flows().len(), 2 + flows);
+    }
+}
+
+/// Reading all flows of the switch is a request too.
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_freezes_while_it_is_read_is_given_up_within_ten_seconds() {
+    for stage in [switch::Stage::Options, switch::Stage::Groups, switch::Stage::Dump] {
+        let setting = Setting::new();
+        setting.switch.fault(stage, switch::Fault::Stall);
+        let mut driven = setting.drive();
+        driven.handle.set_desired(desired());
+        let connected =
+            |event: &Event| matches!(event, Event::Connected { channel: Channel::OpenFlow }).then_some(());
+        driven.wait("a connection", connected).await;
+        let began = Instant::now();
+        let why = driven.disconnected(Channel::OpenFlow).await;
+        assert!(began.elapsed() <= FROZEN_MAX, "{stage:?}: after {:?}: {why}", began.elapsed());
+        driven.synced().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_database_is_given_up_within_ten_seconds_whatever_is_in_flight() {
+    for changes in
+        [Changes::default(), Changes { tunnels_delete: ["gnv".to_owned()].into(), ..Changes::default() }]
+    {
+        let setting = Setting::new();
+        let mut driven = setting.drive();
+        driven.handle.set_desired(desired());
+        driven.synced().await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        setting.database.freeze();
+        let began = Instant::now();
+        driven.handle.push(1, changes);
+        let why = driven.disconnected(Channel::Ovsdb).await;
+        assert!(began.elapsed() <= FROZEN_MAX, "after {:?}: {why}", began.elapsed());
+        assert!(why.contains("did not answer an echo request"), "{why}");
+        setting.database.thaw();
+        driven.confirmed(1).await;
+    }
+}
+
+/// A switch answers nothing while it commits a large bundle, or is not scheduled by a busy machine.
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_is_busy_for_nine_seconds_stays_connected() {
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    driven.synced().await;
+    for txn in 1..=3 {
+        setting.switch.freeze();
+        setting.database.freeze();
+        driven.handle.push(txn, adding(&[&format!("table=3, priority={txn}, actions=output:1")]));
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        setting.switch.thaw();
+        setting.database.thaw();
+        driven.confirmed(txn).await;
+    }
+    assert!(
+        !driven.seen.iter().any(|event| matches!(event, Event::Disconnected { .. })),
+        "{:#?}",
+        driven.seen
+    );
+}
+
+/// The switch takes 256 bytes at a time, and answers nothing before it has all: bytes that it takes show that it lives.
+#[tokio::test(start_paused = true)]
+async fn a_switch_that_takes_a_bundle_slowly_stays_connected() {
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(Arc::default());
+    driven.synced().await;
+    setting.switch.slow(Duration::from_secs(1), 16 << 10);
+    let texts: Vec<String> = (0..10_000).map(|n| format!("table=3, reg0={n}, actions=output:1")).collect();
+    let began = Instant::now();
+    driven.handle.push(1, Changes { flows_add: flows(&texts), ..Changes::default() });
+    driven.confirmed(1).await;
+    assert!(began.elapsed() > Duration::from_secs(30), "the bundle was too small: {:?}", began.elapsed());
+    assert!(
+        !driven.seen.iter().any(|event| matches!(event, Event::Disconnected { .. })),
+        "{:#?}",
+        driven.seen
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_a_living_switch_ignores_ends_the_connection() {
+    let setting = Setting::new();
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    driven.synced().await;
+    setting.switch.fault(switch::Stage::Commit, switch::Fault::Ignore);
+    let began = Instant::now();
+    driven.handle.push(1, adding(&["table=3, actions=output:1"]));
+    let why = driven.disconnected(Channel::OpenFlow).await;
+    let says = "the switch answers echo requests, but did not answer the commit of a bundle within 30.0 s";
+    assert!(why.contains(says), "{why}");
+    assert!(began.elapsed() < Duration::from_secs(31), "{:?}", began.elapsed());
+    driven.confirmed(1).await;
 }
 
 /// Each fault at each stage of a session: the driver says what is wrong and drives the switch again.

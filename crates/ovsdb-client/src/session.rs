@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use peer_connection::{Dial, Endpoint, Reconnect, Sockets, after};
+use peer_connection::{Dial, Endpoint, Reconnect, Sockets, after, within};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
@@ -229,10 +229,9 @@ impl Session {
     async fn connect_in_time(&mut self) -> Result<Served, SessionError> {
         let limit = self.options.handshake_timeout;
         let deadline = after(Instant::now(), limit);
-        match tokio::time::timeout_at(deadline, self.connect(deadline)).await {
-            Ok(result) => result,
-            Err(_) => Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }),
-        }
+        within(deadline, self.connect(deadline))
+            .await
+            .unwrap_or(Err(SessionError::HandshakeTimeout { seconds: limit.as_secs_f64() }))
     }
 
     /// Connects and brings the replica up to date.

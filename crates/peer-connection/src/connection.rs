@@ -25,6 +25,9 @@ use crate::timed_stream::TimedStream;
 /// The read buffer of a connection grows from this size to that of the largest message.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
+/// The time within which a runtime that is not starved reports the bytes that wait in a socket.
+pub(crate) const GRACE: Duration = Duration::from_millis(200);
+
 /// A protocol: its codec, and how it uses echo messages.
 ///
 /// The decoder must consume bytes that are not part of a message, such as white space between two. Its `decode_eof`
@@ -64,9 +67,11 @@ pub enum Received<Message, Outgoing> {
 /// How long a connection waits for its peer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// The peer is probed after this much silence.
+    /// The peer is probed after this time without a sign of life: a byte from the peer, or a byte that it takes after
+    /// its buffers were full.
     pub probe_interval: Duration,
-    /// How long the peer may take to answer a probe.
+    /// How long the peer may show no sign of life after a probe. A peer that is stopped is given up after
+    /// `probe_interval` and `probe_timeout` together.
     pub probe_timeout: Duration,
     /// How long the peer may take none of the bytes sent to it.
     pub write_timeout: Duration,
@@ -161,7 +166,8 @@ pub struct Connection<P> {
     message_began: Option<Instant>,
     /// When the last probe was sent.
     probed: Option<Instant>,
-    tolerates_silence: bool,
+    /// The next deadline, and when it counts as passed: see [`timer`](Self::timer).
+    verdict: Option<(Instant, Instant)>,
 }
 
 impl<P> fmt::Debug for Connection<P> {
@@ -187,7 +193,7 @@ impl<P: Protocol> Connection<P> {
                 needs_flush: false,
                 message_began: None,
                 probed: None,
-                tolerates_silence: false,
+                verdict: None,
             }),
             Ok(Err(error)) => Err(ConnectionError::Connect(error)),
             Err(_) => Err(ConnectionError::ConnectTimeout { seconds: limit.as_secs_f64() }),
@@ -217,20 +223,6 @@ impl<P: Protocol> Connection<P> {
         self.framed.write_buffer().len()
     }
 
-    /// Whether a probe may go unanswered, because the peer is busy with a request that has a deadline of its own.
-    pub fn tolerate_silence(&mut self, tolerate: bool) {
-        self.tolerates_silence = tolerate;
-    }
-
-    /// The error to report when a deadline passes while a probe is unanswered.
-    pub fn silence(&self) -> Option<ConnectionError<P::Malformed>> {
-        self.unanswered_probe().map(|_| ConnectionError::Silent {
-            peer: P::PEER,
-            seconds: self.framed.get_ref().last_read.elapsed().as_secs_f64(),
-            partial: self.partial(),
-        })
-    }
-
     /// The next message. Dropping the future loses nothing.
     pub async fn receive(&mut self) -> ConnectionResult<P::Item, P> {
         loop {
@@ -243,13 +235,13 @@ impl<P: Protocol> Connection<P> {
     /// The next message, or `None` once the peer has taken bytes. Dropping the future loses nothing.
     pub async fn step(&mut self) -> ConnectionResult<Option<P::Item>, P> {
         loop {
-            let deadline = self.deadline();
+            let timer = self.timer();
             let progress = tokio::select! {
                 // A message that has arrived counts even if its deadline has passed since.
                 biased;
                 progress = poll_fn(|cx| self.poll_progress(cx)) => progress?,
-                () = tokio::time::sleep_until(deadline) => {
-                    self.check_deadlines()?;
+                () = tokio::time::sleep_until(timer) => {
+                    self.timer_fired()?;
                     continue;
                 }
             };
@@ -335,11 +327,12 @@ impl<P: Protocol> Connection<P> {
         self.probed.filter(|probed| self.framed.get_ref().last_read < *probed)
     }
 
-    fn silence_deadline(&self) -> Option<Instant> {
+    fn silence_deadline(&self) -> Instant {
+        let stream = self.framed.get_ref();
         match self.unanswered_probe() {
-            Some(_) if self.tolerates_silence => None,
-            Some(probed) => Some(after(probed, self.timeouts.probe_timeout)),
-            None => Some(after(self.framed.get_ref().last_read, self.timeouts.probe_interval)),
+            // A probe behind other bytes is answered after them, so it waits while the peer takes bytes.
+            Some(probed) => after(probed.max(stream.last_drain), self.timeouts.probe_timeout),
+            None => after(stream.last_read.max(stream.last_drain), self.timeouts.probe_interval),
         }
     }
 
@@ -351,11 +344,39 @@ impl<P: Protocol> Connection<P> {
         Some(after(self.message_began?, self.timeouts.message_timeout?))
     }
 
-    /// When to call [`check_deadlines`](Self::check_deadlines) if nothing is received or sent until then.
+    /// The first of the deadlines, if nothing is received or sent until then.
     fn deadline(&self) -> Instant {
-        let deadlines = [self.silence_deadline(), self.write_deadline(), self.message_deadline()];
+        let deadlines = [Some(self.silence_deadline()), self.write_deadline(), self.message_deadline()];
         let first = deadlines.into_iter().flatten().min();
         first.unwrap_or_else(|| after(Instant::now(), Duration::MAX))
+    }
+
+    /// When to look at the deadlines if nothing is received or sent until then.
+    ///
+    /// If this task was starved, a deadline passes while bytes of the peer wait in the socket, and the runtime may fire
+    /// the timer before it reports the bytes. So a deadline counts as passed only if the task ran shortly before: it wakes
+    /// up once before the deadline, or waits a moment longer.
+    fn timer(&mut self) -> Instant {
+        let (now, deadline) = (Instant::now(), self.deadline());
+        if let Some(before) = deadline.checked_sub(GRACE).filter(|before| now < *before) {
+            self.verdict = None;
+            return before;
+        }
+        let due = match self.verdict {
+            Some((same, due)) if same == deadline => due,
+            _ if now <= deadline => deadline,
+            _ => now + GRACE,
+        };
+        self.verdict = Some((deadline, due));
+        due
+    }
+
+    fn timer_fired(&mut self) -> ConnectionResult<(), P> {
+        match self.verdict.take() {
+            // A timer that fires late shows that the task was starved again.
+            Some((_, due)) if Instant::now() <= due + GRACE => self.check_deadlines(),
+            _ => Ok(()),
+        }
     }
 
     /// Gives up the peer, or probes it, if a deadline has passed.
@@ -373,9 +394,10 @@ impl<P: Protocol> Connection<P> {
             let seconds = (now - self.framed.get_ref().last_write).as_secs_f64();
             return Err(ConnectionError::NotReading { peer, unsent: self.unsent(), seconds });
         }
-        if passed(self.silence_deadline()) {
-            if let Some(error) = self.silence() {
-                return Err(error);
+        if passed(Some(self.silence_deadline())) {
+            if self.unanswered_probe().is_some() {
+                let seconds = (now - self.framed.get_ref().last_read).as_secs_f64();
+                return Err(ConnectionError::Silent { peer, seconds, partial: self.partial() });
             }
             self.probed = Some(now);
             let probe = self.framed.codec().echo_request();

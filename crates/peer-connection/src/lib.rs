@@ -25,6 +25,16 @@ pub use reconnect::{Reconnect, Retry};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The output of a future, or `None` if it has none when the deadline has passed. A future that is late because the
+/// runtime was starved gets a moment longer, since what it waits for may be there already.
+pub async fn within<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = std::pin::pin!(future);
+    if let Ok(output) = tokio::time::timeout_at(deadline, &mut future).await {
+        return Some(output);
+    }
+    tokio::time::timeout(connection::GRACE, future).await.ok()
+}
+
 /// `instant + duration`, capped at thirty years from `instant`: `Duration::MAX` means "never" and must not overflow.
 pub fn after(instant: Instant, duration: Duration) -> Instant {
     const NEVER: Duration = Duration::from_hours(30 * 365 * 24);

@@ -13,12 +13,15 @@ pub(crate) struct TimedStream {
     stream: Stream,
     pub(crate) last_read: Instant,
     pub(crate) last_write: Instant,
+    /// When the peer last took bytes after it had taken none: only then it is certain that it reads.
+    pub(crate) last_drain: Instant,
+    full: bool,
 }
 
 impl TimedStream {
     pub(crate) fn new(stream: Stream) -> Self {
         let now = Instant::now();
-        TimedStream { stream, last_read: now, last_write: now }
+        TimedStream { stream, last_read: now, last_write: now, last_drain: now, full: false }
     }
 }
 
@@ -40,8 +43,15 @@ impl AsyncRead for TimedStream {
 impl AsyncWrite for TimedStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if matches!(polled, Poll::Ready(Ok(1..))) {
-            self.last_write = Instant::now();
+        match polled {
+            Poll::Ready(Ok(1..)) => {
+                self.last_write = Instant::now();
+                if std::mem::take(&mut self.full) {
+                    self.last_drain = self.last_write;
+                }
+            }
+            Poll::Pending => self.full = true,
+            Poll::Ready(_) => {}
         }
         polled
     }

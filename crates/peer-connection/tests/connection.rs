@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::line_protocol::{LINE_MAX, Lines};
-use peer_connection::{Connection, Dial, Dialling, Endpoint, InMemoryNetwork, Timeouts};
+use peer_connection::{Connection, Dial, Dialling, Endpoint, InMemoryNetwork, Stream, Timeouts, within};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufStream, DuplexStream};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 const PROBE_INTERVAL: Duration = Duration::from_secs(5);
@@ -159,18 +160,106 @@ async fn an_unanswered_probe_ends_the_connection() {
     assert_eq!(after, PROBE_INTERVAL + PROBE_TIMEOUT);
 }
 
+/// A probe is answered after the bytes before it, so a peer that reads slowly is alive as long as it reads.
 #[tokio::test(start_paused = true)]
-async fn silence_can_be_tolerated_while_a_request_has_its_own_deadline() {
-    let (mut connection, _server) = connected(TIMEOUTS).await;
-    connection.tolerate_silence(true);
-    let limit = Duration::from_mins(1);
-    assert!(connection.silence().is_none());
-    let receive = async { while connection.step().await.unwrap().is_none() {} };
-    assert!(tokio::time::timeout(limit, receive).await.is_err(), "the connection should last");
-    let error = connection.silence().expect("a probe is unanswered").to_string();
-    assert_eq!(error, "the peer sent nothing for 60.0 s and did not answer an echo request");
-    connection.tolerate_silence(false);
-    assert_eq!(end(&mut connection).await.1, Duration::ZERO, "the probe is long overdue");
+async fn a_peer_that_takes_bytes_is_alive_until_it_stops() {
+    let (mut connection, server) = connected(TIMEOUTS).await;
+    for _ in 0..10_000 {
+        connection.send("x".repeat(LINE_MAX)).unwrap();
+    }
+    let mut server = server.into_inner();
+    let reads = tokio::spawn(async move {
+        tokio::time::sleep(PROBE_INTERVAL).await;
+        for _ in 0..60 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            server.read_exact(&mut [0; 1000]).await.unwrap();
+        }
+        (Instant::now(), server)
+    });
+    let error = connection.receive().await.unwrap_err().to_string();
+    let (stopped, _server) = reads.await.unwrap();
+    assert!(error.ends_with("and did not answer an echo request"), "{error}");
+    // The probe was sent before the peer began to read.
+    assert_eq!(stopped.elapsed(), PROBE_TIMEOUT);
+}
+
+/// The socket has the bytes of the peer, but the runtime has not reported them yet when the deadline passes, since the
+/// task was starved.
+#[tokio::test(start_paused = true)]
+async fn bytes_that_wait_in_the_socket_count_before_a_deadline_that_has_passed() {
+    let message = Timeouts { message_timeout: Some(MESSAGE_TIMEOUT), ..TIMEOUTS };
+    // The probe's deadline passes, or that of a message that has begun.
+    for (timeouts, begun, starved) in
+        [(TIMEOUTS, "", PROBE_TIMEOUT), (message, "hel", MESSAGE_TIMEOUT), (TIMEOUTS, "", PROBE_TIMEOUT / 2)]
+    {
+        let network = InMemoryNetwork::default();
+        let endpoint = Endpoint::Unix("peer".into());
+        let mut listener = network.listen(endpoint.clone());
+        let dialler = Unreported { network, reported: watch::Sender::new(true) };
+        let connection = Connection::open(&dialler, &endpoint, in_time(), Lines, timeouts).await.unwrap();
+        let mut server = BufStream::new(listener.accept().await.unwrap());
+        let received = tokio::spawn(async move {
+            let mut connection = connection;
+            connection.receive().await.map_err(|error| error.to_string())
+        });
+        send(&mut server, begun).await;
+        if begun.is_empty() {
+            assert_eq!(line(&mut server).await, "ping\n");
+        } else {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        dialler.reported.send_replace(false);
+        send(&mut server, if begun.is_empty() { "hello\n" } else { "lo\n" }).await;
+        // Nothing runs for so long, then all timers fire, and only then the bytes are reported.
+        tokio::time::advance(starved * 3).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        dialler.reported.send_replace(true);
+        assert_eq!(received.await.unwrap().as_deref(), Ok("hello"), "{starved:?}");
+    }
+}
+
+/// Dials streams whose bytes can be read only while they are reported.
+struct Unreported {
+    network: InMemoryNetwork,
+    reported: watch::Sender<bool>,
+}
+
+impl Dial for Unreported {
+    fn dial<'a>(&'a self, endpoint: &'a Endpoint) -> Dialling<'a> {
+        Box::pin(async move {
+            let far = self.network.dial(endpoint).await?;
+            let (near, end) = tokio::io::duplex(64 << 10);
+            let mut reported = self.reported.subscribe();
+            let (mut from_peer, mut to_peer) = tokio::io::split(far);
+            let (mut from_us, mut to_us) = tokio::io::split(end);
+            tokio::spawn(async move { tokio::io::copy(&mut from_us, &mut to_peer).await });
+            tokio::spawn(async move {
+                let mut chunk = [0; 1000];
+                while let Ok(length @ 1..) = from_peer.read(&mut chunk).await {
+                    reported.wait_for(|reported| *reported).await.unwrap();
+                    to_us.write_all(&chunk[..length]).await.unwrap();
+                }
+            });
+            Ok(Box::new(near) as Stream)
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_future_that_waits_for_bytes_that_are_there_is_not_late() {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let waits = tokio::spawn(within(Instant::now() + PROBE_TIMEOUT, receiver));
+    tokio::task::yield_now().await;
+    tokio::time::advance(PROBE_TIMEOUT * 3).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    sender.send("there").unwrap();
+    assert_eq!(waits.await.unwrap(), Some(Ok("there")));
+    let late = within(Instant::now() + PROBE_TIMEOUT, std::future::pending::<()>()).await;
+    assert_eq!(late, None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,10 +85,11 @@ impl Connection {
                 thawed(&mut frozen).await;
                 let message = Message::decode(&buffer[..length]).map_err(io::Error::other)?;
                 buffer.drain(..length);
-                if let Some(fault) = self.fault(&message.body) {
-                    return self.fail(fault, message).await;
+                match self.fault(&message.body) {
+                    Some(Fault::Ignore) => continue,
+                    Some(fault) => return self.fail(fault, message).await,
+                    None => self.answer(message),
                 }
-                self.answer(message);
                 self.flush().await?;
             }
             let slow = self.shared.lock().slow;
@@ -127,7 +128,7 @@ impl Connection {
         match fault {
             Fault::Close => return Ok(()),
             Fault::Garbage => self.stream.write_all(GARBAGE).await?,
-            Fault::Stall => {}
+            Fault::Stall | Fault::Ignore => {}
             Fault::StallMidMessage => {
                 // An echo reply is understood at any time; only half of it comes.
                 self.replies.clear();

@@ -53,7 +53,7 @@ impl OpenFlowConnection {
     ) -> Result<Self, SessionError> {
         let timeouts = Timeouts {
             probe_interval: timing.probe_after,
-            probe_timeout: timing.stall_max,
+            probe_timeout: timing.probe_timeout(),
             write_timeout: timing.stall_max,
             message_timeout: Some(timing.stall_max),
         };
@@ -112,8 +112,6 @@ impl OpenFlowConnection {
         mut feed: impl FnMut(&mut BytesMut),
         mut wanted: impl FnMut(Frame) -> Result<Option<T>, SessionError>,
     ) -> Result<T, SessionError> {
-        // A switch that commits a large bundle answers no probe, so the request has a deadline of its own.
-        self.connection.tolerate_silence(true);
         let limit = self.request_max;
         let mut progress = Instant::now();
         loop {
@@ -121,17 +119,19 @@ impl OpenFlowConnection {
                 feed(self.connection.write_buffer());
             }
             let deadline = peer_connection::after(progress, limit);
-            let Ok(step) = tokio::time::timeout_at(deadline, self.connection.step()).await else {
-                let silence = self.connection.silence().map(SessionError::from);
-                return Err(
-                    silence.unwrap_or(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() })
-                );
+            // Bytes of the request, not of a probe that is sent meanwhile.
+            let unsent = self.connection.unsent() > 0;
+            let Some(step) = peer_connection::within(deadline, self.connection.step()).await else {
+                return Err(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() });
             };
-            if let Some(frame) = step?
-                && let Some(answer) = wanted(frame)?
-            {
-                self.connection.tolerate_silence(false);
-                return Ok(answer);
+            match step? {
+                Some(frame) => {
+                    if let Some(answer) = wanted(frame)? {
+                        return Ok(answer);
+                    }
+                }
+                None if unsent => {}
+                None => continue,
             }
             progress = Instant::now();
         }

@@ -305,7 +305,8 @@ async fn a_restart_of_the_database_loses_neither_tunnels_nor_transactions() {
 async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
     let ovs = Switch::start();
     let brief = std::time::Duration::from_secs(1);
-    let timing = Timing { probe_after: brief, stall_max: brief, handshake_max: brief, ..Timing::default() };
+    let timing =
+        Timing { probe_after: brief, stall_max: brief * 2, handshake_max: brief, ..Timing::default() };
     let mut driven = Driven::start_with(ovs.config(), timing);
     driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
     driven.synced().await;
@@ -315,6 +316,18 @@ async fn a_switch_that_stops_is_given_up_and_found_right_when_it_goes_on() {
     ovs.signal_vswitchd("CONT");
     assert_eq!(driven.synced().await, (0, 0));
     assert_eq!(ovs.flow_mods(), FLOWS.len());
+
+    // The same while a request is unanswered, with the limits that are in force by default.
+    let mut driven = Driven::start(ovs.config());
+    driven.handle.set_desired(Arc::new(Desired { flows: flows(&FLOWS), ..Desired::default() }));
+    driven.synced().await;
+    ovs.signal_vswitchd("STOP");
+    let flow = flows(&["cookie=0x77, table=50, priority=5,reg0=0x5 actions=output:5"]);
+    driven.handle.push(1, Changes { flows_add: flow, ..Changes::default() });
+    let why = driven.disconnected(Channel::OpenFlow).await;
+    assert!(why.contains("and did not answer an echo request"), "{why}");
+    ovs.signal_vswitchd("CONT");
+    driven.confirmed(1).await;
 }
 
 #[tokio::test]
