@@ -258,7 +258,7 @@ pub(super) const COPY: ActionInfo = within_learn(
     "The learned flow matches `to`, by default `from`, with the value of `from` in this packet.",
     &[
         Parameter::read("from", "In this packet."),
-        Parameter::read("to", "In later ones, as wide.").optional(),
+        Parameter::read("to", "In later packets; of the same width.").optional(),
     ],
     &[
         ("learn(table: 2, copy(metadata))", "learn(table=2,OXM_OF_METADATA[])"),
@@ -289,7 +289,7 @@ pub(super) const SET: ActionInfo = within_learn(
 pub(super) const MOVE: ActionInfo = within_learn(
     "move",
     "The learned flow writes to `to` the value that `from` has in this packet.",
-    &[Parameter::read("from", "In this packet."), Parameter::written("to", "In later ones, as wide.")],
+    &[Parameter::read("from", "In this packet."), Parameter::written("to", "In later packets; of the same width.")],
     &[("learn(table: 2, move(in_port, reg1[0..15]))", "learn(table=2,load:NXM_OF_IN_PORT[]->NXM_NX_REG1[0..15])")],
     |given| {
         let (from, to) = (given.field("from")?, given.field("to")?);
