@@ -255,11 +255,7 @@ flow(p, h, match{eth_src: "02:00:00:00:00:00"/"fe:00:00:00:00:00", ip_dst: net"1
         let lines = mutants(&names, "rules.nlog", PROGRAM);
         let lines: Vec<String> = lines.iter().map(|mutant| format!("{}: {mutant}", mutant.line)).collect();
         let lines = lines.join("\n") + "\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mutants/small.txt");
-        if std::env::var_os("UPDATE_EXPECT").is_some() {
-            std::fs::write(path, &lines).expect("the list can be written");
-        }
-        assert_eq!(lines, std::fs::read_to_string(path).expect("the list can be read"));
+        expect_test::expect_file!["mutants/small.txt"].assert_eq(&lines);
     }
 
     #[test]
