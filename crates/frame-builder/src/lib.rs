@@ -22,7 +22,7 @@ mod packet;
 mod payload;
 mod tunnel;
 
-pub use packet::{Arp, Ipv4, Ipv6, arp, ethernet, solicited_node, tagged};
+pub use packet::{Arp, Ipv4, Ipv6, arp, ethernet, random_extension_headers, solicited_node, tagged};
 pub use payload::{Endpoints, checksum, icmp, icmpv6, link_layer, neighbour, tcp, udp, udp_without_checksum};
 pub use tunnel::{Encapsulation, Wrapped, unwrap, wrap};
 

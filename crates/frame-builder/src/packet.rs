@@ -145,10 +145,61 @@ pub fn solicited_node(target: Ipv6Addr) -> (Ipv6Addr, Mac) {
     (group, [0x33, 0x33, 0xff, a, b, c])
 }
 
+/// Puts a random chain of IPv6 extension headers before a payload: hop-by-hop options (0), routing (43), destination
+/// options (60), fragment (44) and authentication (51). Returns the first header's protocol number, and the bytes.
+///
+/// Another header follows with a probability of `percent`. `below` returns a random number below its argument.
+pub fn random_extension_headers(
+    protocol: u8,
+    payload: Vec<u8>,
+    percent: u64,
+    mut below: impl FnMut(u64) -> u64,
+) -> (u8, Vec<u8>) {
+    let (mut next, mut packet) = (protocol, payload);
+    while below(100) < percent {
+        let (kind, header) = match below(5) {
+            0 => (0, options(next, below(2))),
+            1 => (43, options(next, below(2))),
+            2 => (60, options(next, below(2))),
+            3 => {
+                let offset = match below(4) {
+                    0 => [0, 0],
+                    1 => [0, 1],
+                    2 => [0, 8],
+                    _ => [1, 1],
+                };
+                (44, [&[next, 0][..], &offset, &[0, 0, 0, 5]].concat())
+            }
+            _ => (51, [&[next, 1][..], &[0; 10]].concat()),
+        };
+        packet = [header, packet].concat();
+        next = kind;
+    }
+    (next, packet)
+}
+
+/// A header of 8 bytes with options; of a routing header, the fourth byte is the number of segments left.
+fn options(next: u8, segments_left: u64) -> Vec<u8> {
+    vec![next, 0, 0, u8::from(segments_left != 0), 0, 0, 0, 0]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{BROADCAST, IPV4, VLAN, checksum};
+
+    #[test]
+    fn extension_headers_name_what_follows_them() {
+        let mut draws = [0, 3, 2, 0, 1, 1, 99].into_iter();
+        let below = |limit| draws.next().filter(|draw| *draw < limit).expect("a draw below the limit");
+        let (first, packet) = random_extension_headers(crate::UDP, vec![7; 3], 20, below);
+        assert_eq!(first, 43);
+        assert_eq!(packet[..8], [44, 0, 0, 1, 0, 0, 0, 0], "routing, with a segment left");
+        assert_eq!(packet[8..16], [crate::UDP, 0, 0, 8, 0, 0, 0, 5], "a fragment at offset 8");
+        assert_eq!(packet[16..], [7; 3]);
+        let none = random_extension_headers(crate::UDP, vec![7; 3], 20, |limit| limit - 1);
+        assert_eq!(none, (crate::UDP, vec![7; 3]));
+    }
 
     #[test]
     fn a_tag_goes_between_addresses_and_type() {

@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
-    Arp, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, TCP, UDP, icmp, link_layer, solicited_node, tcp, udp,
-    udp_without_checksum,
+    Arp, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, TCP, UDP, icmp, link_layer, random_extension_headers,
+    solicited_node, tcp, udp, udp_without_checksum,
 };
 use test_random::Random;
 
@@ -82,25 +82,12 @@ fn ipv6(random: &mut Random, talk: &Talk) -> Vec<u8> {
         dst = *random.pick(&[dst, solicited_node(target).0, Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1)]);
         message = icmpv6(random, kind, target, talk);
     }
-    let mut inside = if proto == ICMPV6 {
+    let inside = if proto == ICMPV6 {
         frame_builder::icmpv6(message, src, dst)
     } else {
         transport(random, proto, Endpoints::V6(src, dst), None)
     };
-    let mut next = proto;
-    while random.chance(7) {
-        let kind = *random.pick(&[0, 43, 60, 44, 51]);
-        let header = match kind {
-            44 => {
-                let offset = *random.pick(&[[0, 0], [0, 1], [0, 8], [1, 1]]);
-                [&[next, 0][..], &offset, &[0, 0, 0, 5]].concat()
-            }
-            51 => [&[next, 1][..], &[0; 10]].concat(),
-            _ => vec![next, 0, 0, random.below(2) as u8, 0, 0, 0, 0],
-        };
-        inside = [header, inside].concat();
-        next = kind;
-    }
+    let (next, inside) = random_extension_headers(proto, inside, 7, |limit| random.below(limit));
     let (tos, label) = (tos(random), random.below(3) as u32);
     let hops = if proto == ICMPV6 && random.chance(90) { 255 } else { ttl(random) };
     Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use frame_builder::{
     ADVERTISEMENT, Arp, BROADCAST, Endpoints, ICMP, ICMPV6, Ipv4, Ipv6, Mac, SOLICITATION, TCP, UDP, icmp,
-    link_layer, neighbour, tcp, udp, udp_without_checksum,
+    link_layer, neighbour, random_extension_headers, tcp, udp, udp_without_checksum,
 };
 use test_random::Random;
 
@@ -89,21 +89,8 @@ fn ipv4(random: &mut Random) -> Vec<u8> {
 fn ipv6(random: &mut Random) -> Vec<u8> {
     let (src, dst) = (address6(random), address6(random));
     let protocol = *random.pick(&[ICMPV6, ICMPV6, ICMPV6, TCP, UDP, 59, ICMP, 132]);
-    let mut inside = transport(random, protocol, Endpoints::V6(src, dst));
-    let mut next = protocol;
-    while random.chance(20) {
-        let kind = *random.pick(&[0, 43, 60, 44, 51]);
-        let header = match kind {
-            44 => {
-                let offset = *random.pick(&[[0, 0], [0, 1], [0, 8], [1, 1]]);
-                [&[next, 0][..], &offset, &[0, 0, 0, 5]].concat()
-            }
-            51 => [&[next, 1][..], &[0; 10]].concat(),
-            _ => vec![next, 0, 0, random.below(2) as u8, 0, 0, 0, 0],
-        };
-        inside = [header, inside].concat();
-        next = kind;
-    }
+    let inside = transport(random, protocol, Endpoints::V6(src, dst));
+    let (next, inside) = random_extension_headers(protocol, inside, 20, |limit| random.below(limit));
     let (tos, label, hops) = (tos(random), random.below(3) as u32, ttl(random));
     Ipv6 { src, dst, next, tos, label, hops }.packet(&inside)
 }
