@@ -12,6 +12,8 @@ use testbed::reach::{echoes_received, who_reaches_whom};
 use testbed::tenants::{Departures, NAMES, NETWORK, machines};
 use testbed::{DEADLINE, Settings, Testbed};
 
+use super::network::wait_for;
+
 /// A lab of two hosts with a controller, and switches in sync.
 fn testbed(name: &str, encaps: &[&str], rules: Option<&Path>) -> Testbed {
     let testbed = start(name, encaps, rules);
@@ -76,8 +78,12 @@ fn hosts_use_the_first_encapsulation_that_both_switches_have() {
     // The userspace datapath does not support stt: although preferred, it must not be waited for.
     let testbed = start("fallback", &["stt", "vxlan"], None);
     testbed.apply("two-tenants.yaml", NETWORK).unwrap();
-    wait_for(|| testbed.lab().unwrap().host("hv1").unwrap().ofport("weft-vxlan").ok());
-    wait_for(|| testbed.lab().unwrap().host("hv2").unwrap().ofport("weft-vxlan").ok());
+    wait_for("the tunnel port of hv1", || {
+        testbed.lab().unwrap().host("hv1").unwrap().ofport("weft-vxlan").ok()
+    });
+    wait_for("the tunnel port of hv2", || {
+        testbed.lab().unwrap().host("hv2").unwrap().ofport("weft-vxlan").ok()
+    });
     testbed.plug_in(&machines()).unwrap();
     for (from, to) in [("acme-1", "acme-3"), ("umbra-1", "umbra-3")] {
         let to = testbed.lab().unwrap().vm(to).unwrap().ip().unwrap();
@@ -189,23 +195,11 @@ fn a_flow_without_its_datapath_is_refused_before_any_switch_sees_it() {
     assert_eq!(machine("acme-1").mac, machine("umbra-1").mac);
     // The ports of both tenants with this MAC on one host: two flows with the same match.
     testbed.plug_in(&[machine("acme-1"), machine("umbra-1")]).unwrap();
-    let log = wait_for(|| {
+    let log = wait_for("the refusal in the log", || {
         let log = fs::read_to_string(testbed.log()).unwrap();
         log.contains("key-conflict").then_some(log)
     });
     assert!(log.contains("of_flow"), "{log}");
-}
-
-/// Looks until there is an answer.
-fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
-    let start = std::time::Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(start.elapsed() < DEADLINE, "it did not come about within {DEADLINE:?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 #[test]
@@ -259,7 +253,7 @@ fn a_switch_that_lost_its_flows_gets_them_back() {
     let before = flows(&host);
     host.kill_vswitchd().unwrap();
     host.start_vswitchd().unwrap();
-    wait_for(|| (flows(&host) == before).then_some(()));
+    wait_for("the flows of before", || (flows(&host) == before).then_some(()));
     testbed.wait_in_sync().unwrap();
     testbed.lab().unwrap().warm_underlay().unwrap();
     assert_eq!(departures(&testbed), Departures::default());

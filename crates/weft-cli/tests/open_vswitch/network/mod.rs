@@ -9,3 +9,5 @@ mod learning;
 mod migration;
 mod stacks;
 mod support;
+
+pub(crate) use support::wait_for;

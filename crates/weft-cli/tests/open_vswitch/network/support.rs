@@ -58,7 +58,7 @@ pub(crate) fn passes_whole(lab: &Lab, from: &str, to: &str, size: u16) -> bool {
     lab.exec(from, &argv).unwrap().success()
 }
 
-/// Asks until there is an answer.
+/// Waits until `look` returns a value; fails after [`DEADLINE`].
 #[track_caller]
 pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
