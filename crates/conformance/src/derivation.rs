@@ -15,7 +15,7 @@ pub type Contents = BTreeMap<String, BTreeSet<Row>>;
 /// An engine and its input rows.
 pub struct Derivation {
     engine: Dataflow,
-    told: Rows,
+    current: Rows,
 }
 
 impl Derivation {
@@ -25,7 +25,7 @@ impl Derivation {
     /// The engine does not start.
     pub fn new(program: Arc<Program>) -> Result<Derivation, String> {
         let engine = Dataflow::new(program, Options::default()).map_err(|error| error.to_string())?;
-        Ok(Derivation { engine, told: Rows::new() })
+        Ok(Derivation { engine, current: Rows::new() })
     }
 
     /// The tables.
@@ -38,13 +38,13 @@ impl Derivation {
     ///
     /// # Errors
     /// The transaction is refused; the input rows then stay unchanged.
-    pub fn tell(&mut self, rows: Rows) -> Result<Option<BTreeMap<TableId, TableDelta>>, String> {
+    pub fn replace(&mut self, rows: Rows) -> Result<Option<BTreeMap<TableId, TableDelta>>, String> {
         let transaction = self.difference(&rows);
         if transaction.is_empty() {
             return Ok(None);
         }
         let committed = self.engine.commit(&transaction).map_err(|error| error.to_string())?;
-        self.told = rows;
+        self.current = rows;
         Ok(Some(committed.delta.tables))
     }
 
@@ -67,9 +67,9 @@ impl Derivation {
     fn difference(&self, wanted: &Rows) -> Transaction {
         let mut transaction = Transaction::default();
         let (none, schema) = (BTreeSet::new(), self.engine.schema());
-        let names: BTreeSet<&str> = self.told.keys().chain(wanted.keys()).copied().collect();
+        let names: BTreeSet<&str> = self.current.keys().chain(wanted.keys()).copied().collect();
         for (name, id) in names.into_iter().filter_map(|name| Some((name, schema.find(name)?))) {
-            let (old, new) = (self.told.get(name).unwrap_or(&none), wanted.get(name).unwrap_or(&none));
+            let (old, new) = (self.current.get(name).unwrap_or(&none), wanted.get(name).unwrap_or(&none));
             let rows = |from: &BTreeSet<Row>, but: &BTreeSet<Row>| -> Vec<Row> {
                 from.difference(but).cloned().collect()
             };

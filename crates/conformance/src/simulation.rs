@@ -34,7 +34,7 @@ pub struct Simulation {
     tables: Outputs,
     hosts: Hosts,
     /// The rows of the other output tables: MTUs and problems.
-    advice: BTreeSet<(TableId, Row)>,
+    status: BTreeSet<(TableId, Row)>,
 }
 
 /// The output tables.
@@ -63,7 +63,7 @@ impl Simulation {
             patch: find("ovsdb_patch")?,
         };
         let rules = Derivation::new(program)?;
-        Ok(Simulation { rules, tables, hosts: Hosts::default(), advice: BTreeSet::new() })
+        Ok(Simulation { rules, tables, hosts: Hosts::default(), status: BTreeSet::new() })
     }
 
     /// The hosts.
@@ -90,11 +90,11 @@ impl Simulation {
     /// # Errors
     /// The rules refuse the change, or ask hosts for something impossible.
     pub fn change(&mut self, world: &World, managed: &dyn Fn(&str) -> bool) -> Result<(), String> {
-        self.hosts.follow(world);
+        self.hosts.update(world);
         for _ in 0..ROUNDS {
             let wanted = rows(world, self.hosts.reports(), managed);
-            let Some(mut delta) = self.rules.tell(wanted)? else {
-                return self.hosts.settle(world);
+            let Some(mut delta) = self.rules.replace(wanted)? else {
+                return self.hosts.check_requests(world);
             };
             let mut changed = |table: TableId| delta.remove(&table).unwrap_or_default();
             let (tunnels, patches) = (changed(self.tables.tunnel), changed(self.tables.patch));
@@ -111,9 +111,9 @@ impl Simulation {
     fn say(&mut self, delta: BTreeMap<TableId, TableDelta>) {
         for (table, delta) in delta {
             for row in delta.delete {
-                self.advice.remove(&(table, row));
+                self.status.remove(&(table, row));
             }
-            self.advice.extend(delta.insert.into_iter().map(|row| (table, row)));
+            self.status.extend(delta.insert.into_iter().map(|row| (table, row)));
         }
     }
 
@@ -138,7 +138,7 @@ impl Simulation {
     /// The MTU of a switch that the rules report.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         let table = self.rules.schema().find("switch_mtu")?;
-        self.advice.iter().find_map(|(id, row)| match &row[..] {
+        self.status.iter().find_map(|(id, row)| match &row[..] {
             [nlog_data::Value::String(of), nlog_data::Value::Int(mtu)] if *id == table && **of == *switch => {
                 Some(*mtu)
             }

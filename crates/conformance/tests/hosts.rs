@@ -39,18 +39,18 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
                     .unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
             }
         }
-        let together = simulation.contents().unwrap();
+        let evolved = simulation.contents().unwrap();
         let reports = simulation.hosts().reports();
         let mut scratch = Derivation::new(program.clone()).unwrap();
-        scratch.tell(rows(&world, reports, &|_| true)).unwrap();
+        scratch.replace(rows(&world, reports, &|_| true)).unwrap();
         assert!(
-            scratch.contents().unwrap() == together,
+            scratch.contents().unwrap() == evolved,
             "seed {seed}: from scratch it is something else\n{world}"
         );
         for host in world.nodes.keys() {
-            alone.tell(rows(&world, reports, &|managed| managed == host)).unwrap();
+            alone.replace(rows(&world, reports, &|managed| managed == host)).unwrap();
             let contents = alone.contents().unwrap();
-            let (own, all) = (of_host(&contents, host), of_host(&together, host));
+            let (own, all) = (of_host(&contents, host), of_host(&evolved, host));
             let differ: Vec<_> = own.symmetric_difference(&all).collect();
             assert!(differ.is_empty(), "seed {seed}: {host} alone and with others: {differ:?}\n{world}");
             let others: usize = OF_HOSTS.iter().map(|table| contents[*table].len()).sum();

@@ -146,10 +146,10 @@ impl Bridge {
     /// Puts a flow into its table, replacing one with the same match and priority.
     pub(crate) fn put(&mut self, flow: Arc<FlowEntry>) {
         self.learned.forget(&flow);
-        self.learned.comes(&flow.actions);
+        self.learned.note_added(&flow.actions);
         groups_named(&flow.actions, &mut |group| *self.users.entry(group).or_default() += 1);
         if let Some(old) = self.tables.entry(flow.table).or_default().add(flow) {
-            self.gone(&old);
+            self.remove_learned_by(&old);
         }
     }
 
@@ -158,18 +158,18 @@ impl Bridge {
         let old = self.tables.get_mut(&table).and_then(|table| table.remove(matches, priority));
         let Some(old) = old else { return false };
         self.learned.forget(&old);
-        self.gone(&old);
+        self.remove_learned_by(&old);
         true
     }
 
     /// Removes the learned flows of a removed flow with `delete_learned`.
-    fn gone(&mut self, old: &FlowEntry) {
+    fn remove_learned_by(&mut self, old: &FlowEntry) {
         groups_named(&old.actions, &mut |group| {
             if let Some(count) = self.users.get_mut(&group) {
                 *count -= 1;
             }
         });
-        for (cookie, table) in self.learned.goes(&old.actions) {
+        for (cookie, table) in self.learned.note_removed(&old.actions) {
             let same = |flow: &&Arc<FlowEntry>| flow.cookie == cookie;
             let taught: Vec<_> =
                 self.tables.get(&table).into_iter().flat_map(Table::entries).filter(same).cloned().collect();

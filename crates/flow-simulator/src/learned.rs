@@ -42,14 +42,14 @@ impl Learned {
     }
 
     /// Notes the actions of an added flow.
-    pub(crate) fn comes(&mut self, actions: &Actions) {
+    pub(crate) fn note_added(&mut self, actions: &Actions) {
         for key in sources(actions) {
             *self.sources.entry(key).or_default() += 1;
         }
     }
 
     /// Notes the removal of a flow. Returns the cookies and tables of learned flows to remove with it.
-    pub(crate) fn goes(&mut self, actions: &Actions) -> Vec<(u64, u8)> {
+    pub(crate) fn note_removed(&mut self, actions: &Actions) -> Vec<(u64, u8)> {
         let mut dead = Vec::new();
         for key in sources(actions) {
             let Some(count) = self.sources.get_mut(&key) else { continue };
@@ -67,12 +67,12 @@ impl Learned {
         let over = |since: Duration, seconds: u16| {
             seconds != 0 && self.now > since + Duration::from_secs(seconds.into())
         };
-        let gone = |(slot, times): (&Slot, &Times)| {
+        let expired = |(slot, times): (&Slot, &Times)| {
             let flow = flow(slot)?;
-            let gone = over(times.modified, flow.hard_timeout) || over(times.used, flow.idle_timeout);
-            gone.then(|| slot.clone())
+            let expired = over(times.modified, flow.hard_timeout) || over(times.used, flow.idle_timeout);
+            expired.then(|| slot.clone())
         };
-        self.times.iter().filter_map(gone).collect()
+        self.times.iter().filter_map(expired).collect()
     }
 }
 
@@ -163,7 +163,7 @@ impl Bridge {
 }
 
 /// The flow learned from a packet; none if its match would be contradictory.
-pub(crate) fn lesson(learn: &Learn, key: &FlowKey) -> Option<FlowEntry> {
+pub(crate) fn learned_flow(learn: &Learn, key: &FlowKey) -> Option<FlowEntry> {
     let read = |from: Subfield| (key.get(from.field()) & from.mask()) >> from.start();
     let (mut matches, mut actions) = (Match::any(), Vec::new());
     for spec in &learn.specs {

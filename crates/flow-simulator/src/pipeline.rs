@@ -6,7 +6,7 @@ use openflow_rs::{Action, Actions, Field, PortNo, Prerequisite, Subfield};
 use crate::error::{MAX_DEPTH, MAX_RESUBMITS, MAX_STACK};
 use crate::group::in_order;
 use crate::key::{ETH_IPV4, ETH_IPV6, FRAGMENT};
-use crate::learned::{Effects, lesson};
+use crate::learned::{Effects, learned_flow};
 use crate::limits;
 use crate::port::Port;
 use crate::rewrite::Frame;
@@ -82,7 +82,7 @@ struct Run<'a> {
     depth: u32,
     resubmits: u32,
     /// Bytes of the datapath actions so far ([`limits`]).
-    told: usize,
+    action_bytes: usize,
     /// Values with their sizes in bytes.
     stack: Vec<(u128, usize)>,
     /// An `exit`: every list ends.
@@ -103,7 +103,7 @@ impl<'a> Run<'a> {
             table: 0,
             depth: 0,
             resubmits: 0,
-            told: 0,
+            action_bytes: 0,
             stack: Vec::new(),
             exit: false,
             stopped: None,
@@ -274,7 +274,7 @@ impl<'a> Run<'a> {
             Stopped::Depth
         } else if self.resubmits >= MAX_RESUBMITS {
             Stopped::Resubmits
-        } else if self.told > limits::MAX_ACTIONS {
+        } else if self.action_bytes > limits::MAX_ACTIONS {
             self.exit = true;
             self.cut_short();
             return false;
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
 
     /// The current packet does not match the flow that is learned from it.
     fn learn(&mut self, learn: &Learn) {
-        match lesson(learn, &self.key) {
+        match learned_flow(learn, &self.key) {
             Some(flow) => {
                 self.recorder.note(|| format!("learns {flow}"));
                 self.effects.learned.push(flow);
@@ -375,7 +375,7 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, port: PortNo) {
-        self.told += limits::rewrite(self.frame.key(), &self.key);
+        self.action_bytes += limits::rewrite(self.frame.key(), &self.key);
         self.frame.commit(&self.key);
         let (first, peer) = match self.bridge.ports.get(&port.0) {
             Some(Port::Tunnel(tunnel)) => (limits::CLONE + limits::push(*tunnel, &self.key), true),
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
         if peer && !self.passes_to_peer(first) {
             return;
         }
-        self.told += first + limits::OUTPUT;
+        self.action_bytes += first + limits::OUTPUT;
         self.recorder.note(|| format!("sent by port {port}"));
         self.emitted.push(Emitted { port, bytes: self.frame.bytes().to_vec(), key: self.key.clone() });
     }
@@ -393,7 +393,7 @@ impl<'a> Run<'a> {
     /// Whether another bridge (that of the underlay or a patch port's peer) may be entered with this many more bytes.
     /// If not, only this copy is dropped.
     fn passes_to_peer(&mut self, bytes: usize) -> bool {
-        if self.told + bytes > limits::MAX_ACTIONS {
+        if self.action_bytes + bytes > limits::MAX_ACTIONS {
             self.cut_short();
             return false;
         }

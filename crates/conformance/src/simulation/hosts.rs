@@ -63,7 +63,7 @@ impl Hosts {
     }
 
     /// Updates hosts and vNICs to those of the world.
-    pub(super) fn follow(&mut self, world: &World) {
+    pub(super) fn update(&mut self, world: &World) {
         for (name, node) in &world.nodes {
             match self.addresses.insert(name.clone(), node.ip) {
                 Some(old) if old == node.ip => {}
@@ -74,7 +74,7 @@ impl Hosts {
         let gone: Vec<String> =
             self.addresses.keys().filter(|host| !world.nodes.contains_key(*host)).cloned().collect();
         for host in gone {
-            self.forget(&host);
+            self.remove_host(&host);
         }
         let wanted: BTreeMap<(String, u16), String> =
             world.vifs.iter().map(|((host, port), vif)| ((host.clone(), vif.ofport), port.clone())).collect();
@@ -102,7 +102,7 @@ impl Hosts {
     }
 
     /// Removes a host with all its actual and wanted state.
-    fn forget(&mut self, gone: &str) {
+    fn remove_host(&mut self, gone: &str) {
         self.fabric.remove(gone);
         self.addresses.remove(gone);
         self.attached.retain(|(host, _), _| host != gone);
@@ -265,7 +265,7 @@ impl Hosts {
     }
 
     /// Checks, once nothing changes, that no port is requested of a host that was removed.
-    pub(super) fn settle(&mut self, world: &World) -> Result<(), String> {
+    pub(super) fn check_requests(&mut self, world: &World) -> Result<(), String> {
         let of = |key: &(String, String)| world.nodes.contains_key(&key.0);
         match self.tunnels.keys().chain(self.patches.keys()).find(|key| !of(key)) {
             Some((host, name)) => Err(format!("{host} is gone and still to have port {name}")),

@@ -31,7 +31,7 @@ struct Item {
 }
 
 /// The reason why a value cannot be added to a match.
-enum Trouble {
+enum Rejection {
     /// No packet can match the literal.
     Never(MatchError),
     /// The field cannot have the value.
@@ -46,7 +46,7 @@ enum Trouble {
 /// All errors in it. A match that no packet satisfies is an error only if this holds for all values.
 pub fn matches(items: &[MatchItem]) -> Result<MatchTemplate, Vec<TemplateError>> {
     let mut builder = Builder { base: Match::any(), holes: Vec::new(), used: Vec::new(), errors: Vec::new() };
-    builder.words(items);
+    builder.add_words(items);
     let mut fields = builder.names(items);
     // Items that decide the meaning of shared names come first.
     fields.sort_by_key(|(place, name)| (rank(*name, &items[*place]), *place));
@@ -90,14 +90,14 @@ impl MatchTemplate {
     pub fn fill(&self, values: &[Value]) -> Result<Option<Match>, FillError> {
         let mut found = self.base.with_room(self.holes.len());
         for item in &self.holes {
-            let trouble = |message| FillError { path: vec![item.place], message };
-            let value = item.value.value(values).map_err(trouble)?;
-            let mask = item.mask.map(|mask| mask.value(values)).transpose().map_err(trouble)?;
+            let fill_error = |message| FillError { path: vec![item.place], message };
+            let value = item.value.value(values).map_err(fill_error)?;
+            let mask = item.mask.map(|mask| mask.value(values)).transpose().map_err(fill_error)?;
             found = match item.add(found, value, mask) {
                 Ok(found) => found,
-                Err(Trouble::Never(_)) => return Ok(None),
-                Err(Trouble::Refused(error)) => return Err(trouble(error.to_string())),
-                Err(Trouble::Misfit(message)) => return Err(trouble(message)),
+                Err(Rejection::Never(_)) => return Ok(None),
+                Err(Rejection::Refused(error)) => return Err(fill_error(error.to_string())),
+                Err(Rejection::Misfit(message)) => return Err(fill_error(message)),
             };
         }
         Ok((!self.validated || found.validate().is_ok()).then_some(found))
@@ -111,8 +111,8 @@ impl MatchTemplate {
 
 impl Item {
     /// Adds the item with these values to a match.
-    fn add(&self, found: Match, value: Value, mask: Option<Value>) -> Result<Match, Trouble> {
-        let misfit = |value| Trouble::Misfit(misfit(value, &field::written(self.to), self.to));
+    fn add(&self, found: Match, value: Value, mask: Option<Value>) -> Result<Match, Rejection> {
+        let misfit = |value| Rejection::Misfit(misfit(value, &field::written(self.to), self.to));
         let (to, bits, net) = bits_of(self.to, value).ok_or_else(|| misfit(value))?;
         let mask = match mask {
             None => net,
@@ -123,13 +123,13 @@ impl Item {
         };
         // A VLAN id has 12 bits, although its field has more.
         if self.joined != 0 && bits & !0xfff != 0 {
-            return Err(Trouble::Misfit(format!("{value} does not fit dl_vlan, which has 12 bits")));
+            return Err(Rejection::Misfit(format!("{value} does not fit dl_vlan, which has 12 bits")));
         }
         let present = mask.unwrap_or(VLAN_PRESENT) & VLAN_PRESENT != 0;
         let whole = to == Subfield::whole(Field::VlanVid);
         if whole && present && bits != 0 && (bits | self.joined) & VLAN_PRESENT == 0 {
             // A packet without a tag has no id.
-            return Err(Trouble::Misfit(format!(
+            return Err(Rejection::Misfit(format!(
                 "{value} is not a valid vlan_vid (4096 + VLAN id); use dl_vlan for the VLAN id"
             )));
         }
@@ -142,10 +142,10 @@ impl Item {
 }
 
 /// Converts a result; a contradiction is not an error of the value.
-fn join(result: Result<Match, MatchError>) -> Result<Match, Trouble> {
+fn join(result: Result<Match, MatchError>) -> Result<Match, Rejection> {
     result.map_err(|error| match error {
-        MatchError::Conflict { .. } => Trouble::Never(error),
-        error => Trouble::Refused(error),
+        MatchError::Conflict { .. } => Rejection::Never(error),
+        error => Rejection::Refused(error),
     })
 }
 
@@ -194,7 +194,7 @@ impl Builder {
     }
 
     /// Adds the meaning of words such as `tcp`.
-    fn words(&mut self, items: &[MatchItem]) {
+    fn add_words(&mut self, items: &[MatchItem]) {
         for (place, item) in items.iter().enumerate().filter(|(_, item)| field::is_word(&item.name)) {
             let name = &item.name;
             if item.term.is_some() || item.bits.is_some() {
@@ -300,7 +300,7 @@ impl Builder {
     }
 
     /// Replaces the constant part by one with a further item.
-    fn take(&mut self, base: Result<Match, Trouble>) -> Result<(), TemplateError> {
+    fn take(&mut self, base: Result<Match, Rejection>) -> Result<(), TemplateError> {
         self.base = base.map_err(explain)?;
         Ok(())
     }
@@ -381,18 +381,18 @@ fn covered(to: Subfield, mask: Option<Operand>) -> u128 {
     }
 }
 
-fn explain(trouble: Trouble) -> TemplateError {
-    match trouble {
-        Trouble::Never(error) => {
+fn explain(rejection: Rejection) -> TemplateError {
+    match rejection {
+        Rejection::Never(error) => {
             TemplateError::new(Problem::Contradiction, error.to_string(), "remove one of the two")
         }
-        Trouble::Refused(error) if certain(&error) => {
+        Rejection::Refused(error) if certain(&error) => {
             TemplateError::new(Problem::Argument, error.to_string(), "see ovs-fields(7)").at(0)
         }
-        Trouble::Refused(error) => {
+        Rejection::Refused(error) => {
             TemplateError::new(Problem::Range, error.to_string(), "give a value that fits").at(0)
         }
-        Trouble::Misfit(message) => {
+        Rejection::Misfit(message) => {
             TemplateError::new(Problem::Range, message, "give a value that fits").at(0)
         }
     }

@@ -118,12 +118,12 @@ impl Rules {
             }));
         };
         let rules = Rules { sources, tables: self.tables.clone() };
-        rules.can_go_over(program, &edited)?;
+        rules.check_compatible(program, &edited)?;
         Ok(Edited { rules, program: edited })
     }
 
     /// Checks that names common to both programs have the same meaning in both.
-    fn can_go_over(&self, old: &Program, new: &Program) -> Result<(), String> {
+    fn check_compatible(&self, old: &Program, new: &Program) -> Result<(), String> {
         let (seen, will_be_seen) = (self.observed(&old.schema), self.observed(&new.schema));
         for (id, table) in new.schema.iter().filter(|(_, table)| table.role != Role::Input) {
             let Some(before) = old.schema.find(&table.name) else { continue };
@@ -149,8 +149,8 @@ impl Rules {
             }
         }
         let before = meanings(old);
-        for (said, (meaning, place)) in meanings(new) {
-            if before.get(&said).is_some_and(|(was, _)| *was != meaning) {
+        for (identity, (meaning, place)) in meanings(new) {
+            if before.get(&identity).is_some_and(|(was, _)| *was != meaning) {
                 return Err(format!(
                     "the rule at {place} reads as before and would mean something else, since a name in it does; take \
                      it out by one edit, and put it in by another"
@@ -161,13 +161,13 @@ impl Rules {
     }
 }
 
-/// The meaning of a rule: its tokens, the table that it fills and the tables that it reads.
-type Said<'a> = (u64, &'a str, Vec<&'a str>);
+/// The identity of a rule in its text: its tokens, the table that it fills and the tables that it reads.
+type RuleIdentity<'a> = (u64, &'a str, Vec<&'a str>);
 
-/// The meanings of rules, each with the place of one rule that has it.
-fn meanings(program: &Program) -> BTreeMap<Said<'_>, (BTreeSet<String>, &Place)> {
+/// The meanings of rules by identity, with the place of one of the rules.
+fn meanings(program: &Program) -> BTreeMap<RuleIdentity<'_>, (BTreeSet<String>, &Place)> {
     let name = |table: &TableId| program.schema.table(*table).name.as_str();
-    let mut meanings: BTreeMap<Said<'_>, (BTreeSet<String>, &Place)> = BTreeMap::new();
+    let mut meanings: BTreeMap<RuleIdentity<'_>, (BTreeSet<String>, &Place)> = BTreeMap::new();
     for rule in &program.rules {
         let mut meaning = format!("{:?} {:?}", rule.variables, rule.terms);
         let mut reads = Vec::new();
@@ -180,8 +180,8 @@ fn meanings(program: &Program) -> BTreeMap<Said<'_>, (BTreeSet<String>, &Place)>
                 item => meaning.push_str(&format!(" {item:?}")),
             }
         }
-        let said = (rule.fingerprint, name(&rule.head), reads);
-        meanings.entry(said).or_insert_with(|| (BTreeSet::new(), &rule.place)).0.insert(meaning);
+        let identity = (rule.fingerprint, name(&rule.head), reads);
+        meanings.entry(identity).or_insert_with(|| (BTreeSet::new(), &rule.place)).0.insert(meaning);
     }
     meanings
 }
@@ -270,13 +270,13 @@ fn cut_out(files: &mut [(String, String)], removed: &[Removed]) -> Result<(), St
     let mut found: BTreeSet<Identity> = BTreeSet::new();
     for (_, text) in files {
         for Statement { identity, range, .. } in statements(text).into_iter().rev() {
-            let goes = wanted.contains(&identity);
-            if goes || identity == Identity::Import {
+            let is_removed = wanted.contains(&identity);
+            if is_removed || identity == Identity::Import {
                 let blank = |character| if matches!(character, '\n' | '\r') { character } else { ' ' };
                 let blanks: String = text[range.clone()].chars().map(blank).collect();
                 text.replace_range(range, &blanks);
             }
-            if goes {
+            if is_removed {
                 found.insert(identity);
             }
         }

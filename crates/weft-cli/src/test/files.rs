@@ -25,7 +25,7 @@ pub(super) fn find(paths: &[PathBuf]) -> Result<Found, Failure> {
         let metadata = fs::metadata(path)
             .map_err(|error| Failure::outside(format!("cannot read {}", path.display()), error))?;
         if metadata.is_dir() {
-            look_through(path, &mut found, &mut seen);
+            search(path, &mut found, &mut seen);
         } else if is_test_file(path) {
             add(path, &mut found, &mut seen);
         } else {
@@ -46,7 +46,7 @@ fn add(path: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) {
 }
 
 /// Files and folders that vanish meanwhile, or are not readable, are ignored.
-fn look_through(folder: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) {
+fn search(folder: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) {
     let is_new = folder.canonicalize().is_ok_and(|canonical| seen.insert(canonical));
     // The mark of caches such as cargo's target folder (bford.info/cachedir), which are large and contain no tests.
     if !is_new || folder.join("CACHEDIR.TAG").exists() {
@@ -59,7 +59,7 @@ fn look_through(folder: &Path, found: &mut Found, seen: &mut BTreeSet<PathBuf>) 
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         match fs::metadata(&path) {
             _ if hidden => {}
-            Ok(metadata) if metadata.is_dir() => look_through(&path, found, seen),
+            Ok(metadata) if metadata.is_dir() => search(&path, found, seen),
             Ok(_) if is_test_file(&path) => add(&path, found, seen),
             _ => {}
         }
