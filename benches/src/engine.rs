@@ -9,7 +9,7 @@ use nlog_data::Tables;
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 
-/// Which of our engines.
+/// The engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     /// The one that users get.
@@ -34,7 +34,7 @@ impl Engine {
         Ok(Dataflow::new(program, self.options(workers, planning))?)
     }
 
-    /// How it is started.
+    /// The options of the engine.
     pub(crate) fn options(self, workers: usize, planning: Settings) -> Options {
         let engine = match self {
             Engine::Fused => Kind::Fused,

@@ -140,7 +140,7 @@ pub(crate) struct Run {
     pub(crate) warm_up: usize,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// From the program's text to a ready engine, in seconds.

@@ -83,7 +83,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// How many tests a filter selects.
+/// The number of tests that a filter selects.
 fn count(options: &[&str], filter: &str) -> Result<usize> {
     let output = Command::new(crate::cargo_program())
         .args(["nextest", "list", "--message-format", "oneline", "-E", filter])

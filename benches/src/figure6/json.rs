@@ -32,7 +32,7 @@ pub(crate) enum Side {
     Hand,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// From the start of the process to its end, in seconds.

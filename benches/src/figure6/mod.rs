@@ -63,7 +63,7 @@ pub(crate) struct Run {
     pub(crate) steps: usize,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// From the first row in hand to the last delta in hand, in seconds.

@@ -13,7 +13,7 @@ use super::workload::{Change, Network};
 use crate::measure;
 use crate::report::{Aim, Line};
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// The file to columns, in milliseconds.

@@ -168,7 +168,7 @@ pub(crate) struct Change {
 }
 
 impl Change {
-    /// What undoes it.
+    /// The inverse of the step.
     pub(crate) fn inverse(&self) -> Change {
         Change { insert: self.delete.clone(), delete: self.insert.clone() }
     }

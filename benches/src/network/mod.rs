@@ -20,7 +20,7 @@ use crate::figure6::workload::Network;
 use crate::measure;
 use crate::report::{Aim, Line};
 
-/// What to run.
+/// The settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     /// Every count of `nvp-eval` is divided by this.
@@ -31,7 +31,7 @@ pub(crate) struct Run {
     pub(crate) workers: usize,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Figures {
     /// From objects in memory to deltas in memory, in seconds.
@@ -53,7 +53,7 @@ pub(crate) struct Figures {
     switch_removed: Changes,
 }
 
-/// What transactions of one kind took.
+/// The cost of transactions of one kind.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Changes {
     wall: Latency,
@@ -76,7 +76,7 @@ pub(crate) struct PerHost {
 }
 
 impl PerHost {
-    /// Of these hosts.
+    /// Summarises the counts of hosts.
     fn new(counts: &[usize]) -> PerHost {
         let all: usize = counts.iter().sum();
         let mean = all as f64 / counts.len().max(1) as f64;

@@ -36,7 +36,7 @@ impl Step {
         self.others.delete.entry(table).or_default().push(row);
     }
 
-    /// What undoes it.
+    /// The inverse of the step.
     pub(super) fn inverse(&self) -> Step {
         let changes = self.objects.changes.iter().map(|change| Change {
             key: change.key.clone(),
@@ -76,9 +76,9 @@ pub(super) struct World {
     ofports: Vec<i64>,
     switches: usize,
     ports: Vec<Port>,
-    /// Of the next switch.
+    /// The datapath label of the next switch.
     datapath: i64,
-    /// Of the next port or group.
+    /// The label of the next port or group.
     label: i64,
     /// The number of the next transaction.
     txn: i64,
@@ -143,7 +143,7 @@ impl World {
         (world, step)
     }
 
-    /// How many hosts there are.
+    /// The number of hosts.
     pub(super) fn hosts(&self) -> usize {
         self.hosts
     }

@@ -16,7 +16,7 @@ const WIDE: usize = 4;
 pub(crate) struct Text {
     /// Path below the program's folder, and text.
     pub(crate) files: Vec<(String, String)>,
-    /// The same in one file.
+    /// The program in one file.
     pub(crate) whole: String,
     /// A transaction that fills the inputs, a line of JSON.
     pub(crate) transaction: String,
@@ -27,9 +27,9 @@ pub(crate) struct Text {
 /// A change of one line in one file.
 #[derive(Debug, Clone)]
 pub(crate) struct Edit {
-    /// What is changed.
+    /// A description of the change.
     pub(crate) what: String,
-    /// In which file.
+    /// The path of the file.
     pub(crate) path: String,
     /// The old text, which occurs once in the program.
     pub(crate) from: String,

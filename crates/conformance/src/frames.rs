@@ -17,9 +17,9 @@ pub type Addresses = (Mac, Vec<IpAddr>);
 pub struct Book {
     /// The sender's.
     pub own: Vec<Addresses>,
-    /// Those of ports of its switch.
+    /// Addresses of ports of the same switch.
     pub near: Vec<Addresses>,
-    /// Those of other switches.
+    /// Addresses of ports of other switches.
     pub far: Vec<Addresses>,
     /// Tags in use here, with the sender's addresses and the others' addresses for each.
     pub tags: Vec<(u16, Vec<Addresses>, Vec<Addresses>)>,
@@ -36,7 +36,7 @@ pub fn stranger(random: &mut Random) -> Mac {
     [0x02, 0xee, 0, 0, 0, random.below(STRANGERS.into()) as u8]
 }
 
-/// Who speaks to whom.
+/// The sender and the receiver of a frame.
 struct Talk {
     src: Mac,
     dst: Mac,

@@ -10,7 +10,7 @@ use test_random::Random;
 
 use crate::world::{Change, World};
 
-/// Where a frame enters or leaves.
+/// A place where a frame enters or leaves.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
     /// The vNIC that this host reports for this port.

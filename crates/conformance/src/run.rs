@@ -11,7 +11,7 @@ use crate::oracle;
 use crate::simulation::{Out, Simulation};
 use crate::world::World;
 
-/// How rules and model disagree.
+/// A disagreement between rules and model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// The rules refuse a change, or ask hosts for something impossible.
@@ -54,7 +54,7 @@ pub struct Failure {
     pub difference: Difference,
 }
 
-/// How much has been compared.
+/// The amount of comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
     /// Histories.

@@ -29,7 +29,7 @@ struct Shrinking<'a> {
     runner: &'a mut Runner,
     history: History,
     failure: Failure,
-    /// How many more candidates to try.
+    /// The number of candidates left to try.
     tries: u32,
 }
 

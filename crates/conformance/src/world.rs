@@ -11,7 +11,7 @@ pub use tunnel_encap::Encap;
 
 use crate::frames::{Addresses, Mac};
 
-/// How a zone's tunnels are made.
+/// The form of a zone's tunnel ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Form {
     /// A port for each encapsulation.
@@ -23,7 +23,7 @@ pub enum Form {
 /// A transport zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// How its tunnels are made.
+    /// The form of its tunnel ports.
     pub form: Form,
     /// The MTU of the network between its nodes.
     pub mtu: u16,
@@ -99,7 +99,7 @@ pub struct World {
     pub failing: BTreeSet<Failing>,
     /// The labels of objects.
     pub labels: Labels,
-    /// How many changes there were.
+    /// The number of changes so far.
     pub changes: u64,
     next_ofport: u16,
 }

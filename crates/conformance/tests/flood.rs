@@ -73,7 +73,7 @@ fn a_flood_to_900_hosts_reaches_each_once_by_the_tree_and_is_cut_without_it() {
         }
     }
 
-    // The same with one group for everybody.
+    // The same with a single group for all hosts.
     let label = world.labels.port(&audience("wide", "all", false));
     let host = simulation.hosts_mut().fabric_mut().host_mut("h1").unwrap();
     let mut flat: Vec<Bucket> = host.bridge.group(label).unwrap().buckets.clone();

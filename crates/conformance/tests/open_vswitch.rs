@@ -155,7 +155,7 @@ fn text(group: &flow_simulator::Group) -> String {
     format!("group_id={},type=all{}", group.id, buckets.collect::<String>())
 }
 
-/// How a frame comes in.
+/// The way by which a frame enters.
 enum Way {
     Port(u16),
     /// By this tunnel port, in this tunnel header.

@@ -36,7 +36,7 @@ pub enum Refused {
     Backwards {
         /// The flow's table.
         from: u8,
-        /// Where it would go.
+        /// The target table.
         to: u8,
     },
     /// A flow-mod that selects flows by output port or group.
@@ -45,7 +45,7 @@ pub enum Refused {
     /// Text of a group that cannot be read.
     #[error("`{text}` is not a group: write group_id=1,type=all,bucket=actions=output:1")]
     GroupText {
-        /// What was given.
+        /// The text.
         text: String,
     },
     /// Text of an action in a group that cannot be read.

@@ -135,7 +135,7 @@ pub enum Lost {
         from: String,
         /// The receiver.
         host: String,
-        /// What was sent.
+        /// The encapsulation.
         encapsulation: Encapsulation,
     },
     /// A bridge gave the packet up.

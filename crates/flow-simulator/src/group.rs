@@ -70,7 +70,7 @@ impl FromStr for Group {
 enum Place {
     /// In this order, before everything else; of several, the last takes effect.
     Slot(u8),
-    /// In the order written.
+    /// Changes in the written order.
     Change,
     /// At the end; only the one with the highest rank takes effect, and of several the last.
     Final(u8),

@@ -12,9 +12,9 @@ use crate::port::{Encapsulation, Tunnel};
 pub(crate) const MAX_ACTIONS: usize = 65535;
 /// An attribute's own header.
 const HEADER: usize = 4;
-/// To send by a port.
+/// Bytes of an output action.
 pub(crate) const OUTPUT: usize = HEADER + 4;
-/// To do something to a copy.
+/// Bytes of a clone action.
 pub(crate) const CLONE: usize = HEADER;
 
 /// Bytes of the action that encapsulates a packet.

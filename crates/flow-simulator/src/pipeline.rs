@@ -75,7 +75,7 @@ struct Run<'a> {
     bridge: &'a Bridge,
     /// The packet's bytes in the datapath.
     frame: Frame,
-    /// What flows see and write.
+    /// The fields that flows match and write.
     key: FlowKey,
     /// The table whose entry is executed.
     table: u8,

@@ -41,7 +41,7 @@ impl From<Encapsulation> for Tunnel {
 /// The destination of packets that leave by a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Port {
-    /// To the machine at the port.
+    /// The machine at the port.
     Plain,
     /// Into a tunnel.
     Tunnel(Tunnel),

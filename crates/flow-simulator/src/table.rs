@@ -20,7 +20,7 @@ struct Shape {
     masks: Vec<(Field, u128)>,
     /// By a hash of their values, which are stored only in the entry; then highest priority first.
     entries: HashMap<u64, Vec<Arc<FlowEntry>>>,
-    /// How many entries have each priority.
+    /// The number of entries of each priority.
     priorities: BTreeMap<u16, usize>,
 }
 

@@ -46,7 +46,7 @@ impl Default for PingOptions {
     }
 }
 
-/// What a ping measured.
+/// The result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct PingResult {
     /// Probes sent.
@@ -73,7 +73,7 @@ impl PingResult {
     }
 }
 
-/// Which machine reaches which.
+/// The pairs of machines and whether they reach each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reachability {
     /// Sender, target, and whether an answer came; in the requested order.
@@ -298,7 +298,7 @@ struct Reply {
     arrived: f64,
 }
 
-/// What ping has printed so far.
+/// The record of ping's output so far.
 #[derive(Debug)]
 struct Record {
     started: f64,

@@ -22,7 +22,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// The number of network crossings for one datagram: neighbour request, reply, datagram, and its return.
 const CROSSINGS: usize = 4;
 
-/// Where one machine's datagrams went.
+/// The destinations that one machine's datagrams reached.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The machines at which they arrived.

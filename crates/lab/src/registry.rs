@@ -23,7 +23,7 @@ const PREFIX: &str = "weft";
 /// The maximum length of a lab's or host's name; a unix socket's path is limited to 107 bytes in total.
 const LONGEST_NAME: usize = 24;
 
-/// Where `ip netns` keeps the names.
+/// The folder where `ip netns` keeps names.
 const NAMESPACES: &str = "/run/netns";
 
 /// How long a lock may appear taken because another process is inspecting it.
@@ -45,7 +45,7 @@ pub enum Ownership {
 pub struct Summary {
     /// The lab's name.
     pub name: String,
-    /// Who is responsible for it.
+    /// The owner responsible for it.
     pub ownership: Ownership,
     /// Its hosts, in order of creation.
     pub hosts: Vec<String>,

@@ -177,16 +177,16 @@ fn receive(mut stream: TcpStream, received: &AtomicU64) -> std::io::Result<(u64,
     }
 }
 
-/// What a receiver counted of datagrams.
+/// A receiver's counts of datagrams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagrams {
-    /// How many were sent.
+    /// The number sent.
     pub sent: u32,
-    /// How many of them arrived.
+    /// The number that arrived.
     pub received: u32,
     /// Copies beyond the first.
     pub duplicates: u32,
-    /// How many arrived truncated or changed.
+    /// The number that arrived truncated or changed.
     pub damaged: u32,
 }
 

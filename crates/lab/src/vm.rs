@@ -33,7 +33,7 @@ pub struct VmSpec {
     pub gateways: Vec<IpAddr>,
     /// The MTU in bytes; `None` is the underlay's MTU less 100. A larger packet is dropped silently in a tunnel.
     pub mtu: Option<u16>,
-    /// What its eth0 is connected to.
+    /// The other end of its eth0.
     pub link: Link,
     /// Whether other machines can be behind it, each with a VLAN tag.
     pub trunk: bool,
@@ -112,10 +112,10 @@ pub enum Order {
     PlugFirst,
 }
 
-/// How a migration is carried out.
+/// The options of a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Migration {
-    /// Which end is first.
+    /// The order of plugging and unplugging.
     pub order: Order,
     /// Time between the two ends' changes.
     pub gap: Duration,
@@ -124,7 +124,7 @@ pub struct Migration {
 /// An entry of a machine's ARP or neighbour discovery cache.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Neighbour {
-    /// Whose.
+    /// The neighbour's IP address.
     #[serde(rename = "dst")]
     pub ip: IpAddr,
     /// The MAC learned; none while unresolved.

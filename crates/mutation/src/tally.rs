@@ -38,7 +38,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// How many mistakes met each fate.
+/// The number of mistakes of each fate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     rejected: usize,

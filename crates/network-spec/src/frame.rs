@@ -20,11 +20,11 @@ pub(crate) struct Frame {
     pub(crate) src: Mac,
     /// The VLAN of the outer tag, if there is one.
     pub(crate) vlan: Option<u16>,
-    /// What is inside.
+    /// The body.
     pub(crate) body: Body,
 }
 
-/// What is inside a frame.
+/// The body of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// A tag inside the tag that was read, or one that was cut off.
@@ -59,7 +59,7 @@ pub(crate) struct Packet<A> {
     pub(crate) src: A,
     /// The destination.
     pub(crate) dst: A,
-    /// What it carries.
+    /// Its payload.
     pub(crate) payload: Payload,
     /// The offset of its header in the frame.
     pub(crate) header: usize,

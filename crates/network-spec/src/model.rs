@@ -55,11 +55,11 @@ pub struct Arrival {
 pub struct Model {
     world: World,
     now: Duration,
-    /// By host, switch and MAC.
+    /// Learned addresses by host, switch and MAC.
     learned: BTreeMap<(String, String, Mac), Learned>,
 }
 
-/// Where an address was seen.
+/// The port where an address was learned, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Learned {
     port: String,

@@ -24,7 +24,7 @@ pub struct World {
     /// The interfaces that hosts report: (host, port), and the number of the transaction in which the interface appeared.
     /// While a VM migrates, two hosts report its port, and the one with the greater number has it.
     pub vnics: BTreeMap<(String, String), u64>,
-    /// Which tunnel ports there really are.
+    /// The tunnel ports that exist.
     pub tunnels: BTreeSet<Tunnel>,
     /// The patch ports that exist between br-int and the bridge of a physical network: (host, network).
     pub patches: BTreeSet<(String, String)>,
@@ -33,7 +33,7 @@ pub struct World {
 /// A transport zone: tunnels exist only within it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Zone {
-    /// How its tunnels are made.
+    /// The form of its tunnel ports.
     pub form: Form,
     /// The largest IP packet that the network between its hosts carries.
     pub mtu: u16,
@@ -89,7 +89,7 @@ impl Encap {
 pub struct Tunnel {
     /// The host.
     pub host: String,
-    /// What it wraps frames in.
+    /// Its encapsulation.
     pub encap: Encap,
     /// The host at the other end; none for a port that serves all peers.
     pub peer: Option<String>,

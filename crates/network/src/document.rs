@@ -19,7 +19,7 @@ pub struct Batch {
     pub(crate) faulty: BTreeSet<String>,
     /// Whether an object has no readable id, so that any dangling reference may mean it.
     pub(crate) unnamed: bool,
-    /// Where each object stands.
+    /// The place of each object.
     seen: HashMap<ObjectKey, Place>,
     /// The number of objects read, including faulty ones.
     count: usize,
@@ -30,7 +30,7 @@ pub struct Batch {
 pub struct Entry {
     /// Its number in the batch, counting faulty ones.
     pub(crate) number: usize,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
     /// The object; valid by itself.
     pub object: Object,

@@ -12,7 +12,7 @@ use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
-    /// Which objects refer to each.
+    /// The objects that refer to each object.
     referrers: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The holder of each unique value.
     claims: HashMap<Claim, ObjectKey>,
@@ -28,7 +28,7 @@ pub struct ChangeSet {
 /// The change of one object.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Which object.
+    /// The object.
     pub key: ObjectKey,
     /// The object before; `None` if it does not exist.
     pub before: Option<Arc<Object>>,
@@ -59,7 +59,7 @@ pub struct Rows {
 }
 
 impl Change {
-    /// What happens to the object.
+    /// The outcome for the object.
     pub fn outcome(&self) -> Outcome {
         match (&self.before, &self.after) {
             (None, _) => Outcome::Created,

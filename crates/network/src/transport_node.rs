@@ -69,9 +69,9 @@ impl Role {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DatapathType {
-    /// In the kernel.
+    /// The kernel datapath.
     System,
-    /// In user space.
+    /// The userspace datapath.
     Netdev,
 }
 

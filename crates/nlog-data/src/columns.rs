@@ -32,7 +32,7 @@ pub enum ColumnsError {
     Uneven {
         /// The number of the first row that differs, from 1.
         row: usize,
-        /// How many values it has.
+        /// The number of values in the row.
         found: usize,
         /// The width of the rows before it.
         wanted: usize,
@@ -60,15 +60,15 @@ pub enum ColumnsError {
         row: usize,
         /// The column, from 1.
         column: usize,
-        /// What the cell says.
+        /// The cell.
         cell: u32,
-        /// How many values the dictionary has.
+        /// The number of values in the dictionary.
         values: usize,
     },
 }
 
 impl Columns {
-    /// No rows of this width.
+    /// Makes an empty table of this width.
     pub fn new(width: usize) -> Self {
         Columns { dictionaries: vec![Vec::new(); width], cells: Vec::new(), rows: 0 }
     }
@@ -136,12 +136,12 @@ impl Columns {
         self.iter().map(|row| self.values_of(row).cloned().collect()).collect()
     }
 
-    /// How many columns there are.
+    /// The number of columns.
     pub fn width(&self) -> usize {
         self.dictionaries.len()
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -302,7 +302,7 @@ impl ColumnTransaction {
         Ok(ColumnTransaction { insert: side(&transaction.insert)?, delete: side(&transaction.delete)? })
     }
 
-    /// The same transaction by rows.
+    /// Converts the transaction to rows.
     pub fn to_rows(&self) -> Transaction {
         let side = |side: &BTreeMap<TableId, Columns>| {
             side.iter().map(|(table, columns)| (*table, columns.to_rows())).collect()
@@ -352,7 +352,7 @@ impl ColumnDelta {
         Ok(ColumnDelta { tables: tables.collect::<Result<_, ColumnsError>>()? })
     }
 
-    /// The same delta by rows.
+    /// Converts the delta to rows.
     pub fn to_rows(&self) -> Delta {
         let table = |(id, table): (&TableId, &TableColumns)| {
             let rows = TableDelta {
@@ -386,7 +386,7 @@ impl CommittedColumns {
         Ok(CommittedColumns { delta, redundant_inserts, redundant_deletes })
     }
 
-    /// The same result by rows.
+    /// Converts the result to rows.
     pub fn to_rows(&self) -> Committed {
         Committed {
             delta: self.delta.to_rows(),

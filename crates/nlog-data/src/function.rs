@@ -54,7 +54,7 @@ pub enum FailureCode {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// What kind.
+    /// The code.
     pub code: FailureCode,
     /// The operation with its values, and the violated bound.
     pub message: Arc<str>,
@@ -142,7 +142,7 @@ impl Shape {
     }
 }
 
-/// As in documentation: `set<T>`, `list<int>`.
+/// Writes the shape as documentation does: `set<T>`, `list<int>`.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -161,7 +161,7 @@ impl fmt::Display for Shape {
 pub struct Parameter {
     /// Its name in documentation.
     pub name: Cow<'static, str>,
-    /// What it takes.
+    /// Its shape.
     pub shape: Shape,
 }
 
@@ -182,13 +182,13 @@ pub type Evaluate = dyn Fn(&[Value]) -> Result<Results, Failure> + Send + Sync;
 pub struct Function {
     /// Its name in rules; operators are named by their sign.
     pub name: Cow<'static, str>,
-    /// What it takes.
+    /// Its parameters.
     pub parameters: Vec<Parameter>,
     /// The last parameter may be repeated any number of times (`hash`), each time with a different type.
     pub variadic: bool,
     /// Its result columns; a predicate has one of type `bool`.
     pub results: Vec<Parameter>,
-    /// How many results there can be.
+    /// The possible number of results.
     pub multiplicity: Multiplicity,
     /// Whether it can fail for some arguments.
     pub may_fail: bool,

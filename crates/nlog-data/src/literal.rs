@@ -12,7 +12,7 @@ use crate::{Type, Value};
 pub struct LiteralError {
     /// The position, in bytes from the start of the text.
     pub at: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 

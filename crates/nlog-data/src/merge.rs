@@ -63,7 +63,7 @@ struct Sum {
     tables: BTreeMap<TableId, BTreeMap<Row, Change>>,
 }
 
-/// What became of a row.
+/// The net effect on a row.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     /// Whether the row was present before all deltas.

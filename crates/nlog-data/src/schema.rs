@@ -28,7 +28,7 @@ pub enum Role {
 pub struct Column {
     /// Its name, unique in the table.
     pub name: String,
-    /// What its values are.
+    /// The type of its values.
     pub ty: Type,
 }
 
@@ -37,7 +37,7 @@ pub struct Column {
 pub struct Table {
     /// Its name, unique in the program.
     pub name: String,
-    /// Who fills it.
+    /// Its role.
     pub role: Role,
     /// Its columns, in order.
     pub columns: Vec<Column>,
@@ -109,7 +109,7 @@ impl Schema {
         self.tables.iter().enumerate().map(|(id, table)| (TableId(id as u32), table))
     }
 
-    /// How many tables there are.
+    /// The number of tables.
     pub fn len(&self) -> usize {
         self.tables.len()
     }

@@ -106,7 +106,7 @@ pub struct SavedState {
 /// Why bytes are not a valid state for a program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// They begin otherwise.
+    /// The bytes are not a saved state.
     #[error("not a saved state")]
     NoState,
     /// The bytes have another version of the format.
@@ -118,10 +118,10 @@ pub enum StateError {
         /// The version found.
         found: u32,
     },
-    /// They are not what was written.
+    /// The bytes are damaged or truncated.
     #[error("the state is damaged or truncated: {what}; use an earlier state, or replay the transactions")]
     Damaged {
-        /// What is wrong.
+        /// The fault.
         what: &'static str,
     },
     /// The bytes are the state of a program with other input tables.
@@ -138,7 +138,7 @@ pub struct Writer<W: Write> {
     out: Summed<W>,
     /// The input tables and their numbers of columns.
     inputs: Vec<(TableId, usize)>,
-    /// What is not written yet.
+    /// The output not written yet.
     bytes: Vec<u8>,
 }
 

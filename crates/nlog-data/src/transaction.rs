@@ -55,7 +55,7 @@ pub struct TableDelta {
     pub reattributed: Vec<(Row, RuleId)>,
 }
 
-/// Which tables' changes an evaluator reports.
+/// The tables whose changes an evaluator reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Tables {
     /// Output tables.
@@ -138,7 +138,7 @@ impl ErrorCode {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", code.name())]
 pub struct TransactionError {
-    /// What kind of error.
+    /// The code of the error.
     pub code: ErrorCode,
     /// The message: what is wrong, where, and the remedy.
     pub message: String,
@@ -164,7 +164,7 @@ impl TransactionError {
 pub struct DerivedError {
     /// The head's table, or the [table shown in its place](Schema::shown); tables are numbered in name order.
     pub table: TableId,
-    /// What is wrong with it.
+    /// The cause.
     pub cause: DerivedCause,
 }
 

@@ -290,7 +290,7 @@ proptest! {
 
     #[test]
     fn prefixes_overlap_or_are_apart(a in nets(), other in nets(), kin in any::<bool>()) {
-        // Of two prefixes at random few overlap.
+        // Two random prefixes seldom overlap.
         let above = IpNet::new(a.network(), other.prefix_len().min(a.prefix_len())).expect("a prefix").trunc();
         let b = if kin { above } else { other };
         let (value_a, value_b) = (Value::from(a), Value::from(b));

@@ -179,7 +179,7 @@ fn a_state_of_another_program_is_refused_by_the_table_that_differs() {
     let says = |difference: &str| {
         Err(format!("the state was saved from a program with different input tables: {difference}"))
     };
-    // What rules fill may differ.
+    // Tables that rules fill may differ.
     assert!(refused(&|tables| tables[2].columns[0].ty = Type::Bool).is_ok());
     assert!(refused(&|tables| tables[2].name = "other".to_string()).is_ok());
     assert_eq!(refused(&|tables| tables[1].name = "c".to_string()), says("it has no input table c"));

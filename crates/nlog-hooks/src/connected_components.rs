@@ -39,7 +39,7 @@ struct Node {
     /// The nodes at the other ends of its edges, with the number of rows (1 or 2) of each edge.
     neighbours: BTreeMap<NodeId, u8>,
     component: u64,
-    /// What the target has for it.
+    /// Its value in the target.
     shown: Option<Value>,
 }
 

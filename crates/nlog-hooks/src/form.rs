@@ -9,10 +9,10 @@ use nlog_data::{
 
 /// A form of transactions.
 pub(crate) trait Form: Sized {
-    /// What comes of one.
+    /// The result of a transaction.
     type Committed;
 
-    /// By rows.
+    /// The transaction by rows.
     fn rows(&self) -> Cow<'_, Transaction>;
 
     /// Its rows of these tables alone.

@@ -29,7 +29,7 @@ pub struct Hysteresis {
     work: u64,
 }
 
-/// What is known of a row.
+/// The state of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Held {
     /// Whether it is in the target.

@@ -14,15 +14,15 @@ pub type Settings = BTreeMap<&'static str, u64>;
 /// A kind of hook.
 #[derive(Debug)]
 pub struct Kind {
-    /// What a wiring calls it.
+    /// Its name in wirings.
     pub name: &'static str,
-    /// What it does, in a sentence.
+    /// A description in one sentence.
     pub summary: &'static str,
     /// A description of the shape of its tables.
     pub shape: &'static str,
     /// Whether it depends on ticks.
     pub timed: bool,
-    /// What a wiring has to set.
+    /// The settings that a wiring must provide.
     pub settings: &'static [Setting],
     /// Checks the shape of the source and the target, in this order; returns the reason if it is
     /// wrong.
@@ -36,7 +36,7 @@ pub struct Kind {
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// What it means, with its unit.
+    /// A description with the unit.
     pub summary: &'static str,
 }
 

@@ -100,7 +100,7 @@ impl<E: Evaluator> Stage<E> {
         Ok(())
     }
 
-    /// How sources and inputs change.
+    /// Commits a transaction. Returns the changes of sources and inputs.
     fn commit(&mut self, transaction: &impl Form, changes: &Transaction) -> Result<Delta, CommitError> {
         let mut part = transaction.part(&self.inputs);
         let changes = changes.part(&self.inputs);

@@ -10,7 +10,7 @@ use crate::registry::{self, HOOKS, Kind, Settings};
 /// `hysteresis:up:stable:rise=1000,fall=500`.
 #[derive(Debug, Clone)]
 pub struct Wiring {
-    /// Which hook.
+    /// The kind of hook.
     pub kind: &'static Kind,
     /// The output table that it reads.
     pub from: String,
@@ -40,7 +40,7 @@ pub enum WiringError {
     Setting {
         /// The hook's name.
         hook: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// The program does not have a table.
@@ -68,7 +68,7 @@ pub enum WiringError {
     Columns {
         /// The wiring.
         wiring: String,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// Two hooks fill one table.
@@ -77,7 +77,7 @@ pub enum WiringError {
         with rules"
     )]
     SameTarget {
-        /// One wiring.
+        /// One of the wirings.
         first: String,
         /// The other.
         second: String,

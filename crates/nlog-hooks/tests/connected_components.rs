@@ -52,7 +52,7 @@ fn random_graphs_come_and_go() {
     for seed in test_random::seeds!("random_graphs_come_and_go", 300) {
         let mut random = Random::new(seed);
         let nodes = 2 + random.below(25);
-        // From forests to thick graphs.
+        // From sparse to dense graphs.
         let density = 1 + random.below(4);
         let mut graph = Graph::default();
         for _ in 0..30 {

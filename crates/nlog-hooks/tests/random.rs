@@ -170,7 +170,7 @@ struct Oracle<'a> {
     sources: Arc<Program>,
     inputs: Inputs,
     now: u64,
-    /// By hook, what its source was.
+    /// The history of each hook's source.
     histories: Vec<Vec<Moment>>,
     tables: BTreeMap<TableId, BTreeSet<Row>>,
 }

@@ -17,7 +17,7 @@ pub(crate) struct Body {
     pub(crate) items: Vec<Item>,
     /// One term for each column of the head.
     pub(crate) terms: Vec<HeadTerm>,
-    /// What the variables are called.
+    /// The names of the variables.
     pub(crate) names: Vec<String>,
     /// The variables of the head.
     pub(crate) head: Variables,
@@ -42,7 +42,7 @@ pub(crate) struct Atom {
     pub(crate) row: Option<Variables>,
     /// The variables of its declared key, if it has one and each column of it is a variable or a constant.
     pub(crate) key: Option<Variables>,
-    /// What else is known of it.
+    /// Further functional dependencies.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Item {
     pub(crate) may_fail: bool,
 }
 
-/// What an [`Item`] does.
+/// The effect of an [`Item`].
 #[derive(Debug, Clone)]
 pub(crate) enum What {
     Let { variable: VariableId, expr: Expr },
@@ -197,7 +197,7 @@ impl Body {
         })
     }
 
-    /// What a variable is called.
+    /// The name of a variable.
     pub(crate) fn name(&self, variable: VariableId) -> String {
         self.names.get(variable.0 as usize).cloned().unwrap_or_default()
     }

@@ -21,7 +21,7 @@ pub(crate) const INDEXED: f64 = 3.0;
 /// How the rows of a head become a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duplicates {
-    /// Nobody minds them.
+    /// Duplicates do not matter.
     Ignored,
     /// Duplicates are counted if there can be any.
     Counted,
@@ -29,7 +29,7 @@ pub(crate) enum Duplicates {
     AlwaysCounted,
 }
 
-/// What a body costs.
+/// The cost of a body.
 #[derive(Debug, Clone)]
 pub(crate) struct Cost {
     /// Rows touched to find all bindings and to make the head's rows distinct.

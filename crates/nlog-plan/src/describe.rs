@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Description {
     /// Rules by head; stages precede the rules that use them.
     pub rules: Vec<RuleDescription>,
-    /// What pipelines probe.
+    /// The indexes that pipelines probe.
     pub indexes: Vec<IndexDescription>,
     /// Tables and stages.
     pub relations: Vec<RelationDescription>,
@@ -19,7 +19,7 @@ pub struct Description {
     pub warnings: Vec<String>,
 }
 
-/// How a rule is evaluated.
+/// The evaluation of a rule.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RuleDescription {
     /// Its head.
@@ -45,15 +45,15 @@ pub struct RuleDescription {
 pub struct PipelineDescription {
     /// The atom, with the columns read from it.
     pub begins: String,
-    /// How many rows the atom has.
+    /// The number of rows of the atom.
     pub rows: f64,
     /// The rows touched if the pipeline starts with all rows of the atom.
     pub cost: f64,
     /// Whether this pipeline computes all rows of the rule from scratch.
     pub whole: bool,
-    /// What happens to each binding.
+    /// The steps for each binding.
     pub steps: Vec<StepDescription>,
-    /// What it becomes.
+    /// The result of each binding.
     pub end: String,
     /// The second best order.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,14 +65,14 @@ pub struct PipelineDescription {
 pub struct InsteadDescription {
     /// The atom that would come second.
     pub atom: String,
-    /// What that would cost.
+    /// The cost of the alternative.
     pub cost: f64,
 }
 
 /// Something done to bindings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepDescription {
-    /// What.
+    /// The operation.
     pub does: String,
     /// The index that is probed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -90,9 +90,9 @@ pub struct StepDescription {
 pub struct IndexDescription {
     /// Its name in this plan.
     pub index: String,
-    /// Whose rows.
+    /// The relation whose rows it has.
     pub relation: String,
-    /// What rows have to fit.
+    /// The conditions on rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fit: Vec<String>,
     /// The columns to find them by.
@@ -114,7 +114,7 @@ pub struct RelationDescription {
     pub keep: String,
     /// Its place in the order of evaluation.
     pub level: u32,
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: f64,
     /// Whether that was counted.
     pub counted: bool,

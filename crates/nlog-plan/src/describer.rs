@@ -170,11 +170,11 @@ impl Step {
     }
 }
 
-/// Says what a pipeline does.
+/// Describes the steps of a pipeline.
 struct Describer<'a> {
     plan: &'a Plan,
     joins: &'a Joins,
-    /// What the slots are called now.
+    /// The current names of the slots.
     names: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use crate::analysis::{equations, may_be_none, may_fail, variables_of};
 use crate::body::{Body, What};
 use crate::dependency::Variables;
 
-/// What a conjunction is planned for.
+/// The purpose of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
     /// Finds all bindings, except those for which an equation fails that provides a probe's key.

@@ -14,7 +14,7 @@ const ROWS: f64 = 1000.0;
 /// The assumed fraction of distinct values in a column without statistics.
 const DIFFERENT: f64 = 0.1;
 
-/// What is thought of a relation.
+/// The estimate of a relation.
 #[derive(Debug, Clone)]
 pub(crate) struct Estimate {
     pub(crate) rows: f64,
@@ -36,11 +36,11 @@ pub(crate) struct JointEstimate {
     pub(crate) spread: Option<Arc<Spread>>,
 }
 
-/// What is thought of relations.
+/// The estimates of relations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimates<'a> {
     all: &'a [Estimate],
-    /// Of the relation after those.
+    /// The estimate of the relation after those.
     next: Option<&'a Estimate>,
 }
 

@@ -17,7 +17,7 @@ use crate::unfold::{Chosen, Place, Reader};
 
 /// Plans rules over relations with these estimates.
 pub(crate) struct RulePlanner<'a> {
-    /// By relation.
+    /// Estimates, by relation.
     pub(crate) estimates: Estimates<'a>,
     pub(crate) indexes: &'a mut Indexes,
     pub(crate) unfolded: &'a Chosen,

@@ -92,7 +92,7 @@ pub(crate) struct AtomModel {
 struct ColumnModel {
     column: usize,
     variable: usize,
-    /// How many values it has.
+    /// The number of its values.
     distinct: f64,
 }
 
@@ -111,7 +111,7 @@ struct ItemModel {
 /// Bindings of some of the atoms.
 #[derive(Debug, Clone)]
 pub(crate) struct Bindings {
-    /// How many there are.
+    /// The number of bindings.
     pub(crate) count: f64,
     /// The atoms, as a set; those beyond the 64th are in none.
     atoms: u64,
@@ -121,7 +121,7 @@ pub(crate) struct Bindings {
     values: Vec<f64>,
 }
 
-/// What joining one more atom gives.
+/// The result of joining one more atom.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Found {
     /// Rows for each binding, before items are applied to them.
@@ -386,7 +386,7 @@ impl Model {
 struct Known {
     /// The fraction of the atom's rows that a binding finds by them.
     share: f64,
-    /// Which ones.
+    /// The variables.
     variables: Mask,
 }
 
@@ -481,7 +481,7 @@ fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[us
     values.product::<f64>().min(estimate.rows).min(keyed.rows / fit)
 }
 
-/// How many rows fit by themselves.
+/// The number of rows that satisfy the conditions.
 fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     let share = |selection: &Selection| match &selection.equals {
         Operand::Constant(value) => match &estimate.spreads[selection.column] {

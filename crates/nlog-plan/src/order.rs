@@ -45,7 +45,7 @@ pub(crate) struct Search {
 /// A set of atoms.
 #[derive(Debug, Clone)]
 struct Set {
-    /// How many bindings it has.
+    /// The number of its bindings.
     count: f64,
     /// For each atom outside the set, the result of joining it.
     ways: Vec<Way>,
@@ -63,7 +63,7 @@ struct Way {
 /// The cheapest way from a set of atoms to all atoms.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rest {
-    /// What it costs at least.
+    /// The minimum cost.
     cost: f64,
     /// The atom to join next, and the second choice with its cost.
     next: usize,
@@ -77,9 +77,9 @@ type Known = BTreeSet<(usize, u64)>;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Order {
     pub(crate) atoms: Vec<usize>,
-    /// How many rows it begins with.
+    /// The number of rows at its start.
     pub(crate) rows: f64,
-    /// By probe.
+    /// The estimated results, by probe.
     pub(crate) expected: Vec<Expected>,
     /// The rows touched if it starts with all rows of its first atom.
     pub(crate) cost: f64,

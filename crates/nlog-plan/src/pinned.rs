@@ -18,11 +18,11 @@ pub struct Pinned {
     /// The tables whose rows are not stored: their rules are inlined into the rules that read them.
     #[serde(default)]
     pub inlined: Vec<String>,
-    /// By the rule's fingerprint, in hexadecimal.
+    /// Choices by the rule's fingerprint, in hexadecimal.
     pub rules: BTreeMap<String, PinnedRule>,
 }
 
-/// What was chosen for a rule.
+/// The choices for a rule.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedRule {
@@ -31,7 +31,7 @@ pub struct PinnedRule {
     /// Its stages, in the order in which they were split off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<PinnedStage>,
-    /// What is joined when.
+    /// The join orders.
     #[serde(flatten)]
     pub orders: PinnedJoins,
     /// The same for the separate pipelines of failures.
@@ -45,7 +45,7 @@ pub struct PinnedRule {
 pub struct PinnedStage {
     /// The atoms that it consists of.
     pub of: Vec<String>,
-    /// What is joined when.
+    /// The join orders.
     pub orders: PinnedJoins,
 }
 

@@ -17,7 +17,7 @@ pub type Slot = usize;
 pub struct Selection {
     /// The column.
     pub column: usize,
-    /// What it has to equal.
+    /// The required value.
     pub equals: Operand,
 }
 
@@ -33,15 +33,15 @@ pub enum Operand {
 /// An expression over slots.
 #[derive(Debug, Clone)]
 pub enum Scalar {
-    /// What the slot holds.
+    /// The value of the slot.
     Slot(Slot),
     /// A value.
     Constant(Value),
     /// A function with at most one result.
     Call {
-        /// Which.
+        /// The function.
         function: Arc<Function>,
-        /// What it is applied to.
+        /// Its arguments.
         arguments: Vec<Scalar>,
     },
     /// `if c then a else b`.
@@ -58,7 +58,7 @@ pub enum Scalar {
 /// An aggregate over a group's tuples.
 #[derive(Debug, Clone)]
 pub struct AggregatePlan {
-    /// Which.
+    /// The aggregate.
     pub aggregate: Aggregate,
     /// Its arguments, over slots that are first the group's columns, then the tuple's. Arguments that only name
     /// variables are omitted.

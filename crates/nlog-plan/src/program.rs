@@ -28,9 +28,9 @@ const STAGES: usize = 3;
 /// The settings of a planner.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What is known about the tables.
+    /// The statistics of the tables.
     pub statistics: Option<Statistics>,
-    /// What has been chosen before.
+    /// Earlier choices.
     pub pinned: Option<Pinned>,
     /// Makes no stages.
     pub without_stages: bool,
@@ -67,7 +67,7 @@ struct Planner<'a> {
     needed: Vec<bool>,
     /// The bodies of the needed rules.
     bodies: BTreeMap<RuleId, Body>,
-    /// By relation.
+    /// Estimates, by relation.
     estimates: Vec<Estimate>,
     inlined: Vec<String>,
     /// The stages in a rule's body, by rule.
@@ -107,7 +107,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What is thought of tables.
+    /// Estimates all tables.
     fn estimate(&mut self) {
         let statistics = self.settings.statistics.as_ref();
         let tables = self.program.schema.iter();
@@ -224,7 +224,7 @@ impl<'a> Planner<'a> {
         if declared.key.is_some() && !self.keys_hold[table.0 as usize] {
             return Duplicates::AlwaysCounted;
         }
-        // Of what nobody reads only failures matter.
+        // In a table that is not read, only failures matter.
         if !self.is_read(table) {
             return Duplicates::Ignored;
         }
@@ -305,7 +305,7 @@ impl<'a> Planner<'a> {
         self.stages_of.get(&rule).into_iter().flatten().map(|stage| stage.relation).collect()
     }
 
-    /// What a relation is called.
+    /// The name of a relation.
     fn name(&self, relation: RelationId) -> String {
         let at = relation.0 as usize;
         match at.checked_sub(self.program.schema.len()).and_then(|stage| self.stages.get(stage)) {

@@ -49,7 +49,7 @@ pub struct Relation {
     pub name: String,
     /// The table, unless it is a stage.
     pub table: Option<TableId>,
-    /// What its columns are called.
+    /// The names of its columns.
     pub columns: Vec<String>,
     /// Whether anything needs it.
     pub needed: bool,
@@ -69,7 +69,7 @@ pub struct Relation {
 /// Rows of a relation by some of their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
-    /// Whose rows.
+    /// The relation whose rows it has.
     pub relation: RelationId,
     /// The conditions on its rows.
     pub select: Vec<Selection>,
@@ -81,7 +81,7 @@ pub struct Index {
     pub fan_out: f64,
 }
 
-/// How a rule is evaluated.
+/// The evaluation of a rule.
 #[derive(Debug, Clone)]
 pub struct RulePlan {
     /// The rule; for a stage, the rule that it was made for.
@@ -126,11 +126,11 @@ pub struct Joins {
 /// From changed rows of one atom to bindings of all.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
-    /// Where bindings begin.
+    /// The start of bindings.
     pub start: Start,
-    /// What happens to each, in order.
+    /// The steps for each binding, in order.
     pub steps: Vec<Step>,
-    /// What becomes of it.
+    /// The use of the binding at the end.
     pub end: End,
     /// Whether a binding can carry a failure: in a slot, or remembered after the slot was dropped or a filter failed.
     pub may_fail: bool,
@@ -159,11 +159,11 @@ pub struct Through {
 pub struct Alternative {
     /// The alternative second atom, as an index of [`Joins::atoms`].
     pub atom: usize,
-    /// What that is thought to cost.
+    /// The estimated cost with it.
     pub cost: f64,
 }
 
-/// Where a pipeline's bindings begin.
+/// The start of a pipeline's bindings.
 #[derive(Debug, Clone)]
 pub enum Start {
     /// One binding without slots, once.
@@ -172,11 +172,11 @@ pub enum Start {
     Row {
         /// The atom, as an index of [`Joins::atoms`].
         atom: usize,
-        /// What rows have to fit.
+        /// The conditions on rows.
         select: Vec<Selection>,
         /// The columns that become the first slots.
         columns: Vec<usize>,
-        /// What the slots hold, for people.
+        /// The names of the slots, for display.
         names: Vec<String>,
     },
 }
@@ -186,16 +186,16 @@ pub enum Start {
 pub enum Step {
     /// Computes the next slot. Without a value, the binding is dropped. A failure becomes the slot's value.
     Let {
-        /// What.
+        /// The expression.
         scalar: Scalar,
-        /// What the slot holds, for people.
+        /// The name of the slot, for display.
         name: String,
     },
     /// Computes the next slot as a key for a probe. Without a value, or with a failure, the binding is dropped.
     Key {
-        /// What.
+        /// The expression.
         scalar: Scalar,
-        /// What the slot holds, for people.
+        /// The name of the slot, for display.
         name: String,
     },
     /// Keeps bindings for which the condition holds or fails; its failure is remembered.
@@ -209,11 +209,11 @@ pub enum Step {
     Generate {
         /// The function.
         function: Arc<Function>,
-        /// What it is applied to.
+        /// Its arguments.
         arguments: Vec<Scalar>,
         /// For each result column, whether it becomes a slot.
         wanted: Vec<bool>,
-        /// What the slots hold, for people.
+        /// The names of the slots, for display.
         names: Vec<String>,
     },
     /// For each row found in an index, yields a binding: the kept slots, then the row's values.
@@ -227,7 +227,7 @@ pub struct Probe {
     /// ([`RulePlan::through`]), and the index then belongs to another relation. In a transaction, atoms before the
     /// pipeline's own are read in their new state, those after it in their old state.
     pub atom: usize,
-    /// Where they are found.
+    /// The index.
     pub index: IndexId,
     /// The slots of the key, one for each key column. None of them can hold a failure.
     pub key: Vec<Slot>,
@@ -267,7 +267,7 @@ pub enum Output {
     Rows,
     /// A row for each group.
     Groups {
-        /// How many columns a group has.
+        /// The number of columns of a group.
         group: usize,
         /// The number of columns of a tuple. The tuples of a group are distinct.
         tuple: usize,

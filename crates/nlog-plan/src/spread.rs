@@ -14,9 +14,9 @@ const PRIOR: f64 = 4.0;
 /// The distribution of a column's values.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Spread {
-    /// How many rows there are.
+    /// The number of rows.
     pub(crate) rows: f64,
-    /// How many values they have.
+    /// The number of distinct values.
     pub(crate) distinct: f64,
     /// Every value with a hash up to this is known or does not occur.
     limit: u32,
@@ -66,7 +66,7 @@ impl Spread {
         }
     }
 
-    /// Of the rows of both.
+    /// The distribution over the rows of both.
     pub(crate) fn or(&self, other: &Spread) -> Spread {
         let limit = self.limit.min(other.limit);
         let of = |spread: &Spread| spread.known.iter().filter(|(hash, _)| *hash <= limit).count() as f64;

@@ -38,7 +38,7 @@ pub struct Statistics {
 /// Statistics of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TableStatistics {
-    /// How many rows it has.
+    /// The number of rows.
     pub rows: u64,
     /// The number of distinct values of each column, in column order. Nothing is known about a missing column.
     #[serde(default)]

@@ -46,7 +46,7 @@ pub(crate) struct Unfolded {
     pub(crate) order: Order,
     /// The atom that it stands for.
     pub(crate) atom: usize,
-    /// How many atoms the rule has.
+    /// The number of atoms of the rule.
     pub(crate) atoms: usize,
 }
 
@@ -63,7 +63,7 @@ impl Unfolded {
     }
 }
 
-/// What was chosen.
+/// The chosen pipelines.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     /// Pipelines that go through rules, by body and starting atom.
@@ -191,7 +191,7 @@ impl<'a> Unfolding<'a> {
             orders[whole].cost + INDEXED * rows
         };
         let others = (0..orders.len()).filter(|at| orders[*at].cost <= orders[first].cost * HARDLY_DEARER);
-        // Of equals the cheapest.
+        // Among equals, the cheapest.
         std::iter::once(first).chain(others).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(first)
     }
 

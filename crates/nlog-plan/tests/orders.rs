@@ -11,7 +11,7 @@ use nlog_plan::query::{Plan, Start, Step};
 use nlog_plan::{Counter, Settings, Statistics};
 use test_random::{Random, seeds};
 
-/// How many atoms a rule has.
+/// The number of atoms of a rule.
 const ATOMS: usize = 6;
 
 /// A table of two columns, each with the number of its variable.
@@ -134,7 +134,7 @@ fn permutations(of: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// What the planner is told.
+/// The statistics given to the planner.
 #[derive(Clone, Copy, PartialEq)]
 enum Told {
     Nothing,
@@ -178,7 +178,7 @@ fn planned(atoms: &[Atom], told: Told) -> Vec<usize> {
     order
 }
 
-/// What is counted of the tables.
+/// The statistics of the tables.
 fn statistics(atoms: &[Atom], program: &nlog::Program, told: Told) -> Statistics {
     let counter = Counter::new(program);
     let mut statistics = Statistics::default();

@@ -8,7 +8,7 @@ use nlog_data::{Role, Row, TableId, Value};
 
 use crate::{Derivation, Obstacle, ObstacleKind, Reference, WhyNot};
 
-/// How many rules an answer names.
+/// The maximum number of rules in an answer.
 const RULES: usize = 5;
 
 /// The maximum number of rows of a group that are shown.

@@ -6,7 +6,7 @@ use nlog_data::{Failure, Function, Results, Value};
 /// The value of each variable by number; none if it is undetermined, or not bound yet and so not needed.
 pub(crate) type Values = Vec<Option<Value>>;
 
-/// What an expression gives.
+/// The outcome of an expression.
 pub(crate) enum Outcome<T> {
     /// A value.
     Value(T),

@@ -16,7 +16,7 @@ pub(crate) struct Binding<'a> {
     pub(crate) values: Values,
     /// The rows of the body's atoms, in their order.
     pub(crate) rows: Vec<(TableId, &'a Row)>,
-    /// What failed in the body.
+    /// The failures in the body.
     pub(crate) failures: Vec<Failure>,
 }
 

@@ -9,7 +9,7 @@ use crate::aggregate::aggregate;
 use crate::expression::{Outcome, evaluate, variables};
 use crate::join::{Binding, Contents, for_each_binding};
 
-/// What a rule gives.
+/// The results of a rule.
 #[derive(Default)]
 pub(crate) struct Derived {
     /// Its rows.

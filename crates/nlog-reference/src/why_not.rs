@@ -22,11 +22,11 @@ const NEAREST: usize = 3;
 /// The reasons why no rule derives a matching row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WhyNot {
-    /// What was asked for.
+    /// The pattern in question.
     pub pattern: Pattern,
     /// The most similar rows of its table.
     pub nearest: Vec<Row>,
-    /// How many rows the table has.
+    /// The number of rows of the table.
     pub rows: usize,
     /// For each rule of the table that could derive it, the obstacle. Rules that get furthest come first.
     pub obstacles: Vec<Obstacle>,
@@ -49,7 +49,7 @@ pub struct Obstacle {
     pub variables: Vec<(String, Value)>,
     /// The number of other bindings that got equally far.
     pub others: usize,
-    /// What it is.
+    /// Its kind.
     pub kind: ObstacleKind,
 }
 
@@ -60,7 +60,7 @@ pub enum ObstacleKind {
     NoRow {
         /// The atom's terms: values where they are known, names of variables otherwise.
         terms: Vec<String>,
-        /// Where it stands.
+        /// Its place.
         place: Place,
         /// The reasons why there is no such row. For an input table, they contain no rules.
         why_not: Box<WhyNot>,
@@ -69,23 +69,23 @@ pub enum ObstacleKind {
     False {
         /// The condition.
         condition: String,
-        /// What its variables are.
+        /// The values of its variables.
         values: Vec<(String, Value)>,
     },
     /// A function has no result, or none equal to the value of a bound variable.
     NoResult {
         /// The call and the expected result.
         call: String,
-        /// What its variables are.
+        /// The values of its variables.
         values: Vec<(String, Value)>,
-        /// What it gives instead.
+        /// The actual result.
         found: Option<Value>,
     },
     /// The head has another value in a column.
     Head {
         /// The column.
         column: usize,
-        /// What it has.
+        /// The actual value.
         found: Value,
     },
     /// An aggregate of the group has another value.
@@ -95,7 +95,7 @@ pub enum ObstacleKind {
     },
     /// The rule is a default, and an ordinary rule derives a row with this key.
     Overridden {
-        /// That row.
+        /// The row that overrides it.
         by: Row,
     },
     /// No obstacle: the rule derives such a row.
@@ -307,12 +307,12 @@ enum Finding {
     Other(usize, Value),
 }
 
-/// Where the search got furthest.
+/// The point where the search got furthest.
 struct DeadEnd {
     at: usize,
     values: Values,
     rows: Vec<(TableId, Row)>,
-    /// How many bindings ended here.
+    /// The number of bindings that ended here.
     count: usize,
     finding: Finding,
 }
@@ -325,7 +325,7 @@ struct Binding<'a> {
 
 struct Search<'a> {
     steps: Vec<Step<'a>>,
-    /// What the head says of variables.
+    /// The values of variables that follow from the head.
     given: Values,
     /// A variable in two columns of the head, for which the pattern has different values.
     torn: Option<(usize, Value)>,
@@ -505,7 +505,7 @@ fn order<'a>(
             let is_level = matches!(hidden_part(schema.table(*table)), Some((_, HiddenPart::Level)));
             (!is_level, known, usize::MAX - open)
         };
-        // Of equals the first.
+        // Among equals, the first.
         let next = (0..atoms.len()).rev().max_by_key(|at| known(&atoms[*at]));
         let Some(next) = next else { break };
         let item = atoms.remove(next);

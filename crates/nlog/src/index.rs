@@ -63,11 +63,11 @@ impl SymbolKind {
 /// An occurrence of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// What it is.
+    /// Its kind.
     pub kind: SymbolKind,
     /// The name.
     pub name: String,
-    /// Where it stands.
+    /// Its place.
     pub span: Span,
     /// The declaration of the name, or the first occurrence of a variable. `None` for built-in names.
     pub definition: Option<Span>,
@@ -81,7 +81,7 @@ pub struct Symbol {
 /// All names of a program's files.
 #[derive(Debug, Clone, Default)]
 pub struct Index {
-    /// By place.
+    /// The symbols, sorted by place.
     symbols: Vec<Symbol>,
 }
 

@@ -46,7 +46,7 @@ impl Program {
     }
 }
 
-/// Where something stands in the source.
+/// A place in the source.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// The file as the user named it.
@@ -99,7 +99,7 @@ pub struct Rule {
     pub body: Vec<BodyItem>,
     /// A stable hash of the rule's tokens, independent of file, place and layout. It becomes the cookie of flows.
     pub fingerprint: u64,
-    /// Where its head stands.
+    /// The place of its head.
     pub place: Place,
     /// Its source, from head to semicolon.
     pub text: Arc<str>,
@@ -112,7 +112,7 @@ pub enum HeadTerm {
     Value(Expr),
     /// An aggregate over the group's distinct tuples of the head's variables.
     Aggregate {
-        /// Which.
+        /// The aggregate.
         aggregate: Aggregate,
         /// The arguments: any number for `count` (they only name variables); one for `min`, `max`, `set` and `list`;
         /// one or more for `sum` (all after the first only name variables); two for `arg_min` and `arg_max`.
@@ -123,7 +123,7 @@ pub enum HeadTerm {
 /// The aggregates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Aggregate {
-    /// How many tuples.
+    /// The number of tuples.
     Count,
     /// The least value.
     Min,
@@ -150,7 +150,7 @@ pub struct VariableId(pub u32);
 pub struct Variable {
     /// Its name, or one made up for an expression among an atom's terms.
     pub name: String,
-    /// What it holds.
+    /// The type of its values.
     pub ty: Type,
 }
 
@@ -163,7 +163,7 @@ pub enum BodyItem {
         table: TableId,
         /// One term for each column.
         terms: Vec<Term>,
-        /// Where it stands.
+        /// Its place.
         place: Place,
     },
     /// Binds a variable that nothing else binds. If the expression has no value (a partial function), there is no
@@ -178,7 +178,7 @@ pub enum BodyItem {
     Generate {
         /// A function with any number of results.
         function: Arc<Function>,
-        /// What it is applied to.
+        /// Its arguments.
         arguments: Vec<Expr>,
         /// One for each result column; `None` ignores it.
         results: Vec<Option<VariableId>>,
@@ -207,9 +207,9 @@ pub enum Expr {
     Constant(Value),
     /// A function or operator with one result column and at most one result.
     Call {
-        /// Which.
+        /// The function.
         function: Arc<Function>,
-        /// What it is applied to.
+        /// Its arguments.
         arguments: Vec<Expr>,
     },
     /// `if c then a else b`: only the branch taken is evaluated.

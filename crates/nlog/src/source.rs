@@ -19,7 +19,7 @@ pub enum LoadError {
     /// A given file or folder cannot be read.
     #[error("cannot read {}: {error}", path.display())]
     Io {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// Why.
         #[source]
@@ -30,7 +30,7 @@ pub enum LoadError {
     Import {
         /// The import.
         place: Place,
-        /// What it names.
+        /// The path that it names.
         path: PathBuf,
         /// Why.
         #[source]
@@ -55,11 +55,11 @@ pub struct Sources {
 /// A file of a program.
 #[derive(Debug)]
 pub struct SourceFile {
-    /// As the user named it.
+    /// The name, as the user gave it.
     pub name: Arc<str>,
     /// Its text; invalid UTF-8 is replaced by U+FFFD.
     pub text: String,
-    /// What it says.
+    /// Its AST.
     pub(crate) ast: ast::File,
     pub(crate) errors: Vec<SyntaxError>,
     lines: LineIndex,
@@ -100,7 +100,7 @@ impl SourceFile {
         SourceFile { name: name.into(), text, ast, errors, lines, number }
     }
 
-    /// What it imports, as written.
+    /// The imported paths, as written.
     pub(crate) fn imported(&self) -> impl Iterator<Item = &str> {
         self.ast.imports.iter().map(|import| &*import.path)
     }
@@ -210,7 +210,7 @@ impl Sources {
 #[derive(Default)]
 pub(crate) struct Loader<'e> {
     sources: Sources,
-    /// By canonical path.
+    /// The numbers of files, by canonical path.
     numbers: HashMap<PathBuf, u32>,
     /// Files by every path that led to one: resolving a path takes system calls.
     reached: HashMap<PathBuf, u32>,
@@ -222,7 +222,7 @@ pub(crate) struct Loader<'e> {
     edited: Option<&'e HashMap<PathBuf, String>>,
 }
 
-/// What was loaded.
+/// The result of loading.
 pub(crate) struct Loaded {
     pub(crate) sources: Sources,
     /// The number of each file, by its canonical path.

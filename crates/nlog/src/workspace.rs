@@ -62,7 +62,7 @@ impl Workspace {
         &self.loaded.sources
     }
 
-    /// What they mean.
+    /// The compilation of the current files.
     pub fn compilation(&mut self) -> Arc<Compilation> {
         if let Some(compilation) = &self.compilation {
             return Arc::clone(compilation);

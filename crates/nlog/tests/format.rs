@@ -206,7 +206,7 @@ fn with_gaps(text: &str, gaps: &mut impl FnMut() -> Gap, commas: &mut impl FnMut
                 Gap::Same => out += &gap,
                 Gap::Nothing if free && !gap.contains('#') => {}
                 Gap::Nothing => out += &gap,
-                // What was apart stays apart, comments stay.
+                // Separate tokens stay separate, and comments stay.
                 Gap::Text(other) if gap.contains('#') => {
                     out += &gap;
                     out += other.trim_start_matches(' ');

@@ -436,7 +436,7 @@ fn comments_allow_warnings_where_they_stand() {
         [("a".into(), "  u(x, y), "), ("b".into(), "v(x), w(x);")]
     );
     assert_eq!(allowed("t(x) :-\n  u(x, y); # weft: allow(a)\n"), [("a".into(), "  u(x, y); ")]);
-    // Where nothing is.
+    // At a position without a name.
     assert_eq!(
         allowed("t(1);\n# weft: allow(a)\n\nt(2);\n# weft: allow(b)\n"),
         [("a".into(), "# weft: allow(a)"), ("b".into(), "# weft: allow(b)")]

@@ -95,7 +95,7 @@ enum Edit {
     Remove(Index),
     /// A piece becomes another one.
     Replace(Index, &'static str),
-    /// What follows moves.
+    /// Moves the following text.
     Move(Index, &'static str),
     /// Something is typed within a piece.
     Type(Index, Index, &'static str),

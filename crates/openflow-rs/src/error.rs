@@ -107,7 +107,7 @@ pub enum ParseError {
     Value {
         /// The offending text.
         text: String,
-        /// What was expected in its place.
+        /// The expected form.
         expected: &'static str,
     },
     /// A name without the value that it needs.

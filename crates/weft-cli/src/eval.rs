@@ -32,7 +32,7 @@ pub(crate) use run::{Run, open_input};
 pub(crate) use running::Running;
 pub(crate) use state::Begin;
 
-/// What `--help` ends with.
+/// The end of `--help`.
 const EXAMPLE: &str = r#"Each transaction is one line of JSON, and so is its result. A transaction takes effect as a whole or not at all:
   {"insert": {"vm": [["web", "hv1"]]}, "delete": {"vm": [["web", "hv2"]]}}
   {"txn":1,"insert":{"route":[["web","10.0.0.1"]]},"delete":{}}

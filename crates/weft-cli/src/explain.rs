@@ -19,7 +19,7 @@ use crate::eval::{Run, Running, open_input};
 use crate::exit::Failure;
 use crate::program::{load, show};
 
-/// What both commands take.
+/// The arguments of both commands.
 #[derive(Args)]
 struct Question {
     /// An `.nlog` file or a folder

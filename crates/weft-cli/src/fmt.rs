@@ -124,7 +124,7 @@ fn laid_out(name: &str, text: &str) -> Result<String, Failure> {
     })
 }
 
-/// Says where a layout differs first.
+/// Reports the first difference of the layout.
 fn differs(name: &str, text: &str, out: &str) -> Failure {
     let mut new = out.lines();
     let lines = text.lines().count();

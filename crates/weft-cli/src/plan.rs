@@ -13,7 +13,7 @@ use crate::eval::Begin;
 use crate::exit::{Failure, say};
 use crate::program::{chosen_tables, compile};
 
-/// What `--help` ends with.
+/// The end of `--help`.
 const READING: &str = "\
 A rule has one pipeline for each of its atoms, which runs when rows of that atom change. A pipeline lists the atoms that it
 looks up, in order, the index of each lookup, and the number of bindings for each changed row. `all rows this way` marks

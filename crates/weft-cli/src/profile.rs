@@ -127,7 +127,7 @@ impl<'a> Account<'a> {
     }
 }
 
-/// What pipelines did together.
+/// The total work of pipelines.
 #[derive(Default)]
 struct Work {
     runs: u64,

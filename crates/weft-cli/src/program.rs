@@ -12,7 +12,7 @@ use nlog_data::{Schema, TableId, Tables};
 
 use crate::exit::{Failure, say};
 
-/// How many tables a message names.
+/// The maximum number of tables in a message.
 const SHOWN_TABLES: usize = 20;
 
 /// Reads the files of a program.

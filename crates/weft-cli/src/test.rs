@@ -25,7 +25,7 @@ use crate::program::{load_failure, show};
 use report::Tally;
 use rule_tests::Outcome;
 
-/// What `--help` ends with.
+/// The end of `--help`.
 const EXAMPLE: &str = r#"Tests are in files named NAME.test.nlog. Each file and its imports form one program:
   import "route.nlog";
   test "a machine is reached by way of its host" {

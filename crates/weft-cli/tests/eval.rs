@@ -249,7 +249,7 @@ fn deltas_are_transactions_of_another_program() {
     );
 }
 
-// What is printed.
+// The output.
 
 #[test]
 fn tables_are_chosen_by_name_or_all() {

@@ -134,7 +134,7 @@ fn what_is_no_program_is_refused() {
         "bad-rules",
         "remove 1 of line 2:1:1: the program has no `reach(port, ip) :- at(hv, ip), on(port, hv), ip > 1;`",
     );
-    // What is left still has its place.
+    // The remaining rules keep their places.
     is_refused(
         r#"{"rules":{"remove":["input table on(port: string, hv: string) key(port);"]}}"#,
         "bad-rules",

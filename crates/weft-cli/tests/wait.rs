@@ -14,10 +14,10 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tokio_stream::{Stream, StreamExt as _};
 use tonic::{Request, Response, Status};
 
-/// What the controller says.
+/// The controller's answers.
 #[derive(Default)]
 struct Script {
-    /// What became of transport nodes.
+    /// The outcomes of transport nodes.
     nodes: Vec<(&'static str, Outcome)>,
     /// Receipts of the one transaction, one after another.
     receipts: Vec<pb::Receipt>,

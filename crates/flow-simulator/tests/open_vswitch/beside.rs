@@ -69,7 +69,7 @@ impl Beside {
     /// Lets a port receive a frame on both sides.
     ///
     /// # Errors
-    /// What came out otherwise.
+    /// The outputs that differ.
     pub(crate) fn receive(&mut self, port: u16, bytes: &[u8]) -> Result<(), String> {
         let packet = || Packet::new(bytes.to_vec(), PortNo(port));
         let before = self.fabric.clone();
@@ -83,7 +83,7 @@ impl Beside {
     /// Lets both sides receive a frame from a peer, by the peer's tunnel port for all.
     ///
     /// # Errors
-    /// What came out otherwise.
+    /// The outputs that differ.
     pub(crate) fn receive_tunnelled(&mut self, wrapped: &Wrapped) -> Result<(), String> {
         let peer = wrapped.from.octets()[3].to_string();
         let port =

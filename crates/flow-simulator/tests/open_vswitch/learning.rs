@@ -9,7 +9,7 @@ use test_random::Random;
 use crate::open_vswitch::frames::frame;
 use ovs_testing::{DummySwitch, hex};
 
-/// Where flows are learned.
+/// The table of learned flows.
 const LEARNED: u8 = 21;
 
 enum Step {

@@ -18,7 +18,7 @@ const HOST_PORTS: [u16; 7] = [1, 2, 3, 4, 5, 6, 9];
 /// Labels of ports, and of replication for each of the four switches.
 const LABELS: std::ops::RangeInclusive<u32> = 0x101..=0x111;
 const REPLICATION: [u32; 4] = [0xf0_0000, 0xe0_0000, 0xd0_0000, 0xc0_0000];
-/// Where flows are learned.
+/// The table of learned flows.
 const FDB: u8 = 21;
 
 #[test]

@@ -202,7 +202,7 @@ fn transfers_are_checked_byte_by_byte_and_datagrams_counted() {
     lab.transfer("b", "a", "fd00::1".parse().unwrap(), 100_000).unwrap();
     let few = lab.datagrams("a", ("b", ip(2)), 20, 8_000).unwrap();
     assert_eq!((few.sent, few.received, few.duplicates, few.damaged), (20, 20, 0, 0));
-    // What the network doubles shows.
+    // Duplicates made by the network are detected.
     host.add_flows("br-int", &format!("add priority=40000,in_port={a},udp actions=output:{b},output:{b}\n"))
         .unwrap();
     let doubled = lab.datagrams("a", ("b", ip(2)), 50, 100).unwrap();

@@ -64,7 +64,7 @@ pub(crate) fn send(model: &mut Model, port: &str, frame: &[u8]) -> Vec<String> {
     out.into_iter().map(|(port, _)| port).collect()
 }
 
-/// As [`send`], and what came out.
+/// As [`send`], and returns all output frames.
 pub(crate) fn send_any(model: &mut Model, port: &str, frame: &[u8]) -> Vec<(String, Vec<u8>)> {
     let at = match model.world().location(port) {
         Some(host) => Tap::vnic(host, port),

@@ -183,7 +183,7 @@ impl Give for AnyList {
     }
 }
 
-/// What a closure can return.
+/// A type that a closure can return.
 pub(super) trait Outcome {
     const MULTIPLICITY: Multiplicity;
     const MAY_FAIL: bool;

@@ -16,7 +16,7 @@ fn fits(shape: &Shape, value: &Value) -> bool {
     }
 }
 
-/// What an example expects.
+/// The expected result of an example.
 fn expected(function: &Function, example: &Example) -> Result<Results, FailureCode> {
     let text = &*example.result;
     match text {

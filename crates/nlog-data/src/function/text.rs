@@ -53,7 +53,7 @@ fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {
     let (Some(fill), None) = (characters.next(), characters.next()) else {
         return Err(Failure::range(format!("pad_left: {} is not a single character", quote_text(fill))));
     };
-    // No text has less than no characters.
+    // A negative width counts as 0.
     let width = usize::try_from(width.max(0)).ok().filter(|width| *width <= WIDEST).ok_or_else(|| {
         Failure::range(format!("pad_left: width {width} exceeds the maximum of {WIDEST} characters"))
     })?;

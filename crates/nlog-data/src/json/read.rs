@@ -126,7 +126,7 @@ struct Members {
     origin: serde_json::Map<String, serde_json::Value>,
 }
 
-/// What `insert` or `delete` holds.
+/// The contents of `insert` or `delete`.
 #[derive(Default)]
 struct Side {
     rows: BTreeMap<TableId, Vec<Row>>,
@@ -251,7 +251,7 @@ impl<'de> Visitor<'de> for SideSeed<'_> {
     }
 }
 
-/// What is wrong with a row.
+/// The fault of a row.
 enum RowFault {
     /// It has this many values.
     Arity(usize),

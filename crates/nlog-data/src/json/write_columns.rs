@@ -34,7 +34,7 @@ pub fn write_delta_columns(
 /// order.
 pub struct ContentsWriter<'a, W: Write> {
     out: &'a mut W,
-    /// What is not written yet.
+    /// The output not written yet.
     text: Vec<u8>,
     empty: bool,
 }

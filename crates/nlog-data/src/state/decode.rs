@@ -11,7 +11,7 @@ use super::encode::cell_bytes;
 use super::{Kind, MAGIC, SavedState, StateError, VERSION, signature};
 use crate::{Columns, Role, Schema, Table, TableId, Type, Value};
 
-/// How many bytes the checksum has.
+/// The size of the checksum in bytes.
 const SUM: usize = 4;
 /// The maximum nesting of values of unknown type.
 const MAX_DEPTH: u8 = 100;
@@ -90,7 +90,7 @@ fn inputs_of<'a>(bytes: &mut Bytes<'_>, schema: &'a Schema) -> Result<Vec<(Table
     }
 }
 
-/// What is still to be read.
+/// The unread bytes.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

@@ -8,7 +8,7 @@ use crate::{Columns, Value};
 /// Whether the reader of a value knows its type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// It does, as in a state.
+    /// The reader knows the type, as in a state.
     Typed,
     /// The reader does not, so a record includes the number of its fields.
     Alone,

@@ -123,7 +123,7 @@ fn any_change() -> impl Strategy<Value = Change> {
     [(rows(), rows()), (rows(), rows())]
 }
 
-// What the reference gets.
+// The results of the reference.
 
 fn to_build(term: Term) -> T {
     match term {

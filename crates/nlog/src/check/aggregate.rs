@@ -30,7 +30,7 @@ pub(super) fn wrong_count(aggregate: Aggregate, given: usize) -> Option<&'static
     }
 }
 
-/// How the aggregate is used.
+/// An example of the aggregate.
 pub(super) fn example(aggregate: Aggregate) -> &'static str {
     match aggregate {
         Aggregate::Count => "count(x) for the number of distinct x",

@@ -17,7 +17,7 @@ pub(super) fn apply(files: &[&ast::File], reports: &mut Reports) {
         for name in &allowance.codes {
             let code = Code::ALL.iter().find(|code| code.name() == name.name).copied();
             match code {
-                // It would have to allow itself.
+                // This allowance would have to allow itself.
                 Some(Code::UselessAllow) => {
                     useless.push(not_allowed(name, "is a warning that cannot be allowed"));
                 }

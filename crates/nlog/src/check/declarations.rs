@@ -53,7 +53,7 @@ pub(super) struct Column<'a> {
     pub(super) type_span: Span,
 }
 
-/// What a named constant stands for.
+/// The value of a named constant.
 #[derive(Debug, Clone)]
 pub(super) enum Constant {
     /// A value of a type.
@@ -67,7 +67,7 @@ pub(super) enum Constant {
 /// All that is declared.
 #[derive(Default)]
 pub(super) struct Declarations<'a> {
-    /// In name order.
+    /// The tables in name order.
     pub(super) tables: Vec<Table<'a>>,
     by_name: HashMap<&'a str, usize>,
     pub(super) constants: BTreeMap<&'a str, Constant>,

@@ -139,7 +139,7 @@ pub(super) fn compile(tables: Vec<Table>, rules: Vec<Checked>, order: &[TableId]
 struct OfTable {
     /// The table's key.
     key: Vec<usize>,
-    /// By fingerprint of the default.
+    /// Candidates by the fingerprint of the default.
     candidates: BTreeMap<u64, Candidates>,
     has: TableId,
     level: TableId,
@@ -165,9 +165,9 @@ impl OfTable {
 /// All tables, hidden ones among them.
 struct Hidden {
     tables: Vec<Table>,
-    /// By old number: the new one.
+    /// The new number of each table, by old number.
     numbers: Vec<TableId>,
-    /// By old number.
+    /// The hidden tables, by old number.
     of: BTreeMap<TableId, OfTable>,
 }
 

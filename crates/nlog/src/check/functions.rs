@@ -34,7 +34,7 @@ pub(super) struct OwnFunction<'a> {
     size: Size,
 }
 
-/// How much an evaluation takes.
+/// The cost of an evaluation.
 #[derive(Debug, Clone, Copy, Default)]
 struct Size {
     levels: usize,

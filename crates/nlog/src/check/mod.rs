@@ -157,9 +157,9 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
 
 /// A rule without errors.
 struct CheckedRule<'a> {
-    /// What is written.
+    /// The rule in the source.
     source: &'a ast::Rule,
-    /// What it means.
+    /// The compiled rule.
     rule: Rule,
     /// For each item of the body, the place of its source item.
     spans: Vec<Span>,

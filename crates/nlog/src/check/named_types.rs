@@ -311,7 +311,7 @@ impl<'a> NamedTypes<'a> {
     }
 }
 
-/// As it is written, without layout.
+/// The source text of a type, without layout.
 fn show(ty: &TypeRef) -> String {
     match &ty.of {
         Some(of) => format!("{}<{}>", ty.name.name, show(of)),

@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// What becomes of a result.
+/// The use of a result.
 #[derive(Debug, Clone)]
 enum Outcome {
     Ignored(Type),
@@ -72,11 +72,11 @@ struct Builder {
     /// The number of each of the rule's variables.
     numbers: Vec<VariableId>,
     pending: Vec<Pending>,
-    /// Of the item at hand.
+    /// The fingerprint of the current item.
     fingerprint: u64,
-    /// Where the item at hand stands.
+    /// The place of the current item.
     span: Span,
-    /// Where each atom stands.
+    /// The place of each atom.
     atoms: Vec<Span>,
     may_hoist: bool,
 }

@@ -31,7 +31,7 @@ pub(super) struct Part {
     pub(super) span: Span,
 }
 
-/// What a part is.
+/// The kind of a part.
 #[derive(Debug)]
 pub(super) enum Form {
     /// A field or word of a match; its value is the nested part.
@@ -60,7 +60,7 @@ pub(super) struct Choice {
     /// A string literal, which can be read as an address.
     text: Option<String>,
     kinds: &'static [Kind],
-    /// What takes it, for messages.
+    /// The action or field that takes it, for messages.
     taker: String,
 }
 

@@ -108,7 +108,7 @@ impl Resolver<'_, '_> {
                 let help = "declare a record: type NAME = record {…}; and write NAME{…} here";
                 self.report(Code::TypeMismatch, name.span, message, help);
             }
-            // Its declaration is at fault.
+            // Its declaration contains a mistake.
             None if declarations.types.get(&name.name).is_some() => self.failed = true,
             None => {
                 self.failed = true;

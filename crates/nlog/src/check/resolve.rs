@@ -81,7 +81,7 @@ pub(super) enum ItemIr {
 pub(super) struct Variable {
     pub(super) name: String,
     pub(super) ty: TypeVar,
-    /// Where it stands first.
+    /// Its first occurrence.
     pub(super) first: Span,
     /// The number of its occurrences in the rule.
     pub(super) count: usize,
@@ -93,7 +93,7 @@ pub(super) struct Variable {
     pub(super) in_fault: bool,
 }
 
-/// What a rule is resolved in.
+/// The context in which a rule is resolved.
 pub(super) struct Scope<'a> {
     pub(super) sources: &'a Sources,
     pub(super) declarations: &'a Declarations<'a>,

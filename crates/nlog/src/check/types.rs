@@ -14,7 +14,7 @@ pub(super) struct TypeVar(u32);
 
 #[derive(Debug, Clone)]
 enum Slot {
-    /// The same as another.
+    /// Equal to another type variable.
     Link(TypeVar),
     /// Not known yet.
     Free,
@@ -35,7 +35,7 @@ pub(super) struct Mismatch;
 #[derive(Debug, Default)]
 pub(super) struct Types {
     slots: Vec<Slot>,
-    /// What made the type known.
+    /// The places that made types known.
     origins: Vec<Option<Span>>,
     /// The number of variables linked to each, which keeps chains of links short.
     weights: Vec<u32>,
@@ -243,7 +243,7 @@ impl Types {
         self.origins[self.root(var).0 as usize]
     }
 
-    /// How messages name the type.
+    /// The name of the type in messages.
     pub(super) fn show(&self, var: TypeVar) -> String {
         match &self.slots[self.root(var).0 as usize] {
             Slot::Known(ty) => ty.to_string(),

@@ -23,7 +23,7 @@ macro_rules! codes {
                 match self { $(Code::$variant => concat!($($doc),*).trim_ascii(),)* }
             }
 
-            /// How bad it is.
+            /// The severity.
             pub fn severity(self) -> Severity {
                 match self { $(Code::$variant => Severity::$severity,)* }
             }

@@ -42,7 +42,7 @@ impl Severity {
 /// A mistake in a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// The kind of mistake.
     pub code: Code,
@@ -76,9 +76,9 @@ impl fmt::Display for Diagnostic {
 /// A related place that explains a mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Label {
-    /// What is there.
+    /// The explanation of the place.
     pub message: String,
-    /// Where.
+    /// The place.
     pub span: Span,
 }
 

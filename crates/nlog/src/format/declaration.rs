@@ -1,4 +1,4 @@
-//! Where lines break in declarations, rules and tests.
+//! Line breaks in declarations, rules and tests.
 
 use super::expression::STEP;
 use super::printer::{Blanks, Printer};
@@ -27,7 +27,7 @@ impl Printer<'_> {
             K::TypeDeclaration | K::Function | K::Const => self.definition(item),
             _ => self.tokens_until(range.end),
         }
-        // What is left is a semicolon.
+        // Only a semicolon is left.
         self.indent = 0;
         self.tokens_until(range.end);
     }

@@ -1,4 +1,4 @@
-//! Where lines break in values.
+//! Line breaks in values.
 
 use super::printer::{Blanks, Printer};
 use crate::syntax::{SyntaxKind as K, SyntaxNode};

@@ -7,13 +7,13 @@ use crate::syntax::SyntaxNode;
 /// The author's blank lines that are kept before a token and its comments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blanks {
-    /// None.
+    /// No blank lines.
     Drop,
     /// All.
     Keep,
     /// Blank lines between comments, and between them and the token.
     Within,
-    /// Those before comments.
+    /// Blank lines before comments.
     BeforeComments,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Printer<'tokens> {
     out: String,
     /// The number of columns written on the line.
     column: usize,
-    /// How far the line is indented.
+    /// The indent of the line.
     line_indent: usize,
     /// The indent of the next line, if the next token starts one.
     pending: Option<usize>,
@@ -63,7 +63,7 @@ impl<'tokens> Printer<'tokens> {
         self.out
     }
 
-    /// What comes next starts a line.
+    /// Starts a new line with the next token.
     pub(super) fn line(&mut self, indent: usize, blanks: Blanks) {
         self.pending = Some(indent);
         self.blanks = blanks;

@@ -21,7 +21,7 @@ struct Token<'text> {
     kind: K,
     /// The node that it is in.
     parent: K,
-    /// Where it starts in the text.
+    /// Its start in the text.
     start: u32,
     /// Whether it is a `/` between a simple value and its simple mask.
     tight: bool,

@@ -14,18 +14,18 @@ use super::Place;
 pub struct Test {
     /// Its name, unique in its file.
     pub name: Arc<str>,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<TestStep>,
 }
 
 /// A step of a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestStep {
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
-    /// What it is.
+    /// Its kind.
     pub kind: TestStepKind,
 }
 
@@ -36,7 +36,7 @@ pub enum TestStepKind {
     Transaction(Transaction),
     /// A row like this is there.
     Holds(Pattern),
-    /// No row like this is there.
+    /// No row matches the pattern.
     Lacks(Pattern),
     /// Each of the tables contains exactly these rows.
     Exactly(Vec<ExpectedRow>),
@@ -80,6 +80,6 @@ pub struct ExpectedRow {
     pub table: TableId,
     /// Its values.
     pub row: Row,
-    /// Where it stands.
+    /// Its place.
     pub place: Place,
 }

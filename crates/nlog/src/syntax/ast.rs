@@ -18,7 +18,7 @@ pub struct Span {
 pub struct Ident {
     /// The name.
     pub name: String,
-    /// Where.
+    /// The place.
     pub span: Span,
 }
 
@@ -82,7 +82,7 @@ pub struct TypeDeclaration {
     pub doc: String,
 }
 
-/// What a declared type is.
+/// The definition of a declared type.
 #[derive(Debug, Clone)]
 pub enum TypeDefinition {
     /// Another name of a type.
@@ -122,7 +122,7 @@ pub struct Allowance {
 pub struct Test {
     /// Its name.
     pub name: Ident,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<TestStep>,
     /// All of it.
     pub span: Span,
@@ -131,7 +131,7 @@ pub struct Test {
 /// A step of a test.
 #[derive(Debug, Clone)]
 pub struct TestStep {
-    /// What it is.
+    /// Its kind.
     pub kind: TestStepKind,
     /// All of it.
     pub span: Span,
@@ -167,7 +167,7 @@ pub struct Change {
 /// A table's declaration.
 #[derive(Debug, Clone)]
 pub struct Table {
-    /// Who fills it.
+    /// Its role.
     pub role: Role,
     /// Its name.
     pub name: Ident,
@@ -184,7 +184,7 @@ pub struct Table {
 pub struct TypeRef {
     /// `int`, `set`.
     pub name: Ident,
-    /// What stands in angle brackets.
+    /// The type in angle brackets.
     pub of: Option<Box<TypeRef>>,
     /// All of it.
     pub span: Span,
@@ -203,7 +203,7 @@ pub struct Rule {
     pub is_fact: bool,
     /// The items of the body.
     pub body: Vec<Item>,
-    /// From head to semicolon.
+    /// The range from head to semicolon.
     pub span: Span,
     /// See [`crate::program::Rule::fingerprint`].
     pub fingerprint: u64,
@@ -212,7 +212,7 @@ pub struct Rule {
 /// An item of a body.
 #[derive(Debug, Clone)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
     /// All of it.
     pub span: Span,
@@ -236,7 +236,7 @@ pub enum ItemKind {
 pub struct Call {
     /// The table or function.
     pub name: Ident,
-    /// What it is applied to.
+    /// Its arguments.
     pub arguments: Vec<Argument>,
     /// `..`
     pub rest: Option<Span>,
@@ -256,9 +256,9 @@ pub struct Argument {
 /// An expression.
 #[derive(Debug, Clone)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Where.
+    /// The place.
     pub span: Span,
 }
 

@@ -177,7 +177,7 @@ SyntaxKind {
     #[token("!")]
     Bang,
 
-    // No part of the language.
+    // Not part of the language.
     #[token("&&")]
     AmpAmp,
     #[token("||")]
@@ -228,7 +228,7 @@ SyntaxKind {
     Row,
     /// `head :- body;` or `head;`, after `default` or not.
     Rule,
-    /// What follows `:-`.
+    /// The items after `:-`.
     Body,
     /// `name = value` in a body.
     Binding,

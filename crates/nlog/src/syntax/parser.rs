@@ -25,7 +25,7 @@ pub const MAX_NESTING: usize = 128;
 pub struct SyntaxError {
     /// In bytes of the text; empty where something is missing.
     pub range: Range<usize>,
-    /// What is wrong.
+    /// The message.
     pub message: String,
     /// The remedy.
     pub help: String,
@@ -35,7 +35,7 @@ pub struct SyntaxError {
 #[derive(Debug, Clone)]
 pub struct Parse {
     green: GreenNode,
-    /// In the order of the text.
+    /// The errors, in the order of the text.
     pub errors: Vec<SyntaxError>,
 }
 
@@ -87,9 +87,9 @@ struct Parser<'text> {
     /// The number of `tokens` that are in the tree.
     emitted: usize,
     builder: GreenNodeBuilder<'static>,
-    /// How many nodes are open.
+    /// The number of open nodes.
     open: usize,
-    /// How many nested constructs are open.
+    /// The number of open nested constructs.
     depth: usize,
     /// The start of the current declaration, as an index of `significant`.
     item_start: usize,
@@ -362,7 +362,7 @@ impl<'text> Parser<'text> {
     }
 }
 
-/// How a message names a token.
+/// The description of a token in messages.
 fn describe(kind: SyntaxKind, text: &str) -> String {
     if kind.is_keyword() { format!("the reserved word `{text}`") } else { format!("`{text}`") }
 }

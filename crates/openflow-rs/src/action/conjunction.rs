@@ -34,7 +34,7 @@ impl Conjunction {
         self.clause
     }
 
-    /// How many clauses there are.
+    /// The number of clauses.
     pub fn clauses(self) -> u8 {
         self.clauses
     }

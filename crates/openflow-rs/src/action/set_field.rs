@@ -54,7 +54,7 @@ impl SetField {
         self.value
     }
 
-    /// Which bits are written.
+    /// The mask of the bits written.
     pub fn mask(self) -> u128 {
         self.mask
     }

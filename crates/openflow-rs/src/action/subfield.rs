@@ -42,7 +42,7 @@ impl Subfield {
         self.start
     }
 
-    /// How many bits.
+    /// The number of bits.
     pub fn bits(self) -> u16 {
         self.bits
     }

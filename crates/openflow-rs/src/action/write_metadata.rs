@@ -9,7 +9,7 @@ use crate::field::text::Hex;
 pub struct WriteMetadata {
     /// The bits.
     pub value: u64,
-    /// Which bits to write.
+    /// The mask of the bits to write.
     pub mask: u64,
 }
 

@@ -10,7 +10,7 @@ use crate::flow::ANY_GROUP;
 use crate::{ParseError, PortNo};
 
 impl fmt::Display for GroupEntry {
-    /// What `ovs-ofctl dump-groups` prints.
+    /// Writes the group as `ovs-ofctl dump-groups` prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group_id={},type={}", self.id, self.kind.name())?;
         self.write_buckets(f)
@@ -37,7 +37,7 @@ impl GroupEntry {
 }
 
 impl fmt::Display for GroupMod {
-    /// What `ovs-ofctl` prints for the change.
+    /// Writes the change as `ovs-ofctl` prints it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.command.name())?;
         if !matches!(self.command, GroupCommand::InsertBucket | GroupCommand::RemoveBucket) {

@@ -71,7 +71,7 @@ impl Bucket {
         let unknown = |value: u32| at.fault(Fault::Unknown(value.into()));
         match property {
             WEIGHT if kind == GroupKind::Select => self.weight = (value >> 16) as u16,
-            // In other groups a weight says nothing.
+            // In other groups, a weight has no meaning.
             WEIGHT => {}
             WATCH_PORT => self.watch_port = PortNo::from_wire(value).ok_or_else(|| unknown(value))?,
             WATCH_GROUP => self.watch_group = value,

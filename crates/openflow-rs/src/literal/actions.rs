@@ -519,7 +519,7 @@ pub(super) fn certain(error: &MatchError) -> bool {
             | MatchError::ReadOnly { .. }
             | MatchError::BadBits { .. }
             | MatchError::NotMatchable { .. }
-            // What a literal needs, it says itself.
+            // A literal reports missing prerequisites itself.
             | MatchError::Prerequisite { .. }
     )
 }

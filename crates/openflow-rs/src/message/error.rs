@@ -9,7 +9,7 @@ use crate::wire::Reader;
 /// `OFPET_EXPERIMENTER`.
 const EXPERIMENTER: u16 = 0xffff;
 
-/// Which error it is.
+/// The code of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// An error of the OpenFlow standard.

@@ -20,7 +20,7 @@ use crate::program::chosen_tables;
 /// Transactions never have this code.
 pub(super) const BAD_RULES: &str = "bad-rules";
 
-/// What a line asks for.
+/// The edit in a line.
 pub(super) struct Edit {
     statements: Statements,
     /// Whether to report the changes without making them.
@@ -68,11 +68,11 @@ pub(super) fn is_dry_run(line: &ColumnLine) -> bool {
 /// A program that is edited.
 pub(crate) struct Rules {
     sources: Sources,
-    /// What `--tables` says.
+    /// The values of `--tables`.
     tables: Vec<String>,
 }
 
-/// What a program becomes.
+/// The edited program.
 pub(super) struct Edited {
     pub(super) rules: Rules,
     pub(super) program: Arc<Program>,

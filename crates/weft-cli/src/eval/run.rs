@@ -26,7 +26,7 @@ const READ: usize = 1 << 20;
 /// The source of lines. An empty buffer means that the sender may be waiting for the answers so far.
 pub(crate) type Lines = BufReader<Box<dyn Read>>;
 
-/// What people know the input as.
+/// The name of the input in messages.
 fn input_name(input: &Path) -> String {
     if input.as_os_str() == "-" { "standard input".to_owned() } else { input.display().to_string() }
 }
@@ -68,10 +68,10 @@ impl From<TransactionError> for Refusal {
 /// An answer, a refusal, or the end of the run.
 type Taken<T> = Result<Result<T, Refusal>, Failure>;
 
-/// What a run has come to.
+/// The state of a run.
 pub(crate) struct Run {
     input: String,
-    /// What is run now.
+    /// The current program.
     pub(super) program: Arc<Program>,
     /// The state for edits of rules; without it, rules cannot be edited.
     pub(super) rules: Option<Rules>,

@@ -25,14 +25,14 @@ pub(crate) enum Running {
 pub(super) enum Unchanged {
     /// The edit is invalid, or the evaluator does not support edits.
     Rules(String),
-    /// What the new rules derive is.
+    /// The rows that the new rules derive are at fault.
     Derived(TransactionError),
     /// The evaluator failed and must not be used again.
     Engine(String),
 }
 
 impl Running {
-    /// What runs transactions.
+    /// The evaluator.
     pub(crate) fn evaluator(&mut self) -> &mut dyn Evaluator {
         match self {
             Running::Dataflow(dataflow, _) => dataflow.as_mut(),

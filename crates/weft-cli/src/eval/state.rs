@@ -19,7 +19,7 @@ const STATISTICS: &str = "statistics";
 /// The section with the progress of the run, as JSON.
 const PROGRESS: &str = "progress";
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Debug, Clone, Copy, Default, Serialize, Deserialize)]
 pub(crate) struct Progress {
     /// The number of the last transaction.
@@ -28,13 +28,13 @@ pub(crate) struct Progress {
     pub(crate) accepted: u64,
 }
 
-/// What a run begins with.
+/// The initial state of a run.
 pub(crate) struct Begin {
     file: PathBuf,
     inputs: ColumnTransaction,
-    /// What is known of the tables.
+    /// The statistics of the tables.
     pub(crate) statistics: Statistics,
-    /// Where the earlier run stopped.
+    /// The progress of the earlier run.
     pub(crate) progress: Progress,
 }
 

@@ -37,7 +37,7 @@ fn nanos(account: &Account<'_>) -> u64 {
     u64::try_from(account.elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What a rule or pipeline did.
+/// Headings for the work of a rule or pipeline.
 const WORK: [&str; 6] = ["time [ms]", "share", "runs", "rows in", "bindings", "rows out"];
 
 fn rules(account: &Account<'_>, shown: usize, verbose: bool) -> Table {

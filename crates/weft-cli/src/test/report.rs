@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::exit::say;
 
-/// How many of each.
+/// The number of tests by result.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) files: usize,
@@ -92,7 +92,7 @@ fn text(failure: &Failure) -> Vec<String> {
     lines
 }
 
-/// One line at the end.
+/// Prints the last line.
 pub(super) fn summary(tally: &Tally) {
     let Tally { files, rejected, tests, failed, left_out } = *tally;
     let plural = |count: usize| if count == 1 { "" } else { "s" };

@@ -16,7 +16,7 @@ use super::report::{self, Tally};
 use super::{Suite, Test, files};
 use crate::exit::{Failure, say};
 
-/// How often files are looked at.
+/// The polling interval of files.
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// How long files must be unchanged before they are read again: programs write files in pieces.

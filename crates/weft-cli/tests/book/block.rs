@@ -18,7 +18,7 @@
 
 use super::page::Fenced;
 
-/// What `nlog` is checked with.
+/// The place of a block of `nlog`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// It is the file.
@@ -29,7 +29,7 @@ pub(crate) enum Place {
     Fragment(Option<String>),
 }
 
-/// What a block is.
+/// The form of a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Rules.

@@ -189,7 +189,7 @@ fn depth(part: &Part, known: &BTreeMap<String, usize>) -> Option<usize> {
     }
 }
 
-/// In bytes.
+/// The length of a long sentence, in bytes.
 const LONG_SENTENCE: usize = 2_000;
 
 /// Makes sentences.

@@ -17,7 +17,7 @@ pub(crate) struct Page {
 pub(crate) struct Fenced {
     /// The line of the opening fence, from 1.
     pub(crate) line: usize,
-    /// What stands after the opening fence.
+    /// The text after the opening fence.
     pub(crate) info: String,
     /// The lines between the fences.
     pub(crate) lines: Vec<String>,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a command may take; the slowest starts a lab.
 const DEADLINE: Duration = Duration::from_mins(2);
 
-/// What no command prints.
+/// A mark that no command prints.
 const MARK: &str = "@@ end of a command of the book:";
 
 /// A shell and the lab that its commands make.
@@ -20,7 +20,7 @@ pub(crate) struct Shell {
     lab: String,
 }
 
-/// What a command did.
+/// The outcome of a command.
 pub(crate) struct Outcome {
     /// Standard output and standard error, as a terminal shows them.
     pub(crate) lines: Vec<String>,

@@ -10,7 +10,7 @@ use std::thread;
 
 use tempfile::TempDir;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     /// The exit status; `None` after a signal.

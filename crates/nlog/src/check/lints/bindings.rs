@@ -73,7 +73,7 @@ impl<'a> Bindings<'a> {
             bindings.less.clear();
             for &(item, span) in &items {
                 match item {
-                    // What an atom says does not change.
+                    // The domains from an atom do not change.
                     BodyItem::Atom { table, terms, .. } if round == 0 => {
                         let table = table.0 as usize;
                         let domains = columns[table].as_deref().unwrap_or_default();
@@ -146,7 +146,7 @@ impl<'a> Bindings<'a> {
 
     // Expressions.
 
-    /// What an expression can be.
+    /// The domain of an expression.
     pub(super) fn domain(&self, expr: &Expr, span: Span) -> Checked<Domain> {
         match expr {
             Expr::Constant(value) => Ok(Domain::only(value.clone())),

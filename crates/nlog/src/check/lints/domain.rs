@@ -15,7 +15,7 @@ pub(super) enum Domain {
     Anything,
     /// Integers from the first to the second, both included.
     Between(i64, i64),
-    /// One of these.
+    /// One of these values.
     OneOf(Arc<BTreeSet<Value>>),
 }
 

@@ -17,7 +17,7 @@ const MOST_LABELS: usize = 3;
 
 /// A rule that can fire.
 pub(super) struct Fires<'a> {
-    /// What its variables can be.
+    /// The possible values of its variables.
     pub(super) bindings: Bindings<'a>,
     /// The domains of the columns of its head.
     pub(super) head: Vec<Domain>,

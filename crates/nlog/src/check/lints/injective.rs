@@ -33,7 +33,7 @@ pub(super) struct Demand {
     pub(super) mask: u128,
     /// The bits among them whose value is known.
     pub(super) known: u128,
-    /// That value.
+    /// The value of those bits.
     pub(super) value: u128,
 }
 
@@ -149,7 +149,7 @@ fn demands(function: &Function, arguments: &[Value]) -> Option<Vec<Demand>> {
     }
 }
 
-/// What a constant match demands.
+/// The demands of a constant match.
 pub(super) fn of_value(value: &Value) -> Option<Vec<Demand>> {
     let Value::Match(value) = value else { return None };
     let value = value.get();

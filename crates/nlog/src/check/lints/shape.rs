@@ -4,7 +4,7 @@ use super::bindings::joined;
 use super::injective::{Demand, Injective, of_value};
 use crate::program::{BodyItem, Expr, Rule};
 
-/// What is certain about a match.
+/// The facts known about a match.
 #[derive(Debug, Default)]
 pub(super) struct MatchShape {
     demands: Vec<Demand>,

@@ -101,7 +101,7 @@ struct Places<'text> {
 }
 
 impl Places<'_> {
-    /// What an allowance covers, in bytes.
+    /// The scope of an allowance, in bytes.
     fn scope(&mut self, comment: &Comment) -> (usize, usize) {
         let &Comment { start, end, .. } = comment;
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);

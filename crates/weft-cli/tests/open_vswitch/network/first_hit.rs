@@ -19,7 +19,7 @@ const NETWORK: &str = "
 {kind: switch_port, id: far, switch: red, addresses: [{mac: '02:00:00:00:07:03', ips: [10.7.0.3]}], port_security: true}
 ";
 
-/// How often each is measured.
+/// The number of measurements of each.
 const TIMES: u32 = 100;
 
 fn machines() -> Vec<VmSpec> {
