@@ -325,6 +325,10 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
         refused: status.refused as u64,
         groups: status.groups as u64,
         patches: status.patches as u64,
+        foreign_changes: status.foreign_changes as u64,
+        last_foreign_change: status.last_foreign_change,
+        driver_restarts: status.driver_restarts as u64,
+        last_driver_failure: status.last_driver_failure,
     }
 }
 

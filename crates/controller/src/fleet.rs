@@ -86,6 +86,8 @@ pub(crate) struct FleetEvent {
 #[derive(Debug)]
 enum EventKind {
     Event(Event),
+    /// Time to handle the report that was deferred.
+    DeferredReport,
     /// The time for a draining switch is over.
     DrainTimeout,
 }
@@ -117,6 +119,14 @@ pub struct SwitchStatus {
     pub patches: usize,
     /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
+    /// The number of flows and groups that others changed and the driver found, since the driver was started.
+    pub foreign_changes: usize,
+    /// The last of them and when it was found; empty if there was none.
+    pub last_foreign_change: String,
+    /// How often the driver failed and was started again.
+    pub driver_restarts: usize,
+    /// The last failure of the driver and when it happened; empty if there was none.
+    pub last_driver_failure: String,
 }
 
 /// All switches.
@@ -188,9 +198,11 @@ impl Fleet {
     pub(crate) fn roll_back(&mut self) {
         for (node, switch) in self.switches.iter_mut().filter(|(_, switch)| switch.removing) {
             switch.removing = false;
-            if let Some(report) = switch.deferred_report.take() {
+            if switch.deferred_report.is_some() {
                 let (node, events) = (node.clone(), self.events.clone());
-                let what = EventKind::Event(Event::Report(report));
+                // The report itself stays with the switch, where a newer one replaces it: the events of the switch that
+                // wait already are handled before this one.
+                let what = EventKind::DeferredReport;
                 let event = FleetEvent { node, generation: switch.generation, what };
                 self.runtime.spawn(async move {
                     // If nobody receives, the controller is stopping.
@@ -345,7 +357,7 @@ impl Fleet {
                 }
                 (refused == txn).then_some(Err(why))
             }
-            EventKind::Event(_) => None,
+            EventKind::Event(_) | EventKind::DeferredReport => None,
         };
         if let Some(end) = end {
             let Draining { node, switch, .. } = self.draining.swap_remove(index);
@@ -397,8 +409,16 @@ impl Fleet {
         if self.draining_event(&event) {
             return None;
         }
-        let FleetEvent { node, generation, what: EventKind::Event(event) } = event else { return None };
+        let FleetEvent { node, generation, what } = event;
         let switch = self.switches.get_mut(&node).filter(|switch| switch.generation == generation)?;
+        let event = match what {
+            EventKind::Event(event) => event,
+            EventKind::DeferredReport => {
+                let report = switch.deferred_report.take()?;
+                return switch.reported(&node, report).map(|report| (node, report));
+            }
+            EventKind::DrainTimeout => return None,
+        };
         match event {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
@@ -432,7 +452,7 @@ impl Fleet {
                 }
                 switch.faults.refused = Some(text);
             }
-            Event::Standing { refused } => {
+            Event::RefusedTotal { refused } => {
                 switch.refused = refused;
                 if refused == 0 {
                     info!(switch = node, "switch no longer refuses anything");
@@ -443,7 +463,18 @@ impl Fleet {
                 info!(switch = node, flow_mods, tunnels_changed, "switch reconciled");
                 switch.reconciled = true;
                 switch.sync_flow_mods = Some(flow_mods);
+                // What others changed and what a failed driver left is put right, too.
+                switch.faults.foreign = None;
+                switch.faults.driver = None;
             }
+            Event::ForeignChanges { count, first, repair_in } => {
+                switch.changed_by_others(count, &first, repair_in);
+            }
+            Event::Repaired { flow_mods } => {
+                info!(switch = node, flow_mods, "changes of others are undone");
+                switch.faults.foreign = None;
+            }
+            Event::Failed { why, restart_in } => switch.driver_failed(&why, restart_in),
         }
         None
     }
@@ -468,7 +499,7 @@ impl Fleet {
             SwitchStatus {
                 node: node.clone(),
                 connected,
-                synced: reconciled && switch.refused == 0 && switch.faults.refused.is_none(),
+                synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
                 refused: switch.refused,
                 last_error,
                 pending: switch.unanswered(),
@@ -478,6 +509,10 @@ impl Fleet {
                 tunnels: desired.tunnels.len(),
                 patches: desired.patches.len(),
                 sync_flow_mods: switch.sync_flow_mods,
+                foreign_changes: switch.foreign_changes,
+                last_foreign_change: switch.last_foreign_change.clone(),
+                driver_restarts: switch.driver_restarts,
+                last_driver_failure: switch.last_driver_failure.clone(),
             }
         };
         self.switches.iter().map(status).collect()
@@ -527,6 +562,7 @@ fn config(node: &TransportNode) -> Result<ovs_driver::Config, String> {
         openflow: endpoint("openflow", &node.openflow, "setting the bridge's controller")?,
         bridge: BRIDGE.to_owned(),
         datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
+        datapath_id: None,
         learned_tables: [LEARNED_TABLE].into(),
     })
 }

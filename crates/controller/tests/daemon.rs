@@ -266,7 +266,7 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     let first =
         vec![ovs_driver::Rejection { what: "table=0".to_owned(), reason: "OFPBMC_BAD_FIELD".to_owned() }];
     switches.event("hv1", Event::Refused { txn: Some(2), count: 1, first }).await;
-    switches.event("hv1", Event::Standing { refused: 1 }).await;
+    switches.event("hv1", Event::RefusedTotal { refused: 1 }).await;
     let status = status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
     assert_eq!(status.switches[0].pending, 0);
     let receipt = within(client.settled(2)).await.unwrap().unwrap();
@@ -282,7 +282,7 @@ async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     status_when(&mut client, error_is("refused table=0: OFPBMC_BAD_FIELD")).await;
     status_when(&mut client, |status| status.switches[0].refused == 1).await;
     // It is mended: all is well, without a new connection.
-    switches.event("hv1", Event::Standing { refused: 0 }).await;
+    switches.event("hv1", Event::RefusedTotal { refused: 0 }).await;
     let status = status_when(&mut client, |status| status.switches[0].synced).await;
     assert_eq!((&*status.switches[0].last_error, status.switches[0].refused), ("", 0));
     let txn = apply(&mut client, "{kind: switch_port, id: red-3, switch: red}").await.unwrap().txn.unwrap();

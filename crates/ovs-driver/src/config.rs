@@ -20,6 +20,9 @@ pub struct Config {
     /// The datapath type of a new bridge. `None`: `system` if the switch supports it, else `netdev`. An existing bridge
     /// keeps its type.
     pub datapath_type: Option<String>,
+    /// The OpenFlow datapath id of the bridge, where it is known before the database says it. Flows, groups and ports
+    /// are sent only if the OpenFlow endpoint and the bridge in the database have the same id.
+    pub datapath_id: Option<u64>,
     /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
 }

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, mpsc, watch};
 
 use crate::config::{Config, Timing};
 use crate::event::{Channel, Event, Problem};
+use crate::identity::Identity;
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 use crate::view::{self, FlowKeeping, MissingPort, View};
@@ -28,6 +29,31 @@ pub(crate) struct Status {
     pub(crate) version: u64,
 }
 
+/// A client of the database, and the task that it needs.
+pub(crate) struct Connection<S> {
+    pub(crate) client: Client,
+    pub(crate) events: mpsc::Receiver<ClientEvent>,
+    pub(crate) session: S,
+}
+
+/// A client of the database of a switch.
+pub(crate) fn connection(
+    config: &Config,
+    timing: &Timing,
+    dialler: Arc<dyn Dial>,
+) -> Connection<impl Future<Output = ()> + Send + 'static> {
+    let options = Options {
+        probe_interval: timing.probe_after,
+        probe_timeout: timing.probe_timeout(),
+        backoff_min: timing.backoff_min,
+        backoff_max: timing.backoff_max,
+        ..Options::default()
+    };
+    let (client, events, session) =
+        Client::new(dialler, config.ovsdb.clone(), DATABASE, view::monitor(), options);
+    Connection { client, events, session }
+}
+
 /// The driver task's handle to the database task.
 pub(crate) struct Database {
     client: Client,
@@ -43,36 +69,30 @@ pub(crate) type PortResult = (String, Result<(), String>);
 impl Database {
     /// The handle, and the task to run beside it.
     pub(crate) fn new(
-        config: Arc<Config>,
+        client: Client,
+        events: mpsc::Receiver<ClientEvent>,
+        config: &Arc<Config>,
         timing: &Timing,
-        dialler: Arc<dyn Dial>,
-        intent: Arc<Shared>,
-        outbox: Arc<Outbox>,
+        identity: &Arc<Identity>,
+        intent: &Arc<Shared>,
+        outbox: &Arc<Outbox>,
     ) -> (Database, impl Future<Output = ()> + Send + 'static) {
-        let options = Options {
-            probe_interval: timing.probe_after,
-            probe_timeout: timing.probe_timeout(),
-            backoff_min: timing.backoff_min,
-            backoff_max: timing.backoff_max,
-            ..Options::default()
-        };
-        let (client, events) =
-            Client::spawn_with(dialler, config.ovsdb.clone(), DATABASE, view::monitor(), options);
         let (status, status_receiver) = watch::channel(Status::default());
         let report_again = Arc::new(Notify::new());
         let watcher = Watcher {
             client: client.clone(),
             config: config.clone(),
             timing: timing.clone(),
-            intent,
-            outbox,
+            identity: identity.clone(),
+            intent: intent.clone(),
+            outbox: outbox.clone(),
             status,
             report_again: report_again.clone(),
             flow_keeping: None,
             bridge_problem: None,
         };
-        let database =
-            Database { client, config, timing: timing.clone(), status: status_receiver, report_again };
+        let (config, timing) = (config.clone(), timing.clone());
+        let database = Database { client, config, timing, status: status_receiver, report_again };
         (database, watcher.run(events))
     }
 
@@ -158,6 +178,7 @@ struct Watcher {
     client: Client,
     config: Arc<Config>,
     timing: Timing,
+    identity: Arc<Identity>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
@@ -173,6 +194,8 @@ impl Watcher {
         let mut connected = false;
         // Of a new connection, until its first changes were looked at.
         let mut fresh = false;
+        let identity = self.identity.clone();
+        let mut comparisons = identity.changes();
         loop {
             let retry = self.bridge_problem.is_some() && connected;
             tokio::select! {
@@ -197,6 +220,10 @@ impl Watcher {
                     None => return,
                 },
                 () = self.report_again.notified() => if connected { self.report(false) },
+                () = comparisons.next(), if retry => {
+                    self.look().await;
+                    self.report(false);
+                }
                 () = tokio::time::sleep(self.timing.backoff_max), if retry => {
                     self.look().await;
                     self.report(false);
@@ -210,12 +237,21 @@ impl Watcher {
         let mut view = self.view();
         let found = view.flow_keeping();
         self.bridge_problem = None;
-        if let Some(spec) = view.correction(&self.config) {
+        self.identity.database_says(view.datapath_id());
+        let correction = view.correction(&self.config);
+        // A missing bridge must be created so that it can be compared; it is empty and forwards nothing.
+        let exists = view.bridge.is_some();
+        if exists && correction.is_some() && !self.identity.may_configure().await {
+            self.bridge_problem = Some(self.other_bridge_answers());
+        } else if let Some(spec) = correction {
             tracing::info!(switch = self.config.name, bridge = spec.name, "bringing up the bridge");
             let patience = Some(self.timing.in_force_max);
             match open_vswitch::ensure_bridge(&self.client, &spec, patience).await {
                 // The replica has it by now: updates come before the reply.
-                Ok(_) => view = self.view(),
+                Ok(_) => {
+                    view = self.view();
+                    self.identity.database_says(view.datapath_id());
+                }
                 Err(error) => self.bridge_problem = Some(error.to_string()),
             }
         }
@@ -237,6 +273,15 @@ impl Watcher {
             (status.known, status.ready) = (true, ready);
             status.version += 1;
         });
+    }
+
+    /// Why the bridge in the database is left as it is.
+    fn other_bridge_answers(&self) -> String {
+        let Config { openflow, ovsdb, .. } = &*self.config;
+        format!(
+            "needs other settings in the database at {ovsdb}, but the OpenFlow endpoint {openflow} answers as another bridge; nothing \
+             is sent to either: correct `openflow` or `ovsdb` of this transport node, so that both lead to the same switch"
+        )
     }
 
     /// Waits until ovs-vswitchd has taken up what the database says now: only then it is certain that no flush is

@@ -8,26 +8,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use ovsdb_client::open_vswitch::Interface;
 use peer_connection::{Dial, Sockets};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::config::{Config, Timing};
-use crate::database::{Database, Status};
+use crate::database::{self, Database, Status};
 use crate::desired::{Changes, Desired, Port, Ports};
-use crate::event::{Event, Rejection};
+use crate::event::{Channel, Event, Rejection};
 use crate::forwarding::Batch;
+use crate::identity::{Identity, Verdict};
 use crate::intent::Shared;
 use crate::openflow::{Lost, OpenFlow, option_name};
 use crate::outbox::Outbox;
+use crate::supervisor::{Tasks, supervise};
 
 /// A running driver. Dropping the handle stops the driver and leaves the switch unchanged.
 #[derive(Debug)]
 pub struct Handle {
     intent: Arc<Shared>,
-    task: JoinHandle<()>,
+    /// Dropping it stops the supervisor.
+    stop: Option<oneshot::Sender<()>>,
+    supervisor: JoinHandle<()>,
 }
 
 impl Handle {
@@ -45,18 +50,18 @@ impl Handle {
         self.intent.change(|intent| intent.push(txn, &changes));
     }
 
-    /// Stops the driver, as dropping the handle does, and completes when it has stopped. Another driver may then
-    /// control the same switch.
+    /// Stops the driver, as dropping the handle does, and completes when all its tasks have ended and both connections
+    /// are closed. Another driver may then control the same switch.
     pub async fn end(mut self) {
-        self.task.abort();
-        // The result only says that the task was aborted.
-        let _ = (&mut self.task).await;
+        self.stop = None;
+        // The result says no more than that it has ended.
+        let _ = (&mut self.supervisor).await;
     }
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.task.abort();
+        self.supervisor.abort();
     }
 }
 
@@ -76,23 +81,79 @@ pub fn spawn_with(
     let config = Arc::new(config);
     let intent = Arc::new(Shared::default());
     let outbox = Arc::new(Outbox::default());
-    let (database, watch_database) =
-        Database::new(config.clone(), &timing, dialler.clone(), intent.clone(), outbox.clone());
-    let (openflow, keep_connected) =
-        OpenFlow::new(config.clone(), &timing, dialler, intent.clone(), outbox.clone());
-    let driver = Driver::new(config.name.clone(), timing, intent.clone(), outbox.clone(), database, openflow);
-    let deliver = outbox.deliver(config.name.clone(), events);
-    let task = tokio::spawn(async move {
-        // None of them ends before the task is aborted.
-        tokio::join!(driver.run(), watch_database, keep_connected, deliver);
-    });
-    Handle { intent, task }
+    let limits = (timing.backoff_min, timing.backoff_max);
+    let (stop, stopped) = oneshot::channel();
+    let start = {
+        let (config, intent, outbox) = (config.clone(), intent.clone(), outbox.clone());
+        move || start(&config, &timing, &dialler, &intent, &outbox, &events)
+    };
+    let failed = {
+        let intent = intent.clone();
+        move |why, restart_in| failed(&config, &intent, &outbox, why, restart_in)
+    };
+    let supervisor = tokio::spawn(supervise(limits, stopped, start, failed));
+    Handle { intent, stop: Some(stop), supervisor }
 }
 
+/// Starts the tasks of a driver. What it should do and what its owner is still to be told survive a failure of them.
+fn start(
+    config: &Arc<Config>,
+    timing: &Timing,
+    dialler: &Arc<dyn Dial>,
+    intent: &Arc<Shared>,
+    outbox: &Arc<Outbox>,
+    events: &mpsc::Sender<(String, Event)>,
+) -> Tasks {
+    let identity = Arc::new(Identity::new(config.datapath_id));
+    let connection = database::connection(config, timing, dialler.clone());
+    let (database, watch_database) =
+        Database::new(connection.client, connection.events, config, timing, &identity, intent, outbox);
+    let (openflow, keep_connected) = OpenFlow::new(
+        config.clone(),
+        timing,
+        dialler.clone(),
+        identity.clone(),
+        intent.clone(),
+        outbox.clone(),
+    );
+    let driver = Driver::new(config, timing, identity, intent, outbox, database, openflow);
+    let mut tasks = Tasks::default();
+    tasks.spawn("that corrects the switch", driver.run());
+    tasks.spawn("that watches the database", watch_database);
+    tasks.spawn("of the database connection", connection.session);
+    tasks.spawn("of the OpenFlow connection", keep_connected);
+    tasks.spawn("that delivers events", outbox.clone().deliver(config.name.clone(), events.clone()));
+    tasks
+}
+
+/// After a task has ended, and all others with it: nothing is known of the switch any more.
+fn failed(config: &Config, intent: &Shared, outbox: &Outbox, why: String, restart_in: Duration) {
+    tracing::error!(switch = config.name, why, ?restart_in, "the driver failed and is started again");
+    let connected = {
+        let mut intent = intent.lock();
+        intent.forwarding.lost();
+        [Channel::Ovsdb, Channel::OpenFlow].map(|channel| (channel, intent.disconnected(channel)))
+    };
+    for (channel, _) in connected.into_iter().filter(|(_, was_up)| *was_up) {
+        outbox.put(Event::Disconnected { channel, why: "the driver failed and is started again".to_owned() });
+    }
+    outbox.put(Event::RefusedTotal { refused: 0 });
+    outbox.put(Event::Failed { why, restart_in });
+}
+
+/// A port that the switch refused.
 #[derive(Debug)]
 struct RefusedPort {
     port: Port,
-    planned: bool,
+    cause: Cause,
+}
+
+#[derive(Debug)]
+enum Cause {
+    /// The switch does not support it.
+    Unsupported,
+    /// The database or ovs-vswitchd refused it, while these interfaces had the names of its ends.
+    Refused { namesakes: Vec<Interface> },
 }
 
 /// The state of the switch that the ledgers were read in. The switch must be read again when it changes.
@@ -105,6 +166,7 @@ struct Basis {
 struct Driver {
     name: String,
     timing: Timing,
+    identity: Arc<Identity>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     database: Database,
@@ -115,8 +177,8 @@ struct Driver {
     /// The version of the intent whose flows, and whose ports, are in force.
     flows_in_force: u64,
     ports_in_force: u64,
-    /// Ports that the switch refused. They are retried when they change or the database reconnects; ports that the
-    /// switch does not support are retried as soon as it does.
+    /// Ports that the switch refused. They are retried when they change, when the interfaces change that have their
+    /// names, and when the database reconnects; ports that the switch does not support are retried as soon as it does.
     ports_refused: BTreeMap<String, RefusedPort>,
     /// Whether the switch refused to map the tunnel option to a field.
     option_refused: bool,
@@ -124,6 +186,8 @@ struct Driver {
     /// The number of refused objects last reported; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
+    /// Whether the last pass ended because other ports were desired meanwhile.
+    overtaken: bool,
 }
 
 /// The corrections of a comparison of the whole switch so far.
@@ -146,18 +210,20 @@ enum Pass {
 
 impl Driver {
     fn new(
-        name: String,
-        timing: Timing,
-        intent: Arc<Shared>,
-        outbox: Arc<Outbox>,
+        config: &Config,
+        timing: &Timing,
+        identity: Arc<Identity>,
+        intent: &Arc<Shared>,
+        outbox: &Arc<Outbox>,
         database: Database,
         openflow: OpenFlow,
     ) -> Self {
         Driver {
-            name,
-            timing,
-            intent,
-            outbox,
+            name: config.name.clone(),
+            timing: timing.clone(),
+            identity,
+            intent: intent.clone(),
+            outbox: outbox.clone(),
             database,
             openflow,
             basis: None,
@@ -169,6 +235,7 @@ impl Driver {
             transactions_refused: BTreeSet::new(),
             refused_told: Some(0),
             comparison: None,
+            overtaken: false,
         }
     }
 
@@ -183,7 +250,7 @@ impl Driver {
                 }
             }
             let pass = self.correct().await;
-            self.tell_standing();
+            self.report_refused_total();
             self.confirm();
             if pass == Pass::Again {
                 continue;
@@ -199,7 +266,10 @@ impl Driver {
 
     /// One pass: compares and corrects.
     async fn correct(&mut self) -> Pass {
-        let database = *self.database.status.borrow_and_update();
+        let mut database = *self.database.status.borrow_and_update();
+        // No port is sent to a database whose bridge may be another one than that of the flows.
+        let is_held_back = database.ready && self.identity.verdict() != Verdict::Same;
+        database.ready &= !is_held_back;
         let (version, want) = {
             let intent = self.intent.lock();
             if !intent.given {
@@ -208,9 +278,13 @@ impl Driver {
             (intent.version(), intent.ports.clone())
         };
         let ports = self.add_ports(database, &want).await;
-        let ports_are = database.ready.then_some(&want);
+        // Ports come first, but changes of ports that never cease must not keep flows waiting: a second pass in a row
+        // goes on although other ports are desired by now. No flow of theirs is lost by that, since a flow outputs to a
+        // port only once the switch has reported its number.
+        let ports_are = (database.ready && !self.overtaken).then_some(&want);
         let flows = self.correct_flows(database.flushes, ports_are).await;
-        if flows == Flows::Overtaken {
+        self.overtaken = flows == Flows::Overtaken;
+        if self.overtaken {
             return Pass::Again;
         }
         let flows_right = flows == Flows::Right;
@@ -219,6 +293,9 @@ impl Driver {
             (Ok(unwanted), _) => Ok(!unwanted),
             (Err(why), _) => Err(why.clone()),
         };
+        if is_held_back && self.identity.verdict() == Verdict::Same {
+            return Pass::Again;
+        }
         let ports_right = removed == Ok(true) && database.ready;
         if ports_right {
             self.ports_in_force = version;
@@ -240,11 +317,11 @@ impl Driver {
         }
     }
 
-    fn tell_standing(&mut self) {
+    fn report_refused_total(&mut self) {
         let refused = self.intent.lock().forwarding.refused();
         let refused = refused + self.ports_refused.len() + usize::from(self.option_refused);
         if self.refused_told.replace(refused) != Some(refused) {
-            self.outbox.put(Event::Standing { refused });
+            self.outbox.put(Event::RefusedTotal { refused });
         }
     }
 
@@ -271,13 +348,23 @@ impl Driver {
             self.ports_refused.clear();
             self.comparison.get_or_insert_default();
         }
-        let mut plan = self.database.view().port_plan(want);
-        self.ports_refused.retain(|name, refused| {
-            want.get(name) == Some(&refused.port) && (refused.planned || plan.unsupported.contains_key(name))
+        let view = self.database.view();
+        let mut plan = view.port_plan(want);
+        let missing: BTreeSet<&String> = plan.missing.iter().map(|port| &port.name).collect();
+        self.ports_refused.retain(|name, RefusedPort { port, cause }| {
+            let still_refused = match cause {
+                Cause::Unsupported => plan.unsupported.contains_key(name),
+                // What stood in the way may be gone, or ovs-vswitchd may have taken the port up by now.
+                Cause::Refused { namesakes } if missing.contains(name) => {
+                    view.namesakes(name, port) == *namesakes
+                }
+                Cause::Refused { .. } => plan.failed.contains(name),
+            };
+            want.get(name) == Some(port) && still_refused
         });
         let mut refusals = Refusals::default();
         for (name, why) in std::mem::take(&mut plan.unsupported) {
-            self.refuse_port(&mut refusals, &name, want, false, why);
+            self.refuse_port(&mut refusals, &name, want, Cause::Unsupported, why);
         }
         plan.missing.retain(|spec| !self.ports_refused.contains_key(&spec.name));
         let ensured = match plan.missing.as_slice() {
@@ -287,7 +374,11 @@ impl Driver {
         for (name, result) in ensured.iter().flatten() {
             match result {
                 Ok(()) => self.comparison.iter_mut().for_each(|counts| counts.tunnels_changed += 1),
-                Err(why) => self.refuse_port(&mut refusals, name, want, true, why.clone()),
+                Err(why) => {
+                    let namesakes = want.get(name).map(|port| view.namesakes(name, port));
+                    let cause = Cause::Refused { namesakes: namesakes.unwrap_or_default() };
+                    self.refuse_port(&mut refusals, name, want, cause, why.clone());
+                }
             }
         }
         self.refuse(refusals);
@@ -301,9 +392,9 @@ impl Driver {
     }
 
     /// Records that a port is refused, and adds it to `refusals` unless it has been reported already.
-    fn refuse_port(&mut self, refusals: &mut Refusals, name: &str, want: &Ports, planned: bool, why: String) {
+    fn refuse_port(&mut self, refusals: &mut Refusals, name: &str, want: &Ports, cause: Cause, why: String) {
         let Some(port) = want.get(name) else { return };
-        let refused = RefusedPort { port: port.clone(), planned };
+        let refused = RefusedPort { port: port.clone(), cause };
         if self.ports_refused.insert(name.to_owned(), refused).is_some() {
             return;
         }
@@ -405,7 +496,7 @@ impl Refusals {
     fn add(&mut self, txn: Option<u64>, reason: String, what: impl FnOnce() -> String) {
         let (count, first) = self.0.entry(txn).or_default();
         *count += 1;
-        if first.len() < Rejection::TOLD_MAX {
+        if first.len() < Rejection::REPORTED_MAX {
             first.push(Rejection { what: what(), reason });
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// An event at a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +41,36 @@ pub enum Event {
         txn: Option<u64>,
         /// The number of refused objects.
         count: usize,
-        /// The first few of them: at least one, at most [`Rejection::TOLD_MAX`].
+        /// The first few of them: at least one, at most [`Rejection::REPORTED_MAX`].
         first: Vec<Rejection>,
     },
     /// The number of desired objects that the switch refuses at present. Sent after [`Event::Refused`] and whenever the
     /// number changes. It returns to 0 once every refused object has been changed or deleted.
-    Standing {
+    RefusedTotal {
         /// Flows, groups and ports. Flows and groups do not count while the OpenFlow connection is down.
         refused: usize,
+    },
+    /// Another client of the bridge, or the switch itself, changed flows or groups. The driver puts them right and reports
+    /// [`Event::Repaired`] then; until that the switch is not in sync. Changes that are not delivered yet are added up.
+    ForeignChanges {
+        /// The number of flows and groups that were changed, as found since the last event.
+        count: usize,
+        /// The first few of them, as text: at most [`ForeignChange::REPORTED_MAX`].
+        first: Vec<ForeignChange>,
+        /// The delay before the repair. It grows while others keep undoing repairs.
+        repair_in: Duration,
+    },
+    /// All foreign changes found so far are undone.
+    Repaired {
+        /// The flow and group modifications needed; 0 if the changes were undone otherwise.
+        flow_mods: usize,
+    },
+    /// A task of the driver ended, usually by a panic. The driver starts again; both connections are made anew.
+    Failed {
+        /// The task and the reason.
+        why: String,
+        /// The delay before the start. It doubles with each further failure.
+        restart_in: Duration,
     },
     /// After a connection: the whole switch was compared with the desired state and is now in sync.
     Synced {
@@ -57,6 +79,26 @@ pub enum Event {
         /// The tunnel and patch ports created, changed or removed.
         tunnels_changed: usize,
     },
+}
+
+/// A change of a flow or a group that the driver did not make.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignChange {
+    /// The change, and the flow or the group as text.
+    pub what: String,
+    /// The reason, and who made it, as far as the switch tells.
+    pub why: String,
+}
+
+impl ForeignChange {
+    /// The most foreign changes of one event that are reported in full; the others are only counted.
+    pub const REPORTED_MAX: usize = 5;
+}
+
+impl fmt::Display for ForeignChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.what, self.why)
+    }
 }
 
 /// A flow, a group or a port that the switch refused.
@@ -70,7 +112,7 @@ pub struct Rejection {
 
 impl Rejection {
     /// The most rejections of one transaction that are reported in full; the others are only counted.
-    pub const TOLD_MAX: usize = 5;
+    pub const REPORTED_MAX: usize = 5;
 }
 
 impl fmt::Display for Rejection {

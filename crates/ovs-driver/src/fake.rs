@@ -131,6 +131,7 @@ struct State {
     counts: Counts,
     faults: VecDeque<(Stage, Fault)>,
     refuse: Option<Refuse>,
+    datapath_id: Option<u64>,
     /// The delay before each read, and the most bytes that a read takes.
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
@@ -160,6 +161,9 @@ impl Shared {
 }
 
 impl FakeSwitch {
+    /// The datapath id in its features, unless [`datapath_id`](Self::datapath_id) gave it another one.
+    pub const DATAPATH_ID: u64 = 0xfa4e;
+
     /// A switch without flows that listens on a unix socket. Must be called within a tokio runtime.
     ///
     /// # Errors
@@ -245,6 +249,11 @@ impl FakeSwitch {
     /// Continues after [`freeze`](Self::freeze).
     pub fn thaw(&self) {
         self.shared.frozen.send_replace(false);
+    }
+
+    /// Gives it another datapath id, which the next connection sees.
+    pub fn datapath_id(&self, id: u64) {
+        self.shared.lock().datapath_id = Some(id);
     }
 
     /// Loses all flows, groups and connections, as a restart of ovs-vswitchd does.

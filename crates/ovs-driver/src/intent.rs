@@ -130,13 +130,14 @@ impl Intent {
     }
 
     /// Notes that a connection is down. Called before the event is sent. Transactions are confirmed together
-    /// from now on.
-    pub(crate) fn disconnected(&mut self, channel: Channel) {
-        self.up.remove(&channel);
+    /// from now on. Returns whether the connection was up.
+    pub(crate) fn disconnected(&mut self, channel: Channel) -> bool {
+        let was_up = self.up.remove(&channel);
         self.waiting_for_ports.merge();
         if channel == Channel::OpenFlow {
             self.waiting.merge();
         }
+        was_up
     }
 
     /// The current version, counted from 1.

@@ -23,6 +23,7 @@
 //!     openflow: format!("unix:{}", socket.display()).parse()?,
 //!     bridge: "br-int".to_owned(),
 //!     datapath_type: None,
+//!     datapath_id: Some(0xfa4e), // the database says it where there is one
 //!     learned_tables: BTreeSet::new(),
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
@@ -54,7 +55,7 @@
 //!
 //! Refused objects do not delay the rest. A bundle with a bad flow is discarded and sent again without that flow; after
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
-//! when they change or the switch reconnects. [`Event::Standing`] gives their number until all are resolved.
+//! when they change or the switch reconnects. [`Event::RefusedTotal`] gives their number until all are resolved.
 //!
 //! Before the driver reads a switch it maps the geneve option to a field (class 0x102, type 0x80, 4 bytes:
 //! `tun_metadata0`). Flows that `learn` actions create belong to the switch in the tables that
@@ -74,16 +75,18 @@ pub mod fake;
 mod flow;
 mod forwarding;
 mod group;
+mod identity;
 mod intent;
 mod ledger;
 mod openflow;
 mod outbox;
+mod supervisor;
 mod view;
 
 pub use config::{Config, Timing};
 pub use desired::{Changes, Desired, Patch, Remote, RemoteError, Tunnel};
 pub use driver::{Handle, spawn, spawn_with};
-pub use event::{Channel, Event, Problem, Rejection, Report, Vif};
+pub use event::{Channel, Event, ForeignChange, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};

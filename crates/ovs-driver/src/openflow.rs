@@ -26,6 +26,7 @@ use session::Session;
 use crate::config::{Config, Timing};
 use crate::event::{Channel, Event};
 use crate::forwarding::{Batch, Installed};
+use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 
@@ -87,13 +88,16 @@ impl OpenFlow {
         config: Arc<Config>,
         timing: &Timing,
         dialler: Arc<dyn Dial>,
+        identity: Arc<Identity>,
         intent: Arc<Shared>,
         outbox: Arc<Outbox>,
     ) -> (OpenFlow, impl Future<Output = ()> + Send + 'static) {
         let (requests, request_receiver) = mpsc::channel(1);
         let (status, status_receiver) = watch::channel(Status::default());
         let timing = timing.clone();
-        let keeper = Keeper { config, timing, dialler, intent, outbox, status, requests: request_receiver };
+        let requests_to_serve = request_receiver;
+        let keeper =
+            Keeper { config, timing, dialler, identity, intent, outbox, status, requests: requests_to_serve };
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
@@ -130,6 +134,7 @@ struct Keeper {
     config: Arc<Config>,
     timing: Timing,
     dialler: Arc<dyn Dial>,
+    identity: Arc<Identity>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
@@ -138,46 +143,104 @@ struct Keeper {
 
 impl Keeper {
     async fn run(mut self) {
-        let channel = Channel::OpenFlow;
         let mut reconnect = Reconnect::new(self.timing.backoff_min, self.timing.backoff_max);
         loop {
-            let why = match connect(&*self.dialler, &self.config.openflow, &self.timing).await {
-                Ok(mut session) => {
-                    let features = session.features;
-                    tracing::debug!(
-                        switch = self.config.name,
-                        datapath_id = format_args!("{:016x}", features.datapath_id),
-                        tables = features.n_tables,
-                        "openflow connected"
-                    );
-                    reconnect.connected();
-                    self.intent.lock().connected(channel);
-                    self.outbox.put(Event::Connected { channel });
-                    self.status.send_modify(|status| {
-                        *status = Status { up: true, connection: status.connection + 1 };
-                    });
-                    let error = self.serve(&mut session).await;
-                    self.status.send_modify(|status| status.up = false);
+            let error = match connect(&*self.dialler, &self.config.openflow, &self.timing).await {
+                Ok(mut session) => self.use_session(&mut session, &mut reconnect).await,
+                Err(error) => {
+                    self.identity.openflow_is_silent();
                     error
                 }
-                Err(error) => error,
             };
-            self.intent.lock().disconnected(channel);
-            let why = format!("{}: {why}", self.config.openflow);
+            self.intent.lock().disconnected(Channel::OpenFlow);
+            let why = format!("{}: {error}", self.config.openflow);
             let retry = reconnect.failed(&why);
             if retry.report {
                 tracing::debug!(switch = self.config.name, why, "openflow not connected");
-                self.outbox.put(Event::Disconnected { channel, why });
+                self.tell_disconnected(why);
             }
             self.pause(retry.delay).await;
         }
     }
 
-    async fn serve(&mut self, session: &mut Session) -> SessionError {
+    fn tell_disconnected(&self, why: String) {
+        self.outbox.put(Event::Disconnected { channel: Channel::OpenFlow, why });
+    }
+
+    /// Serves requests over a new session, once it is certain that it leads to the right bridge. Returns the reason for
+    /// the end of the session.
+    async fn use_session(&mut self, session: &mut Session, reconnect: &mut Reconnect) -> SessionError {
+        let features = session.features;
+        tracing::debug!(
+            switch = self.config.name,
+            datapath_id = format_args!("{:016x}", features.datapath_id),
+            tables = features.n_tables,
+            "openflow connected"
+        );
+        self.identity.openflow_says(features.datapath_id);
+        let mut changes = self.identity.changes();
+        if let Err(error) = self.verify(session, &mut changes).await {
+            return error;
+        }
+        let channel = Channel::OpenFlow;
+        reconnect.connected();
+        self.intent.lock().connected(channel);
+        self.outbox.put(Event::Connected { channel });
+        self.status.send_modify(|status| {
+            *status = Status { up: true, connection: status.connection + 1 };
+        });
+        let error = self.serve(session, &mut changes).await;
+        self.status.send_modify(|status| status.up = false);
+        error
+    }
+
+    /// Waits until the database has said which bridge it has. An error if that is another one.
+    async fn verify(
+        &self,
+        session: &mut Session,
+        changes: &mut identity::Changes,
+    ) -> Result<(), SessionError> {
+        // ovs-vswitchd writes a new id to the database just after the bridge has it.
+        let patience = self.timing.backoff_max;
+        let mut late = std::pin::pin!(tokio::time::sleep(patience));
+        let mut told = false;
+        loop {
+            let verdict = self.identity.verdict();
+            if verdict == Verdict::Same {
+                return Ok(());
+            }
+            tokio::select! {
+                error = session.idle() => return Err(error),
+                () = changes.next() => {}
+                () = late.as_mut(), if !told => {
+                    if let Verdict::Different { database, openflow } = verdict {
+                        return Err(self.other_bridge(database, openflow));
+                    }
+                    told = true;
+                    self.tell_disconnected(format!(
+                        "{}: connected, but not used before the database at {} has said the datapath id of {}: flows \
+                         must not be sent to another bridge",
+                        self.config.openflow, self.config.ovsdb, self.config.bridge
+                    ));
+                }
+            }
+        }
+    }
+
+    fn other_bridge(&self, database: u64, openflow: u64) -> SessionError {
+        let Config { bridge, ovsdb, .. } = &*self.config;
+        SessionError::OtherBridge { bridge: bridge.clone(), ovsdb: ovsdb.to_string(), database, openflow }
+    }
+
+    async fn serve(&mut self, session: &mut Session, changes: &mut identity::Changes) -> SessionError {
         let current = self.status.borrow().connection;
         loop {
             let request = tokio::select! {
                 error = session.idle() => return error,
+                () = changes.next() => match self.identity.verdict() {
+                    Verdict::Same => continue,
+                    _ => return SessionError::NewDatapathId,
+                },
                 request = self.requests.recv() => request,
             };
             let result = match request {

@@ -1,15 +1,16 @@
 //! The queue of events for the owner of the driver.
 //!
 //! No task of the driver waits for the owner, which may itself be busy pushing transactions. The queue is bounded: it
-//! keeps the last report, the last count of refused objects, the last refusal without a transaction, the sum of all
-//! syncs, the last few connects and disconnects, and otherwise one event for each transaction.
+//! keeps the last report, the last count of refused objects, the last refusal without a transaction, the last failure, the
+//! sum of all syncs, of all foreign changes and of all repairs, the last few connects and disconnects of each channel, and
+//! otherwise one event for each transaction.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, mpsc};
 
-use crate::event::{Event, Report};
+use crate::event::{Channel, Event, ForeignChange, Report};
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -23,52 +24,24 @@ struct Kept {
     last_report: Option<Report>,
 }
 
-/// The most connects and disconnects that are kept.
-const CONNECTION_EVENTS_MAX: usize = 64;
+/// The most connects and disconnects of each channel that are kept.
+const CONNECTION_EVENTS_MAX: usize = 32;
 
 impl Outbox {
-    pub(crate) fn put(&self, mut event: Event) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut event {
-            Event::Report(_) => kept.events.retain(|event| !matches!(event, Event::Report(_))),
-            Event::Standing { .. } => kept.events.retain(|event| !matches!(event, Event::Standing { .. })),
-            Event::Refused { txn: None, .. } => {
-                kept.events.retain(|event| !matches!(event, Event::Refused { txn: None, .. }));
-            }
-            Event::Synced { flow_mods, tunnels_changed } => kept.events.retain(|event| match event {
-                Event::Synced { flow_mods: before, tunnels_changed: tunnels_before } => {
-                    *flow_mods += *before;
-                    *tunnels_changed += *tunnels_before;
-                    false
-                }
-                _ => true,
-            }),
-            Event::Connected { .. } | Event::Disconnected { .. } => {
-                let passing =
-                    |event: &Event| matches!(event, Event::Connected { .. } | Event::Disconnected { .. });
-                if kept.events.iter().filter(|event| passing(event)).count() >= CONNECTION_EVENTS_MAX
-                    && let Some(oldest) = kept.events.iter().position(passing)
-                {
-                    kept.events.remove(oldest);
-                }
-            }
-            _ => {}
-        }
-        kept.events.push_back(event);
-        drop(kept);
+    pub(crate) fn put(&self, event: Event) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).put(event);
         self.filled.notify_one();
     }
 
     /// Queues a report if it is `due` or differs from the last one.
     pub(crate) fn report(&self, report: Report, due: bool) {
-        {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if !due && kept.last_report.as_ref() == Some(&report) {
-                return;
-            }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if due || kept.last_report.as_ref() != Some(&report) {
             kept.last_report = Some(report.clone());
+            // Under the same lock: a later report must not be queued before this one.
+            kept.put(Event::Report(report));
+            self.filled.notify_one();
         }
-        self.put(Event::Report(report));
     }
 
     fn take(&self) -> Option<Event> {
@@ -96,10 +69,74 @@ impl Outbox {
     }
 }
 
+impl Kept {
+    /// Queues an event, in place of those that it makes superfluous.
+    fn put(&mut self, mut event: Event) {
+        match &mut event {
+            Event::Report(_) => self.events.retain(|event| !matches!(event, Event::Report(_))),
+            Event::RefusedTotal { .. } => {
+                self.events.retain(|event| !matches!(event, Event::RefusedTotal { .. }));
+            }
+            Event::ForeignChanges { count, first, .. } => {
+                let mut earlier = Vec::new();
+                self.events.retain(|event| match event {
+                    Event::ForeignChanges { count: before, first: first_before, .. } => {
+                        *count += *before;
+                        earlier.clone_from(first_before);
+                        false
+                    }
+                    _ => true,
+                });
+                earlier.append(first);
+                earlier.truncate(ForeignChange::REPORTED_MAX);
+                *first = earlier;
+            }
+            Event::Repaired { flow_mods } => self.events.retain(|event| match event {
+                Event::Repaired { flow_mods: before } => {
+                    *flow_mods += *before;
+                    false
+                }
+                _ => true,
+            }),
+            Event::Failed { .. } => self.events.retain(|event| !matches!(event, Event::Failed { .. })),
+            Event::Refused { txn: None, .. } => {
+                self.events.retain(|event| !matches!(event, Event::Refused { txn: None, .. }));
+            }
+            Event::Synced { flow_mods, tunnels_changed } => self.events.retain(|event| match event {
+                Event::Synced { flow_mods: before, tunnels_changed: tunnels_before } => {
+                    *flow_mods += *before;
+                    *tunnels_changed += *tunnels_before;
+                    false
+                }
+                _ => true,
+            }),
+            Event::Connected { channel } | Event::Disconnected { channel, .. } => {
+                // Each channel has its share: the last event of a channel is the state of its connection.
+                let of_channel = |event: &Event| connection_event(event) == Some(*channel);
+                if self.events.iter().filter(|event| of_channel(event)).count() >= CONNECTION_EVENTS_MAX
+                    && let Some(oldest) = self.events.iter().position(of_channel)
+                {
+                    self.events.remove(oldest);
+                }
+            }
+            _ => {}
+        }
+        self.events.push_back(event);
+    }
+}
+
+/// The channel of a connect or disconnect.
+fn connection_event(event: &Event) -> Option<Channel> {
+    match event {
+        Event::Connected { channel } | Event::Disconnected { channel, .. } => Some(*channel),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{Channel, Vif};
+    use crate::event::Vif;
 
     fn report(ofport: u16) -> Report {
         let vifs = [("p".to_owned(), Vif { ofport, mac: String::new() })].into();
@@ -131,7 +168,7 @@ mod tests {
         for n in 0..1000 {
             outbox.put(Event::Connected { channel: Channel::OpenFlow });
             outbox.put(Event::Refused { txn: None, count: n, first: Vec::new() });
-            outbox.put(Event::Standing { refused: n });
+            outbox.put(Event::RefusedTotal { refused: n });
             outbox.put(Event::Synced { flow_mods: 2, tunnels_changed: 1 });
             outbox.put(Event::Disconnected { channel: Channel::OpenFlow, why: String::new() });
         }
@@ -145,11 +182,25 @@ mod tests {
             others,
             [
                 &Event::Refused { txn: None, count: refused, first },
-                &Event::Standing { refused },
+                &Event::RefusedTotal { refused },
                 &Event::Synced { flow_mods: 2000, tunnels_changed: 1000 },
             ]
         );
         assert_eq!(events.len() - others.len(), CONNECTION_EVENTS_MAX);
+    }
+
+    #[test]
+    fn a_channel_that_comes_and_goes_does_not_hide_the_other_one() {
+        let outbox = Outbox::default();
+        outbox.put(Event::Connected { channel: Channel::Ovsdb });
+        for _ in 0..1000 {
+            outbox.put(Event::Connected { channel: Channel::OpenFlow });
+            outbox.put(Event::Disconnected { channel: Channel::OpenFlow, why: String::new() });
+        }
+        assert_eq!(outbox.take(), Some(Event::Connected { channel: Channel::Ovsdb }));
+        let left: Vec<Event> = std::iter::from_fn(|| outbox.take()).collect();
+        assert_eq!(left.len(), CONNECTION_EVENTS_MAX);
+        assert!(matches!(left.last(), Some(Event::Disconnected { .. })));
     }
 
     #[test]

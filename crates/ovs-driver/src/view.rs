@@ -105,6 +105,11 @@ impl View {
         (!right).then_some(spec)
     }
 
+    /// The OpenFlow datapath id of the bridge, once ovs-vswitchd has written it.
+    pub(crate) fn datapath_id(&self) -> Option<u64> {
+        u64::from_str_radix(self.bridge.as_ref()?.datapath_id.as_ref()?, 16).ok()
+    }
+
     fn default_datapath(&self) -> Option<String> {
         let types = &self.switch.as_ref()?.datapath_types;
         if types.contains("system") {
@@ -152,9 +157,25 @@ impl View {
                 plan.missing.push(MissingPort { name: name.clone(), ends });
             } else if present.contains(&Some(PortStatus::Pending)) {
                 plan.pending.push(name.clone());
+            } else if present.iter().any(|status| matches!(status, Some(PortStatus::Failed { .. }))) {
+                plan.failed.insert(name.clone());
             }
         }
         plan
+    }
+
+    /// The interfaces that have the names of the port's ends at present, on any bridge, without their status.
+    pub(crate) fn namesakes(&self, name: &str, port: &Wanted) -> Vec<Interface> {
+        let mut found = Vec::new();
+        for end in ends(name, port) {
+            found.extend(self.interfaces.get(&end.name).cloned());
+            let elsewhere = self.elsewhere.iter().filter(|((_, name), _)| *name == end.name);
+            found.extend(elsewhere.map(|(_, interface)| interface.clone()));
+        }
+        for interface in &mut found {
+            (interface.ofport, interface.error, interface.mac_in_use) = (None, None, None);
+        }
+        found
     }
 
     /// The interface of an end, if it is there as it should be.
@@ -282,6 +303,8 @@ pub(crate) struct PortPlan {
     pub(crate) missing: Vec<MissingPort>,
     /// As they should be in the database, but not taken up by ovs-vswitchd yet.
     pub(crate) pending: Vec<String>,
+    /// As they should be in the database, but ovs-vswitchd reports an error for them.
+    pub(crate) failed: BTreeSet<String>,
     /// To be removed, each with its bridge.
     pub(crate) unwanted: Vec<(String, String)>,
     /// Wanted, but the switch cannot have them: name and reason.

@@ -5,104 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::driven::{Driven, PATIENCE};
+use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flow, flows};
+use crate::support::setting::{
+    Setting, adding, config, desired, eventually, hasty, patient, refusal, refused_total, some_flows,
+};
 use openflow_rs::GroupEntry;
 use ovs_driver::fake::{FakeSwitch, Fault, Refusal, Stage};
-use ovs_driver::{
-    Changes, Channel, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Rejection, Timing, push_bundle,
-};
+use ovs_driver::{Changes, Channel, Config, Desired, Event, Flow, FlowKey, Rejection, Timing, push_bundle};
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::task::JoinSet;
-
-/// Default limits, which a busy machine does not reach, and fast reconnecting.
-fn patient() -> Timing {
-    let (backoff_min, backoff_max) = (Duration::from_millis(5), Duration::from_millis(50));
-    Timing { backoff_min, backoff_max, ..Timing::default() }
-}
-
-/// Limits short enough to wait for. A test that uses them must allow for one that is reached without a fault.
-fn hasty() -> Timing {
-    Timing {
-        probe_after: Duration::from_millis(100),
-        stall_max: Duration::from_secs(2),
-        request_max: Duration::from_secs(3),
-        ..patient()
-    }
-}
-
-/// A fake switch without a database, on a network in memory: the driver must do what it can with OpenFlow alone.
-struct Setting {
-    network: InMemoryNetwork,
-    fake: FakeSwitch,
-}
-
-impl Setting {
-    fn new() -> Setting {
-        let network = InMemoryNetwork::default();
-        let fake = FakeSwitch::start_in_memory(&network, config().openflow);
-        Setting { network, fake }
-    }
-
-    fn drive(&self, timing: Timing) -> Driven {
-        Driven::start_on(Arc::new(self.network.clone()), config(), timing)
-    }
-}
-
-fn config() -> Config {
-    Config {
-        name: "fake".to_owned(),
-        ovsdb: "unix:no-database".parse().unwrap(),
-        openflow: "unix:br-int.mgmt".parse().unwrap(),
-        bridge: "br-int".to_owned(),
-        datapath_type: None,
-        learned_tables: BTreeSet::new(),
-    }
-}
-
-/// Of a refusal without a transaction: how many flows, and how many of them it names.
-fn refusal(event: &Event) -> Option<(usize, usize)> {
-    match event {
-        Event::Refused { txn: None, count, first } => Some((*count, first.len())),
-        _ => None,
-    }
-}
-
-fn standing_refused(event: &Event) -> Option<usize> {
-    match event {
-        Event::Standing { refused } => Some(*refused),
-        _ => None,
-    }
-}
-
-fn some_flows(count: u32) -> BTreeMap<FlowKey, Flow> {
-    let texts: Vec<String> = (0..count)
-        .map(|n| {
-            format!(
-                "cookie=0x7, table={}, priority=100,reg0={n:#x} actions=set_field:{n:#x}->reg1,resubmit(,40)",
-                n % 8
-            )
-        })
-        .collect();
-    flows(&texts)
-}
-
-fn desired(flows: &BTreeMap<FlowKey, Flow>) -> Arc<Desired> {
-    Arc::new(Desired { flows: flows.clone(), ..Desired::default() })
-}
-
-fn adding(texts: &[&str]) -> Changes {
-    Changes { flows_add: flows(texts), ..Changes::default() }
-}
-
-/// Waits for a state of the fake that no event tells of.
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(tokio::time::Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_before_the_desired_state_is_known() {
@@ -214,7 +126,7 @@ async fn a_hundred_thousand_errors_are_read_while_the_bundle_is_written() {
     want.retain(|key, _| key.table() == 0);
     // One event for all of them.
     let refused: Vec<(usize, usize)> = driven.seen.iter().filter_map(refusal).collect();
-    assert_eq!(refused, [(100_000 - want.len(), Rejection::TOLD_MAX)]);
+    assert_eq!(refused, [(100_000 - want.len(), Rejection::REPORTED_MAX)]);
     assert!(setting.fake.flows() == want);
 }
 
@@ -272,7 +184,7 @@ async fn a_refused_flow_does_not_loop_and_is_tried_again_after_a_connection() {
     assert_eq!(setting.fake.flows(), want);
     // 5; 2 of which 1 was refused, then 1; 1. None for the refused one since.
     assert_eq!(setting.fake.counts().flow_mods, 5 + 2 + 1 + 1);
-    let standing: Vec<usize> = driven.seen.iter().filter_map(standing_refused).collect();
+    let standing: Vec<usize> = driven.seen.iter().filter_map(refused_total).collect();
     assert_eq!(standing, [1]);
 
     setting.fake.refuse(|_, _| None);
@@ -291,14 +203,14 @@ async fn what_is_refused_is_counted_until_it_is_mended() {
     driven.synced().await;
     let bad = ["table=66, priority=1, actions=drop", "table=66, priority=2, actions=drop"];
     driven.handle.push(1, adding(&bad));
-    assert_eq!(driven.wait("two", standing_refused).await, 2);
+    assert_eq!(driven.wait("two", refused_total).await, 2);
     let key = |text: &str| flow(text).0;
     driven.handle.push(2, Changes { flows_delete: [key(bad[0])].into(), ..Changes::default() });
-    assert_eq!(driven.wait("one", standing_refused).await, 1);
+    assert_eq!(driven.wait("one", refused_total).await, 1);
     // The other is put right at the switch: what was refused is sent again when it changes.
     setting.fake.refuse(|_, _| None);
     driven.handle.push(3, adding(&[&bad[1].replace("drop", "output:1")]));
-    assert_eq!(driven.wait("none", standing_refused).await, 0);
+    assert_eq!(driven.wait("none", refused_total).await, 0);
     assert!(
         !driven
             .seen
@@ -458,14 +370,14 @@ async fn a_flow_without_its_group_is_refused_until_the_group_is_there() {
     let setting = Setting::new();
     let mut driven = setting.drive(patient());
     driven.handle.set_desired(desired(&flows(&["table=1, actions=group:7", "table=2, actions=output:1"])));
-    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    driven.wait("a refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!(setting.fake.flows(), flows(&["table=2, actions=output:1"]));
     let group = Changes { buckets_add: buckets(&[(7, 1, "output:1")]), ..Changes::default() };
     driven.handle.push(1, group);
-    driven.wait("nothing refused", |event| (standing_refused(event) == Some(0)).then_some(())).await;
+    driven.wait("nothing refused", |event| (refused_total(event) == Some(0)).then_some(())).await;
     assert_eq!(setting.fake.flows().len(), 2);
     // A switch drops the flows of a group that goes: the driver knows and says so.
     driven.handle.push(2, Changes { buckets_delete: [(7, 1)].into(), ..Changes::default() });
-    driven.wait("a refusal", |event| (standing_refused(event) == Some(1)).then_some(())).await;
+    driven.wait("a refusal", |event| (refused_total(event) == Some(1)).then_some(())).await;
     assert_eq!((setting.fake.flows().len(), setting.fake.groups().len()), (1, 0));
 }

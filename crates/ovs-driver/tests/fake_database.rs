@@ -26,6 +26,7 @@ impl Setting {
         let network = InMemoryNetwork::default();
         let switch = FakeSwitch::start_in_memory(&network, config().openflow);
         let database = FakeDatabase::start_in_memory(&network, config().ovsdb);
+        database.datapath_id("br-int", FakeSwitch::DATAPATH_ID);
         Setting { network, switch, database }
     }
 
@@ -41,6 +42,7 @@ fn config() -> Config {
         openflow: "unix:br-int.mgmt".parse().unwrap(),
         bridge: "br-int".to_owned(),
         datapath_type: None,
+        datapath_id: None,
         learned_tables: BTreeSet::new(),
     }
 }
@@ -281,6 +283,43 @@ async fn a_request_that_a_living_switch_ignores_ends_the_connection() {
     assert!(why.contains(says), "{why}");
     assert!(began.elapsed() < Duration::from_secs(31), "{:?}", began.elapsed());
     driven.confirmed(1).await;
+}
+
+/// Two hosts whose OpenFlow endpoints are exchanged: nothing is sent to any of the four.
+#[tokio::test(start_paused = true)]
+async fn exchanged_endpoints_are_reported_and_get_nothing() {
+    let network = InMemoryNetwork::default();
+    let (mut fakes, mut drivens) = (Vec::new(), Vec::new());
+    for (host, other, id) in [("a", "b", 0x0a), ("b", "a", 0x0b)] {
+        let endpoint = |what: &str, host: &str| format!("unix:{host}/{what}").parse().unwrap();
+        let switch = FakeSwitch::start_in_memory(&network, endpoint("of", host));
+        switch.datapath_id(id);
+        let database = FakeDatabase::start_in_memory(&network, endpoint("db", host));
+        database.add_bridge("br-int").unwrap();
+        database.datapath_id("br-int", id);
+        let writes = database.counts().writes;
+        fakes.push((switch, database, writes));
+        let (ovsdb, openflow) = (endpoint("db", host), endpoint("of", other));
+        let config = Config { ovsdb, openflow, ..config() };
+        drivens.push(Driven::start_on(Arc::new(network.clone()), config, Timing::default()));
+    }
+    for (driven, ids) in drivens.iter_mut().zip([("0b", "0a"), ("0a", "0b")]) {
+        driven.handle.set_desired(desired());
+        let why = driven.disconnected(Channel::OpenFlow).await;
+        let (openflow, database) = ids;
+        assert!(why.contains(&format!("datapath id 00000000000000{openflow}, but br-int")), "{why}");
+        assert!(why.contains(&format!("has datapath id 00000000000000{database};")), "{why}");
+    }
+    for (switch, database, writes) in &fakes {
+        assert_eq!((switch.counts().flow_mods, switch.counts().dumps), (0, 0));
+        assert_eq!(database.counts().writes, *writes);
+    }
+    // The mistake is corrected at one host: its own switch answers at the endpoint.
+    fakes[1].0.datapath_id(0x0a);
+    fakes[1].0.disconnect();
+    let tunnel = |event: &Event| report(event)?.tunnels.get("gnv").copied();
+    drivens[0].wait("the tunnel", tunnel).await;
+    assert_eq!(fakes[1].0.flows(), desired().flows);
 }
 
 /// Each fault at each stage of a session: the driver says what is wrong and drives the switch again.

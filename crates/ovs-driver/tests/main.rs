@@ -3,4 +3,5 @@
 mod fake;
 mod fake_database;
 mod open_vswitch;
+mod resilience;
 mod support;

@@ -105,6 +105,20 @@ impl Client {
         monitor: MonitorSpec,
         options: Options,
     ) -> (Client, mpsc::Receiver<Event>) {
+        let (client, events, task) = Client::new(dialler, endpoint, database, monitor, options);
+        tokio::spawn(task);
+        (client, events)
+    }
+
+    /// A client whose task the caller runs, and can therefore supervise and await. The task ends when the last handle
+    /// is dropped. Until it runs, requests wait.
+    pub fn new(
+        dialler: Arc<dyn Dial>,
+        endpoint: Endpoint,
+        database: impl Into<Arc<str>>,
+        monitor: MonitorSpec,
+        options: Options,
+    ) -> (Client, mpsc::Receiver<Event>, impl Future<Output = ()> + Send + 'static) {
         let database = database.into();
         let (commands, command_receiver) = mpsc::channel(COMMANDS_MAX);
         let (events, event_receiver) = mpsc::channel(options.events_max.max(1));
@@ -122,8 +136,7 @@ impl Client {
             version: version_sender,
             last: None,
         };
-        tokio::spawn(session.run());
-        (Client { database, commands, replica, version }, event_receiver)
+        (Client { database, commands, replica, version }, event_receiver, session.run())
     }
 
     /// Runs a transaction. Dropping the future does not undo it.

@@ -205,6 +205,8 @@ impl Get {
                         "last_error": switch.last_error, "pending": switch.pending, "confirmed_txn": switch.confirmed_txn,
                         "flows": switch.flows, "groups": switch.groups, "tunnels": switch.tunnels, "patches": switch.patches, "vifs": switch.vifs,
                         "sync_flow_mods": switch.sync_flow_mods, "refused": switch.refused,
+                        "foreign_changes": switch.foreign_changes, "last_foreign_change": switch.last_foreign_change,
+                        "driver_restarts": switch.driver_restarts, "last_driver_failure": switch.last_driver_failure,
                     })
                 })
                 .collect();
@@ -237,6 +239,12 @@ impl Get {
                     "{}: {state}; {} flows, {} tunnels, {} vNICs",
                     switch.transport_node, switch.flows, switch.tunnels, switch.vifs
                 );
+                if switch.foreign_changes > 0 {
+                    text += &format!(", {} changes by others", switch.foreign_changes);
+                }
+                if switch.driver_restarts > 0 {
+                    text += &format!(", {} restarts of its driver", switch.driver_restarts);
+                }
                 let error = &switch.last_error;
                 text += &if error.is_empty() { "\n".to_owned() } else { format!("; {error}\n") };
             }

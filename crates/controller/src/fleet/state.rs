@@ -1,11 +1,13 @@
 //! The state of one switch: its connections, unconfirmed transactions, and faults.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, SystemTime};
 
-use ovs_driver::{Channel, Report};
+use ovs_driver::{Channel, ForeignChange, Report};
 use tracing::warn;
 
 use super::Driver;
+use crate::record::rfc3339;
 
 /// One switch.
 #[derive(Default)]
@@ -30,6 +32,12 @@ pub(super) struct Switch {
     pub(super) sync_flow_mods: Option<usize>,
     /// The number of flows, groups and ports that the switch refuses now.
     pub(super) refused: usize,
+    /// The number of flows and groups that others changed, and the last of them with its time.
+    pub(super) foreign_changes: usize,
+    pub(super) last_foreign_change: String,
+    /// How often the driver failed, and the last failure with its time.
+    pub(super) driver_restarts: usize,
+    pub(super) last_driver_failure: String,
     pub(super) faults: Faults,
 }
 
@@ -52,6 +60,10 @@ pub(super) struct Faults {
     pub(super) report: Option<String>,
     /// Problems that it reports.
     pub(super) problems: Option<String>,
+    /// What others changed, until it is undone.
+    pub(super) foreign: Option<String>,
+    /// Why the driver failed, until the switch was compared again.
+    pub(super) driver: Option<String>,
     /// Why there is no driver.
     pub(super) unreachable: Option<String>,
 }
@@ -90,12 +102,37 @@ impl Switch {
         self.pending.remove(&txn).is_some()
     }
 
+    /// Records that others changed flows or groups. The driver logs it.
+    pub(super) fn changed_by_others(&mut self, count: usize, first: &[ForeignChange], repair_in: Duration) {
+        self.foreign_changes += count;
+        let last = first.last().map(ToString::to_string).unwrap_or_default();
+        let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+        let delay = match repair_in {
+            Duration::ZERO => String::new(),
+            delay => format!("; this keeps happening, so it is undone in {:.1} s", delay.as_secs_f64()),
+        };
+        self.faults.foreign = Some(format!("another client changed this switch: {last}{more}{delay}"));
+        self.last_foreign_change = format!("{} {last}{more}", rfc3339(SystemTime::now()));
+    }
+
+    /// Records that the driver failed and is started again. The driver logs it.
+    pub(super) fn driver_failed(&mut self, why: &str, restart_in: Duration) {
+        self.driver_restarts += 1;
+        self.last_driver_failure = format!("{} {why}", rfc3339(SystemTime::now()));
+        self.faults.driver = Some(format!(
+            "the driver of this switch failed and is started again in {:.1} s: {why}; please report this with the log",
+            restart_in.as_secs_f64()
+        ));
+    }
+
     /// Handles a report. Returns it unless it is deferred.
     pub(super) fn reported(&mut self, node: &str, report: Report) -> Option<Report> {
         if self.removing {
             self.deferred_report = Some(report);
             return None;
         }
+        // This one is newer.
+        self.deferred_report = None;
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let problems = (!problems.is_empty()).then(|| problems.join("; "));
         if let Some(problems) = problems.as_ref().filter(|_| self.faults.problems != problems) {
@@ -118,11 +155,17 @@ impl Backlog {
 }
 
 impl Faults {
+    /// Whether nothing is known to differ from the desired state.
+    pub(super) fn are_settled(&self) -> bool {
+        self.refused.is_none() && self.foreign.is_none() && self.driver.is_none()
+    }
+
     pub(super) fn last_error(&self) -> Option<String> {
         let connection = || self.connection.values().next().cloned();
         let refused = || self.refused.clone();
         let report = || self.report.as_ref().map(|why| format!("report refused: {why}"));
-        let first = self.unreachable.clone().or_else(connection).or_else(refused).or_else(report);
+        let first = self.unreachable.clone().or_else(|| self.driver.clone()).or_else(connection);
+        let first = first.or_else(|| self.foreign.clone()).or_else(refused).or_else(report);
         first.or_else(|| self.problems.clone())
     }
 }

@@ -274,6 +274,60 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
 }
 
 #[test]
+fn a_report_that_was_deferred_does_not_replace_a_newer_one() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    let report = |problem: &str| {
+        let problem = ovs_driver::Problem { what: problem.to_owned(), why: String::new() };
+        ovs_driver::Report { problems: vec![problem], ..ovs_driver::Report::default() }
+    };
+    let mut batch = Batch::default();
+    batch.add_document("net.yaml", &node("hv1", "/c"));
+    let changes = setting.objects.plan(batch).unwrap();
+    setting.fleet.prepare(&changes);
+    assert!(!setting.event("hv1", Event::Report(report("old"))));
+    setting.fleet.roll_back();
+    // A newer report was queued before the deferred one.
+    assert!(setting.event("hv1", Event::Report(report("new"))));
+    let event = setting.runtime.block_on(setting.events.recv()).unwrap();
+    assert_eq!(setting.fleet.event(event), None);
+    assert_eq!(setting.status()[0].last_error, "new: ");
+}
+
+#[test]
+fn changes_of_others_and_failures_of_the_driver_are_shown_until_they_are_put_right() {
+    let mut setting = Setting::new(&node("hv1", "/a"));
+    for channel in [Channel::OpenFlow, Channel::Ovsdb] {
+        setting.connect("hv1", channel);
+    }
+    setting.event("hv1", Event::Synced { flow_mods: 0, tunnels_changed: 0 });
+    assert!(setting.status()[0].synced);
+    let first = vec![ovs_driver::ForeignChange { what: "deleted F".to_owned(), why: "by hand".to_owned() }];
+    let foreign = |repair_in| Event::ForeignChanges { count: 3, first: first.clone(), repair_in };
+    setting.event("hv1", foreign(Duration::ZERO));
+    let status = &setting.status()[0];
+    assert_eq!((status.synced, status.foreign_changes), (false, 3));
+    assert_eq!(status.last_error, "another client changed this switch: deleted F (by hand) (and 2 more)");
+    setting.event("hv1", Event::Repaired { flow_mods: 3 });
+    let status = &setting.status()[0];
+    assert_eq!((status.synced, status.last_error.as_str()), (true, ""));
+    assert!(status.last_foreign_change.ends_with("Z deleted F (by hand) (and 2 more)"), "{status:?}");
+    setting.event("hv1", foreign(Duration::from_secs(5)));
+    let error = &setting.status()[0].last_error;
+    assert!(error.ends_with("; this keeps happening, so it is undone in 5.0 s"), "{error}");
+    setting.event("hv1", Event::Repaired { flow_mods: 3 });
+
+    setting
+        .event("hv1", Event::Failed { why: "panic: so".to_owned(), restart_in: Duration::from_millis(50) });
+    let status = &setting.status()[0];
+    assert_eq!((status.synced, status.driver_restarts), (false, 1));
+    assert!(status.last_error.contains("failed and is started again in 0.1 s: panic: so"), "{status:?}");
+    assert!(status.last_driver_failure.ends_with("Z panic: so"), "{status:?}");
+    setting.event("hv1", Event::Synced { flow_mods: 0, tunnels_changed: 0 });
+    let status = &setting.status()[0];
+    assert_eq!((status.synced, status.last_error.as_str(), status.driver_restarts), (true, "", 1));
+}
+
+#[test]
 fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
     let mut setting = Setting::new(&node("hv1", "/a"));
     let key = ObjectKey::new(network::Kind::TransportNode, "hv1");

@@ -157,7 +157,10 @@ impl Connection {
     fn answer(&mut self, Message { xid, body }: Message) {
         match body {
             Body::EchoRequest(data) => self.reply(xid, Body::EchoReply(data)),
-            Body::FeaturesRequest => self.reply(xid, Body::FeaturesReply(FEATURES)),
+            Body::FeaturesRequest => {
+                let id = self.shared.lock().datapath_id.unwrap_or(super::FakeSwitch::DATAPATH_ID);
+                self.reply(xid, Body::FeaturesReply(Features { datapath_id: id, ..FEATURES }));
+            }
             Body::BarrierRequest => self.reply(xid, Body::BarrierReply),
             Body::FlowDescRequest(_) => self.dump(xid),
             Body::GroupDescRequest(_) => self.dump_groups(xid),
@@ -296,7 +299,7 @@ async fn thawed(frozen: &mut watch::Receiver<bool>) {
 }
 
 const FEATURES: Features = Features {
-    datapath_id: 0xfa4e,
+    datapath_id: super::FakeSwitch::DATAPATH_ID,
     n_buffers: 0,
     n_tables: 254,
     auxiliary_id: 0,

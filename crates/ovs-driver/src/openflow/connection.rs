@@ -28,6 +28,14 @@ pub(crate) enum SessionError {
     Version { theirs: String },
     #[error("the switch answered {request} with an error: {error}")]
     Refused { request: &'static str, error: String },
+    #[error(
+        "answers as the bridge with datapath id {openflow:016x}, but {bridge} in the database at {ovsdb} has datapath id \
+         {database:016x}; nothing is sent to either: correct `openflow` or `ovsdb` of this transport node, so that both \
+         lead to the same switch"
+    )]
+    OtherBridge { bridge: String, ovsdb: String, database: u64, openflow: u64 },
+    #[error("the datapath id of the bridge has changed in the database; connecting again to compare it")]
+    NewDatapathId,
     #[error("the switch has more than {max} flows, the most that the driver reads")]
     TooManyFlows { max: usize },
 }

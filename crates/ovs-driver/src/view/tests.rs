@@ -22,6 +22,7 @@ impl Rows {
         let bridge = Row::new("Bridge")
             .with("name", "br-int")
             .with("datapath_type", "netdev")
+            .with("datapath_id", Some("000000000000fa4e".to_owned()))
             .with("fail_mode", Some("secure".to_owned()))
             .with("protocols", "OpenFlow15")
             .with("external_ids", map(&[]))
@@ -66,6 +67,7 @@ fn config() -> Config {
         openflow: endpoint(),
         bridge: "br-int".to_owned(),
         datapath_type: None,
+        datapath_id: None,
         learned_tables: BTreeSet::new(),
     }
 }
@@ -124,7 +126,8 @@ fn a_tunnel_without_a_port_number_is_pending_and_one_with_an_error_is_not() {
         });
     }
     let plan = rows.view().port_plan(&want);
-    assert_eq!(plan, PortPlan { pending: vec!["new".to_owned()], ..PortPlan::default() });
+    let failed = ["bad".to_owned()].into();
+    assert_eq!(plan, PortPlan { pending: vec!["new".to_owned()], failed, ..PortPlan::default() });
 }
 
 #[test]

@@ -369,14 +369,14 @@ async fn a_tunnel_that_cannot_be_is_refused_alone() {
         driven.wait("the problem", |event| told(event).then_some(())).await;
     }
     // One takes another form, the other is wanted no more: nothing is refused then.
-    assert!(driven.seen.contains(&Event::Standing { refused: 2 }), "{:#?}", driven.seen);
+    assert!(driven.seen.contains(&Event::RefusedTotal { refused: 2 }), "{:#?}", driven.seen);
     let changes = Changes {
         tunnels_add: self::tunnels(&[("segment", "gre", "172.31.0.2")]),
         tunnels_delete: ["taken".to_owned()].into(),
         ..Changes::default()
     };
     driven.handle.push(3, changes);
-    let none = |event: &Event| (*event == Event::Standing { refused: 0 }).then_some(());
+    let none = |event: &Event| (*event == Event::RefusedTotal { refused: 0 }).then_some(());
     driven.wait("nothing refused", none).await;
     driven.confirmed(3).await;
 }

@@ -11,7 +11,7 @@ use ovs_driver::{Changes, Channel, Config, Desired, Event, Patch};
 
 fn standing(event: &Event) -> Option<usize> {
     match event {
-        Event::Standing { refused } => Some(*refused),
+        Event::RefusedTotal { refused } => Some(*refused),
         _ => None,
     }
 }

@@ -1,5 +1,6 @@
 //! The driver against real Open vSwitch.
 
+mod end_points;
 mod flows_and_tunnels;
 mod groups;
 mod switch;

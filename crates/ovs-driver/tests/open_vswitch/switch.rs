@@ -90,6 +90,7 @@ impl Switch {
             openflow: endpoint("br-int.mgmt"),
             bridge: "br-int".to_owned(),
             datapath_type: None,
+            datapath_id: None,
             learned_tables: BTreeSet::new(),
         }
     }

@@ -4,3 +4,4 @@
 
 pub mod driven;
 pub mod flows;
+pub mod setting;

@@ -115,6 +115,8 @@ pub struct Bridge {
     pub name: String,
     /// `""` or `system`: the kernel's datapath; `netdev`: the one in `ovs-vswitchd`.
     pub datapath_type: String,
+    /// Its OpenFlow datapath id, as 16 hexadecimal digits; none until `ovs-vswitchd` has created the bridge.
+    pub datapath_id: Option<String>,
     /// `secure` or `standalone`; none means standalone.
     pub fail_mode: Option<String>,
     /// The `OpenFlow` versions accepted; none means all.
@@ -130,7 +132,7 @@ impl Bridge {
     pub const TABLE: &str = "Bridge";
     /// The columns that [`from_row`](Self::from_row) reads.
     pub const COLUMNS: &[&str] =
-        &["name", "datapath_type", "fail_mode", "protocols", "ports", "external_ids"];
+        &["name", "datapath_type", "datapath_id", "fail_mode", "protocols", "ports", "external_ids"];
 
     /// Reads a row with (at least) these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
@@ -138,6 +140,7 @@ impl Bridge {
             uuid,
             name: row.get("name")?,
             datapath_type: row.get("datapath_type")?,
+            datapath_id: row.get("datapath_id")?,
             fail_mode: row.get("fail_mode")?,
             protocols: row.get("protocols")?,
             ports: row.get("ports")?,
