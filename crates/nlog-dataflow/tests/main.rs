@@ -2,6 +2,7 @@
 
 mod engine;
 mod figure6;
+mod large;
 mod life;
 mod live;
 mod merged;

@@ -122,6 +122,23 @@ impl Estimate {
         self
     }
 
+    /// The estimate of the union of several rules' rows; `None` without rules. Estimates of about the same size are
+    /// united first, so that many facts take little more than linear time.
+    pub(crate) fn of_all(mut estimates: Vec<Estimate>) -> Option<Self> {
+        while estimates.len() > 1 {
+            let mut left = estimates.into_iter();
+            let mut pairs = Vec::with_capacity(left.len().div_ceil(2));
+            while let Some(one) = left.next() {
+                pairs.push(match left.next() {
+                    Some(other) => one.or(&other),
+                    None => one,
+                });
+            }
+            estimates = pairs;
+        }
+        estimates.pop()
+    }
+
     /// The estimate of the union with the rows of another rule.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;

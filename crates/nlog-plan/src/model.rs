@@ -226,7 +226,7 @@ impl Model {
     }
 
     /// The rows of the atom found for a binding.
-    fn find(&self, bindings: &Bindings, atom: usize) -> Found {
+    pub(crate) fn find(&self, bindings: &Bindings, atom: usize) -> Found {
         let AtomModel { selected, columns, key, counted, .. } = &self.atoms[atom];
         let mut used = 0;
         let (mut by, mut bound): (u64, Mask) = (0, 0);

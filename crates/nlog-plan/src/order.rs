@@ -253,13 +253,14 @@ impl Search {
         let mut left: Vec<usize> = (0..self.atoms).filter(|atom| *atom != start).collect();
         let mut atoms = vec![start];
         while !left.is_empty() {
-            let ways = left.iter().map(|atom| self.model.join(&bindings, *atom));
-            let best = ways.enumerate().min_by(|(_, (_, a)), (_, (_, b))| {
+            let ways = left.iter().map(|atom| self.model.find(&bindings, *atom));
+            let best = ways.enumerate().min_by(|(_, a), (_, b)| {
                 a.is_product.cmp(&b.is_product).then(a.fan_out.total_cmp(&b.fan_out))
             });
-            let Some((at, (joined, _))) = best else { break };
-            atoms.push(left.remove(at));
-            bindings = joined;
+            let Some((at, _)) = best else { break };
+            let atom = left.remove(at);
+            bindings = self.model.join(&bindings, atom).0;
+            atoms.push(atom);
         }
         self.along(&atoms)
     }

@@ -113,12 +113,22 @@ impl<'a> Planner<'a> {
         let tables = self.program.schema.iter();
         self.estimates = tables.map(|(_, table)| Estimate::of_input(table, statistics)).collect();
         for table in &self.program.order {
+            let mut facts = Vec::new();
             let mut derived: Option<Estimate> = None;
             for (rule, _) in self.program.rules_of(*table) {
                 let Some(body) = self.bodies.get(&rule) else { continue };
                 let more = estimate(&Search::new(body, Aim::Main, Estimates::new(&self.estimates)), body);
-                derived = Some(derived.map_or(more.clone(), |others| others.or(&more)));
+                if body.atoms.is_empty() {
+                    facts.push(more);
+                } else {
+                    derived = Some(derived.map_or(more.clone(), |others| others.or(&more)));
+                }
             }
+            let facts = Estimate::of_all(facts);
+            let derived = match (facts, derived) {
+                (Some(facts), Some(derived)) => Some(facts.or(&derived)),
+                (facts, derived) => facts.or(derived),
+            };
             if let Some(derived) = derived {
                 let declared = self.program.schema.table(*table);
                 self.estimates[table.0 as usize] = derived.corrected(declared, statistics);

@@ -181,3 +181,25 @@ fn files_without_rules() {
         assert!(compilation.diagnostics.iter().all(|d| &*d.file == "tables.nlog"), "{text:?}");
     }
 }
+
+#[test]
+fn a_rule_of_too_many_atoms_is_refused_with_the_limit() {
+    let rule = |atoms: usize| {
+        let body: Vec<String> = (0..atoms).map(|at| format!("next(v{at}, v{})", at + 1)).collect();
+        format!(
+            "input table next(a: int, b: int); output table far(a: int, b: int);\nfar(v0, v{atoms}) :- {};",
+            body.join(", ")
+        )
+    };
+    let said = |atoms: usize| -> Vec<(String, String)> {
+        let compilation = nlog::compile(&nlog::Sources::from_texts([("long.nlog", rule(atoms))]));
+        let diagnostics = compilation.diagnostics.into_iter();
+        diagnostics.map(|diagnostic| (diagnostic.code.name().to_owned(), diagnostic.message)).collect()
+    };
+    assert_eq!(said(256), []);
+    let refused = |atoms: usize| {
+        vec![("too-large".to_owned(), format!("this rule has {atoms} atoms; the limit is 256"))]
+    };
+    assert_eq!(said(257), refused(257));
+    assert_eq!(said(2_000), refused(2_000));
+}

@@ -155,6 +155,9 @@ fn report_files(sources: &Sources, reports: &mut Reports) {
     }
 }
 
+/// The most atoms of a rule. A plan has an order of all atoms for each of them, so that it grows with their square.
+const MOST_ATOMS: usize = 256;
+
 /// A rule without errors.
 struct CheckedRule<'a> {
     /// The rule in the source.
@@ -184,6 +187,15 @@ fn check_rule<'a>(
             ItemIr::Table(reads, _) => Some(Dependency { head, reads, atom: item.span }),
             _ => None,
         }));
+    }
+    let mut atoms = items.iter().filter(|item| matches!(item.kind, ItemIr::Table(..)));
+    if let Some(item) = atoms.nth(MOST_ATOMS) {
+        let count = MOST_ATOMS + 1 + atoms.count();
+        let message = format!("this rule has {count} atoms; the limit is {MOST_ATOMS}");
+        let help = "give some of the atoms a rule and a table of their own, and read that table here";
+        let report = Report::new(Code::TooLarge, rule.head.span, message, help);
+        resolver.scope.reports.push(report.label(item.span, "one atom too many"));
+        return None;
     }
     let terms = head.map(|(_, terms)| terms).unwrap_or_default();
     let normal = resolver.normalise(&items, &terms, rule.is_fact);

@@ -139,7 +139,7 @@ codes! {
     "read-only-field" ReadOnlyField Error,
     /// A function with several results is used as a single value.
     "several-results" SeveralResults Error,
-    /// A type, a function or a constant exceeds a size limit.
+    /// A type, a function, a constant or a rule exceeds a size limit.
     "too-large" TooLarge Error,
     /// A type contains itself, directly or through other types.
     "type-cycle" TypeCycle Error,
