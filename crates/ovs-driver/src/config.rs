@@ -46,6 +46,13 @@ pub struct Timing {
     pub request_max: Duration,
     /// The time allowed for ovs-vswitchd to put a change of its database in force.
     pub in_force_max: Duration,
+    /// The interval at which groups, whose changes no switch reports, are compared with the desired state.
+    pub compare_every: Duration,
+    /// The first delay before changes of others are undone that come back. It doubles each time; the first time there is
+    /// no delay.
+    pub repair_min: Duration,
+    /// The longest such delay.
+    pub repair_max: Duration,
 }
 
 impl Timing {
@@ -65,6 +72,9 @@ impl Default for Timing {
             stall_max: Duration::from_secs(10),
             request_max: Duration::from_secs(30),
             in_force_max: Duration::from_secs(5),
+            compare_every: Duration::from_secs(30),
+            repair_min: Duration::from_millis(100),
+            repair_max: Duration::from_secs(30),
         }
     }
 }

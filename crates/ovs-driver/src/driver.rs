@@ -18,11 +18,13 @@ use tokio::task::JoinHandle;
 use crate::config::{Config, Timing};
 use crate::database::{self, Database, Status};
 use crate::desired::{Changes, Desired, Port, Ports};
-use crate::event::{Channel, Event, Rejection};
-use crate::forwarding::Batch;
+use crate::event::{Channel, Event, ForeignChange, Rejection};
+use crate::foreign::RepairPace;
+use crate::forwarding::{Batch, Place};
 use crate::identity::{Identity, Verdict};
 use crate::intent::Shared;
-use crate::openflow::{Lost, OpenFlow, option_name};
+use crate::ledger::FlowChange;
+use crate::openflow::{Lost, OpenFlow, RefusedChange, option_name};
 use crate::outbox::Outbox;
 use crate::supervisor::{Tasks, supervise};
 
@@ -141,6 +143,15 @@ fn failed(config: &Config, intent: &Shared, outbox: &Outbox, why: String, restar
     outbox.put(Event::Failed { why, restart_in });
 }
 
+/// Errors that a switch gives only if its groups are not as believed.
+const CONTRADICTIONS: [&str; 5] = [
+    "OFPGMFC_GROUP_EXISTS",
+    "OFPGMFC_UNKNOWN_GROUP",
+    "OFPGMFC_UNKNOWN_BUCKET",
+    "OFPGMFC_BUCKET_EXISTS",
+    "OFPBAC_BAD_OUT_GROUP",
+];
+
 /// A port that the switch refused.
 #[derive(Debug)]
 struct RefusedPort {
@@ -186,6 +197,11 @@ struct Driver {
     /// The number of refused objects last reported; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
+    /// When the changes of others are undone, and how many modifications that took so far.
+    repair: RepairPace,
+    repairs: Option<usize>,
+    /// When groups are compared next.
+    compare_at: tokio::time::Instant,
     /// Whether the last pass ended because other ports were desired meanwhile.
     overtaken: bool,
 }
@@ -235,6 +251,9 @@ impl Driver {
             transactions_refused: BTreeSet::new(),
             refused_told: Some(0),
             comparison: None,
+            repair: RepairPace::new(timing.repair_min, timing.repair_max),
+            repairs: None,
+            compare_at: tokio::time::Instant::now(),
             overtaken: false,
         }
     }
@@ -255,13 +274,20 @@ impl Driver {
             if pass == Pass::Again {
                 continue;
             }
+            let (wake_at, is_read) = (self.wake_at(), self.basis.is_some());
             tokio::select! {
                 () = self.intent.changed() => {}
                 _ = self.database.status.changed() => {}
                 _ = self.openflow.status.changed() => {}
                 () = tokio::time::sleep(self.timing.backoff_max), if pass == Pass::Later => {}
+                () = tokio::time::sleep_until(wake_at), if is_read => {}
             }
         }
+    }
+
+    /// When changes of others are to be undone, or looked for.
+    fn wake_at(&self) -> tokio::time::Instant {
+        self.repair.due().map_or(self.compare_at, |due| due.min(self.compare_at))
     }
 
     /// One pass: compares and corrects.
@@ -441,10 +467,12 @@ impl Driver {
 
     async fn try_correct_flows(&mut self, basis: Basis, ports_are: Option<&Ports>) -> Result<Flows, Lost> {
         if self.basis != Some(basis) {
-            let installed = self.openflow.read(basis.connection).await?;
-            self.intent.lock().forwarding.read(&installed);
-            self.option_refused = installed.option_fault.is_some();
-            if let Some(why) = installed.option_fault {
+            let option_fault = self.openflow.read(basis.connection).await?;
+            self.option_refused = option_fault.is_some();
+            self.repair.cancel();
+            self.repairs = None;
+            self.compare_at = tokio::time::Instant::now() + self.timing.compare_every;
+            if let Some(why) = option_fault {
                 let mut refusals = Refusals::default();
                 refusals.add(None, why, option_name);
                 self.refuse(refusals);
@@ -452,6 +480,7 @@ impl Driver {
             self.basis = Some(basis);
             self.comparison.get_or_insert_default();
         }
+        self.find_foreign_changes(basis.connection).await?;
         loop {
             let (batch, version) = {
                 let mut intent = self.intent.lock();
@@ -466,16 +495,95 @@ impl Driver {
             };
             self.flows_in_force = version;
             if !more {
+                if let Some(flow_mods) = self.repairs.take() {
+                    tracing::info!(switch = self.name, flow_mods, "changes of others are undone");
+                    self.outbox.put(Event::Repaired { flow_mods });
+                }
                 return Ok(Flows::Right);
             }
         }
+    }
+
+    /// Looks for changes that others made, reports them, and lists them to be undone if that is due.
+    async fn find_foreign_changes(&mut self, connection: u64) -> Result<(), Lost> {
+        let is_time = self.compare_at <= tokio::time::Instant::now();
+        if is_time {
+            self.compare_at = tokio::time::Instant::now() + self.timing.compare_every;
+            // Whatever stood in the way of a port and shows nowhere may be gone.
+            self.ports_refused.retain(|_, port| matches!(port.cause, Cause::Unsupported));
+        }
+        let missed = self.intent.lock().forwarding.has_missed_changes();
+        self.report_foreign_changes();
+        if missed {
+            self.repair.needed();
+        }
+        if is_time || self.repair.is_due() {
+            // A change of a flow often comes with changes of groups, which no switch reports.
+            self.openflow.compare(connection).await?;
+            self.report_foreign_changes();
+        }
+        if self.repair.is_due() {
+            self.intent.lock().forwarding.absorb();
+            self.repair.repaired();
+            self.repairs.get_or_insert_default();
+        }
+        Ok(())
+    }
+
+    /// Reports the changes of others found since the last time.
+    fn report_foreign_changes(&mut self) {
+        let Some((count, mut first)) = self.intent.lock().forwarding.take_found() else { return };
+        let repair_in = self.repair.needed();
+        let controllers = self.database.view().controllers();
+        let who = match controllers.as_slice() {
+            [] => {
+                "no controller is set for the bridge, so it was a client of its management socket".to_owned()
+            }
+            controllers => format!("controllers set for the bridge: {}", controllers.join(", ")),
+        };
+        for change in &mut first {
+            change.why = format!("{}; {who}", change.why);
+        }
+        for ForeignChange { what, why } in &first {
+            tracing::warn!(
+                switch = self.name,
+                count,
+                what,
+                why,
+                ?repair_in,
+                "another client changed the switch"
+            );
+        }
+        self.outbox.put(Event::ForeignChanges { count, first, repair_in });
     }
 
     /// Sends a batch and reports its refusals. Returns whether they require further changes.
     async fn apply(&mut self, connection: u64, batch: &Batch) -> Result<bool, Lost> {
         let applied = self.openflow.apply(connection, batch.clone()).await?;
         let places = applied.refused.iter().map(|refused| refused.place).collect();
-        let more = self.intent.lock().forwarding.settle(&places);
+        let mut contradicted = false;
+        let more = {
+            let mut intent = self.intent.lock();
+            let more = intent.forwarding.settle(&places);
+            if let Some(groups) = &applied.groups {
+                intent.forwarding.correct_refused_groups(groups);
+            }
+            for RefusedChange { place, reason } in &applied.refused {
+                let believes_groups = match batch.at(*place) {
+                    Some(Place::Flow(FlowChange { value: Some(flow), .. })) => {
+                        intent.forwarding.has_groups_of(flow)
+                    }
+                    _ => true,
+                };
+                contradicted |= believes_groups && CONTRADICTIONS.contains(&reason.as_str());
+            }
+            more
+        };
+        if contradicted {
+            // The switch is not as believed: others have changed its groups.
+            self.repair.needed();
+        }
+        self.repairs.iter_mut().for_each(|repairs| *repairs += applied.flow_mods);
         self.comparison.iter_mut().for_each(|counts| counts.flow_mods += applied.flow_mods);
         let mut refusals = Refusals::default();
         for refused in applied.refused {

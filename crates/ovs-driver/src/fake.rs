@@ -26,11 +26,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use openflow_rs::GroupEntry;
 use openflow_rs::message::TlvMapping;
+use openflow_rs::{GroupEntry, GroupMod};
 use peer_connection::{Endpoint, InMemoryNetwork};
 use tokio::net::UnixListener;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::AbortHandle;
 
 pub use ovsdb_client::fake as database;
@@ -38,6 +38,7 @@ pub use ovsdb_client::fake::FakeDatabase;
 pub use table::Refusal;
 
 use crate::flow::{Flow, FlowKey};
+use crate::openflow::fake_monitor;
 use server::Listener;
 use table::Table;
 
@@ -119,10 +120,13 @@ pub struct Counts {
     pub discards: usize,
     /// Dumps of all flows.
     pub dumps: usize,
+    /// Dumps of all groups.
+    pub group_dumps: usize,
     /// Faults triggered.
     pub faults: usize,
 }
 
+type RefuseGroup = Box<dyn Fn(&GroupMod) -> Option<Refusal> + Send>;
 type Refuse = Box<dyn Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send>;
 
 #[derive(Default)]
@@ -131,7 +135,12 @@ struct State {
     counts: Counts,
     faults: VecDeque<(Stage, Fault)>,
     refuse: Option<Refuse>,
+    refuse_groups: Option<RefuseGroup>,
+    fail_bundles: bool,
     datapath_id: Option<u64>,
+    /// By number of the connection, those that monitor flows.
+    monitors: BTreeMap<usize, mpsc::UnboundedSender<Vec<u8>>>,
+    next_monitor: usize,
     /// The delay before each read, and the most bytes that a read takes.
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
@@ -143,6 +152,31 @@ impl std::fmt::Debug for State {
             .field("counts", &self.counts)
             .field("faults", &self.faults)
             .finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// Reports the differences between two tables to all monitors but that of the connection that made them.
+    fn report(&self, before: &Table, by: Option<usize>) {
+        let monitors: Vec<_> = self.monitors.iter().filter(|(number, _)| Some(**number) != by).collect();
+        if monitors.is_empty() {
+            return;
+        }
+        let after = &self.table;
+        let mut messages = Vec::new();
+        for (key, flow) in before.flows.iter().filter(|(key, _)| !after.flows.contains_key(*key)) {
+            let lost_group = before.lacks_group(flow) != after.lacks_group(flow);
+            messages.push(fake_monitor::update(key, flow, Some(if lost_group { 3 } else { 2 })));
+        }
+        for (key, flow) in after.flows.iter().filter(|(key, flow)| before.flows.get(*key) != Some(*flow)) {
+            messages.push(fake_monitor::update(key, flow, None));
+        }
+        for message in messages {
+            for (_, monitor) in &monitors {
+                // A connection that has ended takes no reports.
+                let _ = monitor.send(message.clone());
+            }
+        }
     }
 }
 
@@ -204,14 +238,52 @@ impl FakeSwitch {
         self.shared.lock().table.options.clone()
     }
 
-    /// Installs a group, as another controller might.
+    /// Deletes a flow, as another controller might.
+    pub fn remove(&self, key: &FlowKey) {
+        self.change(|table| drop(table.flows.remove(key)));
+    }
+
+    /// Deletes a group and the flows that use it, as another controller might.
+    pub fn remove_group(&self, id: u32) {
+        let delete = GroupMod::delete(id);
+        self.change(|table| {
+            // A group that is not there is deleted too.
+            let _ = table.change_group(&delete);
+        });
+    }
+
+    /// Adds a flow that the switch learns, or removes it.
+    pub fn learn(&self, key: FlowKey, flow: Option<Flow>) {
+        self.change(|table| table.apply(key, flow));
+    }
+
+    /// Reports to all monitors that changes were left out, as a switch does whose reports are not taken.
+    pub fn leave_out_reports(&self) {
+        for monitor in self.shared.lock().monitors.values() {
+            let _ = monitor.send(fake_monitor::resumed());
+        }
+    }
+
+    /// Changes a flow without a report to monitors.
+    pub fn install_unreported(&self, key: FlowKey, flow: Flow) {
+        self.shared.lock().table.flows.insert(key, flow);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Table)) {
+        let mut state = self.shared.lock();
+        let before = state.table.clone();
+        change(&mut state.table);
+        state.report(&before, None);
+    }
+
+    /// Installs a group, as another controller might. No switch reports changes of groups.
     pub fn install_group(&self, group: GroupEntry) {
         self.shared.lock().table.groups.insert(group.id, group);
     }
 
     /// Installs a flow, as another controller might.
     pub fn install(&self, key: FlowKey, flow: Flow) {
-        self.shared.lock().table.flows.insert(key, flow);
+        self.change(|table| table.apply(key, Some(flow)));
     }
 
     /// The messages received so far.
@@ -228,6 +300,16 @@ impl FakeSwitch {
     /// flow) and deletion.
     pub fn refuse(&self, refuse: impl Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send + 'static) {
         self.shared.lock().refuse = Some(Box::new(refuse));
+    }
+
+    /// Refuses the changes of groups for which `refuse` returns a refusal.
+    pub fn refuse_groups(&self, refuse: impl Fn(&GroupMod) -> Option<Refusal> + Send + 'static) {
+        self.shared.lock().refuse_groups = Some(Box::new(refuse));
+    }
+
+    /// Lets the commits of all bundles fail for no reason that concerns a message.
+    pub fn fail_bundles(&self, fail: bool) {
+        self.shared.lock().fail_bundles = fail;
     }
 
     /// Reads at most `bytes` at a time, after a delay.

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::desired::{Changes, Desired};
-use crate::flow::{Flow, FlowKey};
+use crate::event::ForeignChange;
+use crate::flow::{self, Flow, FlowKey};
+use crate::foreign::{Foreign, Held};
 use crate::group::{self, Buckets, Part};
 use crate::ledger::{self, Change, FlowChange, Ledger};
+use crate::openflow::{Removal, Update};
 
 /// A modification of a group, or of a part of one.
 pub(crate) type GroupChange = Change<u32, Part>;
@@ -80,6 +83,8 @@ pub(crate) struct Forwarding {
     flows: Ledger<FlowKey, Flow>,
     /// Groups that are being deleted: a switch drops the flows that use them.
     leaving: Vec<u32>,
+    /// What others have changed and is not put right yet.
+    foreign: Foreign,
 }
 
 impl Forwarding {
@@ -137,6 +142,7 @@ impl Forwarding {
         self.groups.read(&installed.groups);
         self.flows.read(&installed.flows);
         self.leaving.clear();
+        self.foreign = Foreign::default();
     }
 
     /// The connection was lost: what the switch has is unknown until it is read again.
@@ -144,6 +150,102 @@ impl Forwarding {
         self.groups.lost();
         self.flows.lost();
         self.leaving.clear();
+        self.foreign = Foreign::default();
+    }
+
+    /// The switch reports a change that the driver did not make. It is put right by [`absorb`](Self::absorb). Returns
+    /// whether there is something to do.
+    pub(crate) fn updated(&mut self, update: Update) -> bool {
+        if !self.flows.is_known() {
+            return false;
+        }
+        let (key, actual, why) = match update {
+            Update::Missed => {
+                self.foreign.missed = true;
+                return true;
+            }
+            Update::Gone(_, flow, Removal::GroupDeleted)
+                if group::uses(flow.instructions(), |group| self.leaving.contains(&group)) =>
+            {
+                // The driver deletes the group, and sends the flow again afterwards if it is desired.
+                return false;
+            }
+            Update::Gone(key, _, reason) => (key, None, reason.describe()),
+            Update::Is(key, flow) => (key, Some(flow), "by another client".to_owned()),
+        };
+        let known = self.foreign.flows.get(&key).map(|held| held.actual.as_ref());
+        let before = known.unwrap_or_else(|| self.flows.believed(&key));
+        if before == actual.as_ref() {
+            return false;
+        }
+        let what = change_text(before.is_some(), actual.is_some(), |f| {
+            flow::show(f, &key, actual.as_ref().or(before))
+        });
+        self.foreign.found(ForeignChange { what, why });
+        self.foreign.hold_flow(key, actual);
+        true
+    }
+
+    /// Compares groups, and with a full reading flows too, with what the switch is believed to have. Differences are
+    /// changes of others.
+    pub(crate) fn compare(&mut self, groups: &BTreeMap<u32, Part>, flows: Option<&BTreeMap<FlowKey, Flow>>) {
+        if !self.flows.is_known() {
+            return;
+        }
+        let why = || "by another client; found by comparison".to_owned();
+        let held = std::mem::take(&mut self.foreign.groups);
+        for (id, actual) in self.groups.deviations(groups) {
+            if held.get(&id) != Some(&actual) {
+                let before = self.groups.believed(&id);
+                let what =
+                    change_text(before.is_some(), actual.is_some(), |f| group::show(f, id, actual.as_ref()));
+                self.foreign.found(ForeignChange { what, why: why() });
+            }
+            self.foreign.groups.insert(id, actual);
+        }
+        let Some(flows) = flows else { return };
+        self.foreign.missed = false;
+        let held = std::mem::take(&mut self.foreign.flows);
+        for (key, actual) in self.flows.deviations(flows) {
+            if held.get(&key).is_none_or(|held| held.actual != actual) {
+                let before = self.flows.believed(&key);
+                let what = change_text(before.is_some(), actual.is_some(), |f| {
+                    flow::show(f, &key, actual.as_ref().or(before))
+                });
+                self.foreign.found(ForeignChange { what, why: why() });
+            }
+            self.foreign.flows.insert(key, Held { actual, resend: false });
+        }
+    }
+
+    /// The changes of others found since the last call, to be reported.
+    pub(crate) fn take_found(&mut self) -> Option<(usize, Vec<ForeignChange>)> {
+        self.foreign.take_found()
+    }
+
+    /// Whether the switch could not report all changes, so that all flows must be read.
+    pub(crate) fn has_missed_changes(&self) -> bool {
+        self.foreign.missed
+    }
+
+    /// Puts the changes of others on the list of what must be sent. Nothing is in flight at this time.
+    pub(crate) fn absorb(&mut self) {
+        for (key, held) in std::mem::take(&mut self.foreign.flows) {
+            self.flows.observe(key, held.actual, held.resend);
+        }
+        for (id, actual) in std::mem::take(&mut self.foreign.groups) {
+            self.groups.observe(id, actual, false);
+        }
+    }
+
+    /// The groups of the switch after changes of groups were refused of which a part may be in force.
+    pub(crate) fn correct_refused_groups(&mut self, groups: &BTreeMap<u32, Part>) {
+        self.groups.correct_refused(groups);
+    }
+
+    /// Whether the groups that a flow uses are all there, as far as is known.
+    pub(crate) fn has_groups_of(&self, flow: &Flow) -> bool {
+        !group::uses(flow.instructions(), |group| self.groups.believed(&group).is_none())
     }
 
     /// How many groups and flows the switch refuses.
@@ -166,6 +268,13 @@ impl Forwarding {
     /// The batch in flight has arrived, except for the changes at these places, which the switch refused. Says whether
     /// there is more to be sent because of it: flows that the switch has dropped with their groups.
     pub(crate) fn settle(&mut self, refused: &BTreeSet<usize>) -> bool {
+        if !self.foreign.flows.is_empty() {
+            for key in self.flows.keys_in_flight() {
+                if let Some(held) = self.foreign.flows.get_mut(key) {
+                    held.resend = true;
+                }
+            }
+        }
         let groups = self.groups.in_flight();
         self.groups.settle(refused.iter().copied().filter(|place| *place < groups));
         self.flows.settle(refused.iter().filter_map(|place| place.checked_sub(groups)));
@@ -184,6 +293,20 @@ impl Forwarding {
         self.flows.dropped(users);
         dropped
     }
+}
+
+/// A change of another client as text: what it did, and the flow or the group.
+fn change_text(
+    was_there: bool,
+    is_there: bool,
+    show: impl Fn(&mut fmt::Formatter<'_>) -> fmt::Result,
+) -> String {
+    let verb = match (was_there, is_there) {
+        (false, _) => "added",
+        (true, true) => "changed",
+        (true, false) => "deleted",
+    };
+    format!("{verb} {}", fmt::from_fn(show))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! refused put back to what was installed. So what is right is never listed, never sent and costs no memory, and
 //! changes that cancel each other while the switch is busy vanish before they are sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -125,6 +125,54 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
+    /// Whether the switch's contents are known.
+    pub(crate) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// What the switch has under a key by all that was read and sent; what is in flight counts as arrived.
+    pub(crate) fn believed(&self, key: &K) -> Option<&V> {
+        match self.outstanding.get(key).or_else(|| self.refused.get(key)) {
+            Some(installed) => installed.as_ref(),
+            None => self.desired.get(key),
+        }
+    }
+
+    /// The keys under which the switch has something else than believed, and what it has.
+    pub(crate) fn deviations(&self, installed: &BTreeMap<K, V>) -> Vec<(K, Option<V>)> {
+        let differs = |key: &&K| self.believed(key) != installed.get(*key);
+        let missing = self.desired.keys().chain(self.outstanding.keys()).chain(self.refused.keys());
+        let keys: BTreeSet<&K> = installed.keys().chain(missing).filter(differs).collect();
+        keys.into_iter().map(|key| (key.clone(), installed.get(key).cloned())).collect()
+    }
+
+    /// The switch has this under a key, contrary to what was believed. With `resend` what is desired is sent even if the
+    /// switch seems to have it, because it is uncertain which of two changes came last.
+    pub(crate) fn observe(&mut self, key: K, actual: Option<V>, resend: bool) {
+        if !self.known || (!resend && self.believed(&key) == actual.as_ref()) {
+            return;
+        }
+        self.outstanding.remove(&key);
+        self.refused.remove(&key);
+        if resend || self.desired.get(&key) != actual.as_ref() {
+            self.outstanding.insert(key, actual);
+        }
+    }
+
+    /// What the switch has where it refused changes of which a part may be in force.
+    pub(crate) fn correct_refused(&mut self, installed: &BTreeMap<K, V>) {
+        for (key, had) in &mut self.refused {
+            *had = installed.get(key).cloned();
+        }
+        let desired = &self.desired;
+        self.refused.retain(|key, had| had.as_ref() != desired.get(key));
+    }
+
+    /// The keys of the changes in flight.
+    pub(crate) fn keys_in_flight(&self) -> impl Iterator<Item = &K> {
+        self.in_flight.iter().flat_map(|changes| changes.iter().map(|change| &change.key))
+    }
+
     /// How much of what is desired the switch refuses.
     pub(crate) fn refused(&self) -> usize {
         self.refused.len()
@@ -225,7 +273,6 @@ mod tests {
     use crate::fake::table::Table;
     use openflow_rs::FlowEntry;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     type FlowLedger = Ledger<FlowKey, Flow>;
     type Batch = Changes<FlowKey, Flow>;

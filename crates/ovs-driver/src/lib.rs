@@ -61,9 +61,15 @@
 //! `tun_metadata0`). Flows that `learn` actions create belong to the switch in the tables that
 //! [`Config::learned_tables`] lists.
 //!
+//! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared at
+//! intervals, and an error that contradicts what the switch should have makes the driver read it again. [`Event::ForeignChanges`]
+//! reports them; `foreign` sets the pace, since two controllers may undo each other's changes.
+//!
+//! Nothing but an empty bridge is sent before both end points are known to lead to the same bridge (`identity`). The tasks of
+//! a driver are supervised (`supervisor`).
+//!
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
-//! meters, BFD, and changes that others make to flows and groups during a connection, which are found at the next
-//! connection. TLS is not supported yet.
+//! meters, BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
 #![forbid(unsafe_code)]
 
 mod config;
@@ -73,6 +79,7 @@ mod driver;
 mod event;
 pub mod fake;
 mod flow;
+mod foreign;
 mod forwarding;
 mod group;
 mod identity;

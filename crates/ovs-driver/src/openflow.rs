@@ -5,6 +5,7 @@ mod codec;
 mod connection;
 mod error;
 mod groups;
+mod monitor;
 mod push;
 mod session;
 mod steps;
@@ -20,6 +21,7 @@ use tokio::time::Instant;
 
 use connection::{OpenFlowConnection, SessionError};
 pub(crate) use groups::option_name;
+pub(crate) use monitor::{Removal, Update, fake as fake_monitor};
 pub use push::{PushError, Pushed, push_bundle};
 use session::Session;
 
@@ -49,6 +51,8 @@ pub(crate) struct Applied {
     pub(crate) flow_mods: usize,
     /// The others, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
+    /// The groups of the switch, if a part of a refused change of a group may be in force.
+    pub(crate) groups: Option<groups::Groups>,
 }
 
 /// A change that the switch refused.
@@ -62,7 +66,7 @@ pub(crate) struct RefusedChange {
 
 impl Applied {
     fn new(changes: usize, refused: BTreeMap<usize, RefusedChange>) -> Self {
-        Applied { flow_mods: changes - refused.len(), refused: refused.into_values().collect() }
+        Applied { flow_mods: changes - refused.len(), refused: refused.into_values().collect(), groups: None }
     }
 }
 
@@ -78,7 +82,10 @@ struct Request {
 }
 
 enum What {
-    Read(oneshot::Sender<Installed>),
+    /// Read everything, for the first time since the connection was made.
+    Read(oneshot::Sender<Option<String>>),
+    /// Compare the groups, and flows too if not all changes of flows are reported.
+    Compare(oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
 }
 
@@ -96,15 +103,34 @@ impl OpenFlow {
         let (status, status_receiver) = watch::channel(Status::default());
         let timing = timing.clone();
         let requests_to_serve = request_receiver;
-        let keeper =
-            Keeper { config, timing, dialler, identity, intent, outbox, status, requests: requests_to_serve };
+        let keeper = Keeper {
+            config,
+            timing,
+            dialler,
+            identity,
+            intent,
+            outbox,
+            status,
+            requests: requests_to_serve,
+            monitored: false,
+        };
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
-    /// Reads all groups and flows of the switch.
-    pub(crate) async fn read(&self, connection: u64) -> Result<Installed, Lost> {
+    /// Reads all groups and flows of the switch into the intent. Returns why the tunnel option is no field there, if it is
+    /// not.
+    pub(crate) async fn read(&self, connection: u64) -> Result<Option<String>, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Read(reply) };
+        self.requests.send(request).await.map_err(|_| Lost)?;
+        receiver.await.map_err(|_| Lost)
+    }
+
+    /// Compares the groups of the switch with what it is believed to have, and the flows if changes of them may have been
+    /// missed. The intent has the differences then.
+    pub(crate) async fn compare(&self, connection: u64) -> Result<(), Lost> {
+        let (reply, receiver) = oneshot::channel();
+        let request = Request { connection, what: What::Compare(reply) };
         self.requests.send(request).await.map_err(|_| Lost)?;
         receiver.await.map_err(|_| Lost)
     }
@@ -139,6 +165,8 @@ struct Keeper {
     outbox: Arc<Outbox>,
     status: watch::Sender<Status>,
     requests: mpsc::Receiver<Request>,
+    /// Whether the switch reports changes of flows.
+    monitored: bool,
 }
 
 impl Keeper {
@@ -247,10 +275,12 @@ impl Keeper {
                 // A request for an earlier connection is dropped, which tells its sender that the connection was lost.
                 Some(Request { connection, .. }) if connection != current => Ok(()),
                 // The sender of a request may be gone.
-                Some(Request { what: What::Read(reply), .. }) => session
-                    .read(&self.config.learned_tables)
-                    .await
-                    .map(|installed| drop(reply.send(installed))),
+                Some(Request { what: What::Read(reply), .. }) => {
+                    self.read(session).await.map(|option_fault| drop(reply.send(option_fault)))
+                }
+                Some(Request { what: What::Compare(reply), .. }) => self.compare(session).await.map(|()| {
+                    let _ = reply.send(());
+                }),
                 Some(Request { what: What::Apply(batch, reply), .. }) => {
                     session.apply(&batch).await.map(|applied| drop(reply.send(applied)))
                 }
@@ -260,6 +290,29 @@ impl Keeper {
                 return error;
             }
         }
+    }
+
+    /// Reads the whole switch. What it says afterwards must find the intent up to date, so this is done before any further
+    /// message is read.
+    async fn read(&mut self, session: &mut Session) -> Result<Option<String>, SessionError> {
+        let learned_tables = &self.config.learned_tables;
+        // First the monitor, then the flows: no change falls between the two.
+        self.monitored = session.monitor(&self.intent, learned_tables).await?;
+        let installed = session.read(learned_tables).await?;
+        self.intent.lock().forwarding.read(&installed);
+        Ok(installed.option_fault)
+    }
+
+    async fn compare(&self, session: &mut Session) -> Result<(), SessionError> {
+        let missed = self.intent.lock().forwarding.has_missed_changes();
+        if self.monitored && !missed {
+            let groups = session.read_groups().await?;
+            self.intent.lock().forwarding.compare(&groups, None);
+        } else {
+            let Installed { groups, flows, .. } = session.read(&self.config.learned_tables).await?;
+            self.intent.lock().forwarding.compare(&groups, Some(&flows));
+        }
+        Ok(())
     }
 
     /// Waits, and drops requests meanwhile.

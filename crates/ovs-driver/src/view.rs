@@ -21,13 +21,16 @@ pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
 /// The only version that the driver speaks, as the database spells it.
 const PROTOCOL: &str = "OpenFlow15";
 
+/// The table of controllers.
+const CONTROLLER: &str = "Controller";
+
 /// The greatest number of an ordinary port.
 const OFPORT_MAX: u32 = 65279;
 
 /// What is monitored: all that is read here.
 pub(crate) fn monitor() -> MonitorSpec {
     let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
-    open_vswitch::monitor().table(Bridge::TABLE, &bridge)
+    open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"])
 }
 
 /// The integration bridge and its interfaces, as they stand in the database.
@@ -36,6 +39,8 @@ pub(crate) struct View {
     pub(crate) switch: Option<OpenVswitch>,
     pub(crate) bridge: Option<Bridge>,
     controllers: BTreeSet<Uuid>,
+    /// Their addresses.
+    controller_targets: Vec<String>,
     /// By name.
     interfaces: BTreeMap<String, Interface>,
     /// Those of other bridges, by bridge and name.
@@ -76,9 +81,14 @@ impl View {
         }
         view.bridge = bridges.into_iter().find(|row| row.name == bridge);
         if let Some(bridge) = &view.bridge {
-            let controllers = replica.row(Bridge::TABLE, bridge.uuid).map(|row| row.get("controller"));
+            let controllers =
+                replica.row(Bridge::TABLE, bridge.uuid).map(|row| row.get::<BTreeSet<Uuid>>("controller"));
             match controllers {
-                Some(Ok(controllers)) => view.controllers = controllers,
+                Some(Ok(controllers)) => {
+                    let rows = controllers.iter().filter_map(|uuid| replica.row(CONTROLLER, *uuid));
+                    view.controller_targets = rows.filter_map(|row| row.get("target").ok()).collect();
+                    view.controllers = controllers;
+                }
                 Some(Err(error)) => unreadable.push(error),
                 None => {}
             }
@@ -103,6 +113,13 @@ impl View {
         }
         let right = bridge.protocols == spec.protocols && bridge.fail_mode.as_ref() == Some(&spec.fail_mode);
         (!right).then_some(spec)
+    }
+
+    /// The addresses of the controllers that are set for the bridge, sorted.
+    pub(crate) fn controllers(&self) -> Vec<String> {
+        let mut targets = self.controller_targets.clone();
+        targets.sort();
+        targets
     }
 
     /// The OpenFlow datapath id of the bridge, once ovs-vswitchd has written it.

@@ -2,6 +2,7 @@
 
 mod fake;
 mod fake_database;
+mod foreign_changes;
 mod open_vswitch;
 mod resilience;
 mod support;

@@ -14,11 +14,13 @@ use openflow_rs::{Body, FlowEntry, FlowStats, Frame, GroupMod, Message};
 use peer_connection::{InMemoryListener, Stream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixListener;
+use tokio::sync::mpsc;
 use tokio::sync::watch;
 
 use super::table::{Refusal, Table};
 use super::{Fault, Shared, Stage};
 use crate::flow::{Flow, FlowKey};
+use crate::openflow::fake_monitor;
 
 /// Flows in one part of a dump.
 const DUMP_PART: usize = 400;
@@ -48,7 +50,8 @@ pub(super) async fn listen(mut listener: Listener, shared: Arc<Shared>) {
         let shared = shared.clone();
         tokio::spawn(async move {
             let mut generation = shared.generation.subscribe();
-            let connection = Connection { stream, shared, bundles: HashMap::new(), replies: Vec::new() };
+            let connection =
+                Connection { stream, shared, bundles: HashMap::new(), replies: Vec::new(), monitor: None };
             tokio::select! {
                 _ = connection.serve() => {}
                 _ = generation.changed() => {}
@@ -70,6 +73,26 @@ struct Connection {
     bundles: HashMap<u32, Vec<(u32, Staged)>>,
     /// Encoded, not yet sent.
     replies: Vec<u8>,
+    /// Its number as a monitor, and the reports to send.
+    monitor: Option<(usize, mpsc::UnboundedReceiver<Vec<u8>>)>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some((number, _)) = &self.monitor {
+            self.shared.lock().monitors.remove(number);
+        }
+    }
+}
+
+/// The next report of a monitor; waits for ever if there is none.
+async fn report(monitor: &mut Option<(usize, mpsc::UnboundedReceiver<Vec<u8>>)>) -> Vec<u8> {
+    if let Some((_, reports)) = monitor
+        && let Some(report) = reports.recv().await
+    {
+        return report;
+    }
+    std::future::pending().await
 }
 
 impl Connection {
@@ -98,9 +121,17 @@ impl Connection {
                 tokio::time::sleep(pause).await;
             }
             thawed(&mut frozen).await;
-            match self.stream.read(&mut chunk).await? {
-                0 => return Ok(()),
-                read => buffer.extend_from_slice(&chunk[..read]),
+            tokio::select! {
+                // In this order, as a switch reports what happened before it reads the next request.
+                biased;
+                report = report(&mut self.monitor) => {
+                    self.replies.extend_from_slice(&report);
+                    self.flush().await?;
+                }
+                read = self.stream.read(&mut chunk) => match read? {
+                    0 => return Ok(()),
+                    read => buffer.extend_from_slice(&chunk[..read]),
+                },
             }
         }
     }
@@ -174,6 +205,7 @@ impl Connection {
             Body::TlvTableMod(change) if change.command == TlvCommand::Add => {
                 self.shared.lock().table.options.extend(change.mappings);
             }
+            Body::Unknown { data, .. } if fake_monitor::is_request(&data) => self.start_monitor(xid),
             Body::BundleControl(control) => self.control(xid, control),
             Body::BundleAdd(add) => {
                 if let Some(staged) = self.checked(xid, *add.body) {
@@ -189,6 +221,20 @@ impl Connection {
                 }
             }
         }
+    }
+
+    fn start_monitor(&mut self, xid: u32) {
+        let (sender, reports) = mpsc::unbounded_channel();
+        let number = {
+            let mut state = self.shared.lock();
+            let former = self.monitor.as_ref().map(|(number, _)| *number);
+            state.next_monitor += 1;
+            let number = former.unwrap_or(state.next_monitor);
+            state.monitors.insert(number, sender);
+            number
+        };
+        self.monitor = Some((number, reports));
+        self.replies.extend_from_slice(&fake_monitor::reply(xid));
     }
 
     /// Counts a flow-mod or group-mod and reads what it is about; refuses it at once if that is to be so.
@@ -228,6 +274,9 @@ impl Connection {
             BundleOp::CommitRequest => {
                 self.shared.lock().counts.commits += 1;
                 let staged = self.bundles.remove(&bundle_id).unwrap_or_default();
+                if self.shared.lock().fail_bundles {
+                    return self.error(xid, ErrorCode::BUNDLE_MSG_FAILED);
+                }
                 match self.commit(staged) {
                     Ok(()) => self.reply(xid, reply(BundleOp::CommitReply)),
                     Err((message, refusal)) => {
@@ -246,7 +295,11 @@ impl Connection {
         let mut table = state.table.clone();
         for (xid, staged) in staged {
             match staged {
-                Staged::Group(change) => table.change_group(&change).map_err(|refusal| (xid, refusal))?,
+                Staged::Group(change) => {
+                    let refusal = state.refuse_groups.as_ref().and_then(|refuse| refuse(&change));
+                    let result = refusal.map_or_else(|| table.change_group(&change), Err);
+                    result.map_err(|refusal| (xid, refusal))?;
+                }
                 Staged::Flow(key, flow) => {
                     let lacks = flow.as_ref().is_some_and(|flow| table.lacks_group(flow));
                     let refusal = Table::refusal(state.refuse.as_ref(), &key, flow.as_ref(), true);
@@ -257,12 +310,17 @@ impl Connection {
                 }
             }
         }
-        state.table = table;
+        let before = std::mem::replace(&mut state.table, table);
+        state.report(&before, self.monitor.as_ref().map(|(number, _)| *number));
         Ok(())
     }
 
     fn dump_groups(&mut self, xid: u32) {
-        let groups: Vec<_> = self.shared.lock().table.groups.values().cloned().collect();
+        let groups: Vec<_> = {
+            let mut state = self.shared.lock();
+            state.counts.group_dumps += 1;
+            state.table.groups.values().cloned().collect()
+        };
         let mut parts = groups.chunks(GROUPS_PART).peekable();
         if parts.peek().is_none() {
             self.reply(xid, Body::GroupDescReply(GroupDescReply::default()));

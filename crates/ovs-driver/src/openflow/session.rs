@@ -1,6 +1,7 @@
 //! An OpenFlow session: hello and features, reading all groups and flows, applying a batch.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello};
@@ -9,11 +10,13 @@ use openflow_rs::{Body, GroupEntry, Message};
 use super::codec::{Excerpt, Frame, Malformed};
 use super::connection::{OpenFlowConnection, SessionError};
 use super::groups::{self, Groups};
+use super::monitor::{self, Update};
 use super::steps::{Step, steps};
 use super::wire::{self, BadDesc, Header, bundle, kind};
 use super::{Applied, RefusedChange, error};
 use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
+use crate::intent::Shared;
 
 /// The bytes encoded at once. Together with the unsent bytes they bound the memory that a bundle needs here.
 const CHUNK_BYTES: usize = 256 << 10;
@@ -30,6 +33,44 @@ pub(crate) struct Session {
     connection: OpenFlowConnection,
     next_bundle: u32,
     pub(crate) features: Features,
+    observer: Observer,
+}
+
+/// Hands the reports of the flow monitor on. Messages that nobody waits for come at any time.
+#[derive(Default)]
+pub(crate) struct Observer {
+    learned_tables: BTreeSet<u8>,
+    /// `None` before the monitor is requested.
+    intent: Option<Arc<Shared>>,
+}
+
+impl Observer {
+    /// Handles a message that is no answer to a request.
+    fn see(&self, frame: &Frame) {
+        let Some(intent) = self.intent.as_ref().filter(|_| is_monitor_update(frame)) else {
+            return unsolicited(frame);
+        };
+        let mut news = false;
+        let read = monitor::updates(frame.body(), |update| {
+            let learned = match &update {
+                Update::Is(key, _) | Update::Gone(key, ..) => self.learned_tables.contains(&key.table()),
+                Update::Missed => false,
+            };
+            // Flows that the switch learns and forgets are its own.
+            news |= !learned && intent.lock().forwarding.updated(update);
+        });
+        if let Err(error) = read {
+            tracing::warn!(%error, "cannot read a report of the flow monitor; all flows are read again");
+            news |= intent.lock().forwarding.updated(Update::Missed);
+        }
+        if news {
+            intent.change(|_| {});
+        }
+    }
+}
+
+fn is_monitor_update(frame: &Frame) -> bool {
+    frame.header.kind == kind::MULTIPART_REPLY && monitor::is_update(frame.body())
 }
 
 /// How a bundle ended.
@@ -67,30 +108,62 @@ impl Session {
                 _ => Ok(None),
             })
             .await?;
-        Ok(Session { connection, next_bundle: 1, features })
+        Ok(Session { connection, next_bundle: 1, features, observer: Observer::default() })
     }
 
     /// Keeps an idle connection alive until it is lost.
     pub(crate) async fn idle(&mut self) -> SessionError {
         loop {
             match self.connection.step().await {
-                Ok(Some(frame)) => unsolicited(&frame),
+                Ok(Some(frame)) => self.observer.see(&frame),
                 Ok(None) => {}
                 Err(error) => return error,
             }
         }
     }
 
-    /// Reads all groups and all flows, except the flows of tables that the switch itself fills. First maps the tunnel
-    /// option to a field if it is not mapped, since no flow could use it otherwise.
-    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, SessionError> {
-        let option_fault = self.map_option().await?;
+    /// Asks the switch to report changes of flows that others make, except in tables that the switch itself fills.
+    /// Returns whether it does.
+    pub(crate) async fn monitor(
+        &mut self,
+        intent: &Arc<Shared>,
+        learned_tables: &BTreeSet<u8>,
+    ) -> Result<bool, SessionError> {
+        let learned_tables = learned_tables.clone();
+        self.observer = Observer { learned_tables, intent: Some(intent.clone()) };
+        let xid = self.connection.xids(0);
+        monitor::put_request(self.connection.write_buffer(), xid);
+        let observer = &self.observer;
+        self.connection
+            .wait_for("the request of a flow monitor", |frame| {
+                if frame.header.xid != xid {
+                    observer.see(&frame);
+                    return Ok(None);
+                }
+                if frame.header.kind == kind::ERROR {
+                    tracing::warn!(error = error::describe(&frame), "the switch reports no changes of flows");
+                }
+                Ok(Some(frame.header.kind == kind::MULTIPART_REPLY))
+            })
+            .await
+    }
+
+    /// Reads all groups.
+    pub(crate) async fn read_groups(&mut self) -> Result<Groups, SessionError> {
         let mut groups = Groups::new();
         let request = Body::GroupDescRequest(GroupDescRequest { group: GroupEntry::ALL });
         self.dump("the group dump", request, |body| {
             groups::group_descs(body, |id, part| drop(groups.insert(id, part))).map(|more| (more, 0))
         })
         .await?;
+        Ok(groups)
+    }
+
+    /// Reads all groups and all flows, except the flows of tables that the switch itself fills. First maps the tunnel
+    /// option to a field if it is not mapped, since no flow could use it otherwise.
+    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, SessionError> {
+        let option_fault = self.map_option().await?;
+        let groups = self.read_groups().await?;
         let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
         self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
             let take = |key: FlowKey, flow| {
@@ -113,10 +186,11 @@ impl Session {
         mut take: impl FnMut(&[u8]) -> Result<(Option<bool>, usize), BadDesc>,
     ) -> Result<(), SessionError> {
         let xid = self.connection.send(request)?;
+        let observer = &self.observer;
         self.connection
             .wait_for(what, |frame| {
                 if frame.header.xid != xid {
-                    unsolicited(&frame);
+                    observer.see(&frame);
                     return Ok(None);
                 }
                 match frame.header.kind {
@@ -142,11 +216,12 @@ impl Session {
     /// Maps the tunnel option to a field. Returns the reason if that is impossible.
     async fn map_option(&mut self) -> Result<Option<String>, SessionError> {
         let xid = self.connection.send(Body::TlvTableRequest)?;
+        let observer = &self.observer;
         let change = self
             .connection
             .wait_for("the TLV table request", |frame| match frame.header.kind {
                 _ if frame.header.xid != xid => {
-                    unsolicited(&frame);
+                    observer.see(&frame);
                     Ok(None)
                 }
                 kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
@@ -173,6 +248,9 @@ impl Session {
                     fault = Some(error::describe(&frame));
                 }
                 let done = (frame.header.xid, frame.header.kind) == (barrier, kind::BARRIER_REPLY);
+                if !done && frame.header.xid != xid {
+                    observer.see(&frame);
+                }
                 Ok(done.then_some(()))
             })
             .await?;
@@ -200,8 +278,14 @@ impl Session {
         tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; sending the changes one by one");
         let steps = steps(batch, |place| refused.contains_key(&place));
         let more = self.one_by_one(batch, &steps).await?;
+        // A group takes several messages, of which the others may be in force.
+        let is_partial = more.iter().any(|refused| refused.place < batch.groups.len());
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
-        Ok(Applied::new(batch.len(), refused))
+        let mut applied = Applied::new(batch.len(), refused);
+        if is_partial {
+            applied.groups = Some(self.read_groups().await?);
+        }
+        Ok(applied)
     }
 
     /// Applies a batch in one bundle or not at all. On failure returns the reason, and the index of the first refused
@@ -234,13 +318,14 @@ impl Session {
         }
         let discard = self.connection.xids(0);
         wire::put_bundle_control(self.connection.write_buffer(), discard, id, bundle::DISCARD_REQUEST);
+        let observer = &self.observer;
         self.connection
             .wait_for("the discard of a bundle", |frame| {
                 // An error is fine too: it means that the bundle is gone already.
                 if frame.header.xid == discard {
                     return Ok(Some(()));
                 }
-                errors.add(&frame);
+                errors.add(&frame, observer);
                 Ok(None)
             })
             .await?;
@@ -250,13 +335,14 @@ impl Session {
     async fn commit(&mut self, id: u32, mut errors: Errors<'_>) -> Result<Bundle, SessionError> {
         let xid = self.connection.xids(0);
         wire::put_bundle_control(self.connection.write_buffer(), xid, id, bundle::COMMIT_REQUEST);
+        let observer = &self.observer;
         let committed = self
             .connection
             .wait_for("the commit of a bundle", |frame| {
                 if frame.header.xid == xid && frame.header.kind == kind::BUNDLE_CONTROL {
                     return Ok(Some(wire::bundle_control(frame.body()) == Some(bundle::COMMIT_REPLY)));
                 }
-                errors.add(&frame);
+                errors.add(&frame, observer);
                 // The error about the commit follows the error about the change that caused it.
                 Ok((frame.header.xid == xid).then_some(false))
             })
@@ -302,12 +388,13 @@ impl Session {
                 }
             }
         };
+        let observer = &self.observer;
         self.connection
             .exchange(what, feed, |frame| {
                 if frame.header.xid == barrier && frame.header.kind == kind::BARRIER_REPLY {
                     return Ok(Some(()));
                 }
-                errors.add(&frame);
+                errors.add(&frame, observer);
                 Ok(None)
             })
             .await?;
@@ -331,9 +418,9 @@ impl Errors<'_> {
         self.refused.is_empty() && self.other.is_none()
     }
 
-    fn add(&mut self, frame: &Frame) {
+    fn add(&mut self, frame: &Frame, observer: &Observer) {
         if frame.header.kind != kind::ERROR {
-            unsolicited(frame);
+            observer.see(frame);
             return;
         }
         let reason = error::describe(frame);

@@ -25,6 +25,7 @@ pub(crate) mod kind {
     pub(crate) const FEATURES_REPLY: u8 = 6;
     pub(crate) const FLOW_MOD: u8 = 14;
     pub(crate) const GROUP_MOD: u8 = 15;
+    pub(crate) const MULTIPART_REQUEST: u8 = 18;
     pub(crate) const MULTIPART_REPLY: u8 = 19;
     pub(crate) const BARRIER_REQUEST: u8 = 20;
     pub(crate) const BARRIER_REPLY: u8 = 21;
@@ -207,7 +208,7 @@ fn flow_desc(entry: &[u8]) -> Option<(FlowKey, Flow)> {
 }
 
 /// Splits off a structure that has its length in its third and fourth byte, with its padding to eight.
-fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::from(u16_at(bytes, 2)?);
     if length < 4 {
         return None;

@@ -2,5 +2,6 @@
 
 mod end_points;
 mod flows_and_tunnels;
+mod foreign_changes;
 mod groups;
 mod switch;

@@ -1,0 +1,135 @@
+//! Changes of flows and groups that others made and the driver has not undone yet, and the pace of undoing them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::event::ForeignChange;
+use crate::flow::{Flow, FlowKey};
+use crate::group::Part;
+
+/// The most flows that are held one by one. Beyond that the whole switch is read instead.
+const FLOWS_MAX: usize = 50_000;
+
+/// What others changed.
+#[derive(Debug, Default)]
+pub(crate) struct Foreign {
+    /// By key, what the switch has now.
+    pub(crate) flows: BTreeMap<FlowKey, Held>,
+    pub(crate) groups: BTreeMap<u32, Option<Part>>,
+    /// Whether the switch, or this list, had to leave changes out.
+    pub(crate) missed: bool,
+    /// The number of changes since the last report, and the first few of them.
+    count: usize,
+    first: Vec<ForeignChange>,
+}
+
+/// What the switch has under a key.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) actual: Option<Flow>,
+    /// The driver changed the same flow at about the same time, and which change came last is uncertain.
+    pub(crate) resend: bool,
+}
+
+impl Foreign {
+    /// Counts a change for the next report.
+    pub(crate) fn found(&mut self, change: ForeignChange) {
+        self.count += 1;
+        if self.first.len() < ForeignChange::REPORTED_MAX {
+            self.first.push(change);
+        }
+    }
+
+    pub(crate) fn hold_flow(&mut self, key: FlowKey, actual: Option<Flow>) {
+        if self.flows.len() >= FLOWS_MAX {
+            self.flows.clear();
+            self.missed = true;
+        }
+        let resend = self.flows.get(&key).is_some_and(|held| held.resend);
+        self.flows.insert(key, Held { actual, resend });
+    }
+
+    /// The changes since the last call.
+    pub(crate) fn take_found(&mut self) -> Option<(usize, Vec<ForeignChange>)> {
+        let (count, first) = (std::mem::take(&mut self.count), std::mem::take(&mut self.first));
+        (count > 0).then_some((count, first))
+    }
+}
+
+/// When the changes of others are undone: at once, unless others changed the switch again soon after the last time. Two
+/// controllers that undo each other's changes must not keep the switch busy.
+#[derive(Debug)]
+pub(crate) struct RepairPace {
+    shortest: Duration,
+    longest: Duration,
+    delay: Duration,
+    due: Option<Instant>,
+    last: Option<Instant>,
+}
+
+impl RepairPace {
+    /// Delays between these two.
+    pub(crate) fn new(shortest: Duration, longest: Duration) -> Self {
+        RepairPace { shortest, longest, delay: Duration::ZERO, due: None, last: None }
+    }
+
+    /// There is something to undo. Returns the delay until that is done.
+    pub(crate) fn needed(&mut self) -> Duration {
+        let now = Instant::now();
+        if let Some(due) = self.due {
+            return due.saturating_duration_since(now);
+        }
+        // Twice the longest delay without changes of others: the dispute is over.
+        let is_dispute = self.last.is_some_and(|last| now.saturating_duration_since(last) < 2 * self.longest);
+        self.delay =
+            if is_dispute { (2 * self.delay).clamp(self.shortest, self.longest) } else { Duration::ZERO };
+        self.due = Some(now + self.delay);
+        self.delay
+    }
+
+    /// When the next repair is due, if one is needed.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// Whether a repair is due now.
+    pub(crate) fn is_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= Instant::now())
+    }
+
+    /// The repair was made.
+    pub(crate) fn repaired(&mut self) {
+        (self.due, self.last) = (None, Some(Instant::now()));
+    }
+
+    /// Nothing is left to undo, because the whole switch was compared anew.
+    pub(crate) fn cancel(&mut self) {
+        self.due = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn repairs_are_made_at_once_and_ever_later_while_others_undo_them() {
+        let (shortest, longest) = (Duration::from_millis(100), Duration::from_secs(1));
+        let mut pace = RepairPace::new(shortest, longest);
+        let mut delays = Vec::new();
+        for _ in 0..7 {
+            let delay = pace.needed();
+            assert_eq!(pace.needed(), delay, "one delay for all changes until the repair");
+            assert_eq!(pace.is_due(), delay.is_zero());
+            tokio::time::advance(delay).await;
+            assert!(pace.is_due());
+            pace.repaired();
+            delays.push(delay.as_millis());
+        }
+        assert_eq!(delays, [0, 100, 200, 400, 800, 1000, 1000]);
+        tokio::time::advance(2 * longest).await;
+        assert_eq!(pace.needed(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,208 @@
+//! Flow monitoring (OpenFlow 1.5, sections 7.3.5.18 and 7.4.7): the switch reports changes of flows that others make.
+//!
+//! Changes that the driver makes itself are reported too, but without the flow (`OFPFME_ABBREV`); they are ignored here.
+//! Groups cannot be monitored.
+
+use bytes::BytesMut;
+
+use super::wire::{BadDesc, HEADER_LEN, Header, kind, u16_at};
+use crate::flow::{self, Flow, FlowKey};
+
+/// `OFPMP_FLOW_MONITOR`.
+const FLOW_MONITOR: u16 = 16;
+/// `OFPFMF_ADD | OFPFMF_REMOVED | OFPFMF_MODIFY | OFPFMF_INSTRUCTIONS`.
+const FLAGS: u16 = 0x1e;
+/// The only monitor of a connection.
+const MONITOR_ID: u32 = 1;
+/// `OFPP_ANY`, `OFPG_ANY`: whatever a flow outputs to.
+const ANY: u32 = u32::MAX;
+/// `OFPTT_ALL`.
+const ALL_TABLES: u8 = 255;
+/// `OFPFMC_ADD`: begin to monitor.
+const ADD: u8 = 0;
+/// A match of no fields, padded.
+const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
+/// Bytes of a full update before its match.
+const FULL: usize = 24;
+
+/// `OFPFME_*`.
+mod event {
+    pub(super) const INITIAL: u16 = 0;
+    pub(super) const ADDED: u16 = 1;
+    pub(super) const REMOVED: u16 = 2;
+    pub(super) const MODIFIED: u16 = 3;
+    pub(super) const PAUSED: u16 = 5;
+    pub(super) const RESUMED: u16 = 6;
+}
+
+/// One update of a monitor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Update {
+    /// Somebody else added the flow, or changed it to this.
+    Is(FlowKey, Flow),
+    /// The flow is gone, for this reason.
+    Gone(FlowKey, Flow, Removal),
+    /// The switch could not report every change: all flows must be read again.
+    Missed,
+}
+
+/// Why a flow is gone (`OFPRR_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Timeout,
+    /// A client asked for it.
+    Deleted,
+    /// A group that it used was deleted.
+    GroupDeleted,
+    Other(u8),
+}
+
+impl Removal {
+    fn new(reason: u8) -> Self {
+        match reason {
+            0 | 1 => Removal::Timeout,
+            2 => Removal::Deleted,
+            3 => Removal::GroupDeleted,
+            other => Removal::Other(other),
+        }
+    }
+
+    /// The reason as text.
+    pub(crate) fn describe(self) -> String {
+        match self {
+            Removal::Timeout => "its timeout expired".to_owned(),
+            Removal::Deleted => "deleted by another client".to_owned(),
+            Removal::GroupDeleted => "its group was deleted".to_owned(),
+            Removal::Other(reason) => format!("reason {reason} of OpenFlow"),
+        }
+    }
+}
+
+/// Appends the request to monitor all tables.
+pub(crate) fn put_request(out: &mut BytesMut, xid: u32) {
+    let mut body = Vec::with_capacity(32);
+    body.extend_from_slice(&FLOW_MONITOR.to_be_bytes());
+    body.extend_from_slice(&[0; 6]);
+    body.extend_from_slice(&MONITOR_ID.to_be_bytes());
+    body.extend_from_slice(&ANY.to_be_bytes());
+    body.extend_from_slice(&ANY.to_be_bytes());
+    body.extend_from_slice(&FLAGS.to_be_bytes());
+    body.extend_from_slice(&[ALL_TABLES, ADD]);
+    body.extend_from_slice(&ANY_MATCH);
+    Header::new(kind::MULTIPART_REQUEST, xid).put(out, &body);
+}
+
+/// Whether the body of a multipart reply is one of a flow monitor.
+pub(crate) fn is_update(body: &[u8]) -> bool {
+    u16_at(body, 0) == Some(FLOW_MONITOR)
+}
+
+/// Reads the updates in the body of a multipart reply.
+pub(crate) fn updates(body: &[u8], mut take: impl FnMut(Update)) -> Result<(), BadDesc> {
+    let mut rest = body.get(8..).ok_or(BadDesc { offset: HEADER_LEN })?;
+    while !rest.is_empty() {
+        let bad = BadDesc { offset: HEADER_LEN + body.len() - rest.len() };
+        let length = usize::from(u16_at(rest, 0).ok_or(bad)?);
+        let (entry, after) =
+            rest.split_at_checked(length).filter(|(entry, _)| entry.len() >= 4).ok_or(bad)?;
+        match u16_at(entry, 2).ok_or(bad)? {
+            event::INITIAL | event::ADDED | event::MODIFIED => {
+                let (key, flow, _) = full(entry).ok_or(bad)?;
+                take(Update::Is(key, flow));
+            }
+            event::REMOVED => {
+                let (key, flow, reason) = full(entry).ok_or(bad)?;
+                take(Update::Gone(key, flow, Removal::new(reason)));
+            }
+            event::PAUSED | event::RESUMED => take(Update::Missed),
+            // The driver's own changes.
+            _ => {}
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+/// The flow of a full update, and the reason of a removal.
+fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
+    let (table, reason, priority) = (*entry.get(4)?, *entry.get(5)?, u16_at(entry, 10)?);
+    // An update has both timeouts, but neither flags nor importance.
+    let mut attributes = [0; 8];
+    attributes[..4].copy_from_slice(entry.get(6..10)?);
+    let cookie = u64::from_be_bytes(entry.get(16..FULL)?.try_into().ok()?);
+    let (matching, instructions) = super::wire::split_padded(entry.get(FULL..)?)?;
+    let (key, flow) = flow::from_switch((table, priority), (cookie, attributes), matching, instructions);
+    Some((key, flow, reason))
+}
+
+/// What the fake switch sends.
+pub(crate) mod fake {
+    use super::{FLOW_MONITOR, FULL, Header, event, kind};
+    use crate::flow::{Flow, FlowKey};
+    use bytes::BytesMut;
+
+    /// Whether the bytes after the header of a multipart request ask for a monitor.
+    pub(crate) fn is_request(data: &[u8]) -> bool {
+        super::is_update(data)
+    }
+
+    /// The reply to the request: no flow yet.
+    pub(crate) fn reply(xid: u32) -> Vec<u8> {
+        message(xid, &[])
+    }
+
+    /// An update about a flow that is there now, or with a reason is gone.
+    pub(crate) fn update(key: &FlowKey, flow: &Flow, gone: Option<u8>) -> Vec<u8> {
+        let event = if gone.is_some() { event::REMOVED } else { event::ADDED };
+        let length = FULL + key.match_bytes().len() + flow.instructions().len();
+        let mut entry = Vec::with_capacity(length);
+        entry.extend_from_slice(&(length as u16).to_be_bytes());
+        entry.extend_from_slice(&event.to_be_bytes());
+        entry.extend_from_slice(&[key.table(), gone.unwrap_or_default(), 0, 0, 0, 0]);
+        entry.extend_from_slice(&key.priority().to_be_bytes());
+        entry.extend_from_slice(&[0; 4]);
+        entry.extend_from_slice(&flow.cookie().to_be_bytes());
+        entry.extend_from_slice(key.match_bytes());
+        entry.extend_from_slice(flow.instructions());
+        message(0, &entry)
+    }
+
+    /// The switch had to leave changes out.
+    pub(crate) fn resumed() -> Vec<u8> {
+        let [high, low] = event::RESUMED.to_be_bytes();
+        message(0, &[0, 8, high, low, 0, 0, 0, 0])
+    }
+
+    fn message(xid: u32, entry: &[u8]) -> Vec<u8> {
+        let mut body = FLOW_MONITOR.to_be_bytes().to_vec();
+        body.extend_from_slice(&[0; 6]);
+        body.extend_from_slice(entry);
+        let mut out = BytesMut::new();
+        Header::new(kind::MULTIPART_REPLY, xid).put(&mut out, &body);
+        out.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn updates_are_read_and_cut_ones_are_refused() {
+        let entry: openflow_rs::FlowEntry = "table=3,priority=7,ip actions=output:5".parse().expect("a flow");
+        let key = FlowKey::new(entry.table, entry.priority, &entry.matches).expect("short");
+        let flow = Flow::new(9, &entry.actions).expect("short");
+        let mut read = Vec::new();
+        let messages = [fake::update(&key, &flow, None), fake::update(&key, &flow, Some(2)), fake::resumed()];
+        for message in &messages {
+            let body = &message[HEADER_LEN..];
+            assert!(is_update(body));
+            updates(body, |update| read.push(update)).expect("well-formed");
+            for length in 9..body.len() {
+                assert!(updates(&body[..length], |_| {}).is_err(), "cut at {length}");
+            }
+        }
+        let gone = Update::Gone(key.clone(), flow.clone(), Removal::Deleted);
+        assert_eq!(read, [Update::Is(key, flow), gone, Update::Missed]);
+    }
+}
