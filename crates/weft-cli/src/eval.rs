@@ -99,6 +99,9 @@ enum Engine {
 impl Eval {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(file) = &self.save_state {
+            state::check_target(file)?;
+        }
         let sources = load(&self.given.programs)?;
         let program = compile_sources(&sources)?;
         let tables = chosen_tables(&self.given.tables, &program.schema)?;

@@ -1,9 +1,8 @@
 //! `weft fmt`.
 
 use std::collections::HashSet;
-use std::fs::{self, File, Metadata};
+use std::fs;
 use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -12,6 +11,7 @@ use nlog::diagnostic::{Code, Style, to_text};
 use nlog::source::{LoadError, files_of};
 
 use crate::exit::{Failure, say};
+use crate::replacement::Replacement;
 
 /// Arguments of `weft fmt`.
 #[derive(Args)]
@@ -151,32 +151,9 @@ fn differs(name: &str, text: &str, out: &str) -> Failure {
 
 /// Replaces a file atomically, keeping its permissions and owner.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
-    // A symbolic link goes on pointing there.
-    let path = path.canonicalize()?;
-    let metadata = fs::metadata(&path)?;
-    if metadata.permissions().readonly() {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is read-only"));
-    }
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.new", std::process::id()));
-    let beside = path.with_file_name(name);
-    let written = write_new(&beside, text, &metadata).and_then(|()| fs::rename(&beside, &path));
-    if written.is_err() {
-        let _gone = fs::remove_file(&beside);
-    }
-    written
-}
-
-fn write_new(path: &Path, text: &str, like: &Metadata) -> io::Result<()> {
-    let mut file = File::create_new(path)?;
-    let own = file.metadata()?;
-    if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
-        fchown(&file, Some(like.uid()), Some(like.gid()))?;
-    }
-    file.set_permissions(like.permissions())?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    let new = Replacement::of(path)?;
+    new.file().write_all(text.as_bytes())?;
+    new.finish()
 }
 
 /// The files to format: those named, and those in folders. Imports are not followed.
@@ -190,8 +167,15 @@ struct Files {
 impl Files {
     fn find(&mut self, path: &Path) -> Result<(), Failure> {
         let outside = |error| Failure::outside(format_args!("cannot read {}", path.display()), error);
-        if !fs::metadata(path).map_err(outside)?.is_dir() {
+        let metadata = fs::metadata(path).map_err(outside)?;
+        if metadata.is_file() {
             return self.file(path).map_err(outside);
+        }
+        if !metadata.is_dir() {
+            let path = path.display();
+            return Err(Failure::Outside(format!(
+                "{path} is neither a file nor a folder; `weft fmt -` formats standard input"
+            )));
         }
         let files = files_of(path).map_err(|error| Failure::Outside(error.to_string()))?;
         if files.is_empty() {

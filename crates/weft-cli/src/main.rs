@@ -21,6 +21,7 @@ mod lab;
 mod plan;
 mod profile;
 mod program;
+mod replacement;
 mod test;
 mod wait;
 

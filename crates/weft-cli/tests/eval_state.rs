@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests are tests")]
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::process::Command;
 
 use test_random::Random;
 
@@ -137,4 +139,43 @@ fn what_is_no_state_is_told() {
     fs::create_dir(folder.path("folder")).unwrap();
     folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", "folder"]).has_status(3);
     assert_eq!(fs::read_dir(folder.path("")).unwrap().count(), 4, "no unfinished file is left");
+}
+
+#[test]
+fn a_state_takes_the_place_of_files_alone() {
+    let folder = Folder::new();
+    folder.write("p.nlog", PROGRAM).write("t.jsonl", r#"{"insert":{"a":[["k",1]]}}"#);
+    let save = |to: &str| folder.weft(&["eval", "p.nlog", "-i", "t.jsonl", "--save-state", to]);
+    save("state").has_status(0);
+    let state = fs::read(folder.path("state")).unwrap();
+
+    let fifo = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    symlink("/dev/null", folder.path("null")).unwrap();
+    symlink("nowhere", folder.path("dangling")).unwrap();
+    for (to, why) in [
+        ("/dev/full", "it is a device, not a file"),
+        ("null", "it is a device, not a file"),
+        ("fifo", "it is a FIFO, not a file"),
+        ("dangling", "it is a link to nowhere, which does not exist"),
+    ] {
+        let before = fs::symlink_metadata(folder.path(to)).unwrap();
+        let outcome = save(to);
+        assert!(outcome.has_status(3).stderr.contains(why), "{}", outcome.stderr);
+        assert_eq!(outcome.stdout, "", "nothing was run");
+        let after = fs::symlink_metadata(folder.path(to)).unwrap();
+        assert_eq!((before.ino(), before.mode()), (after.ino(), after.mode()), "{to}");
+    }
+
+    // A link stays a link, and its file keeps its permissions.
+    folder.write("kept/real", "old");
+    fs::set_permissions(folder.path("kept/real"), Permissions::from_mode(0o640)).unwrap();
+    symlink("kept/real", folder.path("link")).unwrap();
+    save("link").has_status(0);
+    assert!(fs::symlink_metadata(folder.path("link")).unwrap().is_symlink());
+    assert_eq!(fs::read(folder.path("kept/real")).unwrap(), state);
+    assert_eq!(fs::metadata(folder.path("kept/real")).unwrap().mode() & 0o777, 0o640);
+    fs::set_permissions(folder.path("kept/real"), Permissions::from_mode(0o440)).unwrap();
+    assert!(save("link").has_status(3).stderr.contains("the file is read-only"));
+    assert_eq!(fs::read_dir(folder.path("kept")).unwrap().count(), 1, "no unfinished file is left");
 }

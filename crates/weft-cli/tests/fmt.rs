@@ -119,3 +119,18 @@ fn standard_input_becomes_standard_output() {
     folder.weft_reading("", &["fmt", "-", "a.nlog"]).has_status(2);
     folder.weft(&["fmt"]).has_status(2);
 }
+
+#[test]
+fn only_files_are_formatted() {
+    let folder = Folder::new();
+    let fifo = folder.path("fifo.nlog");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for path in ["fifo.nlog", "/dev/zero"] {
+        let outcome = folder.weft(&["fmt", path]);
+        assert!(
+            outcome.has_status(3).stderr.contains("is neither a file nor a folder"),
+            "{}",
+            outcome.stderr
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! Saved states of `weft eval`: loading at the start of a run, saving at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::replacement::{self, Replacement};
 
 /// The section with the statistics of all available tables, as JSON.
 const STATISTICS: &str = "statistics";
@@ -83,6 +84,11 @@ fn section<T: Default + DeserializeOwned>(
     json.map(Option::unwrap_or_default).map_err(|error| format!("its section {name}: {error}"))
 }
 
+/// Checks, before a run begins, that its state can be saved there.
+pub(crate) fn check_target(file: &Path) -> Result<(), Failure> {
+    replacement::check(file).map(drop).map_err(|error| cannot_write(file, error))
+}
+
 /// Saves the inputs of the evaluator's program, the statistics of these tables, and the progress of the run. An
 /// existing file is replaced atomically.
 pub(crate) fn save(
@@ -92,48 +98,37 @@ pub(crate) fn save(
     known: &BTreeSet<TableId>,
     progress: Progress,
 ) -> Result<(), Failure> {
-    let failed =
-        |error: std::io::Error| Failure::outside(format!("cannot write the state {}", file.display()), error);
+    let failed = |error: std::io::Error| cannot_write(file, error);
     let schema = &program.schema;
-    let beside = beside(file);
-    let out = BufWriter::with_capacity(1 << 20, File::create(&beside).map_err(failed)?);
-    let written = (|| {
-        let mut writer = state::Writer::new(out, schema).map_err(failed)?;
-        let mut statistics = Statistics::default();
-        let counter = Counter::new(program);
-        for (id, table) in schema.iter() {
-            let input = table.role == Role::Input;
-            if !input && !known.contains(&id) {
-                continue;
-            }
-            let rows = evaluator.contents_columns(id).map_err(|error| Failure::Outside(error.to_string()))?;
-            statistics.tables.insert(table.name.clone(), counter.count(id, &rows));
-            if input {
-                writer.table(id, &rows).map_err(failed)?;
-            }
+    let new = Replacement::of(file).map_err(failed)?;
+    let out = BufWriter::with_capacity(1 << 20, new.file());
+    let mut writer = state::Writer::new(out, schema).map_err(failed)?;
+    let mut statistics = Statistics::default();
+    let counter = Counter::new(program);
+    for (id, table) in schema.iter() {
+        let input = table.role == Role::Input;
+        if !input && !known.contains(&id) {
+            continue;
         }
-        let json = |name: &str, json: serde_json::Result<Vec<u8>>| {
-            json.map(|json| (name.to_owned(), json)).map_err(|error| failed(error.into()))
-        };
-        let sections = BTreeMap::from([
-            json(STATISTICS, serde_json::to_vec(&statistics))?,
-            json(PROGRESS, serde_json::to_vec(&progress))?,
-        ]);
-        let mut out = writer.finish(&sections).map_err(failed)?;
-        out.flush().map_err(failed)?;
-        out.get_ref().sync_all().map_err(failed)?;
-        fs::rename(&beside, file).map_err(failed)
-    })();
-    if written.is_err() {
-        // The first error counts; a leftover partial file would be a minor one.
-        let _left = fs::remove_file(&beside);
+        let rows = evaluator.contents_columns(id).map_err(|error| Failure::Outside(error.to_string()))?;
+        statistics.tables.insert(table.name.clone(), counter.count(id, &rows));
+        if input {
+            writer.table(id, &rows).map_err(failed)?;
+        }
     }
-    written
+    let json = |name: &str, json: serde_json::Result<Vec<u8>>| {
+        json.map(|json| (name.to_owned(), json)).map_err(|error| failed(error.into()))
+    };
+    let sections = BTreeMap::from([
+        json(STATISTICS, serde_json::to_vec(&statistics))?,
+        json(PROGRESS, serde_json::to_vec(&progress))?,
+    ]);
+    let mut out = writer.finish(&sections).map_err(failed)?;
+    out.flush().map_err(failed)?;
+    drop(out);
+    new.finish().map_err(failed)
 }
 
-/// The temporary file in the same folder that becomes the state when complete.
-fn beside(file: &Path) -> PathBuf {
-    let mut name = file.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.unfinished", std::process::id()));
-    file.with_file_name(name)
+fn cannot_write(file: &Path, error: std::io::Error) -> Failure {
+    Failure::outside(format!("cannot write the state {}", file.display()), error)
 }
