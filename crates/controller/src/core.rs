@@ -26,7 +26,8 @@ use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows
 pub use crate::refused_reports::Verdict;
 use crate::refused_reports::{Entry, RefusedReports};
 use crate::reports::{NodeReport, Reports};
-use crate::restore::{Restored, correction};
+pub use crate::restore::History;
+use crate::restore::Restored;
 use crate::rules::Rules;
 
 /// All state of a controller.
@@ -153,23 +154,22 @@ impl Core {
     pub fn restore(
         mut evaluator: Box<dyn Evaluator>,
         rules: Arc<Rules>,
-        records: &[Record],
+        history: History,
         now: SystemTime,
     ) -> Result<(Core, Option<Record>), RestoreError> {
-        let Restored { objects, mut labels, reports, rows } = Restored::new(records)?;
+        let Restored { objects, mut labels, reports, rows, last_txn } = history.finish()?;
         let missing = labels.plan_missing(&objects);
         let missing = missing.map_err(|error| RestoreError::Objects(Refusal::Labels(error.to_string())))?;
         let new_labels = missing.records.clone();
         labels.commit(missing);
         let mut all = rules.used(objects_rows(&objects));
-        if !records.is_empty() {
+        if last_txn > 0 {
             merge(&mut all, rules.used(rows_from_the_start()));
         }
         merge(&mut all, rules.used(labels.rows()));
         merge(&mut all, rules.used(reports.rows()));
 
-        let last_txn = records.last().map_or(0, |record| record.txn);
-        let differs = correction(&rows, &all);
+        let differs = rows.correction(&all);
         let correction = (differs.is_some() || !new_labels.is_empty()).then(|| {
             let (txn, at, by) = (last_txn + 1, rfc3339(now), UPGRADE.to_owned());
             let ((insert, delete), objects) = (differs.unwrap_or_default(), ObjectChanges::default());

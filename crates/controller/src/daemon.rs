@@ -22,10 +22,10 @@ use tracing::{error, info, warn};
 
 use crate::api::{Api, MESSAGE_BYTES_MAX};
 use crate::config::Listen;
-use crate::core::{Core, ProblemChanges, RestoreError};
+use crate::core::{Core, History, ProblemChanges, RestoreError};
 use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
-use crate::journal::{Journal, JournalError};
+use crate::journal::{Journal, JournalError, Replay};
 use crate::pb::controller_server::ControllerServer;
 use crate::rules::{Rules, RulesError};
 
@@ -133,7 +133,7 @@ impl Daemon {
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
         let Parts { state, listen, rules, evaluator, drivers } = parts;
         // The lock comes first: it also says that a socket left behind is nobody's.
-        let (journal, records) = Journal::open(&state)?;
+        let replay = Replay::open(&state)?;
         let (listener, listen) = Listener::bind(listen).await?;
 
         let (engine, requests) = Engine::new();
@@ -142,7 +142,7 @@ impl Daemon {
         let (ready, started) = oneshot::channel();
         let (ended, thread_end) = oneshot::channel();
         let in_thread = move || {
-            let prepared = prepare(evaluator, &rules, journal, records).map(|(core, journal)| {
+            let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
                 let mut fleet = Fleet::new(drivers, runtime.clone(), event_sender);
                 fleet.start(core.objects(), |node| core.desired(node));
                 let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
@@ -226,13 +226,20 @@ impl Daemon {
 fn prepare(
     evaluator: MakeEvaluator,
     rules: &Arc<Rules>,
-    mut journal: Journal,
-    records: Vec<crate::record::Record>,
+    mut replay: Replay,
 ) -> Result<(Core, Journal), DaemonError> {
+    let path = replay.path().to_owned();
+    let fault = |source| DaemonError::Restore { path: path.clone(), source };
+    let mut history = History::default();
+    for record in &mut replay {
+        history.add(&record?).map_err(fault)?;
+    }
+    let transactions = replay.records();
     let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
-    let restored = Core::restore(evaluator, rules.clone(), &records, SystemTime::now());
-    let (core, correction) =
-        restored.map_err(|source| DaemonError::Restore { path: journal.path().to_owned(), source })?;
+    let restored = Core::restore(evaluator, rules.clone(), history, SystemTime::now());
+    let (core, correction) = restored.map_err(fault)?;
+    // The file is not changed before all that it says is known to be good.
+    let mut journal = replay.finish()?;
     if let Some(correction) = &correction {
         warn!(
             txn = correction.txn,
@@ -241,7 +248,7 @@ fn prepare(
         journal.append([correction])?;
     }
     log_problems(&ProblemChanges { new: core.problems().cloned().collect(), gone: Vec::new() });
-    info!(transactions = records.len(), objects = core.objects().iter().count(), "journal read");
+    info!(transactions, objects = core.objects().iter().count(), "journal read");
     Ok((core, journal))
 }
 

@@ -1,8 +1,9 @@
 //! One accepted transaction, as a line of the journal.
 //!
 //! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`, `by`,
-//! `objects`, `labels` and `reports`. The rows replay the rules; the others are what rows do not hold, so that a
-//! controller with other rules can start from the same journal.
+//! `objects`, `labels` and `reports`. The rows replay the rules; the other members hold what rows do not, so that a
+//! controller with other rules can start from the same journal. Unknown members are refused: nobody knows what they would
+//! change. The journal appends the members of its [seal](crate::journal).
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -14,38 +15,39 @@ use serde_json::Value as Json;
 
 /// An accepted transaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Record {
-    /// Its number: one more than that of the record before it, from 1.
+    /// The transaction number: 1 for the first record, then one more than the previous record's.
     pub txn: u64,
-    /// When it was accepted: RFC 3339, UTC.
+    /// The time of acceptance: RFC 3339, UTC.
     pub at: String,
-    /// Who asked: `api`, `switch hv1`, …
+    /// The requester: `api`, `switch hv1`, …
     pub by: String,
-    /// Rows that come, by input table.
+    /// Inserted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub insert: BTreeMap<String, Vec<Vec<Json>>>,
-    /// Rows that go, by input table.
+    /// Deleted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub delete: BTreeMap<String, Vec<Vec<Json>>>,
-    /// Objects that come and go.
+    /// Created, changed and deleted objects.
     #[serde(default, skip_serializing_if = "ObjectChanges::is_empty")]
     pub objects: ObjectChanges,
-    /// Labels allocated, in the order of allocation.
+    /// Allocated labels, in the order of allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelRecord>,
-    /// What switches reported, whole, if `insert` and `delete` do not say all of it since the rules lack a table.
+    /// The complete report of a switch, if the rules lack a table that `insert` and `delete` would need for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports: Option<ReportChanges>,
 }
 
-/// What is new and what is no more in the reports of switches, as rows of `vif` and `tunnel_port`.
+/// Changes of the switches' reports, as rows of `vif`, `tunnel_port` and `patch_port`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReportChanges {
-    /// New, by table.
+    /// Inserted rows, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub insert: BTreeMap<String, Vec<Vec<Json>>>,
-    /// No more, by table.
+    /// Deleted rows, by table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub delete: BTreeMap<String, Vec<Vec<Json>>>,
 }
@@ -57,39 +59,39 @@ impl ReportChanges {
     }
 }
 
-/// Who asks for a record that brings the journal's rows up to date with other rules or another version.
+/// The requester of a record that corrects the journal's rows for other rules or another version.
 pub(crate) const UPGRADE: &str = "upgrade";
 
 impl Record {
-    /// Whether it only brings rows up to date: anything that was asked for has objects or comes from a switch.
+    /// Whether the record only corrects rows. Requests have objects, and reports come from a switch.
     pub(crate) fn is_correction(&self) -> bool {
         self.by == UPGRADE && self.objects.is_empty()
     }
 }
 
-/// Objects that come and go with a transaction.
+/// The objects that a transaction creates, changes and deletes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectChanges {
-    /// New or in place of their predecessors, in canonical form.
+    /// Created and changed objects, in canonical form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub put: Vec<Json>,
-    /// Kind and id of those that go. Their labels go with them.
+    /// Kinds and ids of deleted objects. Their labels are released.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub delete: Vec<(String, String)>,
 }
 
-/// A label given to an object: its kind, its id, the label.
+/// A label of an object: the object's kind and id, and the label.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelRecord(pub String, pub String, pub u32);
 
 impl ObjectChanges {
-    /// Whether there are none.
+    /// Whether no object changes.
     pub(crate) fn is_empty(&self) -> bool {
         self.put.is_empty() && self.delete.is_empty()
     }
 
-    /// What the journal needs to know of a change of objects.
+    /// The journal's form of a change of objects.
     pub(crate) fn of(changes: &ChangeSet) -> Self {
         let mut objects = ObjectChanges::default();
         for change in changes.effective() {
@@ -110,7 +112,7 @@ fn object_json(object: &Object) -> Json {
 /// Rows in their JSON form.
 pub(crate) type JsonRows = BTreeMap<String, Vec<Vec<Json>>>;
 
-/// The rows that come and those that go, in their JSON form.
+/// Inserted and deleted rows in their JSON form.
 pub(crate) fn rows_to_json(rows: &Rows) -> (JsonRows, JsonRows) {
     let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| -> JsonRows {
         let json = |row: &nlog_data::Row| row.iter().map(to_json).collect();
@@ -119,7 +121,7 @@ pub(crate) fn rows_to_json(rows: &Rows) -> (JsonRows, JsonRows) {
     (side(&rows.insert), side(&rows.delete))
 }
 
-/// A point in time as the journal has it: RFC 3339, UTC, microseconds.
+/// A time in the journal's form: RFC 3339, UTC, microseconds.
 pub(crate) fn rfc3339(time: SystemTime) -> String {
     humantime::format_rfc3339_micros(time).to_string()
 }

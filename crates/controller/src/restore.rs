@@ -10,85 +10,97 @@ use crate::labels::Labels;
 use crate::record::{JsonRows, Record, rows_to_json};
 use crate::reports::Reports;
 
-/// The rows of each table, by their text.
-pub(crate) type RowTexts = BTreeMap<String, BTreeMap<String, Vec<Json>>>;
-
-/// The rows to insert and to delete so that the journal has the wanted rows; `None` if it has them.
-pub(crate) fn correction(journal: &RowTexts, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
-    let (wanted, _) = rows_to_json(wanted);
-    let mut insert = JsonRows::new();
-    let mut stays: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    let empty = BTreeMap::new();
-    for (table, rows) in &wanted {
-        let there = journal.get(table).unwrap_or(&empty);
-        for row in rows {
-            let text = text(row);
-            if there.contains_key(&text) {
-                stays.entry(table).or_default().insert(text);
-            } else {
-                insert.entry(table.clone()).or_default().push(row.clone());
-            }
-        }
-    }
-    let mut delete = JsonRows::new();
-    for (table, rows) in journal {
-        let stays = stays.get(table.as_str());
-        for (_, row) in rows.iter().filter(|(text, _)| !stays.is_some_and(|stays| stays.contains(*text))) {
-            delete.entry(table.clone()).or_default().push(row.clone());
-        }
-    }
-    (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
-}
+/// The rows of each table, as JSON text.
+type RowTexts = BTreeMap<String, BTreeSet<String>>;
 
 fn text(row: &[Json]) -> String {
     Json::Array(row.to_vec()).to_string()
 }
 
-/// The state after all records.
+/// The state after the records of a journal, which are added one after the other. It does not keep the records.
+#[derive(Debug, Default)]
+pub struct History {
+    objects: BTreeMap<(String, String), Json>,
+    labels: Labels,
+    reports: Reports,
+    rows: RowTexts,
+    last_txn: u64,
+}
+
+/// The parts of a [`History`].
 pub(crate) struct Restored {
     pub(crate) objects: ObjectStore,
     pub(crate) labels: Labels,
     pub(crate) reports: Reports,
-    pub(crate) rows: RowTexts,
+    pub(crate) rows: JournalRows,
+    pub(crate) last_txn: u64,
 }
 
-impl Restored {
-    pub(crate) fn new(records: &[Record]) -> Result<Restored, RestoreError> {
-        let mut objects: BTreeMap<(String, String), Json> = BTreeMap::new();
-        let mut labels = Labels::default();
-        let mut reports = Reports::default();
-        let mut rows = RowTexts::new();
-        for (record, line) in records.iter().zip(1..) {
-            let fault = |why| RestoreError::Record { line, why };
-            replay_rows(&mut rows, record).map_err(fault)?;
-            reports.restore(record).map_err(fault)?;
-            for key in &record.objects.delete {
-                objects
-                    .remove(key)
-                    .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
-                labels.release(kind(&key.0).map_err(fault)?, &key.1);
-            }
-            for object in &record.objects.put {
-                let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
-                let key = member("kind").zip(member("id"));
-                let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
-                objects.insert(key, object.clone());
-            }
-            for label in &record.labels {
-                labels.restore(&label.0, &label.1, label.2).map_err(fault)?;
-            }
+/// The rows that a journal adds up to.
+#[derive(Debug)]
+pub(crate) struct JournalRows(RowTexts);
+
+impl History {
+    /// Adds the next record. After an error the history must not be used any more.
+    pub fn add(&mut self, record: &Record) -> Result<(), RestoreError> {
+        let fault = |why| RestoreError::Record { line: record.txn, why };
+        replay_rows(&mut self.rows, record).map_err(fault)?;
+        self.reports.restore(record).map_err(fault)?;
+        for key in &record.objects.delete {
+            self.objects
+                .remove(key)
+                .ok_or_else(|| fault(format!("{} {} is deleted, but does not exist", key.0, key.1)))?;
+            self.labels.release(kind(&key.0).map_err(fault)?, &key.1);
         }
+        for object in &record.objects.put {
+            let member = |name| object.get(name).and_then(Json::as_str).map(str::to_owned);
+            let key = member("kind").zip(member("id"));
+            let key = key.ok_or_else(|| fault(format!("no object: {object}")))?;
+            self.objects.insert(key, object.clone());
+        }
+        for label in &record.labels {
+            self.labels.restore(&label.0, &label.1, label.2).map_err(fault)?;
+        }
+        self.last_txn = record.txn;
+        Ok(())
+    }
+
+    /// The state, once all records were added.
+    pub(crate) fn finish(self) -> Result<Restored, RestoreError> {
+        let History { objects, labels, reports, rows, last_txn } = self;
         let objects = store(&objects)?;
-        let end = |why| RestoreError::Record { line: records.len() as u64, why };
         // Older versions did not allocate labels for other kinds of objects; objects without one get one now.
         let labelled =
             |key: &ObjectKey| matches!(key.kind, Kind::Switch | Kind::SwitchPort | Kind::LocalnetPort);
         for (key, _) in objects.iter().filter(|(key, _)| labelled(key)) {
             if labels.get(key.kind, &key.id).is_none() {
-                return Err(end(format!("{key} has no label")));
+                return Err(RestoreError::Record { line: last_txn, why: format!("{key} has no label") });
             }
         }
-        Ok(Restored { objects, labels, reports, rows })
+        Ok(Restored { objects, labels, reports, rows: JournalRows(rows), last_txn })
+    }
+}
+
+impl JournalRows {
+    /// The rows to insert and to delete so that the journal has the wanted rows; `None` if it has them.
+    pub(crate) fn correction(mut self, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
+        let (wanted, _) = rows_to_json(wanted);
+        let mut insert = JsonRows::new();
+        for (table, rows) in wanted {
+            let there = self.0.entry(table.clone()).or_default();
+            let missing: Vec<_> = rows.into_iter().filter(|row| !there.remove(&text(row))).collect();
+            if !missing.is_empty() {
+                insert.insert(table, missing);
+            }
+        }
+        let row = |text: String| -> Vec<Json> {
+            serde_json::from_str(&text)
+                .unwrap_or_else(|error| unreachable!("{text} was made from a row: {error}"))
+        };
+        let left = self.0.into_iter().filter(|(_, rows)| !rows.is_empty());
+        let delete: JsonRows =
+            left.map(|(table, rows)| (table, rows.into_iter().map(row).collect())).collect();
+        (!insert.is_empty() || !delete.is_empty()).then_some((insert, delete))
     }
 }
 
@@ -101,17 +113,16 @@ fn replay_rows(rows: &mut RowTexts, record: &Record) -> Result<(), String> {
         let there = rows.entry(table.clone()).or_default();
         for row in list {
             let text = text(row);
-            there
-                .remove(&text)
-                .ok_or_else(|| format!("row {text} of {table} is deleted, but does not exist"))?;
+            if !there.remove(&text) {
+                return Err(format!("row {text} of {table} is deleted, but does not exist"));
+            }
         }
     }
     for (table, list) in &record.insert {
         let there = rows.entry(table.clone()).or_default();
         for row in list {
-            let text = text(row);
-            if there.insert(text.clone(), row.clone()).is_some() {
-                return Err(format!("row {text} of {table} is inserted, but already exists"));
+            if !there.insert(text(row)) {
+                return Err(format!("row {} of {table} is inserted, but already exists", text(row)));
             }
         }
     }

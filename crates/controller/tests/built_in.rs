@@ -17,7 +17,9 @@ fn dataflow(rules: &Rules, workers: usize) -> Box<dyn Evaluator> {
 }
 
 fn core_on(evaluator: Box<dyn Evaluator>, rules: &Arc<Rules>, records: &[Record]) -> Core {
-    Core::restore(evaluator, rules.clone(), records, now()).unwrap_or_else(|error| panic!("{error}")).0
+    Core::restore(evaluator, rules.clone(), history(records), now())
+        .unwrap_or_else(|error| panic!("{error}"))
+        .0
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::support::*;
-use controller::core::{AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, RestoreError};
+use controller::core::{
+    AppliedTransaction, Core, CoreError, History, Problem, ProblemChanges, Refusal, RestoreError,
+};
 use controller::record::Record;
 use network::{Kind, ObjectKey};
 use nlog_data::{ErrorCode, json};
@@ -329,9 +331,13 @@ fn records_that_do_not_add_up_are_errors() {
     let first = apply(&mut core, NETWORK).record;
     let second =
         core.delete(&[key(Kind::SwitchPort, "red-1")], "test", now()).unwrap().transaction.unwrap().record;
-    let restore = |records: &[Record]| match Core::restore(reference(&rules), rules.clone(), records, now()) {
-        Ok(_) => panic!("restored"),
-        Err(error) => error,
+    let restore = |records: &[Record]| {
+        let mut history = History::default();
+        let added = records.iter().try_for_each(|record| history.add(record));
+        match added.and_then(|()| Core::restore(reference(&rules), rules.clone(), history, now())) {
+            Ok(_) => panic!("restored"),
+            Err(error) => error,
+        }
     };
     let record = |change: &dyn Fn(&mut Record)| {
         let mut record = second.clone();

@@ -6,7 +6,7 @@ pub(crate) mod running;
 use std::sync::Arc;
 
 use controller::Rules;
-use controller::core::{Accepted, AppliedTransaction, Core};
+use controller::core::{Accepted, AppliedTransaction, Core, History};
 use controller::record::Record;
 use network::Batch;
 use nlog::Sources;
@@ -94,7 +94,17 @@ pub(crate) fn now() -> SystemTime {
 }
 
 pub(crate) fn core(rules: &Arc<Rules>, records: &[Record]) -> (Core, Option<Record>) {
-    Core::restore(reference(rules), rules.clone(), records, now()).unwrap_or_else(|error| panic!("{error}"))
+    Core::restore(reference(rules), rules.clone(), history(records), now())
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The state after these records.
+pub(crate) fn history(records: &[Record]) -> History {
+    let mut history = History::default();
+    for record in records {
+        history.add(record).unwrap_or_else(|error| panic!("{error}"));
+    }
+    history
 }
 
 pub(crate) fn batch(text: &str) -> Batch {

@@ -1,0 +1,146 @@
+//! How far the journal was when a transaction was last acknowledged: a small file beside it.
+//!
+//! The journal alone cannot tell that its end is missing, or all of it. This file can: it is overwritten after each
+//! synchronisation of the journal and before any answer. It is not synchronised itself, which would double the cost of
+//! a transaction: a process that is killed leaves the last state, a machine that loses power perhaps an earlier one.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tracing::warn;
+
+use super::files;
+use super::seal::{Seal, seal};
+use super::{JournalError, io_error};
+
+/// The name of the file in the state folder.
+pub(super) const FILE: &str = "acknowledged";
+/// The size of the file: padding lets a shorter text replace a longer one in one write.
+const SIZE: usize = 160;
+
+/// An end of the journal.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Position {
+    /// The last record; 0 if there is none.
+    pub(super) txn: u64,
+    /// The first record that was written together with it.
+    pub(super) group: u64,
+    /// How many bytes the journal has.
+    pub(super) bytes: u64,
+    /// The checksum of the last record, which depends on all records before it.
+    pub(super) sum: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    txn: u64,
+    bytes: u64,
+    journal: String,
+}
+
+/// What the file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Known {
+    /// There is no such file: the folder is new, or an earlier version wrote it.
+    Nothing,
+    /// It is damaged.
+    Damaged,
+    /// Up to there everything was acknowledged.
+    UpTo(Position),
+}
+
+/// The file, open for writing.
+#[derive(Debug)]
+pub(super) struct Acknowledged {
+    path: PathBuf,
+    file: File,
+    failed: bool,
+}
+
+/// Reads the file of a state folder.
+pub(super) fn read(folder: &Path) -> Result<Known, JournalError> {
+    let path = folder.join(FILE);
+    if !files::is_there(&path)? {
+        return Ok(Known::Nothing);
+    }
+    let mut bytes = vec![0; SIZE + 1];
+    let file = File::open(&path).map_err(io_error(&path, "cannot open"))?;
+    let len = file.read_at(&mut bytes, 0).map_err(io_error(&path, "cannot read"))?;
+    bytes.truncate(len);
+    // A crash before the first synchronisation leaves an empty file.
+    Ok(if bytes.is_empty() { Known::Nothing } else { parse(&bytes).map_or(Known::Damaged, Known::UpTo) })
+}
+
+fn parse(bytes: &[u8]) -> Option<Position> {
+    let mut line = bytes.trim_ascii_end().to_vec();
+    let seal = Seal::of(&line).filter(|seal| seal.fits(&line, 0))?;
+    line.truncate(seal.object);
+    line.push(b'}');
+    let Text { txn, bytes, journal } = serde_json::from_slice(&line).ok()?;
+    Some(Position { txn, group: seal.group, bytes, sum: u32::from_str_radix(&journal, 16).ok()? })
+}
+
+fn text(position: &Position) -> io::Result<Vec<u8>> {
+    let Position { txn, group, bytes, sum } = *position;
+    let mut line = serde_json::to_vec(&Text { txn, bytes, journal: format!("{sum:08x}") })?;
+    seal(&mut line, 0, group, 0);
+    line.resize(SIZE - 1, b' ');
+    line.push(b'\n');
+    Ok(line)
+}
+
+impl Acknowledged {
+    /// Opens the file, which is made if it does not exist, and writes the position to disk.
+    pub(super) fn open(folder: &Path, position: &Position) -> Result<Acknowledged, JournalError> {
+        let path = folder.join(FILE);
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false).mode(files::MODE);
+        let file = options.open(&path).map_err(io_error(&path, "cannot open"))?;
+        let written = text(position).and_then(|text| {
+            file.write_all_at(&text, 0)?;
+            file.set_len(SIZE as u64)?;
+            file.sync_all()
+        });
+        written.map_err(io_error(&path, "cannot write"))?;
+        Ok(Acknowledged { path, file, failed: false })
+    }
+
+    /// Notes that the journal was acknowledged up to there.
+    pub(super) fn write(&mut self, position: &Position) {
+        let written = text(position).and_then(|text| {
+            self.file.write_all_at(&text, 0)?;
+            // From the first record on, a journal that is missing is an error after a loss of power too.
+            if position.group == 1 { self.file.sync_data() } else { Ok(()) }
+        });
+        // The records are on disk, so they are acknowledged all the same.
+        if let Err(error) = &written
+            && !self.failed
+        {
+            warn!(file = %self.path.display(), %error, "cannot write; a loss of the journal's end may go unnoticed");
+        }
+        self.failed = written.is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greatest_position_fits_and_any_flipped_bit_is_noticed() {
+        let greatest = Position { txn: u64::MAX, group: u64::MAX, bytes: u64::MAX, sum: u32::MAX };
+        for position in [greatest, Position { txn: 12, group: 11, bytes: 4000, sum: 7 }] {
+            let mut bytes = text(&position).unwrap();
+            assert_eq!((bytes.len(), parse(&bytes)), (SIZE, Some(position)));
+            for bit in 0..8 * SIZE {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                assert!(parse(&bytes).is_none_or(|read| read == position), "bit {bit}");
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Reads a journal at a start, one record after the other, and opens it for appending.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tracing::{error, warn};
+
+use super::acknowledged::{self, Acknowledged, Known, Position};
+use super::files::{self, Lock};
+use super::seal::{Seal, checksum};
+use super::{FILE, Journal, JournalError, io_error};
+use crate::record::Record;
+
+/// The name of the file that keeps the end that was removed last.
+const REMOVED: &str = "journal.removed";
+/// So many zero bytes side by side, or the last ones, are a part of the file that was never written. JSON has none, and
+/// a flipped bit makes one at most.
+const ZEROS_MIN: usize = 8;
+
+/// A journal that is being read. An iterator over its records; after the last one, [`Replay::finish`] opens the journal
+/// for appending. Only one record is in memory at a time.
+#[derive(Debug)]
+pub struct Replay {
+    folder: PathBuf,
+    path: PathBuf,
+    reader: BufReader<File>,
+    /// How many bytes the file has.
+    len: u64,
+    /// The line at hand, without its line feed.
+    text: Vec<u8>,
+    /// How many lines were read.
+    lines: u64,
+    /// The end of the records that were read.
+    end: Position,
+    /// Whether a record had a seal: all after it must have one.
+    sealed: bool,
+    known: Option<Position>,
+    tail: Tail,
+    done: bool,
+    lock: Lock,
+}
+
+/// What follows the last whole record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tail {
+    /// Nothing.
+    Nothing,
+    /// The last record lacks its line feed, or has another byte there.
+    NoFeed,
+    /// The trace of a crash.
+    Torn,
+}
+
+impl Replay {
+    /// Opens the journal in a folder. Both are made if they do not exist.
+    pub fn open(folder: &Path) -> Result<Replay, JournalError> {
+        files::make_folder(folder)?;
+        let lock = files::lock(folder)?;
+        let path = folder.join(FILE);
+        let known = acknowledged::read(folder)?;
+        let there = files::is_there(&path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).mode(files::MODE);
+        let open = |create| options.clone().create(create).open(&path);
+        let found =
+            there.then(|| open(false)).transpose().map_err(io_error(&path, "cannot open the journal"))?;
+        let len = |file: &File| file.metadata().map(|metadata| metadata.len());
+        let size =
+            found.as_ref().map_or(Ok(0), len).map_err(io_error(&path, "cannot look at the journal"))?;
+        if size == 0 {
+            check_new(&path, there, lock.existed, known)?;
+        } else if known == Known::Damaged {
+            let file = folder.join(acknowledged::FILE);
+            warn!(file = %file.display(), "the file is damaged and will be written again; the journal itself is checked");
+        }
+        let known = if let Known::UpTo(position) = known { Some(position) } else { None };
+        let file = if let Some(file) = found {
+            file
+        } else {
+            // First, so that from now on a journal that is missing is noticed.
+            Acknowledged::open(folder, &Position::default())?;
+            let file = open(true).map_err(io_error(&path, "cannot open the journal"))?;
+            files::sync_folder(folder)?;
+            file
+        };
+        files::close_to_others(&path, &file)?;
+        Ok(Replay {
+            folder: folder.to_owned(),
+            path,
+            reader: BufReader::with_capacity(1 << 18, file),
+            len: size,
+            text: Vec::new(),
+            lines: 0,
+            end: Position::default(),
+            sealed: false,
+            known,
+            tail: Tail::Nothing,
+            done: false,
+            lock,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How many records were read.
+    pub fn records(&self) -> u64 {
+        self.end.txn
+    }
+
+    /// Opens the journal for appending, after its last record was read: removes the trace of a crash, if there is one.
+    pub fn finish(mut self) -> Result<Journal, JournalError> {
+        for record in &mut self {
+            record?;
+        }
+        let Replay { folder, path, reader, len, end, tail, known, lock, .. } = self;
+        let mut file = reader.into_inner();
+        if tail == Tail::Torn {
+            let (bytes, after_txn, file_name) = (len - end.bytes, end.txn, path.display());
+            warn!(
+                file = %file_name,
+                bytes,
+                after_txn,
+                "the journal ends within a record, as after a crash; the incomplete record is removed"
+            );
+            if let Some(lost) = known.filter(|known| known.txn > end.txn) {
+                error!(
+                    file = %file_name,
+                    from = end.txn + 1,
+                    to = lost.txn,
+                    "transactions were acknowledged and are lost: apply their objects again"
+                );
+            }
+            files::keep_end(&mut file, end.bytes, &folder.join(REMOVED))?;
+        }
+        if tail != Tail::Nothing {
+            let feed = u64::from(tail == Tail::NoFeed);
+            let repaired = file.set_len(end.bytes - feed).and_then(|()| {
+                file.write_all(&b"\n"[..feed as usize])?;
+                file.sync_all()
+            });
+            repaired.map_err(io_error(&path, "cannot repair the end of the journal"))?;
+        }
+        let acknowledged = Acknowledged::open(&folder, &end)?;
+        if tail == Tail::Torn || known.is_none() {
+            files::sync_folder(&folder)?;
+        }
+        Ok(Journal { path, file, end, acknowledged, _lock: lock })
+    }
+
+    /// Reads the next line; whether there was one, and whether it had its line feed.
+    fn line(&mut self) -> Result<Option<bool>, JournalError> {
+        self.text.clear();
+        let read = self.reader.read_until(b'\n', &mut self.text);
+        match read.map_err(io_error(&self.path, "cannot read the journal"))? {
+            0 => Ok(None),
+            _ => Ok(Some(self.text.pop_if(|byte| *byte == b'\n').is_some())),
+        }
+    }
+
+    fn record(&mut self) -> Result<Option<Record>, JournalError> {
+        let Some(fed) = self.line()? else {
+            self.check_end()?;
+            return Ok(None);
+        };
+        self.lines += 1;
+        let line = self.text.as_slice();
+        let (mut read, mut len) = (self.check(line), line.len());
+        if !fed
+            && read.is_err()
+            // The line feed may have become another byte.
+            && let Some((_, line)) = line.split_last()
+            && let Ok(record) = self.check(line)
+        {
+            (read, len) = (Ok(record), line.len());
+        }
+        let (record, group, sum) = match read {
+            Ok(read) => read,
+            Err(why) => return self.damage(fed, why).map(|()| None),
+        };
+        if !fed {
+            self.tail = Tail::NoFeed;
+        }
+        self.sealed |= group.is_some();
+        let (txn, bytes) = (record.txn, self.end.bytes + len as u64 + 1);
+        self.end = Position { txn, group: group.unwrap_or(txn), bytes, sum };
+        self.check_known()?;
+        Ok(Some(record))
+    }
+
+    /// The record in a line, its group if it is sealed, and the checksum of the line.
+    fn check(&self, line: &[u8]) -> Result<(Record, Option<u64>, u32), String> {
+        let wanted = self.end.txn + 1;
+        let seal = Seal::of(line);
+        let mut object = line.to_vec();
+        if let Some(seal) = seal {
+            object.truncate(seal.object);
+            object.push(b'}');
+        }
+        let record = serde_json::from_slice::<Record>(&object);
+        if let Ok(Record { txn, .. }) = record
+            && txn != wanted
+        {
+            return Err(format!("found transaction {txn}, expected {wanted}"));
+        }
+        let sum = match seal {
+            Some(seal) if seal.fits(line, self.end.sum) => seal.sum,
+            Some(_) if self.sealed || self.lines == 1 => {
+                return Err(
+                    "the checksum does not fit: a byte has changed, or the line before it is missing"
+                        .to_owned(),
+                );
+            }
+            Some(_) => {
+                return Err("the checksum does not fit: a byte has changed here or in one of the lines before, which have \
+                            no checksums"
+                    .to_owned());
+            }
+            None => checksum(self.end.sum, line),
+        };
+        let record = record.map_err(|error| error.to_string())?;
+        if seal.is_none() && self.sealed {
+            return Err("the record has no checksum, unlike the records before it".to_owned());
+        }
+        Ok((record, seal.map(|seal| seal.group), sum))
+    }
+
+    /// Judges a line that is no record: the trace of a crash, or an error.
+    fn damage(&mut self, fed: bool, why: String) -> Result<(), JournalError> {
+        let damaged =
+            JournalError::Damaged { path: self.path.clone(), line: self.lines, byte: self.end.bytes, why };
+        let next = self.end.txn + 1;
+        let in_last_group = |group: u64| group <= next;
+        // Only the last group can have been torn: all others were on disk before the next one was written.
+        if self.known.is_some_and(|known| known.txn >= next && !in_last_group(known.group)) {
+            return Err(damaged);
+        }
+        let cut =
+            !fed && self.known.is_none_or(|known| known.bytes <= self.end.bytes || self.len < known.bytes);
+        if !cut && !has_hole(&self.text, fed) {
+            return Err(damaged);
+        }
+        let (mut fed, mut group) = (fed, Seal::of(&self.text).map(|seal| seal.group));
+        while fed {
+            if group.is_some_and(|group| !in_last_group(group)) {
+                return Err(damaged);
+            }
+            let Some(next_fed) = self.line()? else { break };
+            group = Seal::of(&self.text).map(|seal| seal.group);
+            if next_fed && group.is_none() && !has_hole(&self.text, true) {
+                return Err(damaged);
+            }
+            fed = next_fed;
+        }
+        if group.is_some_and(|group| !in_last_group(group)) {
+            return Err(damaged);
+        }
+        self.tail = Tail::Torn;
+        Ok(())
+    }
+
+    /// Compares the journal with the end that was acknowledged.
+    fn check_known(&self) -> Result<(), JournalError> {
+        let Some(known) = self.known.filter(|known| known.txn == self.end.txn) else { return Ok(()) };
+        if known.sum == self.end.sum {
+            return Ok(());
+        }
+        let why = format!(
+            "this is another journal: its transaction {} is not the one that was acknowledged here",
+            known.txn
+        );
+        Err(JournalError::Lost { path: self.path.clone(), why })
+    }
+
+    fn check_end(&self) -> Result<(), JournalError> {
+        let Some(known) = self.known.filter(|known| known.txn > self.end.txn) else { return Ok(()) };
+        let (path, txn) = (self.path.clone(), self.end.txn);
+        let why = format!(
+            "the journal ends with transaction {txn}, but transaction {} was acknowledged",
+            known.txn
+        );
+        Err(JournalError::Lost { path, why })
+    }
+}
+
+impl Iterator for Replay {
+    type Item = Result<Record, JournalError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let record = self.record().transpose();
+        self.done = !matches!(record, Some(Ok(_)));
+        record
+    }
+}
+
+/// Judges a folder whose journal is missing or empty.
+fn check_new(path: &Path, there: bool, used: bool, known: Known) -> Result<(), JournalError> {
+    let state = if there { "empty" } else { "missing" };
+    let lost = |what: &str| {
+        Err(JournalError::Lost { path: path.to_owned(), why: format!("the journal is {state}, but {what}") })
+    };
+    match known {
+        Known::UpTo(Position { txn: 0, .. }) => Ok(()),
+        Known::UpTo(Position { txn, .. }) => {
+            lost(&format!("transaction {txn} was acknowledged in this folder"))
+        }
+        Known::Damaged => lost("the folder was used before"),
+        Known::Nothing => {
+            if used || there {
+                warn!(
+                    journal = %path.display(),
+                    "the folder was used before, but its journal is {state}: the controller starts with an empty network"
+                );
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Whether a part of a line was never written.
+fn has_hole(line: &[u8], fed: bool) -> bool {
+    let at_end = !fed && line.last() == Some(&0);
+    at_end || line.split(|byte| *byte != 0).any(|zeros| zeros.len() >= ZEROS_MIN)
+}
