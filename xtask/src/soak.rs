@@ -20,6 +20,9 @@ pub(crate) struct Soak {
     /// Networks with their histories, in rules and model; ten thousand take some minutes
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     networks: u64,
+    /// Kills of a controller under load
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    kills: u64,
     /// The first seed; without it, a fresh one, which is printed
     #[arg(long, value_name = "SEED")]
     seed: Option<u64>,
@@ -32,7 +35,8 @@ impl Soak {
         eprintln!("soak: seed {seed}; `cargo xtask soak --seed {seed}` runs the same cases again");
         test("nlog-dataflow", "random::", seed, ("WEFT_TEST_CASES", self.cases))?;
         test("conformance", "random::", seed, ("WEFT_TEST_CASES", self.networks))?;
-        test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))
+        test("nlog-dataflow", "soak::", seed, ("WEFT_TEST_TRANSACTIONS", self.transactions))?;
+        test("weft-cli", "kill::", seed, ("WEFT_TEST_KILLS", self.kills))
     }
 }
 

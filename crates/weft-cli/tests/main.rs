@@ -15,6 +15,7 @@ mod explain;
 mod figure6;
 mod fmt;
 mod full_disk;
+mod kill;
 mod language;
 mod literals;
 mod open_vswitch;
