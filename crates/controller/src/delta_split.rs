@@ -82,9 +82,9 @@ pub(crate) fn split_by_node(
     Ok(changes)
 }
 
-/// The rows that come, or now come from another rule, each with the rule's fingerprint. Without attribution it is 0.
+/// Rows that are inserted or are now derived by another rule, with the rule's fingerprint; 0 without attribution.
 fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item = (&'a Row, u64)> {
-    // With attribution there is a rule for each inserted row, without it there is none.
+    // The list of rules is empty without attribution.
     let rules_of_rows = delta.rules.iter().map(Some).chain(std::iter::repeat(None));
     let inserted = delta.insert.iter().zip(rules_of_rows);
     let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, Some(rule)));
@@ -158,7 +158,7 @@ fn range(message: String) -> TransactionError {
     TransactionError::new(ErrorCode::Range, message)
 }
 
-/// `Rules::new` has compared the columns, and rows fit their tables; so this says that an evaluator is at fault.
+/// A fault of the evaluator: `Rules::new` has compared the columns, and rows fit their tables.
 fn misfit(table: &str, row: &Row) -> TransactionError {
     TransactionError::new(ErrorCode::TypeMismatch, format!("{table} has no such row: {row:?}"))
 }

@@ -1,9 +1,8 @@
-//! Labels: the numbers that packets and registers carry for datapaths, ports, what replicates, and nodes.
+//! Labels: the numbers that packets and registers carry for datapaths, ports, flood groups and nodes.
 //!
-//! A label stays with its object for as long as the object lives. It is then given out again as late as possible: after
-//! all labels that were never used, and after those that were given back before it, so that a packet still on its way, or
-//! a flow still in a switch that is cut off, does not reach another object. Allocation is a function of the objects'
-//! history, nothing else.
+//! An object keeps its label until it is deleted. The label is then allocated again as late as possible: after all labels
+//! that were never used, and after all labels that were released earlier. So a packet in flight, or a flow in an unreachable
+//! switch, does not reach another object. Allocation depends on the history of the objects alone.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -16,22 +15,22 @@ use crate::record::LabelRecord;
 const LABEL_MAX: u32 = 0x00ff_ffff;
 /// The first label of a datapath or a node; 0 is none.
 const FIRST: u32 = 1;
-/// The first label of a port. Lower numbers stay free for what is not a port of a tenant.
+/// The first label of a port. Lower numbers are reserved for receivers other than tenants' ports.
 const PORT_MIN: u32 = 0x101;
 
-/// Whom a packet for many is for, as rules call them.
+/// The names that rules have for the receivers of flooded packets.
 pub(crate) const AUDIENCES: [&str; 2] = ["all", "unknown"];
 
-/// What a label is for. The order is that of allocation.
+/// The use of a label, in the order of allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Slot {
     Datapath,
     SwitchPort,
     LocalnetPort,
-    /// What is for an audience of a switch: on its way to a host that gives it to its own ports, or to one that sends it
-    /// on to others as well.
+    /// A flood group of a switch. Its packets go to a host that delivers them to its own ports, or to a host that also
+    /// relays them to others.
     Replication {
-        /// Its place in [`AUDIENCES`].
+        /// Index into [`AUDIENCES`].
         audience: usize,
         relay: bool,
     },
@@ -51,7 +50,7 @@ impl Slot {
         (Slot::Node, "transport_node"),
     ];
 
-    /// Those of objects of a kind.
+    /// The slots of objects of a kind.
     fn of(kind: Kind) -> impl Iterator<Item = Slot> {
         Slot::ALL.iter().map(|(slot, _)| *slot).filter(move |slot| slot.kind() == kind)
     }
@@ -65,7 +64,7 @@ impl Slot {
         }
     }
 
-    /// Which space its labels are from.
+    /// The index of the space that its labels come from.
     fn space(self) -> usize {
         match self {
             Slot::Datapath => 0,
@@ -87,12 +86,12 @@ pub(crate) struct Labels {
 #[error("all {0} labels are in use: {1} cannot be created; delete objects that are no longer needed")]
 pub(crate) struct Exhausted(u32, String);
 
-/// What a change of objects does to labels.
+/// The effect of a change of objects on labels.
 #[derive(Debug, Default)]
 pub(crate) struct LabelChanges {
-    /// Allocated, in this order.
+    /// The allocated labels, in the order of allocation.
     pub(crate) records: Vec<LabelRecord>,
-    /// The rows of the tables of `rules/interface/labels.nlog` that come and go.
+    /// Inserted and deleted rows of the tables in `rules/interface/labels.nlog`.
     pub(crate) rows: Rows,
     allocated: Vec<Given>,
     released: Vec<Given>,
@@ -100,7 +99,7 @@ pub(crate) struct LabelChanges {
 
 type Given = (Slot, String, u32);
 
-/// What takes a change of labels back.
+/// Undoes a change of labels.
 #[derive(Debug, Default)]
 pub(crate) struct LabelUndo {
     allocated: Vec<Given>,
@@ -117,7 +116,7 @@ impl Default for Labels {
 }
 
 impl Labels {
-    /// The labels that objects get and give back; nothing changes before [`Labels::commit`].
+    /// The labels that a change allocates and releases. Nothing changes before [`Labels::commit`].
     pub(crate) fn plan(&self, changes: &ChangeSet) -> Result<LabelChanges, Exhausted> {
         let mut plan = LabelChanges::default();
         for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
@@ -134,14 +133,14 @@ impl Labels {
         Ok(plan)
     }
 
-    /// The labels that objects lack which are there already: those of a journal from before labels of their kind.
+    /// Labels for existing objects without one: an older version did not allocate labels for their kind.
     pub(crate) fn plan_missing(&self, objects: &ObjectStore) -> Result<LabelChanges, Exhausted> {
         let mut plan = LabelChanges::default();
         self.allocate(&mut plan, objects.iter().map(|(key, _)| (key.kind, key.id.as_str())).collect())?;
         Ok(plan)
     }
 
-    /// Finds a label for each slot of objects that has none.
+    /// Finds a label for each slot without one.
     fn allocate(&self, plan: &mut LabelChanges, mut objects: Vec<(Kind, &str)>) -> Result<(), Exhausted> {
         objects.sort_unstable();
         let mut free = self.spaces.each_ref().map(Space::free);
@@ -161,7 +160,7 @@ impl Labels {
         Ok(())
     }
 
-    /// Makes a plan true; what is returned takes it back.
+    /// Carries out a plan, and returns the means to undo it.
     pub(crate) fn commit(&mut self, plan: LabelChanges) -> LabelUndo {
         let never_used = self.spaces.each_ref().map(|space| space.never_used);
         let LabelChanges { allocated, released, .. } = plan;
@@ -174,7 +173,7 @@ impl Labels {
         LabelUndo { allocated, released, never_used }
     }
 
-    /// Takes back what was committed last.
+    /// Undoes the last commit.
     pub(crate) fn undo(&mut self, undo: &LabelUndo) {
         for (slot, id, label) in undo.allocated.iter().rev() {
             self.slot(*slot).remove(id);
@@ -190,7 +189,7 @@ impl Labels {
         }
     }
 
-    /// Takes a label that was allocated before, by the name of its slot; `Err` says why that cannot have been.
+    /// Takes a label that a record allocated, by the name of its slot. The error says why the record cannot be right.
     pub(crate) fn restore(&mut self, name: &str, id: &str, label: u32) -> Result<(), String> {
         let slot = Slot::ALL.iter().find(|(_, slot)| *slot == name).map(|(slot, _)| *slot);
         let slot = slot.ok_or_else(|| format!("nothing has a label as {name}"))?;
@@ -205,14 +204,14 @@ impl Labels {
         Ok(())
     }
 
-    /// Gives back the labels of an object, if it has any.
+    /// Releases the labels of an object, if it has any.
     pub(crate) fn release(&mut self, kind: Kind, id: &str) {
         for slot in Slot::of(kind) {
             self.release_slot(slot, id);
         }
     }
 
-    /// The label of an object; of a switch: its datapath's.
+    /// The label of an object; for a switch, the label of its datapath.
     pub(crate) fn get(&self, kind: Kind, id: &str) -> Option<u32> {
         Slot::of(kind).next().and_then(|slot| self.label(slot, id))
     }
@@ -279,15 +278,15 @@ fn text(text: &str) -> Value {
     Value::String(text.into())
 }
 
-/// A range of numbers and which of them are in use.
+/// A range of numbers, some of them in use.
 #[derive(Debug)]
 struct Space {
     min: u32,
     max: u32,
-    /// The first that was never in use; none was that is greater.
+    /// The least number that was never in use; neither was any greater one.
     never_used: u32,
     taken: HashSet<u32>,
-    /// Given back, the oldest first.
+    /// Released numbers, in order of release.
     freed: VecDeque<u32>,
 }
 
@@ -300,14 +299,14 @@ impl Space {
         self.max - self.min + 1
     }
 
-    /// What can be taken, in this order.
+    /// The free numbers, in the order of allocation.
     fn free(&self) -> impl Iterator<Item = u32> {
         (self.never_used..=self.max).chain(self.freed.iter().copied())
     }
 
     fn take(&mut self, label: u32) {
         if label >= self.never_used {
-            // Labels left out are as old as can be.
+            // Skipped labels count as released first.
             for skipped in (self.never_used..label).rev() {
                 self.freed.push_front(skipped);
             }
@@ -318,7 +317,7 @@ impl Space {
         self.taken.insert(label);
     }
 
-    /// The reverse of [`Space::take`], of the label taken last, when those from `never_used` on had never been in use.
+    /// Undoes [`Space::take`] of the label that was taken last. Labels from `never_used` on had never been in use before.
     fn untake(&mut self, label: u32, never_used: u32) {
         self.taken.remove(&label);
         if label < never_used {
@@ -332,7 +331,7 @@ impl Space {
         }
     }
 
-    /// The reverse of [`Space::release`], of the label given back last.
+    /// Undoes [`Space::release`] of the label that was released last.
     fn unrelease(&mut self, label: u32) {
         self.freed.pop_back();
         self.taken.insert(label);
@@ -345,7 +344,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes what is free first.
+    /// Takes the first free label.
     fn give(space: &mut Space) -> Option<u32> {
         let label = space.free().next()?;
         space.take(label);

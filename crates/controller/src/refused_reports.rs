@@ -30,17 +30,17 @@ impl fmt::Display for Port {
     }
 }
 
-/// What became of the last report of a transport node.
+/// The outcome of a transport node's last report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// All of it is accepted.
+    /// The whole report is accepted.
     Accepted,
-    /// Something of it is refused, for this reason.
+    /// A part is refused, for this reason.
     Refused(String),
 }
 
 impl Verdict {
-    /// Why something of it is refused.
+    /// The reason of a refusal.
     pub fn refusal(self) -> Option<String> {
         match self {
             Verdict::Accepted => None,
@@ -49,33 +49,34 @@ impl Verdict {
     }
 }
 
-/// A part of a report, to be tried as one. What is no more goes with every part; the part of no ports is that alone.
+/// A part of a report that is tried in one transaction. Every part includes the deletions; the part without ports has
+/// nothing else.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) node: String,
     pub(crate) ports: Vec<Port>,
 }
 
-/// The last report of each transport node of whose report something is refused or not judged yet.
+/// The last report of each transport node with parts that are refused or not tried yet.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedReports {
     nodes: BTreeMap<String, Entry>,
     due: VecDeque<Part>,
-    /// Something was accepted since all that is refused was last due.
+    /// Whether a transaction was accepted since all refused parts were last due.
     again: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Entry {
     report: ovs_driver::Report,
-    /// Why each port is refused; `None` for the part of no ports.
+    /// The reason for each refused port; `None` is the part without ports.
     why: BTreeMap<Option<Port>, String>,
-    /// The verdict that was told last.
+    /// The last reported verdict.
     told: Option<String>,
 }
 
 impl RefusedReports {
-    /// Takes a report that was refused as a whole.
+    /// Adds a report that was refused as a whole.
     pub(crate) fn refuse_whole(
         &mut self,
         node: &str,
@@ -88,42 +89,42 @@ impl RefusedReports {
         self.due.push_front(Part { node: node.to_owned(), ports: Vec::new() });
     }
 
-    /// Keeps a report to be tried [again](RefusedReports::retry_later).
+    /// Stores a report for a [later attempt](RefusedReports::retry_later).
     pub(crate) fn keep(&mut self, node: &str, report: ovs_driver::Report) {
         self.forget(node);
         self.nodes.insert(node.to_owned(), Entry { report, why: BTreeMap::new(), told: None });
     }
 
-    /// Drops what is known of a transport node.
+    /// Removes a transport node.
     pub(crate) fn forget(&mut self, node: &str) -> Option<Entry> {
         let entry = self.nodes.remove(node)?;
         self.due.retain(|part| part.node != node);
         Some(entry)
     }
 
-    /// Brings back what was forgotten.
+    /// Restores a removed transport node.
     pub(crate) fn remember(&mut self, node: &str, entry: Entry) {
         self.nodes.insert(node.to_owned(), entry);
     }
 
-    /// Tries nothing until it is called [again](RefusedReports::retry_later); whether there is anything.
+    /// Pauses attempts until [`RefusedReports::retry_later`]; returns whether any are due then.
     pub(crate) fn pause(&mut self) -> bool {
         self.due.clear();
         self.again = false;
         !self.nodes.is_empty()
     }
 
-    /// Something else was accepted: what is refused will be tried again.
+    /// Makes all refused parts due again, since another transaction was accepted.
     pub(crate) fn retry_later(&mut self) {
         self.again = true;
     }
 
-    /// Whether there is anything to try.
+    /// Whether a part is due.
     pub(crate) fn is_due(&self) -> bool {
         !self.due.is_empty() || (self.again && !self.nodes.is_empty())
     }
 
-    /// What to try next, and the report that it is of.
+    /// The part to try next, and its report.
     pub(crate) fn next(&mut self, reports: &Reports) -> Option<(Part, ovs_driver::Report)> {
         if self.due.is_empty() && std::mem::take(&mut self.again) {
             let part = |(node, entry): (&String, &Entry)| {
@@ -137,7 +138,7 @@ impl RefusedReports {
         Some((part, report))
     }
 
-    /// Notes that a part was accepted; `whole`: with it the whole report is.
+    /// Notes that a part was accepted; `whole` says that this completes the report.
     pub(crate) fn accept(&mut self, part: &Part, whole: bool) {
         if whole {
             self.forget(&part.node);
@@ -149,7 +150,7 @@ impl RefusedReports {
         }
     }
 
-    /// Notes that a part was refused: its halves are due, or the port at fault is found.
+    /// Notes that a part was refused. Its halves become due, unless it is a single port.
     pub(crate) fn refuse(&mut self, part: Part, why: &str) {
         let Part { node, mut ports } = part;
         if ports.len() > 1 {
@@ -161,7 +162,7 @@ impl RefusedReports {
         }
     }
 
-    /// What to tell of a transport node's report, if all of it is judged and that was not told already.
+    /// The verdict on a transport node's report, once all parts were tried and unless it was reported already.
     pub(crate) fn verdict(&mut self, node: &str) -> Option<Verdict> {
         if self.due.iter().any(|part| part.node == node) {
             return None;

@@ -1,7 +1,7 @@
-//! What switches have reported: interfaces, tunnel and patch ports.
+//! The reports of switches: interfaces, tunnel ports and patch ports.
 //!
-//! A report is whole; the difference to the one before becomes rows. What was reported last stands until the switch
-//! reports again, over restarts of the controller too: a switch that cannot be reached still forwards.
+//! A report is complete; its difference from the previous report becomes rows. The last report holds until the switch
+//! reports again, also across restarts of the controller, because an unreachable switch still forwards.
 
 use std::collections::BTreeMap;
 
@@ -21,11 +21,11 @@ pub(crate) struct Reports {
 /// The last report of one switch.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NodeReport {
-    /// By the port's id.
+    /// Interfaces by the id of their port.
     vifs: BTreeMap<String, Vif>,
-    /// OpenFlow port number by tunnel name.
+    /// OpenFlow port numbers by tunnel name.
     tunnels: BTreeMap<String, u16>,
-    /// OpenFlow port number by patch name.
+    /// OpenFlow port numbers by patch name.
     patches: BTreeMap<String, u16>,
 }
 
@@ -33,17 +33,17 @@ pub(crate) struct NodeReport {
 struct Vif {
     ofport: u16,
     mac: String,
-    /// The transaction in which it appeared at this port number.
+    /// The transaction in which it appeared with this port number.
     since: u64,
 }
 
 impl Reports {
-    /// What a report means in transaction `txn`: the state to [commit](Reports::commit), and rows that come and go.
+    /// The effect of a report in transaction `txn`: the state to [commit](Reports::commit), inserted and deleted rows.
     pub(crate) fn plan(&self, node: &str, report: &ovs_driver::Report, txn: u64) -> (NodeReport, Rows) {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
         let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
-            // An interface that went and came between two reports has another number: it appeared anew.
+            // An interface that was removed and added between two reports has another number: it is a new one.
             let known = before.vifs.get(port).filter(|known| known.ofport == vif.ofport);
             let since = known.map_or(txn, |known| known.since);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
@@ -57,7 +57,7 @@ impl Reports {
         (after, rows)
     }
 
-    /// The ports of a report that are not known as it says.
+    /// The ports of a report that are unknown or differ from the known ones.
     pub(crate) fn missing(&self, node: &str, report: &ovs_driver::Report) -> Vec<Port> {
         let known = self.nodes.get(node);
         let vifs = report.vifs.keys().map(|port| Port::Vif(port.clone()));
@@ -67,7 +67,7 @@ impl Reports {
         ports.filter(|port| !known.is_some_and(|known| known.has(report, port))).collect()
     }
 
-    /// A report without those ports that are neither known nor in a list.
+    /// A report reduced to known ports and the listed ones.
     pub(crate) fn partial(
         &self,
         node: &str,
@@ -83,18 +83,18 @@ impl Reports {
         part
     }
 
-    /// The rows that go with a switch.
+    /// The rows that are deleted with a switch.
     pub(crate) fn plan_removal(&self, node: &str) -> Rows {
         let before = self.nodes.get(node).map(|report| report.rows(node)).unwrap_or_default();
         difference(&before, &BTreeMap::new())
     }
 
-    /// Makes a report the last one; returns the one before.
+    /// Stores the last report of a switch, and returns the previous one.
     pub(crate) fn commit(&mut self, node: &str, report: NodeReport) -> Option<NodeReport> {
         self.nodes.insert(node.to_owned(), report)
     }
 
-    /// Forgets a switch; returns its last report.
+    /// Removes a switch, and returns its last report.
     pub(crate) fn remove(&mut self, node: &str) -> Option<NodeReport> {
         self.nodes.remove(node)
     }
@@ -110,14 +110,14 @@ impl Reports {
         rows
     }
 
-    /// How many interfaces a switch has reported.
+    /// The number of interfaces that a switch has reported.
     pub(crate) fn vif_count(&self, node: &str) -> usize {
         self.nodes.get(node).map_or(0, |report| report.vifs.len())
     }
 
-    /// Takes what a record of the journal says of reports; `Err` says what is wrong with it.
+    /// Adds the reports of a journal record; the error names its fault.
     ///
-    /// Rows of a record that only brings rows up to date with other rules are no reports: switches have said nothing.
+    /// A correction of rows for other rules is no report of a switch.
     pub(crate) fn restore(&mut self, record: &Record) -> Result<(), String> {
         let (insert, delete) = match &record.reports {
             Some(changes) => (&changes.insert, &changes.delete),
@@ -150,7 +150,7 @@ impl Reports {
     }
 }
 
-/// The tables of what switches report.
+/// The tables of reports.
 const TABLES: [&str; 3] = ["patch_port", "tunnel_port", "vif"];
 
 enum Item {
@@ -159,7 +159,7 @@ enum Item {
     Patch(String, u16),
 }
 
-/// What a row of the journal says, and of which transport node.
+/// The transport node and the contents of a row of the journal.
 fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
     let number = |value: &Json| value.as_u64().and_then(|number| u16::try_from(number).ok());
     let fault = || format!("no row of {table}: {}", Json::Array(row.to_vec()));
@@ -178,7 +178,7 @@ fn item(table: &str, row: &[Json]) -> Result<(String, Item), String> {
 }
 
 impl NodeReport {
-    /// Whether a port is known as a report says.
+    /// Whether a port is known and equal to the reported one.
     fn has(&self, report: &ovs_driver::Report, port: &Port) -> bool {
         match port {
             Port::Vif(port) => {
@@ -208,7 +208,7 @@ impl NodeReport {
     }
 }
 
-/// Rows that come and go between two states; both ascend, since they come from maps in order of their keys.
+/// The rows inserted and deleted between two states. Both are sorted, since they come from sorted maps.
 fn difference(before: &BTreeMap<&'static str, Vec<Row>>, after: &BTreeMap<&'static str, Vec<Row>>) -> Rows {
     let missing = |from: &BTreeMap<&'static str, Vec<Row>>, other: &BTreeMap<&'static str, Vec<Row>>| {
         let mut tables = BTreeMap::new();

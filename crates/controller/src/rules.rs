@@ -15,7 +15,7 @@ use tracing::warn;
 
 use crate::labels::AUDIENCES;
 
-/// The rules that the program carries with it.
+/// The built-in rules.
 static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 
 /// The type of a column, as the controller uses it.
@@ -23,7 +23,7 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 enum ColumnType {
     /// This type.
     Exactly(Type),
-    /// One of these names: rules declare a string, or an enumeration with all of them.
+    /// One of these names: a string, or an enumeration that has all of them.
     Name(fn() -> Vec<&'static str>),
 }
 
@@ -97,14 +97,14 @@ const MTUS: (&str, &[ColumnType]) = ("switch_mtu", &[STRING, INT]);
 const PROBLEMS: (&str, &[ColumnType]) = ("problem", &[STRING, STRING, STRING]);
 
 /// The tables of universal flows between the logical and the physical rules (`rules/interface/universal.nlog`). Nothing
-/// depends on them; where rules have them, a flow can be told by the logical rule that made it.
+/// depends on them; if the rules have them, the logical rule behind a flow is known.
 const UNIVERSAL: &[(&str, &[ColumnType])] = &[
     ("logical_port_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
     ("logical_flow", &[STRING, INT, INT, MATCH, ACTIONS]),
     ("logical_delivery", &[STRING, INT, INT, MATCH, STRING]),
 ];
 
-/// A program and where the controller's tables are in it.
+/// A program, and the ids of the controller's tables in it.
 #[derive(Debug)]
 pub struct Rules {
     program: Arc<Program>,
@@ -118,11 +118,11 @@ pub struct Rules {
     pub(crate) universal: Vec<TableId>,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
-    /// Tables that the rules do not have and whose rows were not used: said once.
+    /// Tables without use in the rules that were logged already.
     unused: Mutex<BTreeSet<&'static str>>,
 }
 
-/// Where a rule stands.
+/// The place of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
     /// A hash of the rule's tokens; the cookie of its flows.
@@ -146,22 +146,22 @@ pub enum RulesError {
     /// The program has mistakes.
     #[error("the rules have errors\n{}", text.trim_end())]
     Mistakes {
-        /// The diagnostics, as people read them.
+        /// The diagnostics as text.
         text: String,
     },
-    /// A table has other columns than the controller's.
+    /// The columns of a table differ from the controller's.
     #[error(
         "table {name}: the rules declare {declared}, but the controller expects {ours}; see rules/interface/"
     )]
     Columns {
         /// The table.
         name: String,
-        /// As the rules have it.
+        /// The columns in the rules.
         declared: String,
-        /// As the controller has it.
+        /// The columns in the controller.
         ours: String,
     },
-    /// Nothing would ever reach a switch.
+    /// The rules have no output table for switches.
     #[error(
         "the rules have neither an output table of_flow nor an output table ovsdb_tunnel; see rules/interface/driver.nlog"
     )]
@@ -169,7 +169,7 @@ pub enum RulesError {
 }
 
 impl Rules {
-    /// Reads the rules of a folder, or those built in. Warnings are logged.
+    /// Reads the rules in a folder, or the built-in ones. Warnings are logged.
     pub fn load(folder: Option<&Path>) -> Result<Rules, RulesError> {
         let sources = match folder {
             Some(folder) => Sources::load(&[folder])?,
@@ -248,7 +248,7 @@ impl Rules {
         &self.program
     }
 
-    /// The tables that the controller wants to hear of.
+    /// The tables whose changes the controller observes.
     pub fn observed(&self) -> BTreeSet<TableId> {
         let of_switches = [self.flows, self.buckets, self.tunnels, self.patches];
         let for_people = [self.mtus, self.problems];
@@ -264,7 +264,7 @@ impl Rules {
         self.fingerprints.get(rule.0 as usize).copied().unwrap_or(0)
     }
 
-    /// Rows without those of tables that the rules do not have. What is said and not used is logged, once for each table.
+    /// Drops the rows of tables that the rules lack, and logs each such table once.
     pub(crate) fn used(&self, mut rows: Rows) -> Rows {
         let has_none = |table: &&'static str| !self.inputs.contains_key(table);
         let said = rows.insert.iter().filter(|(_, list)| !list.is_empty()).map(|(table, _)| *table);
@@ -279,7 +279,7 @@ impl Rules {
         rows
     }
 
-    /// Rows as a transaction; tables that the rules do not have are left out.
+    /// A transaction of these rows, without tables that the rules lack.
     pub(crate) fn transaction(&self, rows: &Rows) -> Transaction {
         let side = |side: &BTreeMap<&'static str, Vec<nlog_data::Row>>| {
             let known = |(table, rows): (&&'static str, &Vec<nlog_data::Row>)| {
@@ -291,7 +291,7 @@ impl Rules {
     }
 }
 
-/// The files built in, under the names that they have in the repository.
+/// The built-in files, by their names in the repository.
 fn built_in() -> Vec<(String, String)> {
     let mut texts = Vec::new();
     let mut folders = vec![&BUILT_IN];
