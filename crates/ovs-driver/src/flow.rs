@@ -191,8 +191,7 @@ pub(crate) fn from_switch(
 /// Whether an encoded match has the field `packet_type`, which its canonical form leaves out. A field
 /// has four bytes of header, of which the last is the length of what follows (section 7.2.3.2).
 fn says_packet_type(matching: &[u8]) -> bool {
-    let length = matching.get(2..4).map_or(0, |bytes| usize::from(bytes[0]) << 8 | usize::from(bytes[1]));
-    let mut rest = matching.get(4..length).unwrap_or_default();
+    let mut rest = matching.get(4..match_length(matching)).unwrap_or_default();
     while let [class0, class1, field, length, more @ ..] = rest {
         if [*class0, *class1, *field >> 1] == PACKET_TYPE {
             return true;
@@ -200,6 +199,14 @@ fn says_packet_type(matching: &[u8]) -> bool {
         rest = more.get(usize::from(*length)..).unwrap_or_default();
     }
     false
+}
+
+/// The length of an encoded match without its padding, as the match gives it.
+fn match_length(matching: &[u8]) -> usize {
+    match matching {
+        [_, _, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
+        _ => 0,
+    }
 }
 
 fn too_long(part: &'static str, error: &EncodeError) -> FlowError {
@@ -221,21 +228,18 @@ fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
 fn encode(matching: Match, actions: Actions) -> Result<(Vec<u8>, Vec<u8>), EncodeError> {
     let flow_mod = FlowMod::add(FlowEntry::new(0, 0, matching, actions));
     let mut bytes = Message { xid: 0, body: Body::FlowMod(flow_mod) }.encode()?;
-    let length = usize::from(u16::from_be_bytes([bytes[MATCH_AT + 2], bytes[MATCH_AT + 3]]));
-    let instructions = bytes.split_off(MATCH_AT + length.next_multiple_of(8));
-    bytes.drain(..MATCH_AT);
-    Ok((bytes, instructions))
+    let mut matching = bytes.split_off(MATCH_AT);
+    let instructions = matching.split_off(match_length(&matching).next_multiple_of(8));
+    Ok((matching, instructions))
 }
 
 /// The inverse of [`encode`].
 fn decode(matching: &[u8], instructions: &[u8]) -> Result<FlowEntry, DecodeError> {
-    let mut bytes = vec![0; MATCH_AT];
-    bytes[0] = openflow_rs::message::VERSION;
-    bytes[1] = FLOW_MOD;
-    bytes.extend_from_slice(matching);
-    bytes.extend_from_slice(instructions);
-    let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
-    bytes[2..4].copy_from_slice(&length.to_be_bytes());
+    let length = u16::try_from(MATCH_AT + matching.len() + instructions.len()).unwrap_or(u16::MAX);
+    let mut head = [0; MATCH_AT];
+    (head[0], head[1]) = (openflow_rs::message::VERSION, FLOW_MOD);
+    head[2..4].copy_from_slice(&length.to_be_bytes());
+    let bytes = [&head, matching, instructions].concat();
     match Message::decode(&bytes)?.body {
         Body::FlowMod(flow_mod) => Ok(flow_mod.entry),
         // The type byte above says that it is one.

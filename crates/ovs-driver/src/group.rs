@@ -129,7 +129,9 @@ fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
     for (bucket, actions) in buckets {
         // A product's high bits depend on all bits of the number: neighbours go apart.
         let part = (u64::from(*bucket).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % u64::from(count);
-        spread[part as usize].insert(*bucket, actions.clone());
+        if let Some(part) = spread.get_mut(part as usize) {
+            part.insert(*bucket, actions.clone());
+        }
     }
     for (buckets, next) in spread.iter_mut().zip(1..count) {
         let actions = encode(&Action::group(id(next)).into()).unwrap_or_default();
@@ -164,15 +166,14 @@ fn encode(actions: &Actions) -> Option<Vec<u8>> {
 
 /// The inverse of [`encode`].
 fn decode(actions: &[u8]) -> Result<Actions, DecodeError> {
-    let mut bytes = vec![0; ACTIONS_AT];
+    let mut head = [0; ACTIONS_AT];
     let length = |n: usize| u16::try_from(n).unwrap_or(u16::MAX).to_be_bytes();
-    (bytes[0], bytes[1]) = (VERSION, GROUP_MOD);
-    bytes[2..4].copy_from_slice(&length(ACTIONS_AT + actions.len()));
-    bytes[16..18].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
-    bytes[24..26].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
-    bytes[26..28].copy_from_slice(&length(actions.len()));
-    bytes.extend_from_slice(actions);
-    let buckets = match Message::decode(&bytes)?.body {
+    (head[0], head[1]) = (VERSION, GROUP_MOD);
+    head[2..4].copy_from_slice(&length(ACTIONS_AT + actions.len()));
+    head[16..18].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
+    head[24..26].copy_from_slice(&length(BUCKET_HEAD + actions.len()));
+    head[26..28].copy_from_slice(&length(actions.len()));
+    let buckets = match Message::decode(&[&head, actions].concat())?.body {
         Body::GroupMod(change) => change.group.buckets,
         // The type byte above says that it is one.
         _ => Vec::new(),

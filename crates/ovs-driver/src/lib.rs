@@ -71,6 +71,17 @@
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
 //! meters, BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.
 #![forbid(unsafe_code)]
+// Bytes from outside must not end the process.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
 
 mod config;
 mod database;

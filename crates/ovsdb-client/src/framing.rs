@@ -104,8 +104,7 @@ impl JsonCodec {
                 return Err(FramingError::TooLarge { position: self.position, limit: self.limit });
             }
             if ended {
-                let message = self.parse(&bytes[..self.scanned])?;
-                bytes.advance(self.scanned);
+                let message = self.parse(&bytes.split_to(self.scanned))?;
                 self.position += self.scanned as u64;
                 self.scanned = 0;
                 return Ok(Some(message));

@@ -32,6 +32,17 @@
 //! Out of scope: conditions on monitored rows, and several databases per client.
 //! TLS (`ssl:`) is not supported yet.
 #![forbid(unsafe_code)]
+// Bytes from outside must not end the process.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
 
 pub mod connection;
 pub mod events;

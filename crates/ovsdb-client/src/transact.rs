@@ -233,18 +233,12 @@ impl Operation {
             |conditions: &[Condition]| conditions.iter().map(Condition::to_json).collect::<Value>();
         match self {
             Operation::Insert { row, uuid_name } => {
-                let mut object = json!({"op": "insert", "table": row.table(), "row": row.to_json()});
-                if let Some(name) = uuid_name {
-                    object["uuid-name"] = json!(name);
-                }
-                object
+                let object = json!({"op": "insert", "table": row.table(), "row": row.to_json()});
+                with_member(object, "uuid-name", uuid_name.as_ref().map(|name| json!(name)))
             }
             Operation::Select { table, conditions: all, columns } => {
-                let mut object = json!({"op": "select", "table": table, "where": conditions(all)});
-                if let Some(columns) = columns {
-                    object["columns"] = json!(columns);
-                }
-                object
+                let object = json!({"op": "select", "table": table, "where": conditions(all)});
+                with_member(object, "columns", columns.as_ref().map(|columns| json!(columns)))
             }
             Operation::Update { conditions: all, row } => {
                 json!({"op": "update", "table": row.table(), "where": conditions(all), "row": row.to_json()})
@@ -257,21 +251,26 @@ impl Operation {
                 json!({"op": "delete", "table": table, "where": conditions(all)})
             }
             Operation::Wait { table, conditions: all, columns, until_equal, rows, timeout } => {
-                let mut object = json!({
+                let object = json!({
                     "op": "wait", "table": table, "where": conditions(all), "columns": columns,
                     "until": if *until_equal { "==" } else { "!=" },
                     "rows": rows.iter().map(Row::to_json).collect::<Vec<_>>(),
                 });
-                if let Some(timeout) = timeout {
-                    object["timeout"] = json!(i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX));
-                }
-                object
+                let milliseconds = |timeout: Duration| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+                with_member(object, "timeout", timeout.map(|timeout| json!(milliseconds(timeout))))
             }
             Operation::Comment(text) => json!({"op": "comment", "comment": text}),
             Operation::Abort => json!({"op": "abort"}),
             Operation::Assert { lock } => json!({"op": "assert", "lock": lock}),
         }
     }
+}
+
+fn with_member(mut object: Value, name: &str, value: Option<Value>) -> Value {
+    if let (Some(members), Some(value)) = (object.as_object_mut(), value) {
+        members.insert(name.to_owned(), value);
+    }
+    object
 }
 
 /// The kind and table of an operation, for messages.

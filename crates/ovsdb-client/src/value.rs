@@ -43,10 +43,12 @@ impl ValueError {
 
 /// At most 120 characters of a text that came from outside.
 pub(crate) fn shorten(text: &str) -> String {
-    match text.char_indices().nth(120) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
+    let mut characters = text.chars();
+    let mut short: String = characters.by_ref().take(120).collect();
+    if characters.next().is_some() {
+        short.push('…');
     }
+    short
 }
 
 impl Atom {

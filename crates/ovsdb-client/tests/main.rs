@@ -1,5 +1,6 @@
 //! The client against real Open vSwitch and against faulty peers.
 
 mod common;
+mod mutated;
 mod open_vswitch;
 mod peers;

@@ -8,6 +8,17 @@
 //!   peer, and gives up a peer that has failed. Every wait has a deadline.
 //! - [`Reconnect`] decides when to dial again: exponential backoff with jitter.
 #![forbid(unsafe_code)]
+// Bytes from outside must not end the process.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::indexing_slicing,
+        clippy::string_slice,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::unreachable
+    )
+)]
 
 mod connection;
 mod dial;

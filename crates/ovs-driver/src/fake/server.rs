@@ -106,8 +106,8 @@ impl Connection {
         loop {
             while let Frame::Message(length) = openflow_rs::frame(&buffer).map_err(io::Error::other)? {
                 thawed(&mut frozen).await;
-                let message = Message::decode(&buffer[..length]).map_err(io::Error::other)?;
-                buffer.drain(..length);
+                let bytes: Vec<u8> = buffer.drain(..length).collect();
+                let message = Message::decode(&bytes).map_err(io::Error::other)?;
                 match self.fault(&message.body) {
                     Some(Fault::Ignore) => continue,
                     Some(fault) => return self.fail(fault, message).await,
@@ -130,7 +130,7 @@ impl Connection {
                 }
                 read = self.stream.read(&mut chunk) => match read? {
                     0 => return Ok(()),
-                    read => buffer.extend_from_slice(&chunk[..read]),
+                    read => buffer.extend_from_slice(chunk.get(..read).unwrap_or_default()),
                 },
             }
         }
@@ -164,7 +164,8 @@ impl Connection {
                 // An echo reply is understood at any time; only half of it comes.
                 self.replies.clear();
                 self.reply(message.xid, Body::EchoReply(vec![0; 16]));
-                self.stream.write_all(&self.replies[..12]).await?;
+                self.replies.truncate(12);
+                self.flush().await?;
             }
         }
         // Until the peer gives up or the fake ends: nothing more is read.

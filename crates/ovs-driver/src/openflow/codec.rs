@@ -27,7 +27,7 @@ pub(crate) struct Excerpt(Vec<u8>);
 
 impl Excerpt {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Excerpt(bytes[..bytes.len().min(16)].to_vec())
+        Excerpt(bytes.iter().take(16).copied().collect())
     }
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn body(&self) -> &[u8] {
-        &self.bytes[HEADER_LEN..]
+        self.bytes.get(HEADER_LEN..).unwrap_or_default()
     }
 }
 

@@ -140,7 +140,9 @@ pub(crate) fn put_bundle_add(out: &mut BytesMut, bundle_id: u32, xid: u32, batch
     out.extend_from_slice(&bundle::FLAGS.to_be_bytes());
     put_step(out, xid, batch, step);
     let length = (out.len() - start) as u16;
-    out[start + 2..start + 4].copy_from_slice(&length.to_be_bytes());
+    if let Some(field) = out.get_mut(start + 2..start + 4) {
+        field.copy_from_slice(&length.to_be_bytes());
+    }
 }
 
 /// Appends a bundle control message.

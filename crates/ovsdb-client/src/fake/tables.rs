@@ -47,6 +47,7 @@ impl Tables {
     /// A database as `ovs-vsctl init` leaves it, for an ovs-vswitchd with both datapaths.
     pub(super) fn initialised() -> Tables {
         let notation = schema();
+        #[expect(clippy::expect_used, reason = "the schema is a constant")]
         let schema = Schema::from_json(&notation).expect("the schema of the fake is well-formed");
         let mut tables = Tables { notation, schema, rows: Replica::default(), next_uuid: 0 };
         let row = json!({
