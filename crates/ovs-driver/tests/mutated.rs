@@ -1,13 +1,14 @@
-//! Flipped bits and cut streams on both connections of a driver: it lives on, and after the next connections the switch is
-//! as desired.
+//! Flipped bits and cut streams on both connections of a driver: the driver goes on, and after the next connections the
+//! switch is as desired.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::support::driven::Driven;
 use crate::support::flows::{buckets, flows};
+use crate::support::setting::config;
 use ovs_driver::fake::{FakeDatabase, FakeSwitch};
 use ovs_driver::{Changes, Config, Desired, Dial, Encap, Endpoint, InMemoryNetwork, Remote, Timing, Tunnel};
 use peer_connection::{Dialling, Stream};
@@ -95,14 +96,7 @@ fn changed(bytes: &mut [u8], plan: &Plan) -> usize {
 
 async fn check(changes: Vec<(u16, Change)>) {
     let network = InMemoryNetwork::default();
-    let config = Config {
-        name: "fake".to_owned(),
-        ovsdb: "unix:db.sock".parse().unwrap(),
-        openflow: "unix:br-int.mgmt".parse().unwrap(),
-        bridge: "br-int".to_owned(),
-        datapath_type: None,
-        learned_tables: BTreeSet::new(),
-    };
+    let config = Config { ovsdb: "unix:db.sock".parse().unwrap(), datapath_id: None, ..config() };
     let switch = FakeSwitch::start_in_memory(&network, config.openflow.clone());
     let database = FakeDatabase::start_in_memory(&network, config.ovsdb.clone());
     let plan = Arc::new(Mutex::new(VecDeque::from(changes)));
@@ -132,13 +126,16 @@ async fn check(changes: Vec<(u16, Change)>) {
     driven.handle.set_desired(Arc::new(want.clone()));
     let flow = flows(&["table=4, actions=drop"]);
     want.flows.extend(flow.clone());
-    driven.handle.push(30, Changes { flows_add: flow, ..Changes::default() });
+    // A transaction with a port is confirmed only by both connections.
+    let tunnels_add = [("vx".to_owned(), Tunnel { encap: Encap::Vxlan, remote: Remote::Flow })].into();
+    driven.handle.push(30, Changes { flows_add: flow, tunnels_add, ..Changes::default() });
     driven.confirmed(30).await;
     switch.disconnect();
     driven.synced().await;
     assert_eq!(switch.flows(), want.flows);
     assert!(switch.groups().contains_key(&7));
-    assert!(database.interfaces().contains_key("gnv"), "{:#?}", driven.seen);
+    let interfaces = database.interfaces();
+    assert!(interfaces.contains_key("gnv") && interfaces.contains_key("vx"), "{:#?}", driven.seen);
 }
 
 #[test]

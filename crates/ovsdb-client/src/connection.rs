@@ -45,7 +45,7 @@ impl Default for Options {
     }
 }
 
-/// Why a client is not connected.
+/// The reason why a client is not connected.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// There is no connection.
@@ -68,9 +68,9 @@ pub enum SessionError {
     Refused {
         /// The request.
         method: String,
-        /// The error's name.
+        /// The name of the error.
         error: String,
-        /// The explanation; may be empty.
+        /// The explanation, which may be empty.
         details: String,
     },
     /// The database has a schema that the client does not understand.

@@ -21,8 +21,8 @@ pub enum Event {
     },
 }
 
-/// The sending side. [`push`](Outbox::push) never waits. Events that the channel has no room for are kept here, and
-/// merged beyond a limit, so that they never outgrow the database itself however slow the receiver is.
+/// The sending side. [`push`](Outbox::push) never waits. Events that do not fit into the channel are kept here and, beyond
+/// a limit, merged, so that a slow receiver costs no more memory than the database.
 pub(crate) struct Outbox {
     channel: mpsc::Sender<Event>,
     kept: VecDeque<Event>,
@@ -49,7 +49,7 @@ impl Outbox {
         }
     }
 
-    /// Hands one kept event over; waits for ever if there is none. Dropping the future loses nothing.
+    /// Sends one kept event; never completes if there is none. Cancel safe.
     pub(crate) async fn hand_over(&mut self) {
         if self.kept.is_empty() {
             std::future::pending::<()>().await;
@@ -65,8 +65,7 @@ impl Outbox {
     }
 }
 
-/// Merges events into at most three with the same effect: all changes in one batch, and the last of the connects and
-/// disconnects.
+/// Merges events into at most three with the same effect: one batch of changes, and the last connect and disconnect.
 fn collapse(events: VecDeque<Event>) -> VecDeque<Event> {
     let mut all = Vec::new();
     let mut lost = None;

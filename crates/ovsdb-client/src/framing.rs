@@ -16,7 +16,7 @@ pub const MESSAGE_SIZE_MAX: usize = 64 << 20;
 /// The deepest nesting accepted. OVSDB's own messages stay below 12, and the JSON parser's limit is 128.
 const DEPTH_MAX: usize = 100;
 
-/// Why a byte stream is not a sequence of JSON objects. `position` counts the stream's bytes from 0.
+/// The reason why a byte stream is not a sequence of JSON objects. `position` counts bytes of the stream from 0.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramingError {
     /// The bytes are not JSON, or not a JSON object.
@@ -37,7 +37,7 @@ pub enum FramingError {
     },
 }
 
-/// Decodes and encodes JSON messages. After an error the stream cannot be used any more.
+/// Decodes and encodes JSON messages. The stream is unusable after an error.
 #[derive(Debug)]
 pub struct JsonCodec {
     /// The number of bytes of the current message that have been scanned.

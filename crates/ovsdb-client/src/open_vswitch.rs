@@ -1,9 +1,9 @@
 //! A typed view of the `Open_vSwitch` schema (`ovs-vswitchd.conf.db(5)`): rows as structs, bridges and tunnel ports
-//! brought to a wanted state.
+//! brought to a desired state.
 //!
-//! The operations read first and send a transaction that changes something only if something is to be changed,
-//! with a guard against what others change in between; they begin anew if the guard does not hold. Given a
-//! patience, they wait until `ovs-vswitchd` has taken the change up ([`wait_in_force`]).
+//! Each operation reads first and sends a transaction only if something has to change. A guard in the transaction detects
+//! concurrent changes, after which the operation starts again. With a `patience`, it waits until `ovs-vswitchd` has
+//! applied the change ([`wait_in_force`]).
 
 mod bridge;
 mod in_force;
@@ -26,27 +26,27 @@ use crate::transact::{Operation, Outcomes, TransactError};
 /// The database's name.
 pub const DATABASE: &str = "Open_vSwitch";
 
-/// How often an operation begins anew because others changed what it was about to change.
+/// The number of attempts of an operation that concurrent changes interrupt.
 const ATTEMPTS_MAX: usize = 8;
 
-/// What was needed to bring something to its wanted state.
+/// The action that brought an object to its desired state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ensured {
-    /// Nothing; nothing was sent.
+    /// None; nothing was sent.
     Unchanged,
-    /// It was not there.
+    /// The object was created.
     Created,
-    /// Some of its settings were wrong; those alone were written.
+    /// The settings that differed were corrected.
     Updated,
 }
 
-/// Why an operation on a switch failed.
+/// The reason why an operation on a switch failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum Error {
     /// The transaction failed.
     #[error(transparent)]
     Transact(#[from] TransactError),
-    /// A row is not as the schema's documentation says.
+    /// A row does not have the documented form.
     #[error(transparent)]
     Column(#[from] ColumnError),
     /// The database is empty.
@@ -58,15 +58,15 @@ pub enum Error {
         /// Its name.
         bridge: String,
     },
-    /// A port or interface of that name is there, and not ours to change.
+    /// A port or interface has the name and may not be changed.
     #[error("the name {name} is taken: {by}; remove that port or choose another name")]
     NameTaken {
         /// The name.
         name: String,
-        /// By what.
+        /// The owner of the name.
         by: String,
     },
-    /// Committed, but `ovs-vswitchd` has not taken it up.
+    /// The transaction is committed, but `ovs-vswitchd` has not applied it.
     #[error(
         "committed, but ovs-vswitchd has not taken it up within {seconds:.1} s (next_cfg {wanted}, cur_cfg {}); is it running?",
         .reached.map_or_else(|| "unknown".to_owned(), |reached| reached.to_string())
@@ -81,18 +81,18 @@ pub enum Error {
     },
 }
 
-/// What to do after reading.
+/// The next step after reading.
 enum Plan<T> {
     Nothing(T),
     Send(Vec<Operation>, T),
 }
 
-/// Whether to read again and plan anew: a guard did not hold, or somebody was first to take a name.
+/// Whether to start again: a guard failed, or another client took a name first.
 fn is_overtaken(error: &Error) -> bool {
     matches!(error, Error::Transact(error) if error.is_timed_out() || error.is_constraint_violation())
 }
 
-/// Reads, plans and sends, until the plan holds. Returns whether anything was sent.
+/// Reads, plans and sends until no concurrent change interferes. Returns whether anything was sent.
 async fn carry_out<T>(
     client: &Client,
     reads: &[Operation],

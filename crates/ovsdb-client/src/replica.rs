@@ -12,7 +12,7 @@ use crate::row::{ColumnError, Row};
 use crate::schema::{ColumnType, Schema};
 use crate::value::{ValueError, shorten};
 
-/// Which tables and columns to monitor.
+/// The tables and columns to monitor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MonitorSpec {
     tables: BTreeMap<String, BTreeSet<String>>,
@@ -41,7 +41,7 @@ impl MonitorSpec {
 pub struct Change {
     /// The table.
     pub table: Arc<str>,
-    /// The row's identity.
+    /// The UUID of the row.
     pub uuid: Uuid,
     /// The row before; `None` if it was inserted.
     pub old: Option<Row>,
@@ -49,7 +49,7 @@ pub struct Change {
     pub new: Option<Row>,
 }
 
-/// Why an update from the server does not fit the schema or the replica.
+/// The reason why an update from the server does not fit the schema or the replica.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
     /// The schema lacks a table or column that is to be monitored.
@@ -63,7 +63,7 @@ pub enum ReplicaError {
     /// A column's value does not have its type, or the column is not monitored.
     #[error(transparent)]
     Column(#[from] ColumnError),
-    /// An update concerns a row that the replica does not have.
+    /// An update refers to a row that the replica does not have.
     #[error("{table}: row {uuid} is reported as {how}, but it is unknown")]
     UnknownRow {
         /// The table.
@@ -127,14 +127,14 @@ impl Layout {
     }
 }
 
-/// The monitored rows: table, identity, row.
+/// The monitored rows, by table and UUID.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Replica {
     tables: BTreeMap<Arc<str>, BTreeMap<Uuid, Row>>,
 }
 
 impl Replica {
-    /// The rows of a table; none if the table is empty or not monitored.
+    /// The rows of a table, which are none if it is empty or not monitored.
     pub fn rows(&self, table: &str) -> impl Iterator<Item = (Uuid, &Row)> {
         self.tables.get(table).into_iter().flatten().map(|(uuid, row)| (*uuid, row))
     }

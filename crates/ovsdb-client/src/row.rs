@@ -1,4 +1,4 @@
-//! Rows: columns by name, read as Rust types with errors that name table and column.
+//! Rows: columns by name, which convert to Rust types. Errors name the table and the column.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::schema::Schema;
 use crate::value::{Datum, FromDatum, ValueError, shorten};
 
-/// A row of a table, or some of its columns. A clone is cheap: it shares the columns.
+/// A row of a table, or some of its columns. Clones are cheap, since they share the columns.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Row {
     table: Arc<str>,
@@ -59,7 +59,7 @@ impl Row {
         &self.table
     }
 
-    /// The columns, in order of name.
+    /// The columns, sorted by name.
     pub fn columns(&self) -> impl Iterator<Item = (&str, &Datum)> {
         self.columns.iter().map(|(column, datum)| (&**column, datum))
     }
@@ -69,12 +69,12 @@ impl Row {
         self.columns.is_empty()
     }
 
-    /// A column's value, if the row has the column.
+    /// The value of a column, if the row has it.
     pub fn datum(&self, column: &str) -> Option<&Datum> {
         self.columns.get(column)
     }
 
-    /// A column's value as a Rust type: see [`FromDatum`].
+    /// The value of a column as a Rust type: see [`FromDatum`].
     pub fn get<T: FromDatum>(&self, column: &str) -> Result<T, ColumnError> {
         let error = |got: String| ColumnError {
             table: self.table.to_string(),
@@ -86,7 +86,7 @@ impl Row {
         T::from_datum(datum).ok_or_else(|| error(shorten(&datum.to_json().to_string())))
     }
 
-    /// The `_uuid` column, which a select returns if asked for (or if not told which columns).
+    /// The column `_uuid`, which a select returns if it names the column, or names none.
     pub fn uuid(&self) -> Result<Uuid, ColumnError> {
         self.get("_uuid")
     }
@@ -105,7 +105,7 @@ impl Row {
         )
     }
 
-    /// Reads a row that a select returned.
+    /// Parses a row in the result of a select.
     pub(crate) fn from_json(table: &str, value: &Value, schema: &Schema) -> Result<Self, ColumnError> {
         let object = value
             .as_object()

@@ -23,7 +23,7 @@ pub struct Schema {
     pub tables: BTreeMap<Arc<str>, TableSchema>,
 }
 
-/// The type of each column of a table, by name. `_uuid` and `_version` are not among them.
+/// The type of each column of a table, by name, without `_uuid` and `_version`.
 pub type TableSchema = BTreeMap<Arc<str>, ColumnType>;
 
 /// A basic type.
@@ -54,18 +54,18 @@ pub struct ColumnType {
     pub max: usize,
 }
 
-/// Why a schema cannot be understood.
+/// The reason why a schema cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("schema: {place}: {problem}")]
 pub struct SchemaError {
-    /// Database, table, column.
+    /// The database, table or column.
     pub place: String,
     /// The problem.
     pub problem: ValueError,
 }
 
 impl Schema {
-    /// Reads the result of `get_schema`, or a `.ovsschema` file.
+    /// Parses the result of `get_schema` or the contents of an `.ovsschema` file.
     pub fn from_json(value: &Value) -> Result<Self, SchemaError> {
         let fail = |place: &str, wanted: &str, value: &Value| SchemaError {
             place: place.to_owned(),
@@ -94,7 +94,7 @@ impl Schema {
         Ok(schema)
     }
 
-    /// The type of a column, `_uuid` and `_version` included.
+    /// The type of a column, including `_uuid` and `_version`.
     pub fn column(&self, table: &str, column: &str) -> Option<ColumnType> {
         match column {
             "_uuid" | "_version" => self.tables.get(table).map(|_| ColumnType::one(AtomType::Uuid)),
@@ -142,7 +142,7 @@ impl AtomType {
         }
     }
 
-    /// Reads an atom of this type. An integer is accepted as a real, because the server prints 1.0 as `1`.
+    /// Checks the type of an atom. Accepts an integer as a real, because the server prints 1.0 as `1`.
     fn coerce(self, atom: Atom) -> Result<Atom, ValueError> {
         match (self, atom) {
             (AtomType::Real, Atom::Integer(integer)) => Ok(Atom::Real(integer as f64)),
@@ -157,7 +157,7 @@ impl AtomType {
 }
 
 impl ColumnType {
-    /// Exactly one atom of this type.
+    /// The type of a column with exactly one atom of this type.
     pub fn one(key: AtomType) -> Self {
         ColumnType { key, value: None, min: 1, max: 1 }
     }
@@ -197,7 +197,7 @@ impl ColumnType {
         }
     }
 
-    /// Reads a value of this column that a server sent.
+    /// Parses a value that a server sent for this column.
     pub fn decode(self, notation: &Value) -> Result<Datum, ValueError> {
         let datum = Datum::from_json(notation)?;
         if datum.len() > self.max {

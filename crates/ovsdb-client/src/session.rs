@@ -37,10 +37,10 @@ struct Command {
     caller: Caller,
 }
 
-/// Who waits for a reply. The caller may have given up waiting.
+/// The caller that waits for a reply. It may have stopped waiting.
 #[derive(Debug)]
 enum Caller {
-    /// With the operations, by which the result is checked.
+    /// The operations, against which the result is checked.
     Transaction(Vec<Operation>, oneshot::Sender<Result<Outcomes, TransactError>>),
     Call(oneshot::Sender<Result<Value, TransactError>>),
 }
@@ -53,7 +53,7 @@ impl Caller {
         }
     }
 
-    /// Checks a reply and passes it on. A reply that cannot be understood ends the session too: the server is broken, or
+    /// Checks a reply and passes it on. A malformed reply also ends the session: the server is broken, or
     /// its schema has changed.
     fn answer(self, result: Value, error: &Value, schema: &Schema) -> Result<(), SessionError> {
         if !error.is_null() {
@@ -79,7 +79,7 @@ impl Caller {
     }
 }
 
-/// The most requests that wait for the task. Callers wait with further ones.
+/// The capacity of the queue of requests. A caller waits while the queue is full.
 const COMMANDS_MAX: usize = 64;
 /// The task takes no further request while this many bytes wait to be sent.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
@@ -97,7 +97,7 @@ impl Client {
         Client::spawn_with(Arc::new(Sockets), endpoint, database, monitor, options)
     }
 
-    /// As [`spawn`](Client::spawn), over the network of this dialler.
+    /// Like [`spawn`](Client::spawn), with a dialler.
     pub fn spawn_with(
         dialler: Arc<dyn Dial>,
         endpoint: Endpoint,

@@ -1,4 +1,4 @@
-//! Transactions (RFC 7047, sections 4.1.3 and 5.2): operations, and the wholly checked result.
+//! Transactions (RFC 7047, sections 4.1.3 and 5.2): operations and their checked results.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,37 +10,37 @@ use crate::row::{ColumnError, Row};
 use crate::schema::Schema;
 use crate::value::{Datum, shorten};
 
-/// One operation of a transaction. All take effect together or not at all.
+/// One operation of a transaction. The operations of a transaction take effect together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Operation {
-    /// Adds a row; columns not given have their defaults.
+    /// Inserts a row. Omitted columns get their default values.
     Insert {
-        /// Table and columns.
+        /// The table and the columns.
         row: Row,
-        /// A name by which other operations refer to the row ([`Datum::named_uuid`]).
+        /// A name for the row in other operations of the same transaction ([`Datum::named_uuid`]).
         uuid_name: Option<String>,
     },
     /// Returns the rows that satisfy all conditions.
     Select {
         /// The table.
         table: String,
-        /// All must hold; none means every row.
+        /// A row must satisfy all of them. An empty list selects every row.
         conditions: Vec<Condition>,
-        /// The columns to return; `None` means all, `_uuid` and `_version` included.
+        /// The columns to return. `None` returns all, including `_uuid` and `_version`.
         columns: Option<Vec<String>>,
     },
     /// Sets the columns of `row` in every row that satisfies all conditions.
     Update {
-        /// All must hold.
+        /// A row must satisfy all of them.
         conditions: Vec<Condition>,
-        /// Table and new values.
+        /// The table and the new values.
         row: Row,
     },
-    /// Changes columns relative to what they hold.
+    /// Changes columns relative to their current values.
     Mutate {
         /// The table.
         table: String,
-        /// All must hold.
+        /// A row must satisfy all of them.
         conditions: Vec<Condition>,
         /// Applied in order.
         mutations: Vec<Mutation>,
@@ -49,26 +49,26 @@ pub enum Operation {
     Delete {
         /// The table.
         table: String,
-        /// All must hold.
+        /// A row must satisfy all of them.
         conditions: Vec<Condition>,
     },
-    /// Holds the transaction back until the rows that satisfy the conditions are (or are not) `rows`.
+    /// Delays the transaction until the rows that satisfy the conditions equal `rows`, or differ from them.
     Wait {
         /// The table.
         table: String,
-        /// All must hold.
+        /// A row must satisfy all of them.
         conditions: Vec<Condition>,
-        /// The columns compared.
+        /// The columns to compare.
         columns: Vec<String>,
-        /// True: until equal; false: until not equal.
+        /// Whether to wait until the rows are equal (true) or until they differ (false).
         until_equal: bool,
-        /// The rows to compare with; their table is not looked at.
+        /// The rows to compare with. Their table is ignored.
         rows: Vec<Row>,
-        /// The transaction fails with `timed out` after this (whole milliseconds; zero makes a guard); `None`:
-        /// never.
+        /// The longest wait, in whole milliseconds, after which the transaction fails with `timed out`. Zero makes a
+        /// guard. `None` waits without a limit.
         timeout: Option<Duration>,
     },
-    /// Text for the database's log.
+    /// A comment for the database's log.
     Comment(String),
     /// Makes the transaction fail with `aborted`.
     Abort,
@@ -82,17 +82,17 @@ pub enum Operation {
 /// `column function value`, as in `["name", "==", "br-int"]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
-    /// The column, `_uuid` included.
+    /// The column; `_uuid` is allowed.
     pub column: String,
-    /// How to compare.
+    /// The comparison.
     pub function: Function,
-    /// What to compare with.
+    /// The value to compare with.
     pub value: Datum,
 }
 
 /// The comparisons of a [`Condition`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it; RFC 7047, section 5.1, <function>")]
+#[allow(missing_docs, reason = "named as in RFC 7047, section 5.1, <function>")]
 pub enum Function {
     Less,
     LessOrEqual,
@@ -102,7 +102,7 @@ pub enum Function {
     Greater,
     /// The column contains every element of the value.
     Includes,
-    /// The column contains no element of the value.
+    /// The column contains none of the elements of the value.
     Excludes,
 }
 
@@ -111,24 +111,24 @@ pub enum Function {
 pub struct Mutation {
     /// The column.
     pub column: String,
-    /// What to do.
+    /// The operator.
     pub mutator: Mutator,
-    /// With what.
+    /// The operand.
     pub value: Datum,
 }
 
 /// The operators of a [`Mutation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "the names say it; RFC 7047, section 5.1, <mutator>")]
+#[allow(missing_docs, reason = "named as in RFC 7047, section 5.1, <mutator>")]
 pub enum Mutator {
     Add,
     Subtract,
     Multiply,
     Divide,
     Remainder,
-    /// Adds elements; a map's keys that are there keep their value.
+    /// Adds elements. Existing keys of a map keep their values.
     Insert,
-    /// Removes elements, or a map's pairs; given a set, the map's keys.
+    /// Removes elements or pairs. With a set as operand, removes these keys of a map.
     Delete,
 }
 
@@ -143,7 +143,7 @@ impl Condition {
         Condition { column: column.into(), function: Function::Includes, value: value.into() }
     }
 
-    /// The row with this identity.
+    /// Matches the row with this UUID.
     pub fn uuid(uuid: Uuid) -> Self {
         Condition::equal("_uuid", uuid)
     }
@@ -164,7 +164,7 @@ impl Condition {
 }
 
 impl Mutation {
-    /// A mutation of any kind.
+    /// A mutation.
     pub fn new(column: impl Into<String>, mutator: Mutator, value: impl Into<Datum>) -> Self {
         Mutation { column: column.into(), mutator, value: value.into() }
     }
@@ -189,33 +189,33 @@ impl Operation {
         Operation::Insert { row, uuid_name: None }
     }
 
-    /// An insert that other operations refer to by `uuid_name`.
+    /// An insert with a name for use in other operations.
     pub fn insert_named(uuid_name: impl Into<String>, row: Row) -> Self {
         Operation::Insert { row, uuid_name: Some(uuid_name.into()) }
     }
 
-    /// A select of some columns.
+    /// A select that returns these columns.
     pub fn select(table: impl Into<String>, conditions: Vec<Condition>, columns: &[&str]) -> Self {
         let columns = Some(columns.iter().map(|column| (*column).to_owned()).collect());
         Operation::Select { table: table.into(), conditions, columns }
     }
 
-    /// An update.
+    /// An update of the rows that satisfy all conditions.
     pub fn update(row: Row, conditions: Vec<Condition>) -> Self {
         Operation::Update { conditions, row }
     }
 
-    /// A mutate.
+    /// A mutate of the rows that satisfy all conditions.
     pub fn mutate(table: impl Into<String>, conditions: Vec<Condition>, mutations: Vec<Mutation>) -> Self {
         Operation::Mutate { table: table.into(), conditions, mutations }
     }
 
-    /// A delete.
+    /// A delete of the rows that satisfy all conditions.
     pub fn delete(table: impl Into<String>, conditions: Vec<Condition>) -> Self {
         Operation::Delete { table: table.into(), conditions }
     }
 
-    /// A guard: the transaction fails with `timed out` at once unless the row `uuid` has these columns.
+    /// A guard: the transaction fails with `timed out` at once unless the row `uuid` has these values.
     pub fn guard(uuid: Uuid, row: Row) -> Self {
         Operation::Wait {
             table: row.table().to_owned(),
@@ -227,7 +227,7 @@ impl Operation {
         }
     }
 
-    /// The JSON notation.
+    /// Converts to the JSON notation.
     pub fn to_json(&self) -> Value {
         let conditions =
             |conditions: &[Condition]| conditions.iter().map(Condition::to_json).collect::<Value>();
@@ -273,7 +273,7 @@ fn with_member(mut object: Value, name: &str, value: Option<Value>) -> Value {
     object
 }
 
-/// The kind and table of an operation, for messages.
+/// Shows the kind and the table of the operation.
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -290,25 +290,25 @@ impl fmt::Display for Operation {
     }
 }
 
-/// What one operation of a committed transaction did.
+/// The result of one operation of a committed transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// Of an insert: the new row's identity.
+    /// The UUID of the inserted row.
     Inserted(Uuid),
-    /// Of a select.
+    /// The selected rows.
     Rows(Vec<Row>),
-    /// Of an update, mutate or delete: the number of rows it matched.
+    /// The number of rows that an update, mutate or delete matched.
     Count(u64),
-    /// Of a wait, comment or assert.
+    /// A wait, comment or assert succeeded.
     Done,
 }
 
-/// What the operations of a committed transaction did, in their order.
+/// The results of a committed transaction, in the order of its operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcomes(pub Vec<Outcome>);
 
 impl Outcomes {
-    /// The rows of the select at `index`; empty if that is no select.
+    /// The rows of the select at `index`; empty for any other operation.
     pub fn rows(&self, index: usize) -> &[Row] {
         match self.0.get(index) {
             Some(Outcome::Rows(rows)) => rows,
@@ -316,7 +316,7 @@ impl Outcomes {
         }
     }
 
-    /// The identity of the row that the insert at `index` made, if that is an insert.
+    /// The UUID of the row inserted by the operation at `index`; `None` for any other operation.
     pub fn inserted(&self, index: usize) -> Option<Uuid> {
         match self.0.get(index) {
             Some(Outcome::Inserted(uuid)) => Some(*uuid),
@@ -324,7 +324,7 @@ impl Outcomes {
         }
     }
 
-    /// The number of rows that the update, mutate or delete at `index` matched; 0 if it is none of them.
+    /// The number of rows that the update, mutate or delete at `index` matched; 0 for any other operation.
     pub fn count(&self, index: usize) -> u64 {
         match self.0.get(index) {
             Some(Outcome::Count(count)) => *count,
@@ -333,22 +333,22 @@ impl Outcomes {
     }
 }
 
-/// Why a transaction did not commit, or may not have.
+/// The reason why a transaction was not committed, or may not have been.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TransactError {
-    /// An operation failed; nothing was changed.
+    /// An operation failed. The database is unchanged.
     #[error("operation {index} ({operation}) failed: {error}: {details}")]
     Operation {
-        /// The operation's place in the transaction, from 0.
+        /// The index of the operation in the transaction, from 0.
         index: usize,
-        /// Its kind and table.
+        /// The kind and the table of the operation.
         operation: String,
         /// The error's name, such as `timed out` (RFC 7047, section 5.2).
         error: String,
         /// The server's explanation; may be empty.
         details: String,
     },
-    /// All operations worked, but their sum violates a constraint; nothing was changed.
+    /// Every operation succeeded, but together they violate a constraint. The database is unchanged.
     #[error("the transaction was refused at commit: {error}: {details}")]
     Commit {
         /// The error's name, such as `constraint violation`.
@@ -356,7 +356,7 @@ pub enum TransactError {
         /// The server's explanation; may be empty.
         details: String,
     },
-    /// The request as a whole was refused; nothing was changed.
+    /// The request as a whole was refused. The database is unchanged.
     #[error("the transaction was not accepted: {error}: {details}")]
     Request {
         /// The error's name, such as `unknown database`.
@@ -364,36 +364,36 @@ pub enum TransactError {
         /// The server's explanation; may be empty.
         details: String,
     },
-    /// There was no connection; nothing was sent. Try again after the next connection.
+    /// There was no connection, and nothing was sent. Try again after the next connection.
     #[error("not connected: {why}")]
     NotConnected {
-        /// Why there is no connection.
+        /// The reason for the lack of a connection.
         why: String,
     },
-    /// The connection broke before the reply came: the transaction may have been committed or not. Read the
-    /// database again before going on.
+    /// The connection was lost before the reply arrived, so the transaction may or may not have been committed. Read
+    /// the database again before continuing.
     #[error(
         "the connection was lost before the reply, so whether the transaction was committed is unknown: {why}"
     )]
     FateUnknown {
-        /// Why the connection broke.
+        /// The reason for the loss of the connection.
         why: String,
     },
-    /// The reply came but cannot be understood; the transaction was probably committed.
+    /// The reply is malformed. The transaction was probably committed, and the connection ends.
     #[error("the reply to the transaction cannot be understood: {problem}")]
     Reply {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
 impl TransactError {
-    /// Whether a guard ([`Operation::guard`], [`Operation::Wait`]) did not hold in time.
+    /// Whether a guard ([`Operation::guard`]) or an [`Operation::Wait`] timed out.
     pub fn is_timed_out(&self) -> bool {
         matches!(self, TransactError::Operation { error, .. } if error == "timed out")
     }
 
-    /// Whether a constraint (index, reference, number of elements) was violated.
+    /// Whether the transaction violated a constraint: an index, a reference, or the number of elements.
     pub fn is_constraint_violation(&self) -> bool {
         match self {
             TransactError::Operation { error, .. } | TransactError::Commit { error, .. } => {
@@ -415,7 +415,7 @@ pub(crate) fn request(database: &str, operations: &[Operation]) -> Value {
     std::iter::once(json!(database)).chain(operations.iter().map(Operation::to_json)).collect()
 }
 
-/// Name and details of an error object, or of an error that is a bare text.
+/// The name and details of an error, which is an object or a bare string.
 pub(crate) fn error_parts(error: &Value) -> (String, String) {
     let text = |value: &Value| value.as_str().map_or_else(|| shorten(&value.to_string()), str::to_owned);
     match error.as_object() {
@@ -427,7 +427,7 @@ pub(crate) fn error_parts(error: &Value) -> (String, String) {
     }
 }
 
-/// Checks the whole result array: one element for each operation, then at most one more, a commit's error.
+/// Checks the whole result array: one element for each operation, and possibly one more with the error of the commit.
 pub(crate) fn outcomes(
     operations: &[Operation],
     result: &Value,
@@ -459,7 +459,7 @@ pub(crate) fn outcomes(
     parsed.collect::<Result<_, _>>().map(Outcomes)
 }
 
-/// `None` if the element has not the form that the operation's result has.
+/// The result of one operation, or `None` if the element does not have the form of such a result.
 fn outcome(operation: &Operation, element: &Value, schema: &Schema) -> Result<Option<Outcome>, ColumnError> {
     let Some(object) = element.as_object() else { return Ok(None) };
     let member = |name: &str| object.get(name);

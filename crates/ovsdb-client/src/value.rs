@@ -1,4 +1,4 @@
-//! Atoms and data (RFC 7047, section 5.1): what a column holds, and its JSON notation.
+//! Atoms and data (RFC 7047, section 5.1): the values of columns and their JSON notation.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,30 +8,30 @@ use uuid::Uuid;
 
 /// One value of a basic type.
 ///
-/// Ordered first by type, then by value; reals by [`f64::total_cmp`], so that sets are well defined.
+/// Atoms are ordered by type, then by value. Reals are ordered by [`f64::total_cmp`], so that sets are well defined.
 #[derive(Debug, Clone)]
 pub enum Atom {
-    /// 64 bits, signed.
+    /// A signed 64-bit integer.
     Integer(i64),
-    /// A double.
+    /// A double-precision number.
     Real(f64),
-    /// True or false.
+    /// A boolean.
     Boolean(bool),
-    /// Unicode text.
+    /// A string.
     String(String),
-    /// The identity of a row.
+    /// The UUID of a row.
     Uuid(Uuid),
-    /// A row that the same transaction inserts, by the insert's `uuid-name`. Never in what a server sends.
+    /// The `uuid-name` of a row that the same transaction inserts. A server never sends one.
     NamedUuid(String),
 }
 
-/// A value that is not what its place wants.
+/// A value of an unexpected type or form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("wanted {wanted}, got {got}")]
 pub struct ValueError {
-    /// The type that the place has.
+    /// The expected type.
     pub wanted: String,
-    /// The value, as JSON, shortened.
+    /// The value found, as shortened JSON.
     pub got: String,
 }
 
@@ -41,7 +41,7 @@ impl ValueError {
     }
 }
 
-/// At most 120 characters of a text that came from outside.
+/// Cuts a text from outside to 120 characters.
 pub(crate) fn shorten(text: &str) -> String {
     let mut characters = text.chars();
     let mut short: String = characters.by_ref().take(120).collect();
@@ -63,7 +63,7 @@ impl Atom {
         }
     }
 
-    /// The JSON notation.
+    /// Converts to the JSON notation.
     pub fn to_json(&self) -> Value {
         match self {
             Atom::Integer(integer) => json!(integer),
@@ -75,8 +75,8 @@ impl Atom {
         }
     }
 
-    /// Reads the JSON notation. A number without fraction is an integer: whether the column is of reals only the
-    /// schema knows ([`ColumnType::decode`](crate::schema::ColumnType::decode)).
+    /// Parses the JSON notation. A number without a fraction becomes an integer, which
+    /// [`ColumnType::decode`](crate::schema::ColumnType::decode) converts if the column holds reals.
     pub fn from_json(value: &Value) -> Result<Self, ValueError> {
         let fail = || ValueError::new("an atom", value);
         match value {
@@ -128,33 +128,33 @@ impl PartialEq for Atom {
 
 impl Eq for Atom {}
 
-/// What a column holds: a set of atoms, or a map. A plain value is a set of one, an optional one a set of at most
-/// one, as in RFC 7047.
+/// The value of a column: a set of atoms or a map. As in RFC 7047, a plain value is a set with one element, and an
+/// optional value is a set with at most one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Datum {
-    /// A set; with one element it is written as the bare atom.
+    /// A set. A set with one element is written as the bare atom.
     Set(BTreeSet<Atom>),
     /// A map.
     Map(BTreeMap<Atom, Atom>),
 }
 
 impl Datum {
-    /// The set of these atoms.
+    /// A set of these atoms.
     pub fn set<A: Into<Atom>>(atoms: impl IntoIterator<Item = A>) -> Self {
         Datum::Set(atoms.into_iter().map(Into::into).collect())
     }
 
-    /// The map of these pairs.
+    /// A map of these pairs.
     pub fn map<K: Into<Atom>, V: Into<Atom>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         Datum::Map(pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect())
     }
 
-    /// The row that an insert of the same transaction names `name`.
+    /// A reference to the row that the same transaction inserts with this `uuid-name`.
     pub fn named_uuid(name: impl Into<String>) -> Self {
         Datum::set([Atom::NamedUuid(name.into())])
     }
 
-    /// How many elements or pairs.
+    /// The number of elements or pairs.
     pub fn len(&self) -> usize {
         match self {
             Datum::Set(set) => set.len(),
@@ -162,12 +162,12 @@ impl Datum {
         }
     }
 
-    /// No element at all.
+    /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The JSON notation.
+    /// Converts to the JSON notation.
     pub fn to_json(&self) -> Value {
         match self {
             Datum::Set(set) => match set.first() {
@@ -182,7 +182,7 @@ impl Datum {
         }
     }
 
-    /// Reads the JSON notation, by its shape alone; see [`Atom::from_json`].
+    /// Parses the JSON notation by its form alone: see [`Atom::from_json`].
     pub fn from_json(value: &Value) -> Result<Self, ValueError> {
         let Value::Array(pair) = value else {
             return Ok(Datum::set([Atom::from_json(value)?]));
@@ -198,9 +198,9 @@ impl Datum {
         }
     }
 
-    /// Applies the difference that `modify` carries for a set or map of possibly more than one element
-    /// (`ovsdb-server(7)`, "Update2 Notification"): an element in both goes, one in neither comes; a key with its
-    /// present value goes, any other pair is set.
+    /// Applies the difference in a `modify` of a column that can have several elements (`ovsdb-server(7)`, "Update2
+    /// Notification"). An element of the difference is removed from a set that has it, and added to a set that does
+    /// not. A pair is removed from a map that has it; any other pair is set.
     pub(crate) fn apply_difference(&mut self, difference: Datum) {
         match (self, difference) {
             (Datum::Set(set), Datum::Set(toggled)) => {
@@ -231,19 +231,19 @@ fn pair_from_json(value: &Value) -> Result<(Atom, Atom), ValueError> {
     }
 }
 
-/// Rust types that an atom is read as and written from.
+/// A Rust type for atoms.
 pub trait FromAtom: Sized {
-    /// The basic type's name in RFC 7047.
+    /// The name of the basic type in RFC 7047.
     const TYPE: &'static str;
 
-    /// The value, if the atom is of this type.
+    /// The value, if the atom has this type.
     fn from_atom(atom: &Atom) -> Option<Self>;
 }
 
-/// Rust types that a column is read as: a basic type (exactly one element), `Option` (at most one), `BTreeSet`,
+/// A Rust type for column values: a basic type (exactly one element), `Option` (at most one), `BTreeSet`,
 /// `BTreeMap`, or [`Datum`] itself.
 pub trait FromDatum: Sized {
-    /// The type in words, for errors.
+    /// The name of the type in errors.
     fn wanted() -> String;
 
     /// The value, if the datum has this type.
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_datum_is_refused_with_the_value() {
+    fn a_malformed_datum_is_refused_with_the_value() {
         for notation in [
             json!(null),
             json!({}),

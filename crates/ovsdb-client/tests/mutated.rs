@@ -1,5 +1,5 @@
-//! Sessions whose replies are changed on their way: other types, missing members, flipped bits, cut streams. Whatever
-//! arrives, the client lives on, and after the next connection it has what the server has.
+//! Sessions whose replies are changed on the way: other types, missing members, flipped bits, cut streams. Whatever
+//! arrives, the client goes on, and after the next connection its replica equals the database.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::collections::VecDeque;

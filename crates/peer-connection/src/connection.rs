@@ -28,7 +28,7 @@ const READ_BUFFER_BYTES: usize = 64 << 10;
 /// The time within which a runtime that is not starved reports the bytes that wait in a socket.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
-/// A protocol: its codec, and how it uses echo messages.
+/// A protocol: its codec and its echo messages.
 ///
 /// The decoder must consume bytes that are not part of a message, such as white space between two. Its `decode_eof`
 /// must leave a partial message in the buffer and return `None`, so that the connection can report it.
@@ -36,21 +36,21 @@ pub trait Protocol:
     Decoder<Error = ConnectionError<<Self as Protocol>::Malformed>>
     + Encoder<<Self as Protocol>::Outgoing, Error = io::Error>
 {
-    /// A message to be sent.
+    /// A message to send.
     type Outgoing;
-    /// Why bytes are not a message of the protocol.
+    /// The error for bytes that are not a message of the protocol.
     type Malformed: std::error::Error + 'static;
-    /// What error messages call the peer, such as "the switch".
+    /// The name of the peer in error messages, such as "the switch".
     const PEER: &'static str;
 
     /// The probe of an idle connection.
     fn echo_request(&self) -> Self::Outgoing;
 
-    /// Separates messages that the connection handles from those for its owner.
+    /// Separates the messages that the connection handles from the messages for its owner.
     fn classify(&self, message: Self::Item) -> Received<Self::Item, Self::Outgoing>;
 }
 
-/// A message by who handles it.
+/// A received message, by the party that handles it.
 #[derive(Debug)]
 pub enum Received<Message, Outgoing> {
     /// The owner of the connection handles it.
@@ -64,22 +64,22 @@ pub enum Received<Message, Outgoing> {
     EchoReply,
 }
 
-/// How long a connection waits for its peer.
+/// The time limits of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// The peer is probed after this time without a sign of life: a byte from the peer, or a byte that it takes after
     /// its buffers were full.
     pub probe_interval: Duration,
-    /// How long the peer may show no sign of life after a probe. A peer that is stopped is given up after
-    /// `probe_interval` and `probe_timeout` together.
+    /// The longest time without a sign of life after a probe. A peer that is stopped is given up after `probe_interval` and
+    /// `probe_timeout` together.
     pub probe_timeout: Duration,
-    /// How long the peer may take none of the bytes sent to it.
+    /// The longest time in which the peer takes none of the bytes sent to it.
     pub write_timeout: Duration,
-    /// How long a message may take from its first byte to its last. `None`: as long as bytes arrive.
+    /// The longest time from the first byte of a message to its last. `None` sets no limit.
     pub message_timeout: Option<Duration>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError<E: std::error::Error + 'static> {
     /// Dialling failed.
@@ -97,7 +97,7 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
     /// The peer closed the connection.
     #[error("{peer} closed the connection{partial}")]
     Closed {
-        /// What the protocol calls the peer.
+        /// The name of the peer.
         peer: &'static str,
         /// The message that was cut off.
         partial: Partial,
@@ -105,7 +105,7 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
     /// The peer sent nothing, not even an answer to a probe.
     #[error("{peer} sent nothing for {seconds:.1} s{partial} and did not answer an echo request")]
     Silent {
-        /// What the protocol calls the peer.
+        /// The name of the peer.
         peer: &'static str,
         /// The time since its last byte.
         seconds: f64,
@@ -115,17 +115,17 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
     /// The peer did not complete a message in time.
     #[error("{peer} stalled{partial} for {seconds:.1} s")]
     Stalled {
-        /// What the protocol calls the peer.
+        /// The name of the peer.
         peer: &'static str,
         /// The time since the first byte of the message.
         seconds: f64,
         /// The message.
         partial: Partial,
     },
-    /// The peer takes no bytes.
+    /// The peer does not read.
     #[error("{peer} took none of the {unsent} bytes sent to it for {seconds:.1} s")]
     NotReading {
-        /// What the protocol calls the peer.
+        /// The name of the peer.
         peer: &'static str,
         /// The bytes that it has not taken.
         unsent: usize,
@@ -140,10 +140,10 @@ pub enum ConnectionError<E: std::error::Error + 'static> {
 /// The result of an operation on a connection of protocol `P`.
 pub type ConnectionResult<T, P> = Result<T, ConnectionError<<P as Protocol>::Malformed>>;
 
-/// How many bytes of an incomplete message were received.
+/// The received part of an incomplete message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Partial {
-    /// 0 between messages.
+    /// The number of bytes; 0 between messages.
     pub received: usize,
 }
 
@@ -162,11 +162,11 @@ pub struct Connection<P> {
     timeouts: Timeouts,
     /// Bytes may wait in the write buffer or in the stream.
     needs_flush: bool,
-    /// When the message that is incomplete in the read buffer began.
+    /// The arrival of the first byte of the incomplete message in the read buffer.
     message_began: Option<Instant>,
-    /// When the last probe was sent.
+    /// The time of the last probe.
     probed: Option<Instant>,
-    /// The next deadline, and when it counts as passed: see [`timer`](Self::timer).
+    /// The next deadline, and the time at which it counts as passed: see [`timer`](Self::timer).
     verdict: Option<(Instant, Instant)>,
 }
 
@@ -223,7 +223,7 @@ impl<P: Protocol> Connection<P> {
         self.framed.write_buffer().len()
     }
 
-    /// The next message. Dropping the future loses nothing.
+    /// The next message. Cancel safe.
     pub async fn receive(&mut self) -> ConnectionResult<P::Item, P> {
         loop {
             if let Some(message) = self.step().await? {
@@ -232,7 +232,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The next message, or `None` once the peer has taken bytes. Dropping the future loses nothing.
+    /// The next message, or `None` once the peer has taken bytes. Cancel safe.
     pub async fn step(&mut self) -> ConnectionResult<Option<P::Item>, P> {
         loop {
             let timer = self.timer();
@@ -282,7 +282,7 @@ impl<P: Protocol> Connection<P> {
         })
     }
 
-    /// Writes as much as the peer takes. True if that was anything.
+    /// Writes as much as the peer takes. Returns whether it took any bytes.
     fn poll_send(&mut self, cx: &mut Context<'_>) -> ConnectionResult<bool, P> {
         if !self.needs_flush {
             return Ok(false);
@@ -307,7 +307,7 @@ impl<P: Protocol> Connection<P> {
         ConnectionError::Closed { peer: P::PEER, partial: self.partial() }
     }
 
-    /// A peer that closes the connection while bytes are on their way to it shows as one of these errors.
+    /// Reports a closed connection for the errors that follow when a peer closes it while bytes are in flight.
     fn broken(&self, error: ConnectionError<P::Malformed>) -> ConnectionError<P::Malformed> {
         match &error {
             ConnectionError::Io(io)
@@ -344,18 +344,18 @@ impl<P: Protocol> Connection<P> {
         Some(after(self.message_began?, self.timeouts.message_timeout?))
     }
 
-    /// The first of the deadlines, if nothing is received or sent until then.
+    /// The earliest deadline, provided that nothing is received or sent until then.
     fn deadline(&self) -> Instant {
         let deadlines = [Some(self.silence_deadline()), self.write_deadline(), self.message_deadline()];
         let first = deadlines.into_iter().flatten().min();
         first.unwrap_or_else(|| after(Instant::now(), Duration::MAX))
     }
 
-    /// When to look at the deadlines if nothing is received or sent until then.
+    /// The time of the next check of the deadlines, provided that nothing is received or sent until then.
     ///
-    /// If this task was starved, a deadline passes while bytes of the peer wait in the socket, and the runtime may fire
-    /// the timer before it reports the bytes. So a deadline counts as passed only if the task ran shortly before: it wakes
-    /// up once before the deadline, or waits a moment longer.
+    /// While the task is starved, a deadline can pass although bytes of the peer wait in the socket, and the runtime may
+    /// fire the timer before it reports the bytes. A deadline therefore counts as passed only if the task ran shortly
+    /// before it. The task wakes up once before each deadline; if it wakes up too late, it waits a moment longer.
     fn timer(&mut self) -> Instant {
         let (now, deadline) = (Instant::now(), self.deadline());
         if let Some(before) = deadline.checked_sub(GRACE).filter(|before| now < *before) {

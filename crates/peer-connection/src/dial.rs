@@ -1,4 +1,4 @@
-//! Opening byte streams: the one place where a connection touches the network.
+//! Opens byte streams. No other module touches the network.
 
 use std::io;
 use std::pin::Pin;

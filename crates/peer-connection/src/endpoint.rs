@@ -1,10 +1,10 @@
-//! Where a peer listens, in the notation of Open vSwitch (`ovsdb(7)`, "Connection Methods").
+//! The address of a peer, in the notation of Open vSwitch (`ovsdb(7)`, "Connection Methods").
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where to connect: `unix:/path` or `tcp:host:port` (an IPv6 host in brackets, `tcp:[::1]:6640`).
+/// The address of a peer: `unix:/path` or `tcp:host:port` (an IPv6 host in brackets, `tcp:[::1]:6640`).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// A unix domain stream socket.
@@ -18,7 +18,7 @@ pub enum Endpoint {
     },
 }
 
-/// Why a text is not an [`Endpoint`].
+/// The reason why a text is not an [`Endpoint`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
     /// `ssl:` is a method of Open vSwitch that this crate does not support yet.
@@ -26,10 +26,10 @@ pub enum EndpointError {
         "{0}: ssl: is not supported yet; use unix:/path, or tcp:host:port within a trusted network or tunnel"
     )]
     SslUnsupported(String),
-    /// Not a known method.
+    /// The method is unknown.
     #[error("{0}: unknown connection method; write unix:/path or tcp:host:port")]
     UnknownMethod(String),
-    /// The method is known, but the rest does not have its form.
+    /// The method is known, but the address is malformed.
     #[error("{text}: {problem}; write {form}")]
     Malformed {
         /// The text.

@@ -11,12 +11,12 @@ use tokio::sync::mpsc;
 use crate::dial::{Dial, Dialling, Stream};
 use crate::endpoint::Endpoint;
 
-/// The bytes that one direction of a stream holds until they are read.
+/// The capacity of each direction of a stream, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
 type Accepting = mpsc::UnboundedSender<DuplexStream>;
 
-/// A network of endpoints in memory. Clones share it. Dialling an endpoint that nobody listens on is refused.
+/// A network of endpoints in memory, shared by its clones. An endpoint without a listener refuses connections.
 #[derive(Clone, Default)]
 pub struct InMemoryNetwork {
     listeners: Arc<Mutex<HashMap<Endpoint, Accepting>>>,

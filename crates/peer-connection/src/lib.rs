@@ -36,8 +36,8 @@ pub use reconnect::{Reconnect, Retry};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The output of a future, or `None` if it has none when the deadline has passed. A future that is late because the
-/// runtime was starved gets a moment longer, since what it waits for may be there already.
+/// Waits for a future until a deadline, and returns `None` if it is not complete then. The future gets a moment longer
+/// after the deadline, because its input may have arrived while the runtime was starved.
 pub async fn within<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     if let Ok(output) = tokio::time::timeout_at(deadline, &mut future).await {

@@ -1,4 +1,4 @@
-//! When to dial again, and which failures to report.
+//! The time of the next attempt to connect, and the failures to report.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ pub struct Reconnect {
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     longest: Duration,
     connected_at: Option<Instant>,
-    /// Why there is no connection, as last reported.
+    /// The reason that was reported last.
     reported: Option<String>,
 }
 
-/// What to do after a failure.
+/// The reaction to a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
     /// The time to wait before the next attempt.
     pub delay: Duration,
-    /// Whether the failure is news: the reason differs from the last one, or a connection was lost.
+    /// Whether to report the failure: the reason differs from the last one, or a connection was lost.
     pub report: bool,
 }
 

@@ -16,8 +16,8 @@ use peer_connection::after;
 /// The delay before asking again when there is no connection.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs a transaction and waits until it is in force. After [`Error::NotInForce`] the transaction is committed
-/// nevertheless. The outcomes are those of `operations`.
+/// Runs a transaction and waits until it is in force. [`Error::NotInForce`] means that the transaction is committed but not
+/// in force. The outcomes are those of `operations`.
 pub async fn transact_in_force(
     client: &Client,
     mut operations: Vec<Operation>,

@@ -10,7 +10,7 @@ use crate::row::{ColumnError, Row};
 /// A row of table `Interface`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Identity.
+    /// The UUID of the row.
     pub uuid: Uuid,
     /// Unique name. For a network device, also the device's name.
     pub name: String,
@@ -18,7 +18,7 @@ pub struct Interface {
     pub interface_type: String,
     /// The `OpenFlow` port number: -1 if `ovs-vswitchd` could not create the interface, none if it has not tried yet.
     pub ofport: Option<i64>,
-    /// Why `ovs-vswitchd` could not create it.
+    /// The reason why `ovs-vswitchd` could not create it.
     pub error: Option<String>,
     /// Keys include `iface-id`.
     pub external_ids: BTreeMap<String, String>,
@@ -49,7 +49,7 @@ impl Interface {
     pub const COLUMNS: &[&str] =
         &["name", "type", "ofport", "error", "external_ids", "options", "mac_in_use"];
 
-    /// Reads a row with (at least) these columns.
+    /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
         Ok(Interface {
             uuid,
@@ -79,7 +79,7 @@ impl Interface {
 /// A row of table `Port`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Port {
-    /// Identity.
+    /// The UUID of the row.
     pub uuid: Uuid,
     /// Unique name.
     pub name: String,
@@ -95,7 +95,7 @@ impl Port {
     /// The columns that [`from_row`](Self::from_row) reads.
     pub const COLUMNS: &[&str] = &["name", "interfaces", "external_ids"];
 
-    /// Reads a row with (at least) these columns.
+    /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
         Ok(Port {
             uuid,
@@ -109,7 +109,7 @@ impl Port {
 /// A row of table `Bridge`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bridge {
-    /// Identity.
+    /// The UUID of the row.
     pub uuid: Uuid,
     /// Unique name.
     pub name: String,
@@ -134,7 +134,7 @@ impl Bridge {
     pub const COLUMNS: &[&str] =
         &["name", "datapath_type", "datapath_id", "fail_mode", "protocols", "ports", "external_ids"];
 
-    /// Reads a row with (at least) these columns.
+    /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
         Ok(Bridge {
             uuid,
@@ -152,7 +152,7 @@ impl Bridge {
 /// The only row of table `Open_vSwitch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenVswitch {
-    /// Identity.
+    /// The UUID of the row.
     pub uuid: Uuid,
     /// Incremented by clients that wait for their change to be in force.
     pub next_cfg: i64,
@@ -175,7 +175,7 @@ impl OpenVswitch {
     pub const COLUMNS: &[&str] =
         &["next_cfg", "cur_cfg", "external_ids", "datapath_types", "iface_types", "ovs_version"];
 
-    /// Reads a row with (at least) these columns.
+    /// Converts a row that has at least these columns.
     pub fn from_row(uuid: Uuid, row: &Row) -> Result<Self, ColumnError> {
         Ok(OpenVswitch {
             uuid,

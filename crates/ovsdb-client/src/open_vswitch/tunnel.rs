@@ -115,7 +115,7 @@ pub async fn ensure_tunnels(
     Ok(outcomes)
 }
 
-/// Deletes those of the named ports that exist on the bridge, with their interfaces, and returns their names. Sends
+/// Deletes the named ports from the bridge, with their interfaces, and returns the names of the ports that existed. Sends
 /// only selects if none exists.
 pub async fn delete_ports(
     client: &Client,
@@ -129,8 +129,8 @@ pub async fn delete_ports(
     Ok(deleted.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Deletes those of the ports that exist, each named with its bridge, in one transaction, and returns them. Sends only
-/// selects if none exists.
+/// Deletes ports, each named with its bridge, in one transaction, and returns the ports that existed. Sends only selects
+/// if none exists.
 pub async fn delete_ports_of(
     client: &Client,
     ports: &[(&str, &str)],
@@ -188,14 +188,14 @@ fn reads() -> [Operation; 3] {
     ]
 }
 
-/// The rows that were read.
+/// The rows read, by name.
 struct State {
     bridges: BTreeMap<String, Bridge>,
     ports: BTreeMap<String, Port>,
     interfaces: BTreeMap<String, Interface>,
 }
 
-/// Without it, the server would silently garbage-collect ports of a bridge that was deleted meanwhile.
+/// A guard against the deletion of the bridge, after which the server would silently garbage-collect its new ports.
 fn guard(bridge: &Bridge) -> Operation {
     Operation::guard(bridge.uuid, Row::new(Bridge::TABLE).with("name", bridge.name.as_str()))
 }
