@@ -322,6 +322,27 @@ async fn exchanged_endpoints_are_reported_and_get_nothing() {
     assert_eq!(fakes[1].0.flows(), desired().flows);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_database_that_answers_late_and_reads_slowly_stays_connected() {
+    let setting = Setting::new();
+    let stages =
+        [Stage::Schema, Stage::Monitor, Stage::Transact, Stage::Transact, Stage::Update, Stage::Transact];
+    for stage in stages {
+        setting.database.fault(stage, Fault::Late(Duration::from_secs(4)));
+    }
+    setting.database.slow(Duration::from_millis(10), 100);
+    let mut driven = setting.drive();
+    driven.handle.set_desired(desired());
+    driven.handle.push(1, adding(&["table=3, actions=output:3"]));
+    driven.confirmed(1).await;
+    let has_port = |event: &Event| report(event)?.tunnels.contains_key("gnv").then_some(());
+    if !driven.seen.iter().any(|event| has_port(event).is_some()) {
+        driven.wait("the port", has_port).await;
+    }
+    assert_eq!(setting.database.counts().connections, 1, "{:#?}", driven.seen);
+    assert!(setting.database.counts().faults >= 3, "{:?}", setting.database.counts());
+}
+
 /// Each fault at each stage of a session: the driver says what is wrong and drives the switch again.
 #[tokio::test(start_paused = true)]
 async fn any_fault_of_the_database_ends_its_session_alone_and_heals() {
