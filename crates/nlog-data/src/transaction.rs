@@ -278,6 +278,12 @@ pub trait Evaluator {
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
+    /// Uses time in which no transaction waits for work that makes later ones cheaper. Results are the same with it and
+    /// without it. The default does nothing.
+    fn idle(&mut self) -> Result<(), CommitError> {
+        Ok(())
+    }
+
     /// Advances time to `now_ms` (milliseconds since any fixed moment), as a separate transaction. Evaluators read no
     /// clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
@@ -314,6 +320,10 @@ impl<E: Evaluator + ?Sized> Evaluator for Box<E> {
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         (**self).contents_columns(table)
+    }
+
+    fn idle(&mut self) -> Result<(), CommitError> {
+        (**self).idle()
     }
 
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {

@@ -29,8 +29,9 @@ pub struct Options {
     pub attribute: bool,
     /// What the planner is told.
     pub planning: Settings,
-    /// From so many rows on a first transaction is planned for: what it says of tables takes the place of guesses,
-    /// where the planner was told neither figures nor a plan. `usize::MAX`: the plan stays what it is.
+    /// From so many rows on a transaction is planned for that has most of the rows to come; later the engine plans
+    /// anew where its plan has turned out not to fit the rows that are there. Only where the planner was told neither
+    /// figures nor a plan. `usize::MAX`: the plan stays what it is.
     pub plan_anew_from: usize,
 }
 
@@ -146,6 +147,15 @@ impl Dataflow {
         }
     }
 
+    /// Plans the program anew and goes over to the plan, without any effect on results; see
+    /// [`fused::Engine::replan`]. The composed engine keeps its plan.
+    pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
+        match &mut self.engine {
+            Engine::Fused(engine) => engine.replan(planning),
+            Engine::Composed(_) => Ok(false),
+        }
+    }
+
     fn evaluator(&mut self) -> &mut dyn Evaluator {
         match &mut self.engine {
             Engine::Fused(engine) => engine.as_mut(),
@@ -177,6 +187,10 @@ impl Evaluator for Dataflow {
 
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         self.evaluator().commit_merged(transactions)
+    }
+
+    fn idle(&mut self) -> Result<(), CommitError> {
+        self.evaluator().idle()
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

@@ -10,7 +10,7 @@
 //! to rows of the head) with `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
 //! to sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations),
 //! `inputs` (what transactions may do), `merged` (several at once), `output` and `raw_delta` (words to values),
-//! `profile`; then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
+//! `profile`, `planning` (another plan for the rows that are there); then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
 //! `proposal` (how it is asked for and decided); then several workers: `placement` (where rows are), `rounds` (a
 //! transaction at several workers), `workers` (what they say to each other), `threads`; processes are in
 //! [`processes`](crate::processes).
@@ -28,6 +28,7 @@ mod output;
 mod pipeline;
 mod pipeline_end;
 mod placement;
+mod planning;
 mod probe;
 mod profile;
 mod proposal;
@@ -53,7 +54,6 @@ use nlog_data::{
     TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
-use nlog_plan::{Counter, Statistics, TableStatistics};
 
 use crate::dataflow::{Options, StartError};
 use crate::panic::message;
@@ -64,10 +64,13 @@ use engine::State;
 use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
+use planning::Planning;
 use rounds::Lost;
 use trace::View;
 use trouble::Refusal;
 use workers::{Changed, Workers};
+
+pub(crate) use planning::WORTH_PLANNING;
 
 pub use profile::{IndexProfile, PipelineProfile, Profile, RelationProfile, RuleProfile};
 pub use proposal::{ChangeError, Proposal};
@@ -77,9 +80,6 @@ pub use workers::Load;
 /// Symbols are looked through once there are so many new ones, at least.
 pub(crate) const NEW_SYMBOLS: usize = 1 << 14;
 
-/// From so many rows on a first transaction is worth another look at the plan: below, any plan will do.
-pub(crate) const WORTH_PLANNING: usize = 10_000;
-
 /// A program as a running engine.
 pub struct Engine {
     state: State,
@@ -87,8 +87,7 @@ pub struct Engine {
     workers: Option<Workers>,
     inputs: Inputs,
     options: Options,
-    /// What the first transaction said of the tables, if the plan was made for it.
-    learned: Option<Statistics>,
+    planning: Planning,
     /// Whether facts are true: from the first accepted transaction on.
     facts: bool,
     /// How many symbols there are when it is time to look which are needed.
@@ -128,7 +127,7 @@ impl Engine {
             state,
             workers,
             options: options.clone(),
-            learned: None,
+            planning: Planning::default(),
             facts: false,
             symbols_limit: NEW_SYMBOLS,
             gone: false,
@@ -146,51 +145,6 @@ impl Engine {
     /// The program that is run.
     pub fn program(&self) -> &Arc<Program> {
         &self.state.plan.program
-    }
-
-    /// Plans anew for the first transaction if it has so many rows that it is worth it: what is known of tables
-    /// before is a guess.
-    fn plan_for(
-        &mut self,
-        rows: usize,
-        learn: impl FnOnce(&Counter, &Engine) -> Statistics,
-    ) -> Result<(), CommitError> {
-        let planning = &self.options.planning;
-        let told = planning.statistics.is_some() || planning.pinned.is_some() || self.learned.is_some();
-        // Other processes have made the plan that they met with.
-        let shared = self.workers.as_ref().is_some_and(Workers::have_own_symbols);
-        if self.transactions > 0 || rows < self.options.plan_anew_from || told || shared {
-            return Ok(());
-        }
-        let learned = learn(&Counter::new(self.program()), self);
-        let mut options = self.options.clone();
-        options.planning.statistics = Some(learned.clone());
-        // Threads end before others take their place.
-        self.workers = None;
-        let (program, symbols) = (Arc::clone(self.program()), Arc::clone(&self.state.symbols));
-        let started = start(program, symbols, &options);
-        (self.state, self.workers) = started.map_err(|error| CommitError::Engine(error.to_string()))?;
-        self.learned = Some(learned);
-        Ok(())
-    }
-
-    /// The same for changes that have become words.
-    fn plan_for_changes(&mut self, changes: &Changes) -> Result<(), CommitError> {
-        let rows = changes.tables.values().map(Delta::len).sum();
-        self.plan_for(rows, |counter, engine| {
-            let columns = |rows: &Delta| output::columns_of(rows, &engine.state.symbols);
-            let tables = changes.tables.iter();
-            statistics_of(tables.map(|(id, rows)| (*id, counter.count(*id, &columns(rows)))), engine.schema())
-        })
-    }
-
-    /// The same for columns: what a transaction deletes was not there.
-    fn plan_for_columns(&mut self, transaction: &ColumnTransaction) -> Result<(), CommitError> {
-        let rows = transaction.insert.values().map(Columns::len).sum();
-        self.plan_for(rows, |counter, engine| {
-            let fit = transaction.insert.iter().filter(|(id, _)| engine.schema().get(**id).is_some());
-            statistics_of(fit.map(|(id, rows)| (*id, counter.count(*id, rows))), engine.schema())
-        })
     }
 
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
@@ -252,6 +206,9 @@ impl Engine {
             let Ok(others) = workers.loads() else { return Err(self.lost()) };
             loads.extend(others);
         }
+        for (load, done) in loads.iter_mut().zip(&self.planning.done) {
+            load.add(done);
+        }
         Ok(loads)
     }
 
@@ -269,8 +226,8 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
-        self.plan_for_changes(&changes)?;
         self.transactions += 1;
+        self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
         // Of what other processes derive nothing stays here.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
@@ -468,11 +425,6 @@ fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
-/// Figures by the names of tables. Of tables that are missing nothing is said: they may get their rows later.
-fn statistics_of(tables: impl Iterator<Item = (TableId, TableStatistics)>, schema: &Schema) -> Statistics {
-    Statistics { tables: tables.map(|(id, known)| (schema.table(id).name.clone(), known)).collect() }
-}
-
 /// Plans a program and starts what it takes to run it in this process.
 fn start(
     program: Arc<Program>,
@@ -480,7 +432,15 @@ fn start(
     options: &Options,
 ) -> Result<(State, Option<Workers>), StartError> {
     let wanted = wanted(&program, options);
-    let plan = Arc::new(Plan::new(program, &wanted, &options.planning));
+    start_plan(Arc::new(Plan::new(program, &wanted, &options.planning)), symbols, options)
+}
+
+/// Starts what it takes to run a plan in this process.
+fn start_plan(
+    plan: Arc<Plan>,
+    symbols: Arc<Symbols>,
+    options: &Options,
+) -> Result<(State, Option<Workers>), StartError> {
     match options.workers {
         0 => Err(StartError::NoWorkers),
         1 => Ok((State::new(plan, symbols, options.attribute), None)),
@@ -506,6 +466,7 @@ impl Evaluator for Engine {
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
         self.is_sound()?;
+        self.plan_for(std::slice::from_ref(transaction))?;
         let changes = self.inputs.apply(transaction, &self.state.symbols);
         self.gone |= changes.is_err();
         self.commit_changes(changes?)
@@ -532,6 +493,10 @@ impl Evaluator for Engine {
             redundant_inserts: changes.redundant_inserts,
             redundant_deletes: changes.redundant_deletes,
         })
+    }
+
+    fn idle(&mut self) -> Result<(), CommitError> {
+        Engine::idle(self).map(drop)
     }
 
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {

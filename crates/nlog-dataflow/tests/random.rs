@@ -140,6 +140,11 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Re
     for workers in [1, 2] {
         ways.push(Way { planned: "planned anew", plans_anew: true, ..Way::new(Kind::Fused, workers) });
     }
+    for workers in [1, 2] {
+        let replans: Vec<Settings> = plannings.iter().map(|(_, planning)| planning.clone()).collect();
+        let columns = random.chance(50);
+        ways.push(Way { replans, plans_anew: true, columns, ..Way::new(Kind::Fused, workers) });
+    }
     ways.push(Way { life: Life::Reloaded, ..Way::new(either(&mut random), 1) });
     Ok(ways)
 }

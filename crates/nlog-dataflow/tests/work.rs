@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::support::{ENGINES, compile, way::start};
 use nlog::Program;
 use nlog::program::{BodyItem, Expr};
-use nlog_data::{Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};
+use nlog_data::{Columns, Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};
 use nlog_dataflow::{Dataflow, Kind, Options};
+use nlog_plan::{Counter, Settings, Statistics};
 
 /// Ports of a switch see each other; what stands for a host is told to all others; rules count what comes to them.
 const PROGRAM: &str = "
@@ -265,5 +266,77 @@ fn workers_share_the_work() {
         assert!(all <= 2 * alone, "what one can do is not done by each: {bindings:?}, alone {alone}");
         let fair = all / workers as u64;
         assert!(bindings.iter().all(|of_worker| *of_worker > fair / 2), "{bindings:?}");
+    }
+}
+
+/// Rows of `mid` find fifty rows of `left`, and hardly any of `right`.
+const SKEWED: &str = "
+    input table left(k: int, x: int);
+    input table mid(k: int, j: int);
+    input table right(j: int, w: int);
+    output table hit(x: int, w: int, k: int, j: int);
+    hit(x, w, k, j) :- left(k, x), mid(k, j), right(j, w);
+";
+
+/// Transactions of a hundred rows, after an empty one as a controller begins with.
+fn arriving(program: &Program) -> Vec<Transaction> {
+    let rows = (0..1_000).map(|at| ("left", [at % 20, at]));
+    let rows = rows.chain((0..10).map(|at| ("right", [at * 7, at])));
+    let rows: Vec<(&str, [i64; 2])> = rows.chain((0..5_000).map(|at| ("mid", [at % 20, at]))).collect();
+    let transactions = rows.chunks(100).map(|rows| {
+        let mut transaction = Transaction::default();
+        for (table, values) in rows {
+            transaction.insert.entry(id(program, table)).or_default().push(row(*values));
+        }
+        transaction
+    });
+    std::iter::once(Transaction::default()).chain(transactions).collect()
+}
+
+/// Rows that the last tenth of the transactions touches.
+fn touched_last(program: &Arc<Program>, options: Options, idle: bool) -> u64 {
+    let mut engine = start(Arc::clone(program), options);
+    let transactions = arriving(program);
+    let first = transactions.len() * 9 / 10;
+    let mut touched = 0;
+    for (at, transaction) in transactions.iter().enumerate() {
+        let before = Work::of(&mut engine);
+        engine.commit(transaction).expect("nothing is wrong with it");
+        let work = Work::of(&mut engine).since(before);
+        touched += if at >= first { work.rows + work.bindings } else { 0 };
+        if idle {
+            engine.idle().expect("it works");
+        }
+    }
+    touched
+}
+
+/// An engine that starts empty comes to a plan that touches at most twice the rows of the plan for the final rows.
+#[test]
+fn plans_follow_the_rows_that_arrive() {
+    let program = compile(SKEWED);
+    let mut all = Transaction::default();
+    for (table, rows) in arriving(&program).into_iter().flat_map(|transaction| transaction.insert) {
+        all.insert.entry(table).or_default().extend(rows);
+    }
+    let counter = Counter::new(&program);
+    let tables = all.insert.iter().map(|(table, rows)| {
+        let rows = Columns::from_rows(rows).expect("rows of a table are of one width");
+        (program.schema.table(*table).name.clone(), counter.count(*table, &rows))
+    });
+    let statistics = Some(Statistics { tables: tables.collect() });
+    for workers in [1, 2] {
+        let options = || Options { workers, ..Options::default() };
+        let planning = Settings { statistics: statistics.clone(), ..Settings::default() };
+        let informed = touched_last(&program, Options { planning, ..options() }, false);
+        let kept = touched_last(&program, Options { plan_anew_from: usize::MAX, ..options() }, false);
+        assert!(kept > 8 * informed, "there is nothing to gain: {kept} rows, not {informed}");
+        for idle in [false, true] {
+            let touched = touched_last(&program, options(), idle);
+            assert!(
+                touched <= 2 * informed,
+                "{workers} workers, idle {idle}: {touched} rows, not {informed}"
+            );
+        }
     }
 }

@@ -144,6 +144,10 @@ impl<E: Evaluator> Evaluator for Hooked<E> {
         self.run(transaction, None)
     }
 
+    fn idle(&mut self) -> Result<(), CommitError> {
+        self.evaluator.idle()
+    }
+
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         self.evaluator.contents_columns(table)
     }

@@ -277,3 +277,21 @@ pub enum Output {
         columns: Vec<GroupColumn>,
     },
 }
+
+impl Plan {
+    /// Whether both plans of one program are run alike: they differ in estimates at most.
+    pub fn is_run_like(&self, other: &Plan) -> bool {
+        let form = |relation: &Relation| {
+            let Relation { name, needed, wanted, keep, level, .. } = relation;
+            (name.clone(), *needed, *wanted, keep.clone(), *level)
+        };
+        let index = |index: &Index| {
+            let Index { relation, select, key, value, .. } = index;
+            (*relation, select.clone(), key.clone(), value.clone())
+        };
+        Arc::ptr_eq(&self.program, &other.program)
+            && self.relations.iter().map(form).eq(other.relations.iter().map(form))
+            && self.indexes.iter().map(index).eq(other.indexes.iter().map(index))
+            && self.pinned() == other.pinned()
+    }
+}

@@ -41,6 +41,8 @@ pub(crate) struct State {
     /// The rules whose groups it has reached.
     pub(crate) grouped: Vec<usize>,
     pub(crate) troubles: Troubles,
+    /// Rows of inputs that changed since the plan was made, and rows that pipelines began with and found.
+    pub(crate) touched: u64,
 }
 
 /// What a relation's rules have derived so far in a transaction.
@@ -105,6 +107,7 @@ impl State {
             reached: Vec::new(),
             grouped: Vec::new(),
             troubles: Troubles::default(),
+            touched: 0,
             plan,
             symbols,
             placement,
@@ -272,7 +275,7 @@ impl State {
                     me: self.placement.me,
                     peers: self.placement.peers,
                 };
-                pipeline.run(rows, &mut context);
+                self.touched += pipeline.run(rows, &mut context);
             }
             self.troubles.add(rule.id, failures);
             derivation.rules.push((of_rule[0].rule, own));

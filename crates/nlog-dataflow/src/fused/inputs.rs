@@ -192,6 +192,11 @@ impl Inputs {
         self.tables[table.0 as usize].places.len()
     }
 
+    /// How many rows all tables have.
+    pub(crate) fn total(&self) -> usize {
+        self.tables.iter().map(|table| table.places.len()).sum()
+    }
+
     /// Every symbol in a row.
     pub(crate) fn symbols(&self, each: &mut impl FnMut(Symbol)) {
         for table in &self.tables {

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use nlog::program::{BodyItem, Expr, HeadTerm};
+use nlog::program::{BodyItem, Expr, HeadTerm, Rule};
 use nlog_data::{Function, Role, TableId, function};
-use nlog_plan::query::{Plan, RelationId, RulePlan};
+use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::rule::Part;
 use super::trace::View;
 use super::trouble::Refusal;
 
@@ -93,9 +94,19 @@ impl<'a> Transition<'a> {
         }
         let mut rules: Vec<Option<usize>> = (new.plan.rules.iter())
             .map(|rule| {
-                from[rule.head.0 as usize]?;
-                let reads = rule.body.atoms.iter().all(|atom| from[atom.0 as usize].is_some());
-                if reads { known.get_mut(&definition(&new.plan, rule))?.pop() } else { None }
+                let head = from[rule.head.0 as usize]?;
+                let alike = known.get_mut(&definition(&new.plan, rule))?;
+                // What a stage is called depends on the stages before it: an equal one can have another name, and
+                // another one this name.
+                let reads =
+                    |joins: &Joins| joins.atoms.iter().map(|atom| atom.0 as usize).collect::<Vec<_>>();
+                let of_rule =
+                    reads(&rule.body).into_iter().map(|atom| from[atom]).collect::<Option<Vec<_>>>()?;
+                let same = alike.iter().position(|at| {
+                    let before = &old.plan.rules[*at];
+                    before.head.0 as usize == head && reads(&before.body) == of_rule
+                })?;
+                Some(alike.swap_remove(same))
             })
             .collect();
         // What goes through another rule is only what it was if that one is.
@@ -253,6 +264,34 @@ impl Former {
         }
     }
 
+    /// Goes on with another plan of the same program, once the new state's changes are accepted: what was counted of
+    /// pipelines and relations counts further.
+    pub(crate) fn accept(self, mut new: State) -> State {
+        let old = self.state;
+        for (after, of_plan) in new.relations.iter_mut().zip(&new.plan.relations) {
+            let before = old.plan.relations.iter().position(|before| before.name == of_plan.name);
+            after.changes += before.map_or(0, |before| old.relations[before].changes);
+        }
+        for (after, of_plan) in new.rules.iter_mut().zip(&new.plan.rules) {
+            // Stages are others.
+            let Some(table) = new.plan.relations[of_plan.head.0 as usize].table else { continue };
+            let is_same = |rule: &RulePlan| {
+                rule.rule == of_plan.rule && old.plan.relations[rule.head.0 as usize].table == Some(table)
+            };
+            let Some(at) = old.plan.rules.iter().position(is_same) else { continue };
+            let before = old.rules[at].parts.iter();
+            for (part, former) in after.parts.iter_mut().zip(before) {
+                for pipeline in &mut part.pipelines {
+                    let begins = |part: &Part, atom: Option<usize>| atom.map(|atom| part.atoms[atom]);
+                    let mine = pipeline.atom.map(|atom| part.atoms[atom]);
+                    let same = former.pipelines.iter().find(|before| begins(former, before.atom) == mine);
+                    pipeline.work = same.map_or(pipeline.work, |same| same.work);
+                }
+            }
+        }
+        new
+    }
+
     /// Back to what was, once what the new state staged is dropped.
     pub(crate) fn restore(mut self, mut new: State) -> State {
         self.swap(&mut new);
@@ -262,37 +301,17 @@ impl Former {
 
 /// What a rule says and reads: what its names have come to, and stages by what they are made of.
 fn definition(plan: &Plan, rule: &RulePlan) -> String {
-    let program = &plan.program;
     let head = &plan.relations[rule.head.0 as usize];
     // Hidden tables' rules have the fingerprint of the rule that they were made of, and stages that of their reader.
     let name = if head.table.is_some() { &*head.name } else { "" };
-    let compiled = program.rule(rule.rule);
-    let mut text = format!("{name} {:016x}", compiled.fingerprint);
-    for term in &compiled.terms {
-        match term {
-            HeadTerm::Value(expr) => write_expr(expr, &mut text),
-            HeadTerm::Aggregate { aggregate, arguments } => {
-                let _ = write!(text, " {aggregate:?}");
-                write_exprs(arguments, &mut text);
-            }
-        }
-    }
-    for item in &compiled.body {
-        match item {
-            BodyItem::Atom { table, terms, .. } => {
-                let _ = write!(text, " {}{terms:?}", program.schema.table(*table).name);
-            }
-            BodyItem::Let { variable, expr } => {
-                let _ = write!(text, " {variable:?}");
-                write_expr(expr, &mut text);
-            }
-            BodyItem::Generate { function, arguments, results } => {
-                write_function(function, &mut text);
-                let _ = write!(text, "{results:?}");
-                write_exprs(arguments, &mut text);
-            }
-            BodyItem::Filter(expr) => write_expr(expr, &mut text),
-        }
+    let mut text = name.to_owned();
+    write_rule(plan, plan.program.rule(rule.rule), &mut text);
+    if head.table.is_none() {
+        // One rule can have different stages of the same tables: of other atoms, and with other columns.
+        let stages =
+            plan.rules.iter().filter(|other| other.rule == rule.rule).flat_map(|other| &other.stages);
+        let of = stages.filter(|stage| stage.relation == rule.head).map(|stage| &stage.of);
+        let _ = write!(text, " stage {:?} of {:?}", head.columns, of.collect::<Vec<_>>());
     }
     for atom in &rule.body.atoms {
         let relation = &plan.relations[atom.0 as usize];
@@ -314,6 +333,45 @@ fn definition(plan: &Plan, rule: &RulePlan) -> String {
         }
     }
     text
+}
+
+fn write_rule(plan: &Plan, rule: &Rule, text: &mut String) {
+    let program = &plan.program;
+    let _ = write!(text, " {:016x}", rule.fingerprint);
+    for term in &rule.terms {
+        match term {
+            HeadTerm::Value(expr) => write_expr(expr, text),
+            HeadTerm::Aggregate { aggregate, arguments } => {
+                let _ = write!(text, " {aggregate:?}");
+                write_exprs(arguments, text);
+            }
+        }
+    }
+    for item in &rule.body {
+        match item {
+            BodyItem::Atom { table, terms, .. } => {
+                let name = &program.schema.table(*table).name;
+                let _ = write!(text, " {name}{terms:?}");
+                if plan.inlined.contains(name) {
+                    for (_, inlined) in program.rules_of(*table) {
+                        text.push_str(" inlined (");
+                        write_rule(plan, inlined, text);
+                        text.push(')');
+                    }
+                }
+            }
+            BodyItem::Let { variable, expr } => {
+                let _ = write!(text, " {variable:?}");
+                write_expr(expr, text);
+            }
+            BodyItem::Generate { function, arguments, results } => {
+                write_function(function, text);
+                let _ = write!(text, "{results:?}");
+                write_exprs(arguments, text);
+            }
+            BodyItem::Filter(expr) => write_expr(expr, text),
+        }
+    }
 }
 
 fn write_exprs(exprs: &[Expr], text: &mut String) {

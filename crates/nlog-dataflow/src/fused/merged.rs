@@ -131,6 +131,7 @@ impl Engine {
         transactions: &[Transaction],
     ) -> Result<CommittedBatch, CommitError> {
         self.is_sound()?;
+        self.plan_for(transactions)?;
         let mut merging = Merging::default();
         let mut next = 0;
         while next < transactions.len() {

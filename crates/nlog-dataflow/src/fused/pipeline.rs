@@ -55,6 +55,8 @@ pub(crate) struct Pipeline {
     /// Whether all workers have all bindings at the end.
     by_all: bool,
     pub(crate) work: Work,
+    /// The work before it was compared with the plan's estimates.
+    pub(crate) measured_from: Work,
 }
 
 /// Bindings on their way from one worker's probe to the same probe of another's: key, what is kept, one after the other.
@@ -158,6 +160,7 @@ impl Pipeline {
             end_move: moves.end,
             by_all: moves.by_all,
             work: Work::default(),
+            measured_from: Work::default(),
         }
     }
 
@@ -189,8 +192,8 @@ impl Pipeline {
             .collect()
     }
 
-    /// Goes on with what other workers sent to one of its probes.
-    pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) {
+    /// Goes on with what other workers sent to one of its probes; how many bindings were found.
+    pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) -> u64 {
         self.probes[probe].receive(parcel, context.symbols);
         let mut flow = Flow {
             end: &mut self.end,
@@ -202,7 +205,9 @@ impl Pipeline {
         for at in probe..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
         }
-        self.work.bindings += flow.bindings;
+        let found = flow.bindings;
+        self.work.bindings += found;
+        found
     }
 
     /// Drops what a refused transaction left on its way.
@@ -212,8 +217,9 @@ impl Pipeline {
         }
     }
 
-    /// Runs changed rows through. A pipeline that begins with nothing takes one row without columns.
-    pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) {
+    /// Runs changed rows through. A pipeline that begins with nothing takes one row without columns. How many rows it
+    /// touched: those and the bindings that its probes found.
+    pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) -> u64 {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
         let mut flow = Flow {
             end: &mut self.end,
@@ -244,12 +250,14 @@ impl Pipeline {
         for at in 0..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
         }
+        let found = flow.bindings;
         let work = &mut self.work;
         work.runs += 1;
         work.rows += rows.len() as u64;
-        work.bindings += flow.bindings;
+        work.bindings += found;
         work.derived += (context.out.len() - derived) as u64;
         work.nanos += start.elapsed().as_nanos() as u64;
+        rows.len() as u64 + found
     }
 
     /// Forgets results that expressions remember.

@@ -68,7 +68,7 @@ impl Engine {
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
         let mut planning = options.planning.clone();
         // Else rules that have not changed would be planned by other figures.
-        planning.statistics = planning.statistics.or_else(|| self.learned.clone());
+        planning.statistics = planning.statistics.or_else(|| self.planning.learned.clone());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
         let former_schema = Arc::clone(&self.state.plan.program.schema);

@@ -139,7 +139,7 @@ impl State {
             peers: self.placement.peers,
         };
         let rule = &mut self.rules[at.rule];
-        rule.parts[at.part].pipelines[at.pipeline].receive(probe, parcel, &mut context);
+        self.touched += rule.parts[at.part].pipelines[at.pipeline].receive(probe, parcel, &mut context);
         self.troubles.add(rule.id, failures);
     }
 

@@ -69,6 +69,16 @@ pub struct Load {
     pub nanos: u64,
 }
 
+impl Load {
+    /// With what was done besides.
+    pub(crate) fn add(&mut self, other: &Load) {
+        self.rows += other.rows;
+        self.bindings += other.bindings;
+        self.derived += other.derived;
+        self.nanos += other.nanos;
+    }
+}
+
 /// The other workers, as worker 0 sees them.
 pub(crate) trait Others: Carrier {
     /// Gives an order to each.

@@ -12,6 +12,7 @@ use nlog_dataflow::processes::Meeting;
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::Settings;
 
+use super::Random;
 use super::process::{Process, SECRET};
 
 /// A way to run a program. Results never depend on it.
@@ -27,6 +28,8 @@ pub(crate) struct Way {
     /// Whether the first transaction is planned for, however small.
     pub(crate) plans_anew: bool,
     pub(crate) life: Life,
+    /// By what the engine is told to plan anew, at random moments.
+    pub(crate) replans: Vec<Settings>,
     /// Whether transactions and deltas go by columns.
     pub(crate) columns: bool,
     /// The same program, written otherwise.
@@ -53,6 +56,7 @@ impl Way {
             planning: Settings::default(),
             plans_anew: false,
             life: Life::Fresh,
+            replans: Vec::new(),
             columns: false,
             program: None,
         }
@@ -60,11 +64,12 @@ impl Way {
 
     /// What it is called where ways differ.
     pub(crate) fn name(&self) -> String {
-        let Way { engine, workers, processes, planned, life, columns, program, .. } = self;
+        let Way { engine, workers, processes, planned, life, replans, columns, program, .. } = self;
         let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
+        let replans = if replans.is_empty() { "" } else { ", replanned at random" };
         let columns = if *columns { ", by columns" } else { "" };
         let written = if program.is_some() { ", in another order" } else { "" };
-        format!("{engine:?}, {workers} workers,{shared} {planned} {life:?}{columns}{written}")
+        format!("{engine:?}, {workers} workers,{shared} {planned} {life:?}{replans}{columns}{written}")
     }
 
     /// An engine that runs so.
@@ -77,6 +82,11 @@ impl Way {
             plan_anew_from: if self.plans_anew { 1 } else { usize::MAX },
             ..options
         };
+        if !self.replans.is_empty() {
+            let engine = start(program, options);
+            let replanned = Replanned { engine, plannings: self.replans.clone(), random: Random::new(1) };
+            return if self.columns { Box::new(ByColumns(Box::new(replanned))) } else { Box::new(replanned) };
+        }
         let processes = self.processes.clone();
         let start = move || begin(&program, &options, processes.as_ref());
         let engine: Box<dyn Evaluator> = match self.life {
@@ -138,6 +148,52 @@ impl Evaluator for Shared {
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.engine.commit_columns(transaction)
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.engine.contents_columns(table)
+    }
+}
+
+/// An engine that plans anew between transactions, by figures of any kind.
+struct Replanned {
+    engine: Dataflow,
+    plannings: Vec<Settings>,
+    random: Random,
+}
+
+impl Replanned {
+    fn turn(&mut self) -> Result<(), CommitError> {
+        while self.random.chance(50) {
+            let planning = &self.plannings[self.random.below(self.plannings.len() as u64) as usize];
+            self.engine.replan(planning)?;
+            self.engine.idle()?;
+        }
+        Ok(())
+    }
+}
+
+impl Evaluator for Replanned {
+    fn schema(&self) -> &Schema {
+        self.engine.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.engine.check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.turn()?;
+        self.engine.commit(transaction)
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.engine.contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.turn()?;
         self.engine.commit_columns(transaction)
     }
 
