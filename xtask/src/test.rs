@@ -24,7 +24,13 @@ pub(crate) struct Arguments {
     /// Leave out the tests that need real Open vSwitch, for machines that cannot have it
     #[arg(long)]
     no_ovs: bool,
-    /// Passed on to `cargo nextest run`, such as `-p nlog` or part of a test's name
+    /// Run the tests of this package only; the others are built as well
+    #[arg(long, short = 'p', value_name = "NAME")]
+    package: Vec<String>,
+    /// Run only the tests that this filter of nextest selects, such as `test(random)`
+    #[arg(long, short = 'E', value_name = "EXPRESSION")]
+    filterset: Vec<String>,
+    /// Passed on to `cargo nextest run`, such as part of a test's name
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<String>,
 }
@@ -38,27 +44,31 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             "most tests of flows need real Open vSwitch; `cargo xtask test --no-ovs` leaves those out and says how many",
         )?;
     }
-    let whole = !arguments.quick && arguments.rest.is_empty();
+    let chosen_by_hand =
+        !(arguments.rest.is_empty() && arguments.package.is_empty() && arguments.filterset.is_empty());
+    let whole = !arguments.quick && !chosen_by_hand;
     if whole {
         parts.time("licences, advisories and duplicate crates", deny::run)?;
     }
-    let selection = match (arguments.quick, arguments.rest.is_empty()) {
-        (true, true) => Selection::of_edits()?,
+    let selection = match (arguments.quick, chosen_by_hand) {
+        (true, false) => Selection::of_edits()?,
+        (_, true) if !arguments.package.is_empty() => Selection::of_packages(&arguments.package)?,
         _ => Selection::whole(),
     };
     for line in selection.describe() {
         eprintln!("{line}");
     }
+    // Several filters of nextest would add up; here each narrows the choice.
     let mut filters: Vec<String> = selection.filter().into_iter().collect();
+    if !arguments.filterset.is_empty() {
+        filters.push(format!("({})", arguments.filterset.join(" | ")));
+    }
     let needs_switch =
         filters.iter().map(String::as_str).chain([NEEDS_OPEN_VSWITCH]).collect::<Vec<_>>().join(" & ");
     if without_switch {
         filters.push(format!("not {NEEDS_OPEN_VSWITCH}"));
     }
-    let mut options: Vec<&str> = arguments.rest.iter().map(String::as_str).collect();
-    if !options.iter().any(|option| option.starts_with("-p") || option.starts_with("--package")) {
-        options.push("--workspace");
-    }
+    let options: Vec<&str> = arguments.rest.iter().map(String::as_str).chain(["--workspace"]).collect();
     let filter = filters.join(" & ");
     let chosen: &[&str] = if filters.is_empty() { &[] } else { &["-E", &filter] };
     let environment = arguments.quick.then_some(QUICK);

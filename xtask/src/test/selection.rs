@@ -32,6 +32,22 @@ impl Selection {
         Selection::Whole
     }
 
+    /// Packages of the workspace, by name.
+    ///
+    /// # Errors
+    /// There is no such package; nextest would run no test and call that a success of the others.
+    pub(crate) fn of_packages(names: &[String]) -> Result<Self> {
+        let known = packages()?;
+        for name in names {
+            if !known.iter().any(|(_, package)| package == name) {
+                let mut known: Vec<&str> = known.iter().map(|(_, package)| package.as_str()).collect();
+                known.sort_unstable();
+                bail!("there is no package `{name}`; the workspace has {}", known.join(", "));
+            }
+        }
+        Ok(Selection::Packages(names.iter().cloned().collect()))
+    }
+
     /// The packages that differ from the last commit, and those that test other folders that differ. The whole workspace
     /// if nothing differs, or if a file differs that every package depends on.
     pub(crate) fn of_edits() -> Result<Self> {
@@ -58,7 +74,7 @@ impl Selection {
             Selection::Whole => vec![],
             Selection::Packages(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                vec![format!("edited since the last commit, or testing what was: {}", names.join(", "))]
+                vec![format!("tests of the packages {}", names.join(", "))]
             }
         }
     }
@@ -79,7 +95,7 @@ impl Selection {
     pub(crate) fn left_out(&self) -> Vec<String> {
         match self {
             Selection::Whole => vec![],
-            Selection::Packages(_) => vec!["tests of crates that were not edited".to_owned()],
+            Selection::Packages(_) => vec!["tests of the other packages".to_owned()],
         }
     }
 }
