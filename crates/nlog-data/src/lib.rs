@@ -51,8 +51,8 @@ pub use inputs::{Changes, Inputs};
 pub use merge::CommittedBatch;
 pub use schema::{Column, Role, Schema, Table, TableId};
 pub use transaction::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, Row, RuleId, TableDelta,
-    Tables, Transaction, TransactionError,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, ErrorCode, Evaluator, MOST_WAYS, Row, RuleId,
+    TableDelta, Tables, Transaction, TransactionError,
 };
 pub use types::{Enumeration, Record, Type};
 pub use value::{Canonical, Value};

@@ -81,6 +81,17 @@ impl Tables {
     }
 }
 
+/// The maximum number of ways in which rules may derive one row: 2⁶².
+///
+/// A row has one way for each binding of a rule that derives it. Where a row can have several ways, the dataflow
+/// engines count them in 64 bits. A transaction after which a row would have more is refused with
+/// [`ErrorCode::Overflow`].
+///
+/// The planner splits the bodies of rules so that the number of ways of a row is at most the product of the numbers of
+/// rows of two tables. A table of 2³¹ rows does not fit into memory, so no real program should reach the limit. It
+/// leaves room for the sum of a count and its change.
+pub const MOST_WAYS: i64 = 1 << 62;
+
 /// The reason why a transaction was refused, as a code for scripts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ErrorCode {
@@ -98,7 +109,7 @@ pub enum ErrorCode {
     DuplicateKey,
     /// Two derived tuples with one key.
     KeyConflict,
-    /// Integer arithmetic left 64 bits.
+    /// Integer arithmetic left 64 bits, or a row is derived in more than [`MOST_WAYS`] ways.
     Overflow,
     /// A value does not fit where it is used.
     Range,
@@ -159,7 +170,7 @@ impl TransactionError {
 /// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
 /// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
 /// evaluator reports the same one, whatever order it works in: by table name, then failures (code, message, rule)
-/// before key conflicts (rows in value order).
+/// before key conflicts (rows in value order) before rows with too many ways.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
     /// The head's table, or the [table shown in its place](Schema::shown); tables are numbered in name order.
@@ -185,6 +196,8 @@ pub enum DerivedCause {
         /// The second least.
         second: Row,
     },
+    /// A row is derived in more than [`MOST_WAYS`] ways.
+    TooManyWays,
 }
 
 impl DerivedError {
@@ -200,6 +213,14 @@ impl DerivedError {
                 message: format!("table {}: {}", table.name, failure.message),
                 rule: Some(*rule),
             },
+            DerivedCause::TooManyWays => TransactionError::new(
+                ErrorCode::Overflow,
+                format!(
+                    "table {}: a row is derived in more than {MOST_WAYS} ways; let a table of its own derive the part \
+                     of the rule's body that has so many bindings",
+                    table.name
+                ),
+            ),
             DerivedCause::KeyConflict { first, second } => TransactionError::new(
                 ErrorCode::KeyConflict,
                 format!(

@@ -17,11 +17,12 @@ mod trouble;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::Wrapping;
 use std::sync::Arc;
 
 use nlog_data::{
-    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, Role, Row as ValueRow,
-    RuleId, Schema, TableId, Transaction, TransactionError,
+    CommitError, Committed, Delta, DerivedCause, DerivedError, Evaluator, Inputs, MOST_WAYS, Role,
+    Row as ValueRow, RuleId, Schema, TableId, Transaction, TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -37,8 +38,26 @@ use crate::symbol::{Symbol, Symbols};
 /// stops before it wraps.
 type Time = u32;
 
-/// How often a row is there. Projections make counts, and counts multiply in joins: 32 bits can be too few.
-type Diff = i64;
+/// How often a row is there. Projections make counts, and counts multiply in joins. Sums wrap, so that a transaction is
+/// undone by its inverse whatever its counts were; counts above [`MOST_WAYS`] are noted where rows become a set, and
+/// products that come near the limits of 128 bits where they are made.
+type Diff = Wrapping<i128>;
+
+/// A product of counts above which sums of products could wrap.
+const MOST_PRODUCT: i128 = 1 << 96;
+
+const NONE: Diff = Wrapping(0);
+const ONCE: Diff = Wrapping(1);
+
+/// Whether a row that is derived so often is there.
+fn is_there(ways: Diff) -> bool {
+    ways > NONE
+}
+
+/// Whether a row is derived more often than it may be.
+fn is_too_many(ways: Diff) -> bool {
+    ways.0 > i128::from(MOST_WAYS)
+}
 
 /// Which rule a change is attributed to, where that is not asked.
 const NO_RULE: u32 = u32::MAX;
@@ -103,7 +122,11 @@ impl Composed {
             .ok_or("the engine has no epochs left; restart it")?;
         let count = self.workers.count();
         let mut parts: Vec<Epoch> = (0..count)
-            .map(|index| Epoch { time, rows: Vec::new(), facts: if index == 0 { facts * sign } else { 0 } })
+            .map(|index| Epoch {
+                time,
+                rows: Vec::new(),
+                facts: if index == 0 { facts * sign } else { NONE },
+            })
             .collect();
         for (table, delta) in &changes.tables {
             if !self.layout.plan.relations[table.0 as usize].needed {
@@ -147,7 +170,7 @@ impl Composed {
             *failures.entry((rule, failure)).or_default() += count;
         }
         let failures =
-            failures.into_iter().filter(|(_, count)| *count > 0).map(|((rule, failure), _)| DerivedError {
+            failures.into_iter().filter(|(_, count)| count.0 > 0).map(|((rule, failure), _)| DerivedError {
                 table: program.schema.shown(program.rule(RuleId(rule)).head),
                 cause: DerivedCause::Failure { failure: self.symbols.failure(failure), rule: RuleId(rule) },
             });
@@ -160,18 +183,20 @@ impl Composed {
             let cause = DerivedCause::KeyConflict { first: rows.next()?, second: rows.next()? };
             Some(DerivedError { table: conflict.table, cause })
         });
-        failures.chain(conflicts).min()
+        let too_many = troubles.too_many.into_iter();
+        let too_many = too_many.map(|table| DerivedError { table, cause: DerivedCause::TooManyWays });
+        failures.chain(conflicts).chain(too_many).min()
     }
 
     /// Runs accepted changes; an error among derived rows undoes them.
     fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
-        let facts = Diff::from(!self.facts);
-        if changes.tables.is_empty() && facts == 0 {
+        let facts = if self.facts { NONE } else { ONCE };
+        if changes.tables.is_empty() && facts == NONE {
             return Ok(Ok(Delta::default()));
         }
-        let (by_table, troubles) = self.epoch(changes, facts, 1)?;
+        let (by_table, troubles) = self.epoch(changes, facts, ONCE)?;
         if let Some(error) = self.least_error(troubles) {
-            self.epoch(changes, facts, -1)?;
+            self.epoch(changes, facts, -ONCE)?;
             return Ok(Err(error));
         }
         self.facts = true;

@@ -7,7 +7,7 @@
 //!
 //! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
 //! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom
-//! to rows of the head) with `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
+//! to rows of the head) with `lot` (bindings before a probe), `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
 //! to sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations),
 //! `inputs` (what transactions may do), `merged` (several at once), `output` and `raw_delta` (words to values),
 //! `profile`, `planning` (another plan for the rows that are there); then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
@@ -23,6 +23,7 @@ mod index;
 mod inputs;
 mod keys;
 mod live;
+mod lot;
 mod merged;
 mod output;
 mod pipeline;
@@ -50,8 +51,8 @@ use std::sync::Arc;
 use nlog::Program;
 use nlog_data::{
     ColumnTransaction, Columns, CommitError, Committed, CommittedBatch, CommittedColumns,
-    Delta as ValueDelta, Evaluator, Role, Row as ValueRow, RuleId, Schema, TableId, Transaction,
-    TransactionError,
+    Delta as ValueDelta, DerivedCause, DerivedError, Evaluator, Role, Row as ValueRow, RuleId, Schema,
+    TableId, Transaction, TransactionError,
 };
 use nlog_plan::query::{Plan, RelationId};
 
@@ -263,11 +264,9 @@ impl Engine {
         match refusal {
             Refusal::Derived(error) => error.to_transaction_error(self.schema()).into(),
             Refusal::TooMany(relation) => {
-                let name = &self.state.plan.relations[relation.0 as usize].name;
-                CommitError::Engine(format!(
-                    "a row of {name} has more than 2147483647 derivations; move the cartesian product in \
-                    the rules that derive it into a separate table"
-                ))
+                let table = self.state.plan.table_of(relation);
+                let error = DerivedError { table, cause: DerivedCause::TooManyWays };
+                error.to_transaction_error(self.schema()).into()
             }
         }
     }

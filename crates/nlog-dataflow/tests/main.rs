@@ -1,5 +1,6 @@
 //! The engines against the reference evaluator.
 
+mod counts;
 mod engine;
 mod figure6;
 mod large;

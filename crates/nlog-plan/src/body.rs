@@ -175,6 +175,43 @@ impl Body {
         !generates && self.knowledge(0..self.atoms.len()).is_unique(&self.plain)
     }
 
+    /// The number of rows that determine a binding once its row of the head is known, by a greedy choice of atoms. If it
+    /// is `n`, a row of the head has at most as many bindings as the product of `n` tables has rows (an edge cover with
+    /// functional dependencies).
+    pub(crate) fn cover(&self) -> usize {
+        let knowledge = self.knowledge(0..self.atoms.len());
+        let is_generated = |item: &&Item| matches!(item.what, What::Generate { .. });
+        let generated = self.items.iter().filter(is_generated);
+        let mut left: Vec<&Atom> = Vec::new();
+        // Nothing determines a row that has columns outside the binding.
+        let (mut chosen, mut known) =
+            (0, if self.is_grouped() { self.head.clone() } else { self.plain.clone() });
+        for atom in &self.atoms {
+            if atom.row.is_some() {
+                left.push(atom);
+            } else {
+                chosen += 1;
+                known.extend(atom.variables.iter().copied());
+            }
+        }
+        for item in generated {
+            chosen += 1;
+            known.extend(item.binds());
+        }
+        loop {
+            known = knowledge.closure(&known);
+            left.retain(|atom| atom.row.as_ref().is_some_and(|row| !row.is_subset(&known)));
+            let gain = |atom: &&Atom| {
+                let mut known = known.clone();
+                known.extend(atom.variables.iter().copied());
+                knowledge.closure(&known).len()
+            };
+            let Some(best) = left.iter().copied().max_by_key(gain) else { return chosen };
+            chosen += 1;
+            known.extend(best.variables.iter().copied());
+        }
+    }
+
     /// Whether the head has aggregates.
     pub(crate) fn is_grouped(&self) -> bool {
         self.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }))

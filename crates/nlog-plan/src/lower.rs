@@ -63,7 +63,9 @@ impl Lowering<'_> {
                 Op::Probe { atom, key } => {
                     let expected = order.expected.get(probes).copied().unwrap_or_default();
                     probes += 1;
-                    Step::Probe(self.probe(*atom, key, live, expected, &mut slots, indexes))
+                    let mut probe = self.probe(*atom, key, live, expected, &mut slots, indexes);
+                    probe.repeats = self.repeats(&draft.order[..probes], key, live);
+                    Step::Probe(probe)
                 }
                 Op::Head(expr) => {
                     let scalar = slots.scalar(expr);
@@ -141,6 +143,17 @@ impl Lowering<'_> {
         }
     }
 
+    /// Whether bindings of these atoms can be equal in the variables that a probe still needs.
+    fn repeats(&self, joined: &[usize], key: &[(usize, VariableId)], live: &Variables) -> bool {
+        let generates = self.body.items.iter().any(|item| matches!(item.what, What::Generate { .. }));
+        let of_items = self.body.items.iter().flat_map(crate::body::Item::binds);
+        let of_atoms = joined.iter().flat_map(|atom| self.body.atoms[*atom].variables.iter().copied());
+        let bound: Variables = of_items.chain(of_atoms).collect();
+        let needed = live.intersection(&bound).chain(key.iter().map(|(_, variable)| variable));
+        let needed = needed.copied().collect();
+        generates || !self.body.knowledge(joined.iter().copied()).is_unique(&needed)
+    }
+
     fn probe(
         &self,
         at: usize,
@@ -168,7 +181,8 @@ impl Lowering<'_> {
         }
         *slots = after;
         let take = (0..found.len()).collect();
-        Probe { atom: at, index, key: key_slots, keep, take, names: slots.names.clone(), bindings }
+        let names = slots.names.clone();
+        Probe { atom: at, index, key: key_slots, keep, repeats: false, take, names, bindings }
     }
 
     fn end(&self, slots: &Slots) -> End {

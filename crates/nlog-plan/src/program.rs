@@ -22,7 +22,7 @@ use crate::statistics::Statistics;
 use crate::tables::{keys_that_hold, needed, rule_may_fail};
 use crate::unfold::{Place, Reader, Unfolding};
 
-/// The maximum number of stages of a rule.
+/// The maximum number of stages of a rule that only reduce its cost.
 const STAGES: usize = 3;
 
 /// The settings of a planner.
@@ -32,7 +32,7 @@ pub struct Settings {
     pub statistics: Option<Statistics>,
     /// Earlier choices.
     pub pinned: Option<Pinned>,
-    /// Makes no stages.
+    /// Makes no stages, except those that keep counts of ways within their limit.
     pub without_stages: bool,
     /// Inlines no tables.
     pub without_inlining: bool,
@@ -48,6 +48,18 @@ impl Plan {
         let (relations, rules, indexes) = planner.lower();
         let Planner { inlined, warnings, .. } = planner;
         Plan { program, relations, indexes, rules, inlined, warnings }
+    }
+
+    /// The table of a relation; for a stage, the table of the rule that the stage was made for.
+    ///
+    /// # Panics
+    /// If the relation is of another plan.
+    pub fn table_of(&self, relation: RelationId) -> TableId {
+        let of_stage = || {
+            let rule = self.rules.iter().find(|rule| rule.head == relation);
+            self.program.rule(rule.expect("a stage has a rule").rule).head
+        };
+        self.program.schema.shown(self.relations[relation.0 as usize].table.unwrap_or_else(of_stage))
     }
 
     /// Plans the output tables.
@@ -259,7 +271,7 @@ impl<'a> Planner<'a> {
 
     fn split_rule(&mut self, rule: RuleId, duplicates: Duplicates, known: &mut HashMap<String, RelationId>) {
         let pinned = self.pinned_rule(rule);
-        for at in 0..STAGES {
+        for at in 0.. {
             let Some(body) = self.bodies.get(&rule) else { return };
             let stage_pin = pinned.and_then(|pinned| pinned.stages.get(at));
             let next = RelationId(self.estimates.len() as u32);
@@ -282,10 +294,12 @@ impl<'a> Planner<'a> {
                     }
                     split
                 }
-                (Some(_), None) => None,
-                (None, _) if self.settings.without_stages => None,
-                (None, _) => Split::best(body, duplicates, Estimates::new(&self.estimates)),
+                (None, _) if at < STAGES && !self.settings.without_stages => {
+                    Split::best(body, duplicates, Estimates::new(&self.estimates))
+                }
+                _ => None,
             };
+            let split = split.or_else(|| Split::needed(body, duplicates, Estimates::new(&self.estimates)));
             let Some(mut split) = split else { return };
             let orders =
                 stage_pin.and_then(|pin| self.pinned_orders(rule, &pin.orders, &[], &split.stage, &own));

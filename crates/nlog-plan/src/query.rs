@@ -233,6 +233,8 @@ pub struct Probe {
     pub key: Vec<Slot>,
     /// The slots to keep, in this order; they become the first slots. Failures in dropped slots are remembered.
     pub keep: Vec<Slot>,
+    /// Whether equal bindings can arrive, since variables that told them apart were dropped. Their counts add up.
+    pub repeats: bool,
     /// The values to take, as indices of [`Index::value`]; they become the next slots.
     pub take: Vec<usize>,
     /// The names of all slots after it, for display.

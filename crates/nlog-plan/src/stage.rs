@@ -20,6 +20,13 @@ use crate::query::RelationId;
 /// The maximum number of atoms of a body that is searched for stages.
 const MOST_ATOMS: usize = 9;
 
+/// The maximum number of atoms of a body whose ways are limited by stages.
+const MOST_LIMITED: usize = 40;
+
+/// The maximum number of tables whose product of rows fits into a count of ways: a table has fewer than 2³¹ rows in
+/// any memory, and [`MOST_WAYS`](nlog_data::MOST_WAYS) is 2⁶².
+const COUNTABLE: usize = 2;
+
 /// The maximum remaining fraction of the cost at which a stage is worth its memory.
 const WORTH: f64 = 0.8;
 
@@ -61,7 +68,7 @@ impl Split {
         let head = columns.iter().map(|variable| HeadTerm::Value(Expr::Variable(*variable))).collect();
         let part = atoms.iter().map(|atom| body.atoms[*atom].clone()).collect();
         let part = Body::of(part, own, head, body.names.clone());
-        if columns.is_empty() || part.is_unique() {
+        if part.is_unique() {
             return None;
         }
         let terms: Vec<Term> = columns.iter().map(|variable| Term::Variable(*variable)).collect();
@@ -99,11 +106,43 @@ impl Split {
                 continue;
             }
             let Some(split) = Split::new(body, &atoms, id) else { continue };
-            if !split.spares_duplicates(duplicates, estimates) {
+            if split.stage.terms.is_empty() || !split.spares_duplicates(duplicates, estimates) {
                 continue;
             }
             let cost = Cost::total(&split.costs(duplicates, estimates));
             if cost < without * WORTH && best.as_ref().is_none_or(|(least, _)| cost < *least) {
+                best = Some((cost, split));
+            }
+        }
+        best.map(|(_, split)| split)
+    }
+
+    /// The cheapest stage that reduces the number of ways of a row of the head, if that could be the product of the
+    /// numbers of rows of three tables or more.
+    pub(crate) fn needed(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Option<Split> {
+        let count = body.atoms.len();
+        if !(2..=MOST_LIMITED).contains(&count) {
+            return None;
+        }
+        let cover = body.cover();
+        if cover <= COUNTABLE {
+            return None;
+        }
+        let parts: Vec<Vec<usize>> = if count <= MOST_ATOMS {
+            let atoms = |set: usize| (0..count).filter(|atom| set & (1 << atom) != 0).collect();
+            (1..(1_usize << count) - 1).map(atoms).collect()
+        } else {
+            let pairs = (0..count).flat_map(|one| (one + 1..count).map(move |other| vec![one, other]));
+            (0..count).map(|atom| vec![atom]).chain(pairs).collect()
+        };
+        let mut best: Option<(f64, Split)> = None;
+        for atoms in parts.iter().filter(|atoms| is_connected(body, atoms)) {
+            let Some(split) = Split::new(body, atoms, estimates.next()) else { continue };
+            if split.stage.cover() > COUNTABLE || split.rest.cover() >= cover {
+                continue;
+            }
+            let cost = Cost::total(&split.costs(duplicates, estimates));
+            if best.as_ref().is_none_or(|(least, _)| cost < *least) {
                 best = Some((cost, split));
             }
         }

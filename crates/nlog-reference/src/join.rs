@@ -126,7 +126,7 @@ fn join<'a>(
 }
 
 /// The items after the atoms.
-fn check<'a>(others: &[&BodyItem], binding: &mut Binding<'a>, each: &mut dyn FnMut(&Binding<'a>)) {
+pub(crate) fn check<'a>(others: &[&BodyItem], binding: &mut Binding<'a>, each: &mut dyn FnMut(&Binding<'a>)) {
     let Some((item, others)) = others.split_first() else {
         return each(binding);
     };

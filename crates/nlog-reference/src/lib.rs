@@ -1,7 +1,6 @@
 //! The naive evaluator of nlog programs: the oracle for tests.
 //!
-//! Every transaction recomputes every table from the inputs, in topological order, with nested loops over the atoms
-//! of each rule, and compares the result with the previous contents. Nothing is incremental or shared between rules,
+//! Every transaction recomputes every table from the inputs, in topological order, each rule atom by atom, and compares the result with the previous contents. Nothing is incremental or shared between rules,
 //! so the code can be compared directly with the semantics in [`nlog::program::Rule`].
 //!
 //! ```
@@ -35,10 +34,10 @@
 //!
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
-//! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `join` (bodies to bindings), `expression`,
-//! `aggregate`; `why_not` (how far each rule gets that could derive a row), `hidden`, `text`, [`explanation`] (both
-//! questions answered in text). Left out on purpose: optimisation beyond an index on the columns that earlier atoms
-//! bind.
+//! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `project` (bodies to the variables of the
+//! head), `join` (bodies to bindings), `expression`, `aggregate`; `why_not` (how far each rule gets that could derive a
+//! row), `hidden`, `text`, [`explanation`] (both questions answered in text). Left out on purpose: optimisation beyond
+//! an index on the columns that earlier atoms bind, and the early removal of variables that are no longer needed.
 #![forbid(unsafe_code)]
 
 mod aggregate;
@@ -46,6 +45,7 @@ pub mod explanation;
 mod expression;
 mod hidden;
 mod join;
+mod project;
 mod reference;
 mod rule;
 mod text;

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nlog::program::{Expr, HeadTerm, Rule, VariableId};
+use nlog::program::{Expr, HeadTerm, Rule};
 use nlog_data::{Failure, Row, TableId, Value};
 
 use crate::aggregate::aggregate;
-use crate::expression::{Outcome, evaluate, variables};
-use crate::join::{Binding, Contents, for_each_binding};
+use crate::expression::{Outcome, Values, evaluate};
+use crate::join::{Contents, for_each_binding};
+use crate::project::{for_each_combination, head_variables};
 
 /// The results of a rule.
 #[derive(Default)]
@@ -39,11 +40,11 @@ pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
     let mut groups = Groups::new();
     let aggregates = rule.terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. }));
     let of_head = head_variables(rule);
-    for_each_binding(rule, contents, &mut |binding| match head(rule, binding) {
+    for_each_combination(rule, contents, &mut |values, failure| match head(rule, values, failure) {
         None => {}
         Some(Err(failures)) => derived.fail(failures),
         Some(Ok(head)) if aggregates => {
-            let tuple = of_head.iter().map(|variable| binding.values[variable.0 as usize].clone()).collect();
+            let tuple = of_head.iter().map(|variable| values[variable.0 as usize].clone()).collect();
             groups.entry(head.group).or_default().insert(tuple, head.arguments);
         }
         Some(Ok(head)) => {
@@ -73,7 +74,7 @@ pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(Ta
         .collect();
     let mut bodies = Vec::new();
     for_each_binding(rule, contents, &mut |binding| {
-        if let Some(Ok(head)) = head(rule, binding)
+        if let Some(Ok(head)) = head(rule, &binding.values, binding.failures.first())
             && head.group.iter().eq(group_columns.iter().copied())
         {
             bodies.push(binding.rows.iter().map(|(table, row)| (*table, (*row).clone())).collect());
@@ -82,20 +83,21 @@ pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(Ta
     bodies
 }
 
-/// The head under a binding: none if a column has no value; an error with all failures if something failed.
-fn head(rule: &Rule, binding: &Binding<'_>) -> Option<Result<Head, Vec<Failure>>> {
-    let mut failures = binding.failures.clone();
+/// The head under a binding with this failure, if it has one: none if a column has no value; an error with all failures
+/// if something failed.
+fn head(rule: &Rule, values: &Values, failure: Option<&Failure>) -> Option<Result<Head, Vec<Failure>>> {
+    let mut failures: Vec<Failure> = failure.cloned().into_iter().collect();
     let mut all = |exprs: &[Expr]| -> Option<Vec<Value>> {
-        let mut values = Vec::new();
+        let mut found = Vec::new();
         for expr in exprs {
-            match evaluate(expr, &binding.values, &mut failures) {
-                Outcome::Value(value) => values.push(value),
+            match evaluate(expr, values, &mut failures) {
+                Outcome::Value(value) => found.push(value),
                 Outcome::Nothing => return None,
                 // Every undetermined item results from a failure in the list.
                 Outcome::Undetermined => {}
             }
         }
-        Some(values)
+        Some(found)
     };
     let mut head = Head { group: Vec::new(), arguments: Vec::new() };
     for term in &rule.terms {
@@ -127,21 +129,4 @@ fn group_row(rule: &Rule, group: &[Value], tuples: &[Vec<Vec<Value>>]) -> Result
         }
     }
     if failures.is_empty() { Ok(row) } else { Err(failures) }
-}
-
-/// The variables that the head uses.
-fn head_variables(rule: &Rule) -> BTreeSet<VariableId> {
-    let mut found = BTreeSet::new();
-    for term in &rule.terms {
-        let exprs = match term {
-            HeadTerm::Value(expr) => std::slice::from_ref(expr),
-            HeadTerm::Aggregate { arguments, .. } => arguments.as_slice(),
-        };
-        for expr in exprs {
-            variables(expr, &mut |variable| {
-                found.insert(variable);
-            });
-        }
-    }
-    found
 }

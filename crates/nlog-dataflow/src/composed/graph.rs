@@ -22,7 +22,7 @@ use super::head::{self, Finish, Made};
 use super::layout::{Chain, Form, Layout, Width};
 use super::operators::{Collection, Index, Scan, Sides, distinct, join, reduce, scan};
 use super::trouble::Troubles;
-use super::{Diff, NO_RULE, Time};
+use super::{Diff, NO_RULE, ONCE, Time, is_too_many};
 use crate::row::{Narrow, Row, Wide};
 use crate::steps::Steps;
 use crate::symbol::Symbols;
@@ -152,7 +152,7 @@ impl<'s> Builder<'s, '_> {
                 let rows = self.derive(id, &|layout, symbols, _| head::row(layout.arity(id), symbols));
                 let rows = match self.layout.plan.relations[id.0 as usize].keep {
                     Keep::AsIs => rows,
-                    Keep::Distinct | Keep::Key(_) => distinct(rows),
+                    Keep::Distinct | Keep::Key(_) => distinct(rows, self.too_many(id)),
                 };
                 Derived { rows, with_rules: None }
             }
@@ -168,7 +168,8 @@ impl<'s> Builder<'s, '_> {
             let keyed = keyed.clone();
             self.derive(id, &move |_, symbols, rule| head::pair(keyed.clone(), rule, symbols))
         };
-        let mut keep = head::Keep::<P>::new(keyed.clone(), &self.symbols, &self.troubles);
+        let (symbols, troubles) = (Arc::clone(&self.symbols), Rc::clone(&self.troubles));
+        let mut keep = head::Keep::<P>::new(keyed.clone(), symbols, troubles, self.too_many(id));
         let logic = Box::new(move |key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>| {
             keep.reduce(key, values, output);
         });
@@ -187,6 +188,12 @@ impl<'s> Builder<'s, '_> {
             R::pack(columns.iter().copied(), &symbols)
         });
         Derived { rows, with_rules: None }
+    }
+
+    /// Notes that a row of a relation, or a binding on the way to one, has more ways than it may.
+    fn too_many(&self, id: RelationId) -> Box<dyn Fn()> {
+        let (table, troubles) = (self.layout.plan.table_of(id), Rc::clone(&self.troubles));
+        Box::new(move || troubles.borrow_mut().too_many.extend([table]))
     }
 
     /// What all rules of a relation derive.
@@ -208,10 +215,10 @@ impl<'s> Builder<'s, '_> {
     fn rule<O: ExchangeData>(&mut self, rule: &RulePlan, finish: Finish<O>) -> Collection<'s, O> {
         for joins in &rule.failures {
             let made = head::failed(rule.rule.0, &self.symbols, &self.troubles);
-            let failures: Collection<'s, Narrow> = self.whole(Chain::new(joins), made);
+            let failures: Collection<'s, Narrow> = self.whole(Chain::new(joins, rule.head), made);
             self.watch(&failures);
         }
-        let chain = Chain::new(&rule.body);
+        let chain = Chain::new(&rule.body, rule.head);
         match (&rule.output, &chain.pipeline.end) {
             (Output::Rows, End::Row(columns)) => {
                 let made = head::rows(columns, rule.rule.0, &self.symbols, &self.troubles, finish);
@@ -245,8 +252,12 @@ impl<'s> Builder<'s, '_> {
         let pairs = self.whole(chain, made);
         let mut reduction =
             Groups::new(aggregates, (*groups, *tuples), rule.rule.0, &self.symbols, &self.troubles);
+        let too_many = self.too_many(rule.head);
         let logic = move |key: &G, tuples: &[(&G, Diff)], output: &mut Vec<(G, Diff)>| {
-            output.extend(reduction.row(key, tuples).map(|row| (row, 1)));
+            if tuples.iter().any(|(_, ways)| is_too_many(*ways)) {
+                too_many();
+            }
+            output.extend(reduction.row(key, tuples).map(|row| (row, ONCE)));
         };
         let reduced = reduce("Aggregate", pairs, Box::new(logic));
         let symbols = Arc::clone(&self.symbols);
@@ -283,14 +294,15 @@ impl<'s> Builder<'s, '_> {
         let index = &self.layout.plan.indexes[probe.index.0 as usize];
         let arrival = chain.arrival(last, probe);
         let sides = Sides::new(probe, &arrival, index, &self.symbols);
+        let too_many = self.too_many(chain.head);
         match self.index(probe.index) {
             ByWidth::Narrow(index) => {
                 let arriving = self.bindings(chain, last, head::arriving::<Narrow>(&arrival, &self.symbols));
-                join(arriving, index, sides, steps, made)
+                join(arriving, index, sides, steps, made, too_many)
             }
             ByWidth::Wide(index) => {
                 let arriving = self.bindings(chain, last, head::arriving::<Wide>(&arrival, &self.symbols));
-                join(arriving, index, sides, steps, made)
+                join(arriving, index, sides, steps, made, too_many)
             }
         }
     }

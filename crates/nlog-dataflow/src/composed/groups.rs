@@ -7,8 +7,8 @@ use std::sync::Arc;
 use nlog::program::Aggregate;
 use nlog_plan::AggregatePlan;
 
-use super::Diff;
 use super::trouble::Troubles;
+use super::{Diff, ONCE, is_there};
 use crate::aggregate::compute;
 use crate::expression::Expression;
 use crate::row::Row;
@@ -52,7 +52,7 @@ impl Groups {
     pub(super) fn row<G: Row>(&mut self, key: &G, tuples: &[(&G, Diff)]) -> Option<G> {
         let symbols = Arc::clone(&self.symbols);
         let present: Vec<&G> =
-            tuples.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| *tuple).collect();
+            tuples.iter().filter(|(_, ways)| is_there(*ways)).map(|(tuple, _)| *tuple).collect();
         if present.is_empty() {
             return None;
         }
@@ -73,7 +73,7 @@ impl Groups {
                 Ok(value) => row.push(symbols.intern(&value)),
                 Err(failure) => {
                     let failure = symbols.fail(failure);
-                    self.troubles.borrow_mut().failures.push((self.rule, failure, 1));
+                    self.troubles.borrow_mut().failures.push((self.rule, failure, ONCE));
                     failed = true;
                 }
             }

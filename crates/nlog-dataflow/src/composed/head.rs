@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use nlog_plan::{Scalar, Slot};
 
-use super::Diff;
 use super::layout::{Arrival, Keyed};
 use super::trouble::{Conflict, Troubles};
+use super::{Diff, ONCE, is_there, is_too_many};
 use crate::expression::{Binding, Expression};
 use crate::row::{Narrow, Row};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
@@ -160,31 +160,36 @@ pub(super) struct Keep<P> {
     keyed: Keyed,
     symbols: Arc<Symbols>,
     troubles: Noted,
+    /// Called for a row that is derived too often.
+    too_many: Box<dyn Fn()>,
     seen: Vec<(Vec<Symbol>, u32, P)>,
 }
 
 impl<P: Row> Keep<P> {
-    pub(super) fn new(keyed: Keyed, symbols: &Arc<Symbols>, troubles: &Noted) -> Self {
-        Keep { keyed, symbols: Arc::clone(symbols), troubles: Rc::clone(troubles), seen: Vec::new() }
+    pub(super) fn new(keyed: Keyed, symbols: Arc<Symbols>, troubles: Noted, too_many: Box<dyn Fn()>) -> Self {
+        Keep { keyed, symbols, troubles, too_many, seen: Vec::new() }
     }
 
     /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken
     /// key.
     pub(super) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
+        if values.iter().any(|(_, ways)| is_too_many(*ways)) {
+            (self.too_many)();
+        }
         // Nearly always: one rule derives one row.
-        if let [(value, count)] = values {
-            output.extend((*count > 0).then_some((**value, 1)));
+        if let [(value, ways)] = values {
+            output.extend(is_there(*ways).then_some((**value, ONCE)));
             return;
         }
         self.seen.clear();
-        for (value, _) in values.iter().filter(|(_, count)| *count > 0) {
+        for (value, _) in values.iter().filter(|(_, ways)| is_there(*ways)) {
             let mut row = Vec::new();
             let rule = self.keyed.row(key, *value, &self.symbols, &mut row);
             self.seen.push((row, rule, **value));
         }
         self.seen.sort_unstable();
         self.seen.dedup_by(|next, first| next.0 == first.0);
-        output.extend(self.seen.iter().map(|(_, _, value)| (*value, 1)));
+        output.extend(self.seen.iter().map(|(_, _, value)| (*value, ONCE)));
         if let Some(table) = self.keyed.checked {
             let rows = self.seen.drain(..).map(|(row, _, _)| row).collect();
             self.troubles.borrow_mut().conflicts.extend(Conflict::of(rows, table));

@@ -51,12 +51,14 @@ pub(super) struct Layout {
 pub(super) struct Chain<'p> {
     pub(super) joins: &'p Joins,
     pub(super) pipeline: &'p Pipeline,
+    /// The relation whose rows come of it.
+    pub(super) head: RelationId,
 }
 
 impl<'p> Chain<'p> {
     /// The one that is run.
-    pub(super) fn new(joins: &'p Joins) -> Self {
-        Chain { joins, pipeline: &joins.pipelines[joins.whole] }
+    pub(super) fn new(joins: &'p Joins, head: RelationId) -> Self {
+        Chain { joins, pipeline: &joins.pipelines[joins.whole], head }
     }
 
     /// The probe of this number.
@@ -121,8 +123,11 @@ impl Layout {
         let mut read = vec![false; plan.relations.len()];
         let widest = |index: &nlog_plan::query::Index| index.key.len().max(index.value.len());
         let mut widths: Vec<usize> = plan.indexes.iter().map(widest).collect();
-        let joins = plan.rules.iter().flat_map(|rule| std::iter::once(&rule.body).chain(&rule.failures));
-        for chain in joins.map(Chain::new) {
+        let chains = plan.rules.iter().flat_map(|rule| {
+            let joins = std::iter::once(&rule.body).chain(&rule.failures);
+            joins.map(|joins| Chain::new(joins, rule.head))
+        });
+        for chain in chains {
             if let Start::Row { atom, .. } = chain.pipeline.start {
                 read[chain.joins.atoms[atom].0 as usize] = true;
             }

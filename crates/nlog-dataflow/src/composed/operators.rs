@@ -16,7 +16,7 @@ use timely::dataflow::operators::generic::Operator;
 
 use super::head::Made;
 use super::layout::Arrival;
-use super::{Diff, Time};
+use super::{Diff, MOST_PRODUCT, NONE, ONCE, Time, is_there, is_too_many};
 use crate::expression::Binding;
 use crate::row::Row;
 use crate::steps::Steps;
@@ -37,12 +37,18 @@ pub(super) fn reduce<'s, P: Row>(
     pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(name, logic)
 }
 
-/// Each row once. (`distinct_total` of differential 0.25.1 never takes a row back.)
-pub(super) fn distinct<D>(rows: Collection<'_, D>) -> Collection<'_, D>
+/// Each row once. `too_many` is called for one that is derived too often. (`distinct_total` of differential 0.25.1 never
+/// takes a row back.)
+pub(super) fn distinct<D>(rows: Collection<'_, D>, too_many: impl Fn() + 'static) -> Collection<'_, D>
 where
     D: ExchangeData + std::hash::Hash,
 {
-    rows.threshold_total(|_, count| Diff::from(*count > 0))
+    rows.threshold_total(move |_, ways| {
+        if is_too_many(*ways) {
+            too_many();
+        }
+        if is_there(*ways) { ONCE } else { NONE }
+    })
 }
 
 /// How a relation's rows become bindings.
@@ -183,13 +189,14 @@ impl Sides {
     }
 }
 
-/// What arrives, joined to an index.
+/// What arrives, joined to an index. `too_many` is called for counts whose product cannot be trusted.
 pub(super) fn join<'s, R: Row, O: ExchangeData>(
     arriving: Collection<'s, (R, R)>,
     index: Index<'s, R>,
     mut sides: Sides,
     mut steps: Steps,
     mut made: Made<O>,
+    too_many: impl Fn() + 'static,
 ) -> Collection<'s, O> {
     let mut binding = Binding::default();
     let symbols = Arc::clone(&sides.symbols);
@@ -197,7 +204,11 @@ pub(super) fn join<'s, R: Row, O: ExchangeData>(
         arriving.arrange_by_key(),
         index,
         move |key: &R, kept: &R, value: &R, time, arrived, found, out| {
-            let diff = arrived.checked_mul(*found).expect("a row is derived more often than can be counted");
+            let product = arrived.0.checked_mul(found.0);
+            if product.is_none_or(|product| product.unsigned_abs() > MOST_PRODUCT.unsigned_abs()) {
+                too_many();
+            }
+            let diff = *arrived * *found;
             sides.load(key, kept, value, &mut binding);
             steps.run(&mut binding, &symbols, &mut |binding| {
                 if let Some(made) = made(binding, diff) {

@@ -1,5 +1,7 @@
 //! Errors in derived rows, as recorded by workers.
 
+use std::collections::BTreeSet;
+
 use nlog_data::TableId;
 
 use super::Diff;
@@ -16,6 +18,8 @@ pub(super) struct Troubles {
     pub(super) failures: Vec<(u32, Symbol, Diff)>,
     /// Rows that share a key.
     pub(super) conflicts: Vec<Conflict>,
+    /// Tables, as people know them, with a row that is derived in more ways than it may be.
+    pub(super) too_many: BTreeSet<TableId>,
 }
 
 /// All rows of a table that share a key: two or more.
@@ -29,6 +33,7 @@ impl Troubles {
     pub(super) fn append(&mut self, mut other: Troubles) {
         self.failures.append(&mut other.failures);
         self.conflicts.append(&mut other.conflicts);
+        self.too_many.append(&mut other.too_many);
     }
 }
 

@@ -19,7 +19,7 @@ use timely::{CommunicationConfig, WorkerConfig};
 use super::graph::{self, ByWidth, Changes, Graph};
 use super::layout::Layout;
 use super::trouble::Troubles;
-use super::{Diff, Time};
+use super::{Diff, NONE, Time};
 use crate::panic::message;
 use crate::row::{Narrow, Wide};
 use crate::symbol::Symbols;
@@ -168,7 +168,7 @@ fn feed(graph: &mut Graph, epoch: Epoch) {
             _ => {}
         }
     }
-    if epoch.facts != 0 {
+    if epoch.facts != NONE {
         graph.facts.update(Narrow::default(), epoch.facts);
     }
     let next = epoch.time + 1;

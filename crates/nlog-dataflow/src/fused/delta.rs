@@ -228,7 +228,7 @@ impl Delta {
                 let columns: Vec<usize> = (0..self.width).collect();
                 let width = self.width;
                 let rows = std::mem::replace(self, Delta::new(width));
-                *self = sort(rows, &Fit::default(), &columns, Sums { width })??;
+                *self = sort(rows, &Fit::default(), &columns, Sums { width })?;
                 Ok(())
             }
             _ => self.consolidate_any(),
@@ -263,7 +263,7 @@ impl Use for Sums {
         for sum in rows.sums() {
             let (row, sum) = sum?;
             if sum != 0 {
-                net.push_words((0..self.width).map(|at| row.word(at)), Diff::from(sum));
+                net.push_words((0..self.width).map(|at| row.word(at)), sum);
             }
         }
         Ok(net)
@@ -271,11 +271,8 @@ impl Use for Sums {
 }
 
 fn sum(diffs: impl Iterator<Item = Diff>) -> Result<Diff, TooMany> {
-    let mut total: Diff = 0;
-    for diff in diffs {
-        total = total.checked_add(diff).ok_or(TooMany)?;
-    }
-    Ok(total)
+    // Parts of the sum may leave 64 bits.
+    Diff::try_from(diffs.map(i128::from).sum::<i128>()).map_err(|_| TooMany)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use nlog_plan::query::Output;
 use nlog_plan::{GroupColumn, NARROW};
 
 use super::delta::{Delta, Diff, TooMany};
-use super::index::{AnyTrace, count, each_width};
-use super::trace::{Trace, Update, View, sort};
+use super::index::{AnyTrace, each_width};
+use super::trace::{Count as _, Trace, Update, View, Ways, sort};
 use crate::aggregate::compute;
 use crate::expression::Expression;
 use crate::row::Row;
@@ -18,7 +18,7 @@ pub(crate) struct Groups {
     tuple: usize,
     aggregates: Vec<(Aggregate, Vec<Expression>)>,
     columns: Vec<GroupColumn>,
-    pub(crate) trace: AnyTrace,
+    pub(crate) trace: AnyTrace<Ways>,
 }
 
 impl Groups {
@@ -120,25 +120,31 @@ struct Computing<'a> {
 impl Computing<'_> {
     fn settle<P: Row>(
         &mut self,
-        trace: &mut Trace<P, P>,
+        trace: &mut Trace<P, P, Ways>,
         changes: &Delta,
         out: &mut Delta,
         suffix: &[Symbol],
         failures: &mut Vec<(Symbol, Diff)>,
     ) -> Result<(), TooMany> {
-        let mut updates: Vec<Update<P, P>> = Vec::with_capacity(changes.len());
+        let mut updates: Vec<Update<P, P, Ways>> = Vec::with_capacity(changes.len());
         for (words, diff) in changes.rows() {
             let key = P::pack(words[..self.group].iter().copied(), self.symbols);
             let value = P::pack(words[self.group..].iter().copied(), self.symbols);
-            updates.push(((key, value), 0, count(diff)?));
+            updates.push(((key, value), 0, Ways::of(diff)?));
         }
         sort(&mut updates);
         let mut groups: Vec<P> = updates.iter().map(|update| update.0.0).collect();
         groups.dedup();
-        trace.stage(updates);
+        trace.stage(updates)?;
         let (mut before, mut after) = (trace.probe(View::Before), trace.probe(View::After));
         for group in &groups {
             for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
+                // What was and its change fit each by itself.
+                found.iter().try_for_each(|(_, count)| Ways::of(*count).map(drop))?;
+                debug_assert!(
+                    found.iter().all(|(_, count)| *count > 0),
+                    "a tuple is derived less often than never"
+                );
                 let tuples: Vec<&P> =
                     found.iter().filter(|(_, count)| *count > 0).map(|(tuple, _)| tuple).collect();
                 match self.aggregate(group, &tuples) {
@@ -152,7 +158,7 @@ impl Computing<'_> {
         Ok(())
     }
 
-    fn all<P: Row>(&mut self, trace: &Trace<P, P>, view: View, out: &mut Delta) {
+    fn all<P: Row>(&mut self, trace: &Trace<P, P, Ways>, view: View, out: &mut Delta) {
         let mut pairs = Vec::new();
         trace.for_each(view, |group, tuple, count| {
             if count > 0 {

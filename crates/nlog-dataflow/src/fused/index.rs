@@ -5,14 +5,14 @@ use nlog_plan::{NARROW, Operand, Selection};
 
 use super::delta::{Delta, Diff, TooMany};
 use super::sorted::{Entry, MOST_COLUMNS, Sorted, Use, sort};
-use super::trace::{Count, Trace, Update, View};
+use super::trace::{Count, Rows, Trace, Update, View};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
 /// A trace whose keys and values are of one width.
-pub(crate) enum AnyTrace {
-    Narrow(Trace<Narrow, Narrow>),
-    Wide(Trace<Wide, Wide>),
+pub(crate) enum AnyTrace<C: Count> {
+    Narrow(Trace<Narrow, Narrow, C>),
+    Wide(Trace<Wide, Wide, C>),
 }
 
 /// Does the same with a trace of either width.
@@ -26,7 +26,7 @@ macro_rules! each_width {
 }
 pub(crate) use each_width;
 
-impl AnyTrace {
+impl<C: Count> AnyTrace<C> {
     /// For keys and values of so many columns.
     pub(crate) fn new(key: usize, value: usize) -> Self {
         if key.max(value) <= NARROW { AnyTrace::Narrow(Trace::new()) } else { AnyTrace::Wide(Trace::new()) }
@@ -105,7 +105,7 @@ pub(crate) struct Index {
     value: Vec<usize>,
     /// How many columns the relation has.
     columns: usize,
-    pub(crate) trace: AnyTrace,
+    pub(crate) trace: AnyTrace<Rows>,
 }
 
 impl Index {
@@ -173,7 +173,7 @@ impl Index {
         &self,
         key: &P,
         value: &P,
-        count: Count,
+        count: Diff,
         symbols: &Symbols,
         parts: &mut Vec<Symbol>,
         rows: &mut Delta,
@@ -183,7 +183,7 @@ impl Index {
         value.unpack(self.value.len(), symbols, parts);
         let columns = || self.key.iter().chain(&self.value);
         let word = |column: usize| columns().position(|of| *of == column).map_or(0, |at| parts[at]);
-        rows.push_words((0..self.columns).map(word), Diff::from(count));
+        rows.push_words((0..self.columns).map(word), count);
     }
 
     /// Stages changes of its relation.
@@ -192,14 +192,14 @@ impl Index {
         let columns: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
         if columns.len() <= MOST_COLUMNS {
             return each_width!(&mut self.trace, trace => {
-                sort(delta, &self.fit, &columns, Stage { trace, key, value })?
+                sort(delta, &self.fit, &columns, Stage { trace, key, value })
             });
         }
         match &mut self.trace {
             // A narrow index has at most eight columns.
             AnyTrace::Narrow(_) => {}
             AnyTrace::Wide(trace) => {
-                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?);
+                trace.stage(pairs(delta, &self.fit, &self.key, &self.value, symbols)?)?;
             }
         }
         Ok(())
@@ -207,10 +207,10 @@ impl Index {
 }
 
 /// Puts sorted rows into a trace.
-pub(crate) struct Stage<'a, K: Row, V: Row> {
-    pub(crate) trace: &'a mut Trace<K, V>,
-    pub(crate) key: usize,
-    pub(crate) value: usize,
+struct Stage<'a, K: Row, V: Row> {
+    trace: &'a mut Trace<K, V, Rows>,
+    key: usize,
+    value: usize,
 }
 
 impl<K: Row, V: Row> Use for Stage<'_, K, V> {
@@ -228,19 +228,14 @@ fn pairs<P: Row>(
     key: &[usize],
     value: &[usize],
     symbols: &Symbols,
-) -> Result<Vec<Update<P, P>>, TooMany> {
+) -> Result<Vec<Update<P, P, Rows>>, TooMany> {
     let mut updates = Vec::with_capacity(delta.len());
     for (row, diff) in delta.rows() {
         if fit.fits(row) {
             let key = P::pack(key.iter().map(|column| row[*column]), symbols);
             let value = P::pack(value.iter().map(|column| row[*column]), symbols);
-            updates.push(((key, value), 0, count(diff)?));
+            updates.push(((key, value), 0, Rows::of(diff)?));
         }
     }
     Ok(updates)
-}
-
-/// A count as traces hold it.
-pub(crate) fn count(diff: Diff) -> Result<Count, TooMany> {
-    Count::try_from(diff).map_err(|_| TooMany)
 }

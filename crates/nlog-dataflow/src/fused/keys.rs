@@ -9,6 +9,11 @@ use crate::symbol::{Symbol, Symbols};
 pub(crate) trait Place: Copy + Ord {
     fn at(&self) -> usize;
 
+    /// The same key for a binding at another place.
+    fn moved(&self, at: usize) -> Self;
+
+    fn has_same_key(&self, other: &Self) -> bool;
+
     /// The key, of so many words, as an index has it.
     fn key<P: Row>(&self, words: usize) -> P;
 }
@@ -50,6 +55,15 @@ impl Keys {
         }
     }
 
+    /// Gives memory back.
+    pub(crate) fn shrink(&mut self) {
+        match self {
+            Keys::One(keys) => keys.shrink_to_fit(),
+            Keys::Three(keys) => keys.shrink_to_fit(),
+            Keys::More(keys) => keys.shrink_to_fit(),
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         match self {
             Keys::One(keys) => keys.clear(),
@@ -63,6 +77,16 @@ impl Place for u64 {
     #[inline]
     fn at(&self) -> usize {
         *self as u32 as usize
+    }
+
+    #[inline]
+    fn moved(&self, at: usize) -> Self {
+        self >> 32 << 32 | at as u64
+    }
+
+    #[inline]
+    fn has_same_key(&self, other: &Self) -> bool {
+        self >> 32 == other >> 32
     }
 
     #[inline]
@@ -82,6 +106,16 @@ impl Place for u128 {
     }
 
     #[inline]
+    fn moved(&self, at: usize) -> Self {
+        self >> 32 << 32 | at as u128
+    }
+
+    #[inline]
+    fn has_same_key(&self, other: &Self) -> bool {
+        self >> 32 == other >> 32
+    }
+
+    #[inline]
     fn key<P: Row>(&self, words: usize) -> P {
         let mut key = P::default();
         for (at, word) in key.words_mut()[..words].iter_mut().enumerate() {
@@ -95,6 +129,16 @@ impl Place for (Wide, u32) {
     #[inline]
     fn at(&self) -> usize {
         self.1 as usize
+    }
+
+    #[inline]
+    fn moved(&self, at: usize) -> Self {
+        (self.0, at as u32)
+    }
+
+    #[inline]
+    fn has_same_key(&self, other: &Self) -> bool {
+        self.0 == other.0
     }
 
     #[inline]

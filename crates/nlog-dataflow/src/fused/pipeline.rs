@@ -1,8 +1,8 @@
 //! Running a pipeline: changed rows of one atom, through probes of the others, to rows of the head.
 //!
 //! Bindings go in lots. Each lot is sorted by the key that it probes with, so that the index is passed once, in order;
-//! what is found fills the next lot, which is worked off when it is full. So the memory that a pipeline needs does not
-//! depend on how much it derives.
+//! what is found fills the next lot ([`lot`](super::lot)), which is worked off when it is full. So the memory that a
+//! pipeline needs does not depend on how much it derives.
 
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
@@ -10,17 +10,15 @@ use serde::{Deserialize, Serialize};
 use super::delta::{Delta, Diff};
 use super::index::{Fit, Index, each_width};
 use super::keys::{Keys, Place};
+use super::lot::{Bindings, Lot};
 use super::pipeline_end::PipelineEnd;
 use super::placement::{Move, Moves, owner};
 use super::probe::Probe as Finder;
-use super::trace::View;
+use super::trace::{Rows, View};
 use crate::expression::{Binding, Expression};
 use crate::row::Row;
 use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
-
-/// How many bindings a lot has: enough to make sorted passes pay, few enough to stay in a processor's cache.
-const LOT: usize = 1 << 14;
 
 /// What a pipeline has done since the engine was started.
 #[derive(Debug, Default, Clone, Copy)]
@@ -90,22 +88,6 @@ struct Probe {
     /// What the steps do, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
     lot: Lot,
-}
-
-/// Bindings that wait for a probe.
-struct Lot {
-    /// By what to find, and the place among the bindings.
-    keys: Keys,
-    bindings: Bindings,
-}
-
-#[derive(Debug, Default)]
-struct Bindings {
-    /// What is kept of each, one after the other.
-    kept: Vec<Symbol>,
-    diffs: Vec<Diff>,
-    /// Failures that no slot shows; empty in pipelines without failures.
-    failures: Vec<Symbol>,
 }
 
 /// What pipelines read and fill.
@@ -204,6 +186,7 @@ impl Pipeline {
         };
         for at in probe..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
+            self.probes[at].lot.shrink();
         }
         let found = flow.bindings;
         self.work.bindings += found;
@@ -249,6 +232,7 @@ impl Pipeline {
         }
         for at in 0..self.probes.len() {
             flow.work_off(&mut self.probes[at..], context);
+            self.probes[at].lot.shrink();
         }
         let found = flow.bindings;
         let work = &mut self.work;
@@ -302,7 +286,7 @@ impl Probe {
             values: index.values(),
             comparisons: steps.comparisons(),
             steps,
-            lot: Lot::new(plan.key.len()),
+            lot: Lot::new(plan.key.len(), plan.repeats),
         }
     }
 
@@ -327,7 +311,7 @@ impl Probe {
         let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
         for at in 0..parcel.diffs.len() {
             let (key, kept) = parcel.words[at * width..(at + 1) * width].split_at(keys);
-            let Lot { keys: places, bindings } = &mut self.lot;
+            let Lot { keys: places, bindings, .. } = &mut self.lot;
             places.push(key.iter().copied(), bindings.diffs.len(), symbols);
             bindings.kept.extend_from_slice(kept);
             bindings.diffs.push(parcel.diffs[at]);
@@ -338,25 +322,12 @@ impl Probe {
     /// Puts a binding into the lot; whether the lot is full now.
     #[inline]
     fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>, symbols: &Symbols) -> bool {
-        let Lot { keys, bindings } = &mut self.lot;
+        let Lot { keys, bindings, .. } = &mut self.lot;
         keys.push(self.key.iter().map(|slot| binding.slot(*slot)), bindings.diffs.len(), symbols);
         bindings.kept.extend(self.keep.iter().map(|slot| binding.slot(*slot)));
         bindings.diffs.push(diff);
         bindings.failures.extend(failure);
-        bindings.diffs.len() >= LOT
-    }
-}
-
-impl Lot {
-    fn new(key: usize) -> Self {
-        Lot { keys: Keys::new(key), bindings: Bindings::default() }
-    }
-
-    fn clear(&mut self) {
-        self.keys.clear();
-        self.bindings.kept.clear();
-        self.bindings.diffs.clear();
-        self.bindings.failures.clear();
+        self.lot.is_full()
     }
 }
 
@@ -466,7 +437,7 @@ impl Flow<'_> {
             Move::Own(slots) | Move::Send(slots) => owner(slots),
         };
         if to == context.me {
-            if next.wait(binding, diff, failure, context.symbols) {
+            if next.wait(binding, diff, failure, context.symbols) && next.lot.is_due(next.keep.len()) {
                 self.work_off(probes, context);
             }
         } else if matches!(next.movement, Move::Send(_)) {
@@ -477,14 +448,15 @@ impl Flow<'_> {
     /// Takes the first probe's lot through it.
     fn work_off(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some((probe, later)) = probes.split_first_mut() else { return };
+        *context.too_many |= probe.lot.sort(probe.keep.len()).is_err();
         if probe.lot.bindings.diffs.is_empty() {
             return;
         }
         let indexes = context.indexes;
         // The lot is taken out and put back, so that its memory is used again.
-        let mut lot = std::mem::replace(&mut probe.lot, Lot::new(probe.key.len()));
+        let mut lot = std::mem::take(&mut probe.lot);
         each_width!(&indexes[probe.index.0 as usize].trace, trace => {
-            let Lot { keys, bindings } = &mut lot;
+            let Lot { keys, bindings, .. } = &lot;
             match keys {
                 Keys::One(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
                 Keys::Three(keys) => self.probe(keys, bindings, trace.probe(probe.view), probe, later, context),
@@ -497,23 +469,23 @@ impl Flow<'_> {
 
     fn probe<P: Row, K: Place>(
         &mut self,
-        keys: &mut [K],
+        keys: &[K],
         lot: &Bindings,
-        mut finder: Finder<'_, P, P>,
+        mut finder: Finder<'_, P, P, Rows>,
         probe: &mut Probe,
         later: &mut [Probe],
         context: &mut Context<'_>,
     ) {
-        if !keys.is_sorted() {
-            keys.sort_unstable();
-        }
         let (symbols, width) = (context.symbols, probe.keep.len());
         let mut binding = Binding::default();
         let mut whole = Vec::new();
-        for place in keys.iter() {
+        for place in keys {
             let at = place.at();
             for (value, count) in finder.find(&place.key(probe.key.len())) {
-                let Some(diff) = lot.diffs[at].checked_mul(Diff::from(*count)) else {
+                // Most rows are found once.
+                let product =
+                    if *count == 1 { Some(lot.diffs[at]) } else { lot.diffs[at].checked_mul(*count) };
+                let Some(diff) = product else {
                     *context.too_many = true;
                     continue;
                 };

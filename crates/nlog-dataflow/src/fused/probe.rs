@@ -8,9 +8,8 @@
 
 use std::rc::Rc;
 
-use differential_dataflow::consolidation::consolidate;
-
-use super::trace::{Batch, Count};
+use super::delta::Diff;
+use super::trace::{Batch, Count, sum_equal};
 use crate::row::{Row, mix};
 
 /// One key of so many is in the sample.
@@ -23,8 +22,8 @@ const NEAR: usize = 8;
 const FILTERED: usize = 32;
 
 /// A batch that is not empty, and what makes it fast to search.
-pub(crate) struct Sampled<K: Row, V: Row> {
-    pub(crate) batch: Rc<Batch<K, V>>,
+pub(crate) struct Sampled<K: Row, V: Row, C: Count> {
+    pub(crate) batch: Rc<Batch<K, V, C>>,
     sample: Vec<K>,
     filter: Filter,
 }
@@ -64,8 +63,8 @@ impl Filter {
     }
 }
 
-impl<K: Row, V: Row> Sampled<K, V> {
-    pub(crate) fn new(batch: Rc<Batch<K, V>>) -> Self {
+impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
+    pub(crate) fn new(batch: Rc<Batch<K, V, C>>) -> Self {
         let keys = &batch.storage.keys;
         let sample = keys.iter().step_by(SAMPLED).copied().collect();
         let filter = Filter::new(keys);
@@ -94,12 +93,12 @@ impl<K: Row, V: Row> Sampled<K, V> {
 
     /// The values of the key at a place, and how often each is there.
     #[inline]
-    fn values(&self, at: usize, found: &mut Vec<(V, Count)>) {
+    fn values(&self, at: usize, found: &mut Vec<(V, Diff)>) {
         let storage = &self.batch.storage;
         let (first, end) = storage.vals.bounds(at);
         for value in first..end {
             let (from, to) = storage.upds.bounds(value);
-            let count = storage.upds.diffs[from..to].iter().sum();
+            let count = storage.upds.diffs[from..to].iter().map(|count| count.diff()).sum();
             if count != 0 {
                 found.push((storage.vals.vals[value], count));
             }
@@ -108,21 +107,21 @@ impl<K: Row, V: Row> Sampled<K, V> {
 }
 
 /// Finds the values under ascending keys.
-pub(crate) struct Probe<'a, K: Row, V: Row> {
+pub(crate) struct Probe<'a, K: Row, V: Row, C: Count> {
     /// Batches, the places up to which they were searched, and whether the last step there was short.
-    batches: Vec<(&'a Sampled<K, V>, usize, bool)>,
-    found: Vec<(V, Count)>,
+    batches: Vec<(&'a Sampled<K, V, C>, usize, bool)>,
+    found: Vec<(V, Diff)>,
     key: Option<K>,
 }
 
-impl<'a, K: Row, V: Row> Probe<'a, K, V> {
-    pub(crate) fn new(batches: impl Iterator<Item = &'a Sampled<K, V>>) -> Self {
+impl<'a, K: Row, V: Row, C: Count> Probe<'a, K, V, C> {
+    pub(crate) fn new(batches: impl Iterator<Item = &'a Sampled<K, V, C>>) -> Self {
         Probe { batches: batches.map(|batch| (batch, 0, true)).collect(), found: Vec::new(), key: None }
     }
 
     /// The values under a key, ascending, and how often each is there. Keys come in ascending order.
     #[inline]
-    pub(crate) fn find(&mut self, key: &K) -> &[(V, Count)] {
+    pub(crate) fn find(&mut self, key: &K) -> &[(V, Diff)] {
         if self.key.as_ref() != Some(key) {
             self.key = Some(*key);
             self.look_up(key);
@@ -143,14 +142,14 @@ impl<'a, K: Row, V: Row> Probe<'a, K, V> {
             }
         }
         if hits > 1 {
-            consolidate(&mut self.found);
+            sum_equal(&mut self.found);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::trace::{Trace, View};
+    use super::super::trace::{Rows, Trace, View};
     use super::*;
     use crate::row::Narrow;
 
@@ -163,9 +162,10 @@ mod tests {
     #[test]
     fn every_key_is_found_from_wherever_the_search_stands() {
         for keys in [1, 7, 8, 9, 63, 64, 65, 128, 1000] {
-            let mut trace: Trace<Narrow, Narrow> = Trace::new();
+            let mut trace: Trace<Narrow, Narrow, Rows> = Trace::new();
             // Even keys are there.
-            trace.stage((0..keys).map(|key| ((row(key * 2), row(key)), 0, 1)).collect());
+            let rows = (0..keys).map(|key| ((row(key * 2), row(key)), 0, 1));
+            trace.stage(rows.collect()).expect("small numbers");
             for step in [1, 2, 3, 17, 63, 64, 65, 129, 500] {
                 let mut probe = trace.probe(View::After);
                 for key in (0..keys * 2 + 200).step_by(step) {

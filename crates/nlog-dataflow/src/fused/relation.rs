@@ -8,10 +8,10 @@ use nlog_data::RuleId;
 use serde::{Deserialize, Serialize};
 
 use super::delta::{Delta, Diff, TooMany};
-use super::index::{Fit, count};
+use super::index::Fit;
 use super::rule::Numbers;
 use super::sorted::{Entry, MOST_COLUMNS, Packed as _, Sorted, Use, sort};
-use super::trace::{self, Count, Trace, Update, View};
+use super::trace::{self, Count as _, Trace, Update, View, Ways};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
@@ -31,11 +31,11 @@ pub(crate) enum Counts {
     /// Nothing: what is derived is a set.
     None,
     /// Rows without more: the whole row is the key.
-    NarrowRows(Trace<Narrow, Empty>),
-    WideRows(Trace<Wide, Empty>),
+    NarrowRows(Trace<Narrow, Empty, Ways>),
+    WideRows(Trace<Wide, Empty, Ways>),
     /// Keys and what belongs to them.
-    NarrowPairs(Trace<Narrow, Narrow>),
-    WidePairs(Trace<Wide, Wide>),
+    NarrowPairs(Trace<Narrow, Narrow, Ways>),
+    WidePairs(Trace<Wide, Wide, Ways>),
 }
 
 /// Does the same with the counts of any form, if there are any.
@@ -290,20 +290,24 @@ type OfRule = (Vec<Symbol>, (u64, RuleId), bool, bool);
 /// A value under a key: how often it was there, and how often it is.
 struct Presence<V> {
     value: V,
-    before: Count,
-    after: Count,
+    before: Ways,
+    after: Ways,
 }
 
 impl Settling<'_> {
-    fn settle<K: Row, V: Row>(&mut self, derived: Delta, trace: &mut Trace<K, V>) -> Result<(), TooMany> {
+    fn settle<K: Row, V: Row>(
+        &mut self,
+        derived: Delta,
+        trace: &mut Trace<K, V, Ways>,
+    ) -> Result<(), TooMany> {
         let width = self.split.key.len() + self.split.rest.len();
         let is_plain = derived.is_once() && !self.split.attributed && width <= MOST_COLUMNS;
         if is_plain && trace.is_empty(View::Before) {
             return self.settle_first(derived, trace);
         }
-        let mut updates: Vec<Update<K, V>> = Vec::with_capacity(derived.len());
+        let mut updates: Vec<Update<K, V, Ways>> = Vec::with_capacity(derived.len());
         for (row, diff) in derived.rows() {
-            updates.push((self.split.pair(row, self.symbols), 0, count(diff)?));
+            updates.push((self.split.pair(row, self.symbols), 0, Ways::of(diff)?));
         }
         drop(derived);
         trace::sort(&mut updates);
@@ -316,18 +320,17 @@ impl Settling<'_> {
             self.key(&key, &presences);
         }
         drop(probe);
-        trace.stage(updates);
-        Ok(())
+        trace.stage(updates)
     }
 
     /// The first rows: all that is different comes.
     fn settle_first<K: Row, V: Row>(
         &mut self,
         derived: Delta,
-        trace: &mut Trace<K, V>,
+        trace: &mut Trace<K, V, Ways>,
     ) -> Result<(), TooMany> {
         let columns: Vec<usize> = self.split.key.iter().chain(&self.split.rest).copied().collect();
-        sort(derived, &Fit::default(), &columns, First { settling: self, trace })?
+        sort(derived, &Fit::default(), &columns, First { settling: self, trace })
     }
 
     /// What changes under one key.
@@ -396,7 +399,7 @@ impl Settling<'_> {
 /// Sorted rows where there are none yet.
 struct First<'a, 'b, K: Row, V: Row> {
     settling: &'a mut Settling<'b>,
-    trace: &'a mut Trace<K, V>,
+    trace: &'a mut Trace<K, V, Ways>,
 }
 
 impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
@@ -412,7 +415,8 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
         let words = |row: &E::Row| place.iter().map(|at| row.word(*at)).collect::<Vec<Symbol>>();
         let mut last: Option<E::Row> = None;
         for sum in rows.sums() {
-            let (row, _) = sum?;
+            let (row, ways) = sum?;
+            Ways::of(ways)?;
             let clashes = |last: &E::Row| split.checked && (0..keys).all(|at| last.word(at) == row.word(at));
             if let Some(last) = last.filter(clashes) {
                 match conflicts.last_mut().filter(|known| known.rows.last() == Some(&words(&last))) {
@@ -433,8 +437,8 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
 
 /// What is under a key with its changes; both ascending by value.
 fn merge<K: Row, V: Row>(
-    old: &[(V, Count)],
-    changes: &[Update<K, V>],
+    old: &[(V, Ways)],
+    changes: &[Update<K, V, Ways>],
     into: &mut Vec<Presence<V>>,
 ) -> Result<(), TooMany> {
     let (mut old, mut changes) = (old.iter().peekable(), changes.iter().peekable());
@@ -446,10 +450,12 @@ fn merge<K: Row, V: Row>(
             (Some((a, _)), Some(((_, b), _, _))) => *a.min(b),
         };
         let before = old.next_if(|(found, _)| *found == value).map_or(0, |(_, count)| *count);
-        let mut after = before;
+        // Parts of the sum may leave 64 bits.
+        let mut after = i128::from(before);
         while let Some((_, _, change)) = changes.next_if(|((_, changed), _, _)| *changed == value) {
-            after = after.checked_add(*change).ok_or(TooMany)?;
+            after += i128::from(*change);
         }
+        let after = Ways::of(Diff::try_from(after).map_err(|_| TooMany)?)?;
         debug_assert!(after >= 0, "a row is derived less often than never");
         into.push(Presence { value, before, after });
     }

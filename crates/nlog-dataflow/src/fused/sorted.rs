@@ -4,8 +4,7 @@
 //! number, the first word in its highest bits, so that numbers are ordered as rows are.
 
 use super::delta::{Delta, Diff, TooMany};
-use super::index::{Fit, count};
-use super::trace::Count;
+use super::index::Fit;
 use crate::row::{Row, Wide};
 use crate::symbol::Symbol;
 
@@ -72,10 +71,10 @@ pub(crate) trait Entry: Copy {
 
     fn row(&self) -> Self::Row;
 
-    fn count(&self) -> Count;
+    fn count(&self) -> Diff;
 }
 
-impl<P: Packed> Entry for (P, Count) {
+impl<P: Packed> Entry for (P, Diff) {
     type Row = P;
 
     #[inline]
@@ -84,7 +83,7 @@ impl<P: Packed> Entry for (P, Count) {
     }
 
     #[inline]
-    fn count(&self) -> Count {
+    fn count(&self) -> Diff {
         self.1
     }
 }
@@ -102,7 +101,7 @@ impl<P: Packed> Entry for Once<P> {
     }
 
     #[inline]
-    fn count(&self) -> Count {
+    fn count(&self) -> Diff {
         1
     }
 }
@@ -120,18 +119,18 @@ impl<E: Entry> Sorted<E> {
 
     /// Each row with the sum of its counts, zero among them.
     #[inline]
-    pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Count), TooMany>> {
+    pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Diff), TooMany>> {
         let mut rest = self.0.iter();
         std::iter::from_fn(move || {
             let first = rest.next()?;
             let row = first.row();
-            let mut sum = Diff::from(first.count());
-            // Most rows come once.
+            // Most rows come once. Parts of a sum may leave 64 bits.
+            let mut sum = i128::from(first.count());
             while let Some(next) = rest.as_slice().first().filter(|next| next.row() == row) {
-                sum += Diff::from(next.count());
+                sum += i128::from(next.count());
                 rest.next();
             }
-            Some(count(sum).map(|sum| (row, sum)))
+            Some(Diff::try_from(sum).map(|sum| (row, sum)).map_err(|_| TooMany))
         })
     }
 }
@@ -171,12 +170,7 @@ impl Rows for Delta {
 }
 
 /// Hands these columns of the rows that fit to `user`, sorted; at most [`MOST_COLUMNS`].
-pub(crate) fn sort<U: Use>(
-    delta: impl Rows,
-    fit: &Fit,
-    columns: &[usize],
-    user: U,
-) -> Result<U::Done, TooMany> {
+pub(crate) fn sort<U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
     match columns.len() {
         0..=2 => sort_as::<u64, U>(delta, fit, columns, user),
         3..=4 => sort_as::<u128, U>(delta, fit, columns, user),
@@ -184,12 +178,7 @@ pub(crate) fn sort<U: Use>(
     }
 }
 
-fn sort_as<P: Packed, U: Use>(
-    delta: impl Rows,
-    fit: &Fit,
-    columns: &[usize],
-    user: U,
-) -> Result<U::Done, TooMany> {
+fn sort_as<P: Packed, U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
     debug_assert!(columns.len() <= P::WIDTH);
     let pack = |row: &[Symbol]| P::pack(columns.iter().map(|column| row[*column]));
     let rows = delta.look().len();
@@ -200,17 +189,13 @@ fn sort_as<P: Packed, U: Use>(
                 entries.push(Once(pack(row)));
             }
         });
-        return Ok(user.rows(&Sorted::new(entries)));
+        return user.rows(&Sorted::new(entries));
     }
-    let (mut entries, mut fits) = (Vec::with_capacity(rows), Ok(()));
+    let mut entries = Vec::with_capacity(rows);
     delta.each(|row, diff| {
         if fit.fits(row) {
-            match count(diff) {
-                Ok(count) => entries.push((pack(row), count)),
-                Err(error) => fits = Err(error),
-            }
+            entries.push((pack(row), diff));
         }
     });
-    fits?;
-    Ok(user.rows(&Sorted::new(entries)))
+    user.rows(&Sorted::new(entries))
 }

@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use differential_dataflow::consolidation::consolidate;
+use differential_dataflow::difference::Semigroup;
 use differential_dataflow::trace::cursor::Cursor as _;
 use differential_dataflow::trace::implementations::Vector;
 use differential_dataflow::trace::implementations::ord_neu::{OrdValBatch, OrdValBuilder};
@@ -17,25 +17,65 @@ use differential_dataflow::trace::implementations::spine_fueled::Spine;
 use differential_dataflow::trace::{
     BatchReader, Builder, Description, Navigable as _, Trace as _, TraceReader,
 };
+use nlog_data::MOST_WAYS;
 use timely::dataflow::operators::generic::OperatorInfo;
 use timely::progress::Antichain;
 
-use super::delta::TooMany;
+use super::delta::{Diff, TooMany};
 use super::probe::{Probe, Sampled};
 use super::sorted::{Entry, Packed as _, Sorted};
 use crate::row::Row;
 
 /// A trace's clock.
 type Time = u32;
-/// How often a pair is there. Rows are derived fewer than 2³¹ times: what would exceed that is refused when it is
-/// staged. A merge of batches only ever sums what lies between two such counts, so it cannot overflow.
-pub(crate) type Count = i32;
 
-type Layout<K, V> = Vector<((K, V), Time, Count)>;
-pub(crate) type Batch<K, V> = OrdValBatch<Layout<K, V>>;
+/// A count as a trace stores it. What it cannot hold is refused when it is staged. A merge of batches only ever sums
+/// what lies between two such counts, so it cannot overflow.
+pub(crate) trait Count: Semigroup + Copy + Ord + 'static {
+    /// The count for a change by so much.
+    fn of(diff: Diff) -> Result<Self, TooMany>;
+
+    fn diff(self) -> Diff;
+}
+
+/// In how many ways a row is derived.
+pub(crate) type Ways = i64;
+
+impl Count for Ways {
+    #[inline]
+    fn of(diff: Diff) -> Result<Self, TooMany> {
+        if (-MOST_WAYS..=MOST_WAYS).contains(&diff) { Ok(diff) } else { Err(TooMany) }
+    }
+
+    #[inline]
+    fn diff(self) -> Diff {
+        self
+    }
+}
+
+/// How many rows of a relation agree on the columns of an index: at most all of them, which are fewer than 2³¹ in any
+/// memory. Half the bytes of [`Ways`], in what takes most memory.
+pub(crate) type Rows = i32;
+
+impl Count for Rows {
+    #[inline]
+    fn of(diff: Diff) -> Result<Self, TooMany> {
+        Rows::try_from(diff).map_err(|_| TooMany)
+    }
+
+    #[inline]
+    fn diff(self) -> Diff {
+        Diff::from(self)
+    }
+}
+
+type Layout<K, V, C> = Vector<((K, V), Time, C)>;
+pub(crate) type Batch<K, V, C> = OrdValBatch<Layout<K, V, C>>;
+
+type BatchBuilder<K, V, C> = OrdValBuilder<Layout<K, V, C>, Vec<Update<K, V, C>>>;
 
 /// A change of a pair's count, in the form that batches are built from; the time is filled in by the trace.
-pub(crate) type Update<K, V> = ((K, V), Time, Count);
+pub(crate) type Update<K, V, C> = ((K, V), Time, C);
 
 /// When the clock has come this far the trace is written anew. Far from the end, so that a transaction's batches fit.
 const CLOCK_LIMIT: Time = if cfg!(test) { 1 << 8 } else { Time::MAX - (1 << 20) };
@@ -53,27 +93,27 @@ pub(crate) enum View {
 }
 
 /// Pairs with their counts.
-pub(crate) struct Trace<K: Row, V: Row> {
-    spine: Spine<Rc<Batch<K, V>>>,
+pub(crate) struct Trace<K: Row, V: Row, C: Count> {
+    spine: Spine<Rc<Batch<K, V, C>>>,
     /// The spine's batches that are not empty.
-    batches: Vec<Sampled<K, V>>,
-    staged: Vec<Sampled<K, V>>,
+    batches: Vec<Sampled<K, V, C>>,
+    staged: Vec<Sampled<K, V, C>>,
     clock: Time,
 }
 
-impl<K: Row, V: Row> Trace<K, V> {
+impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
     pub(crate) fn new() -> Self {
         Trace { spine: new_spine(), batches: Vec::new(), staged: Vec::new(), clock: 0 }
     }
 
     /// Adds changes to what the running transaction would do.
-    pub(crate) fn stage(&mut self, mut updates: Vec<Update<K, V>>) {
-        sum_up(&mut updates);
-        if updates.is_empty() {
-            return;
+    pub(crate) fn stage(&mut self, mut updates: Vec<Update<K, V, C>>) -> Result<(), TooMany> {
+        sum_up(&mut updates)?;
+        if !updates.is_empty() {
+            let now = self.clock + self.staged.len() as Time;
+            self.staged.push(Sampled::new(Rc::new(build(updates, now))));
         }
-        let now = self.clock + self.staged.len() as Time;
-        self.staged.push(Sampled::new(Rc::new(build(updates, now))));
+        Ok(())
     }
 
     /// Whether anything is staged.
@@ -97,8 +137,7 @@ impl<K: Row, V: Row> Trace<K, V> {
             values += 1;
             last = Some(row);
         }
-        let mut builder =
-            OrdValBuilder::<Layout<K, V>, Vec<Update<K, V>>>::with_capacity(keys, values, values);
+        let mut builder = BatchBuilder::<K, V, C>::with_capacity(keys, values, values);
         let mut part = Vec::with_capacity(BUILD_AT_ONCE.min(values));
         let mut is_empty = true;
         for sum in rows.sums() {
@@ -113,7 +152,7 @@ impl<K: Row, V: Row> Trace<K, V> {
             for (at, word) in pair.1.words_mut()[..value].iter_mut().enumerate() {
                 *word = row.word(key + at);
             }
-            part.push((pair, now, sum));
+            part.push((pair, now, C::of(sum)?));
             if part.len() == BUILD_AT_ONCE {
                 builder.push(&mut part);
                 part.clear();
@@ -165,22 +204,26 @@ impl<K: Row, V: Row> Trace<K, V> {
     /// Puts everything into one batch of a new spine, whose clock begins anew.
     fn rewrite(&mut self) {
         let mut updates = Vec::with_capacity(self.updates());
-        self.for_each(View::Before, |key, value, count| updates.push(((*key, *value), 0, count)));
+        for batch in self.batches(View::Before) {
+            for_each_update(&batch.batch, |key, value, count| updates.push(((*key, *value), 0, count)));
+        }
         self.spine = new_spine();
         self.batches.clear();
         self.clock = 0;
-        self.stage(updates);
+        // What was accepted batch by batch fits in one.
+        let staged = self.stage(updates);
+        debug_assert!(staged.is_ok());
         self.insert_staged();
     }
 
     /// The batches of a view that are not empty.
-    fn batches(&self, view: View) -> impl Iterator<Item = &Sampled<K, V>> {
-        let staged: &[Sampled<K, V>] = if view == View::After { &self.staged } else { &[] };
+    fn batches(&self, view: View) -> impl Iterator<Item = &Sampled<K, V, C>> {
+        let staged: &[Sampled<K, V, C>] = if view == View::After { &self.staged } else { &[] };
         self.batches.iter().chain(staged)
     }
 
     /// To find values under ascending keys.
-    pub(crate) fn probe(&self, view: View) -> Probe<'_, K, V> {
+    pub(crate) fn probe(&self, view: View) -> Probe<'_, K, V, C> {
         Probe::new(self.batches(view))
     }
 
@@ -201,7 +244,7 @@ impl<K: Row, V: Row> Trace<K, V> {
             let storage = &batch.batch.storage;
             bytes += storage.keys.len() * (size_of::<K>() + size_of::<u32>());
             bytes += storage.vals.vals.len() * (size_of::<V>() + size_of::<u32>());
-            bytes += storage.upds.times.len() * (size_of::<Time>() + size_of::<Count>());
+            bytes += storage.upds.times.len() * (size_of::<Time>() + size_of::<C>());
         }
         bytes
     }
@@ -214,54 +257,71 @@ impl<K: Row, V: Row> Trace<K, V> {
     }
 
     /// Every pair of a view that is there, in no order, each once.
-    pub(crate) fn for_each(&self, view: View, mut each: impl FnMut(&K, &V, Count)) {
+    pub(crate) fn for_each(&self, view: View, mut each: impl FnMut(&K, &V, Diff)) {
         let mut batches = self.batches(view);
         if let (Some(only), None) = (batches.next(), batches.next()) {
             for_each_update(&only.batch, |key, value, count| {
-                if count != 0 {
-                    each(key, value, count);
+                if !count.is_zero() {
+                    each(key, value, count.diff());
                 }
             });
             return;
         }
-        let mut all: Vec<((K, V), Count)> = Vec::new();
+        let mut all: Vec<((K, V), Diff)> = Vec::new();
         for batch in self.batches(view) {
-            for_each_update(&batch.batch, |key, value, count| all.push(((*key, *value), count)));
+            for_each_update(&batch.batch, |key, value, count| all.push(((*key, *value), count.diff())));
         }
-        consolidate(&mut all);
+        sum_equal(&mut all);
         for ((key, value), count) in &all {
             each(key, value, *count);
         }
     }
 }
 
-fn new_spine<K: Row, V: Row>() -> Spine<Rc<Batch<K, V>>> {
+/// Sorts things and sums the counts of equal ones, which come from several batches; those that cancel go. The sum of
+/// all counts of a thing fits. That of some of them need not, so that sums wrap on the way.
+pub(crate) fn sum_equal<T: Ord>(counts: &mut Vec<(T, Diff)>) {
+    counts.sort_unstable();
+    counts.dedup_by(|next, first| {
+        let same = next.0 == first.0;
+        if same {
+            first.1 = first.1.wrapping_add(next.1);
+        }
+        same
+    });
+    counts.retain(|(_, count)| *count != 0);
+}
+
+fn new_spine<K: Row, V: Row, C: Count>() -> Spine<Rc<Batch<K, V, C>>> {
     Spine::new(OperatorInfo::new(0, 0, Rc::from(&[0_usize][..])), None, None)
 }
 
 /// Sorts changes by key and value.
-pub(crate) fn sort<K: Row, V: Row>(updates: &mut [Update<K, V>]) {
+pub(crate) fn sort<K: Row, V: Row, C: Count>(updates: &mut [Update<K, V, C>]) {
     // The comparison of tuples asks twice for each part.
-    let order = |a: &Update<K, V>, b: &Update<K, V>| a.0.0.cmp(&b.0.0).then_with(|| a.0.1.cmp(&b.0.1));
+    let order = |a: &Update<K, V, C>, b: &Update<K, V, C>| a.0.0.cmp(&b.0.0).then_with(|| a.0.1.cmp(&b.0.1));
     if !updates.is_sorted_by(|a, b| order(a, b).is_le()) {
         updates.sort_unstable_by(order);
     }
 }
 
 /// Sorts changes and sums those of one pair up; what cancels goes.
-fn sum_up<K: Row, V: Row>(updates: &mut Vec<Update<K, V>>) {
+fn sum_up<K: Row, V: Row, C: Count>(updates: &mut Vec<Update<K, V, C>>) -> Result<(), TooMany> {
     sort(updates);
-    updates.dedup_by(|next, first| {
-        let same = next.0 == first.0;
-        if same {
-            first.2 += next.2;
+    if updates.windows(2).any(|two| two[0].0 == two[1].0) {
+        let mut sums = Vec::with_capacity(updates.len());
+        for equal in updates.chunk_by(|a, b| a.0 == b.0) {
+            // Parts of the sum may leave 64 bits.
+            let sum: i128 = equal.iter().map(|(_, _, count)| i128::from(count.diff())).sum();
+            sums.push((equal[0].0, 0, C::of(Diff::try_from(sum).map_err(|_| TooMany)?)?));
         }
-        same
-    });
-    updates.retain(|(_, _, count)| *count != 0);
+        *updates = sums;
+    }
+    updates.retain(|(_, _, count)| !count.is_zero());
+    Ok(())
 }
 
-fn build<K: Row, V: Row>(mut updates: Vec<Update<K, V>>, now: Time) -> Batch<K, V> {
+fn build<K: Row, V: Row, C: Count>(mut updates: Vec<Update<K, V, C>>, now: Time) -> Batch<K, V, C> {
     let (mut keys, mut values) = (1, 1);
     for pair in updates.windows(2) {
         let (new_key, new_value) = (pair[0].0.0 != pair[1].0.0, pair[0].0 != pair[1].0);
@@ -271,25 +331,29 @@ fn build<K: Row, V: Row>(mut updates: Vec<Update<K, V>>, now: Time) -> Batch<K, 
     for update in &mut updates {
         update.1 = now;
     }
-    let mut builder =
-        OrdValBuilder::<Layout<K, V>, Vec<Update<K, V>>>::with_capacity(keys, values, updates.len());
+    let mut builder = BatchBuilder::<K, V, C>::with_capacity(keys, values, updates.len());
     builder.push(&mut updates);
     finish(builder, now)
 }
 
-fn finish<K: Row, V: Row>(builder: OrdValBuilder<Layout<K, V>, Vec<Update<K, V>>>, now: Time) -> Batch<K, V> {
+fn finish<K: Row, V: Row, C: Count>(builder: BatchBuilder<K, V, C>, now: Time) -> Batch<K, V, C> {
     let [lower, upper, since] = [now, now + 1, 0].map(Antichain::from_elem);
     builder.done(Description::new(lower, upper, since))
 }
 
-fn for_each_update<K: Row, V: Row>(batch: &Rc<Batch<K, V>>, mut each: impl FnMut(&K, &V, Count)) {
+fn for_each_update<K: Row, V: Row, C: Count>(batch: &Rc<Batch<K, V, C>>, mut each: impl FnMut(&K, &V, C)) {
     let storage = &**batch;
     let mut cursor = storage.cursor();
     while let Some(key) = cursor.get_key(storage) {
         while let Some(value) = cursor.get_val(storage) {
-            let mut sum = 0;
-            cursor.map_times(storage, |_, count| sum += *count);
-            each(key, value, sum);
+            let mut sum: Option<C> = None;
+            cursor.map_times(storage, |_, count| match &mut sum {
+                None => sum = Some(*count),
+                Some(sum) => sum.plus_equals(count),
+            });
+            if let Some(sum) = sum {
+                each(key, value, sum);
+            }
             cursor.step_val(storage);
         }
         cursor.step_key(storage);
@@ -309,7 +373,7 @@ mod tests {
         row
     }
 
-    fn contents(trace: &Trace<Narrow, Narrow>, view: View) -> BTreeMap<(Narrow, Narrow), Count> {
+    fn contents(trace: &Trace<Narrow, Narrow, Ways>, view: View) -> BTreeMap<(Narrow, Narrow), Diff> {
         let mut found = BTreeMap::new();
         trace.for_each(view, |key, value, count| {
             assert!(found.insert((*key, *value), count).is_none(), "each pair once");
@@ -321,11 +385,11 @@ mod tests {
     fn what_is_staged_is_there_after_and_not_before() {
         let mut trace = Trace::new();
         // More publications than the clock has room for, so that the trace is written anew on the way.
-        let mut expected: BTreeMap<(Narrow, Narrow), Count> = BTreeMap::new();
+        let mut expected: BTreeMap<(Narrow, Narrow), Diff> = BTreeMap::new();
         for step in 0..1500_u32 {
             let (key, value) = (row(step * 7 % 13), row(step * 5 % 11));
             let count = if step % 3 == 2 { -1 } else { 1 };
-            trace.stage(vec![((key, value), 0, count)]);
+            trace.stage(vec![((key, value), 0, count)]).expect("small numbers");
             let before = contents(&trace, View::Before);
             assert_eq!(before, expected);
             let mut after = expected.clone();

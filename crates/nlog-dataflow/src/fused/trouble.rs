@@ -19,7 +19,7 @@ pub(crate) struct Troubles {
 }
 
 /// Why a transaction cannot be derived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refusal {
     /// An error of the program on these rows.
     Derived(DerivedError),

@@ -132,7 +132,8 @@ impl Workers {
             let Answer::Ran(ran) = answer else { return Err(Lost) };
             own.extend(ran.changed);
             state.troubles.append(ran.troubles);
-            refusal = refusal.or(ran.too_many.map(Refusal::TooMany));
+            // Whichever worker met it, the same one is reported.
+            refusal = [refusal, ran.too_many.map(Refusal::TooMany)].into_iter().flatten().min();
         }
         if let Some(refusal) = refusal {
             return Ok(Err(refusal));

@@ -1,6 +1,7 @@
 //! Random programs and histories, as text and rows, so that a failing case can be read, cut down and kept.
 
 mod domain;
+pub(crate) mod products;
 mod writer;
 
 use std::fmt;

@@ -1,0 +1,187 @@
+//! Bindings that wait for a probe.
+//!
+//! A lot goes through its index sorted by key. Where the variables that were dropped on the way make equal bindings of
+//! different ones, a lot waits for more of them and replaces equal ones by one with the sum of their counts (early
+//! projection). Otherwise the number of bindings would multiply from probe to probe: a path of five steps through 100
+//! nodes that are all connected has 10¹² bindings, but never more than 10⁴ different ones before a probe.
+
+use super::delta::{Diff, TooMany};
+use super::keys::{Keys, Place};
+use crate::symbol::Symbol;
+
+/// How many bindings a lot has: enough to make sorted passes pay, few enough to stay in a processor's cache.
+const LOT: usize = 1 << 14;
+
+/// How many a lot has at most while it waits for equal ones.
+const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
+
+/// Bindings that wait for a probe.
+pub(super) struct Lot {
+    /// The key of each binding and its place among the bindings.
+    pub(super) keys: Keys,
+    pub(super) bindings: Bindings,
+    /// Whether equal bindings can come.
+    repeats: bool,
+    /// With how many bindings it is full.
+    full: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Bindings {
+    /// The slots that are kept of each binding, one binding after the other.
+    pub(super) kept: Vec<Symbol>,
+    pub(super) diffs: Vec<Diff>,
+    /// Failures that no slot shows; empty in pipelines without failures.
+    pub(super) failures: Vec<Symbol>,
+}
+
+impl Default for Lot {
+    fn default() -> Self {
+        Lot::new(0, false)
+    }
+}
+
+impl Lot {
+    /// For keys of so many words.
+    pub(super) fn new(key: usize, repeats: bool) -> Self {
+        Lot { keys: Keys::new(key), bindings: Bindings::default(), repeats, full: LOT }
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.bindings.diffs.len() >= self.full
+    }
+
+    /// Whether a full lot has to be worked off. If equal bindings can come it is made smaller first, or else waits for
+    /// more of them, up to a limit. Each binding keeps so many slots.
+    pub(super) fn is_due(&mut self, width: usize) -> bool {
+        if !self.repeats {
+            return true;
+        }
+        // A sum that does not fit is met again when the lot is worked off.
+        let merged = self.sort(width).is_ok();
+        if merged && self.bindings.diffs.len() > self.full / 2 {
+            self.full *= 2;
+        }
+        !merged || self.full > MOST
+    }
+
+    /// Sorts by key, and makes equal bindings one.
+    pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
+        let Lot { keys, bindings, repeats, .. } = self;
+        match keys {
+            Keys::One(keys) => sort(keys, bindings, *repeats, width),
+            Keys::Three(keys) => sort(keys, bindings, *repeats, width),
+            Keys::More(keys) => sort(keys, bindings, *repeats, width),
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.keys.clear();
+        self.bindings.kept.clear();
+        self.bindings.diffs.clear();
+        self.bindings.failures.clear();
+    }
+
+    /// Gives back the memory of an empty lot that had become large.
+    pub(super) fn shrink(&mut self) {
+        if self.full > LOT {
+            self.keys.shrink();
+            self.bindings = Bindings::default();
+            self.full = LOT;
+        }
+    }
+}
+
+fn sort<K: Place>(
+    keys: &mut Vec<K>,
+    bindings: &mut Bindings,
+    repeats: bool,
+    width: usize,
+) -> Result<(), TooMany> {
+    if !keys.is_sorted() {
+        keys.sort_unstable();
+    }
+    if !repeats {
+        return Ok(());
+    }
+    let of = |at: u32| {
+        let at = at as usize;
+        (&bindings.kept[at * width..(at + 1) * width], bindings.failures.get(at))
+    };
+    let mut merged = Bindings::default();
+    let mut merged_keys = Vec::with_capacity(keys.len());
+    let mut places: Vec<u32> = Vec::new();
+    for of_key in keys.chunk_by(K::has_same_key) {
+        places.clear();
+        places.extend(of_key.iter().map(|place| place.at() as u32));
+        if !places.is_sorted_by(|a, b| of(*a) <= of(*b)) {
+            places.sort_unstable_by(|a, b| of(*a).cmp(&of(*b)));
+        }
+        for equal in places.chunk_by(|a, b| of(*a) == of(*b)) {
+            // Parts of the sum may leave 64 bits.
+            let sum: i128 = equal.iter().map(|at| i128::from(bindings.diffs[*at as usize])).sum();
+            let sum = Diff::try_from(sum).map_err(|_| TooMany)?;
+            if sum != 0 {
+                let (kept, failure) = of(equal[0]);
+                merged_keys.push(of_key[0].moved(merged.diffs.len()));
+                merged.kept.extend_from_slice(kept);
+                merged.failures.extend(failure);
+                merged.diffs.push(sum);
+            }
+        }
+    }
+    (*keys, *bindings) = (merged_keys, merged);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::symbol::Symbols;
+
+    /// Fills a lot with bindings, each a key, a kept slot and a count.
+    fn fill(lot: &mut Lot, key: usize, bindings: &[(Symbol, Symbol, Diff)], symbols: &Symbols) {
+        for (word, kept, diff) in bindings {
+            lot.keys.push(std::iter::repeat_n(*word, key), lot.bindings.diffs.len(), symbols);
+            lot.bindings.kept.push(*kept);
+            lot.bindings.diffs.push(*diff);
+        }
+    }
+
+    #[test]
+    fn equal_bindings_become_one_whatever_the_width_of_their_key() {
+        let symbols = Symbols::new();
+        for key in [0, 1, 2, 3, 5] {
+            let mut lot = Lot::new(key, true);
+            let bindings =
+                [(2, 7, 1), (1, 7, Diff::MAX), (2, 6, 4), (1, 7, 1), (2, 7, 2), (1, 7, -1), (1, 6, 0)];
+            fill(&mut lot, key, &bindings, &symbols);
+            if key == 0 {
+                // All have the one key without words.
+                assert_eq!(lot.sort(1), Err(TooMany));
+                continue;
+            }
+            assert_eq!(lot.sort(1), Ok(()));
+            assert_eq!((lot.bindings.kept, lot.bindings.diffs), (vec![7, 6, 7], vec![Diff::MAX, 4, 3]));
+        }
+    }
+
+    #[test]
+    fn a_lot_waits_for_equal_bindings_but_not_for_ever() {
+        let symbols = Symbols::new();
+        let (mut equal, mut different) = (Lot::new(1, true), Lot::new(1, true));
+        for at in 0..20 * LOT as Symbol {
+            fill(&mut equal, 1, &[(at % 100, at % 90, 1)], &symbols);
+            assert!(!(equal.is_full() && equal.is_due(1)), "there are 900 different ones");
+        }
+        equal.sort(1).expect("small numbers");
+        assert_eq!(equal.bindings.diffs.len(), 900);
+        assert_eq!(equal.bindings.diffs.iter().sum::<Diff>(), 20 * LOT as Diff);
+        let due = (0..20 * LOT as Symbol).find(|at| {
+            fill(&mut different, 1, &[(*at, 0, 1)], &symbols);
+            different.is_full() && different.is_due(1)
+        });
+        assert_eq!(due, Some(MOST as Symbol - 1));
+    }
+}

@@ -1,0 +1,185 @@
+//! Rows that are derived in very many ways: every engine says the same, however the rows behind them arrive.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::support::generate::products::Products;
+use crate::support::way::Way;
+use crate::support::{ENGINES, Random, Runs, compile, transaction};
+use nlog::Program;
+use nlog_data::Tables;
+use nlog_dataflow::Kind;
+use nlog_plan::Settings;
+use test_random::{Seeds, seeds};
+
+/// All kinds of engines: threads, processes, plans without stages and inlining.
+fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool) -> Runs {
+    let mut runs = Runs::alone(program, &Tables::All, attribute);
+    let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
+    for (engine, workers) in ENGINES {
+        runs.add(Way::new(engine, workers));
+        if workers < 4 {
+            runs.add(Way { planned: "plain", planning: plain.clone(), ..Way::new(engine, workers) });
+        }
+    }
+    runs.add(Way { planned: "planned anew", plans_anew: true, ..Way::new(Kind::Fused, 1) });
+    for count in processes {
+        runs.add(Way { processes: Some((*count, text.to_owned())), ..Way::new(Kind::Fused, 1) });
+    }
+    runs
+}
+
+/// Runs transactions; the lines of the reference, with which all agree.
+fn run(text: &str, lines: &[String], processes: &[usize]) -> Vec<String> {
+    let program = compile(text);
+    let mut runs = runs(&program, text, processes, false);
+    let said = lines.iter().map(|line| {
+        let said = runs.commit(&transaction(&program, line));
+        assert!(runs.agreed(), "{text}\n{line}\n{}", runs.difference());
+        said
+    });
+    let said = said.collect();
+    assert!(runs.contents_are_equal(), "{text}");
+    said
+}
+
+/// Rows of tables in so many transactions, then none of them.
+fn lines(tables: &[&str], rows: i64, transactions: i64) -> Vec<String> {
+    let line = |member: &str, rows: &[i64]| {
+        let rows: Vec<String> = rows.iter().map(|row| format!("[1,{row}]")).collect();
+        let tables: Vec<String> =
+            tables.iter().map(|table| format!("\"{table}\": [{}]", rows.join(","))).collect();
+        format!("{{\"{member}\": {{{}}}}}", tables.join(", "))
+    };
+    let all: Vec<i64> = (0..rows).collect();
+    let mut lines: Vec<String> =
+        all.chunks((rows / transactions).max(1) as usize).map(|rows| line("insert", rows)).collect();
+    lines.push(line("delete", &all[1..]));
+    lines.push(line("delete", &all[..1]));
+    lines
+}
+
+/// The rows behind a row go one by one from 1,200 to 1,400 while its ways pass 2³¹.
+#[test]
+fn a_group_stays_when_its_tuples_get_more_ways() {
+    let text = "input table e(h: int, x: int); input table f(h: int, x: int); output table r(h: int, n: int);
+        r(h, count(x)) :- e(h, x), f(h, a), f(h, b), f(h, c);";
+    let rows = |range: std::ops::Range<i64>| {
+        let rows: Vec<String> = range.map(|row| format!("[1,{row}]")).collect();
+        rows.join(",")
+    };
+    let said = run(
+        text,
+        &[
+            format!(r#"{{"insert": {{"e": [[1,1]], "f": [{}]}}}}"#, rows(0..1200)),
+            format!(r#"{{"insert": {{"f": [{}]}}}}"#, rows(1200..1400)),
+            format!(r#"{{"delete": {{"f": [{}]}}}}"#, rows(1..1400)),
+            r#"{"delete": {"f": [[1,0]]}}"#.to_owned(),
+        ],
+        &[2],
+    );
+    assert!(said[0].contains(r#""r":[[1,1]]"#), "{}", said[0]);
+    assert!(said[1].contains(r#""delete":{}"#) && said[2].contains(r#""insert":{}"#), "{said:?}");
+    assert!(said[3].contains(r#""r":[[1,1]]"#), "{}", said[3]);
+}
+
+/// 10¹⁰ ways, and 10²⁰ where the planner's stages let nothing multiply.
+#[test]
+fn a_row_with_ten_thousand_million_ways_is_a_row() {
+    let one_table = "input table e(h: int, x: int); output table r(h: int);
+        r(h) :- e(h, a), e(h, b), e(h, c), e(h, d), e(h, f);";
+    let five = "input table e(h: int, x: int); input table f(h: int, x: int); input table g(h: int, x: int);
+        input table k(h: int, x: int); input table l(h: int, x: int); output table r(h: int, y: int) key(h);
+        table m(h: int); m(h) :- e(h, _), f(h, _), g(h, _); r(h, h + 1) :- m(h), k(h, _), l(h, _), e(h, x), f(h, x);";
+    let product = "input table e(h: int, x: int); output table r(h: int); output table n(n: int);
+        r(7) :- e(a, _), e(_, b), e(_, c), e(_, d), e(_, f); n(count(a)) :- e(a, _), e(_, b), e(_, c), e(_, d), e(_, f);";
+    for (text, tables, rows) in [
+        (one_table, &["e"][..], 100),
+        (one_table, &["e"][..], 2000),
+        (five, &["e", "f", "g", "k", "l"][..], 100),
+        (five, &["e", "f", "g", "k", "l"][..], 1500),
+        (product, &["e"][..], 100),
+        (product, &["e"][..], 1500),
+    ] {
+        for transactions in [1, 3] {
+            let processes: &[usize] = if rows == 100 { &[2, 3] } else { &[] };
+            let said = run(text, &lines(tables, rows, transactions), processes);
+            assert!(said[0].contains(r#""r":[["#), "{text}\n{said:?}");
+            assert!(said.iter().all(|line| !line.contains("error")), "{text}\n{said:?}");
+            assert!(said.last().is_some_and(|line| line.contains(r#""delete":{"e":[[1,0]]"#)), "{said:?}");
+        }
+    }
+}
+
+/// What was dropped on the way makes equal bindings of different ones: without adding them up each step would touch 40
+/// times as many.
+#[test]
+fn a_path_of_many_steps_is_found_without_walking_all_paths() {
+    let text =
+        "input table e(a: int, b: int); output table r(a: int, h: int); output table n(a: int, n: int);
+        r(a, h) :- e(a, b), e(b, c), e(c, d), e(d, f), e(f, g), e(g, h);
+        n(a, count(h)) :- e(a, b), e(b, c), e(c, d), e(d, f), e(f, g), e(g, h);";
+    let pairs: Vec<String> = (0..40).flat_map(|a| (0..40).map(move |b| format!("[{a},{b}]"))).collect();
+    let lines: Vec<String> = pairs
+        .chunks(800)
+        .map(|rows| format!(r#"{{"insert": {{"e": [{}]}}}}"#, rows.join(",")))
+        .chain([format!(r#"{{"delete": {{"e": [{}]}}}}"#, pairs[..1590].join(","))])
+        .collect();
+    let said = run(text, &lines, &[2]);
+    assert!(said.iter().all(|line| !line.contains("error")), "{said:?}");
+}
+
+fn many_ways_seeds() -> Seeds {
+    seeds!("rows_with_many_ways_agree", 12)
+}
+
+fn rows_with_many_ways_agree(part: usize) {
+    for seed in many_ways_seeds().part(part, 2) {
+        let mut random = Random::new(seed);
+        let case = Products::random(&mut random);
+        let text = case.text();
+        let program = compile(&text);
+        let processes: &[usize] = if seed.is_multiple_of(4) { &[2] } else { &[] };
+        let mut contents = Vec::new();
+        for transactions in [1, 4] {
+            let mut runs = runs(&program, &text, processes, random.chance(50));
+            for (at, line) in case.transactions(transactions).iter().enumerate() {
+                runs.commit(&transaction(&program, line));
+                assert!(runs.agreed(), "seed {seed}: {text}\n{line}\n{}", runs.difference());
+                assert!(!runs.refused(), "seed {seed}: {text}\n{line}\n{}", runs.difference());
+                if at + 1 == transactions {
+                    assert!(runs.contents_are_equal(), "seed {seed}: {text}");
+                    let r = program.schema.find("r").expect("the program declares it");
+                    contents.push(runs.inputs(r));
+                }
+            }
+            assert!(runs.contents_are_equal(), "seed {seed}: {text}");
+        }
+        assert_eq!(contents[0], contents[1], "seed {seed}: {text}");
+    }
+}
+
+#[test]
+fn the_cases_have_rows_with_many_ways() {
+    let mut tally: BTreeMap<&str, usize> = BTreeMap::new();
+    let seeds = many_ways_seeds();
+    let is_whole = seeds.is_whole();
+    for seed in seeds {
+        let ways = Products::random(&mut Random::new(seed)).most_ways();
+        for (what, least) in [("2^31", 1 << 31), ("2^32", 1 << 32), ("10^10", 10_u128.pow(10))] {
+            *tally.entry(what).or_default() += usize::from(ways > least);
+        }
+    }
+    println!("cases with a row of more ways than: {tally:?}");
+    assert!(!is_whole || tally.values().all(|cases| *cases > 1), "too few ways: {tally:?}");
+}
+
+#[test]
+fn rows_with_many_ways_agree_1() {
+    rows_with_many_ways_agree(0);
+}
+
+#[test]
+fn rows_with_many_ways_agree_2() {
+    rows_with_many_ways_agree(1);
+}
