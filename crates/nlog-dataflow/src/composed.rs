@@ -18,6 +18,7 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::Wrapping;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog_data::{
@@ -31,6 +32,8 @@ use self::layout::{Layout, Width};
 use self::output::Reported;
 use self::trouble::Troubles;
 use self::worker::{Epoch, InputRows, Workers};
+use crate::fused::fault::{Fault, inject};
+use crate::panic::{message, refusal_of_all};
 use crate::row::{Narrow, Row, Wide, mix};
 use crate::symbol::{Symbol, Symbols};
 
@@ -188,6 +191,12 @@ impl Composed {
         failures.chain(conflicts).chain(too_many).min()
     }
 
+    /// Whether nothing has failed that left the state unknown.
+    fn is_sound(&self) -> Result<(), CommitError> {
+        let Some(why) = &self.broken else { return Ok(()) };
+        Err(CommitError::Engine(refusal_of_all(why)))
+    }
+
     /// Runs accepted changes; an error among derived rows undoes them.
     fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
         let facts = if self.facts { NONE } else { ONCE };
@@ -200,6 +209,7 @@ impl Composed {
             return Ok(Err(error));
         }
         self.facts = true;
+        inject(Fault::Output);
         let mut delta = Delta::default();
         for (table, changes) in by_table {
             let Some(reported) = self.reported.get_mut(&table) else { continue };
@@ -221,11 +231,10 @@ impl Evaluator for Composed {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        if let Some(why) = &self.broken {
-            return Err(CommitError::Engine(why.clone()));
-        }
+        self.is_sound()?;
         let changes = self.inputs.apply(transaction)?;
-        match self.run(&changes.delta) {
+        let ran = catch_unwind(AssertUnwindSafe(|| self.run(&changes.delta)));
+        match ran.unwrap_or_else(|panic| Err(format!("the engine panicked: {}", message(&*panic)))) {
             Ok(Ok(mut delta)) => {
                 let inputs =
                     changes.delta.tables.into_iter().filter(|(table, _)| self.layout.wanted.contains(table));
@@ -248,9 +257,7 @@ impl Evaluator for Composed {
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {
-        if let Some(why) = &self.broken {
-            return Err(CommitError::Engine(why.clone()));
-        }
+        self.is_sound()?;
         let schema = &self.layout.plan.program.schema;
         if schema.get(table).is_some_and(|table| table.role == Role::Input) {
             return Ok(self.inputs.contents(table));

@@ -7,7 +7,7 @@ use nlog_data::function::{Results, Shape};
 use nlog_data::{Function, Type, Value};
 use nlog_plan::Scalar;
 
-use crate::symbol::{FALSE, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
+use crate::symbol::{FALSE, HashBuilder, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 
 /// The results that a call site remembers before it forgets them all: two words each, and the arguments.
 const MEMO_LIMIT: usize = 1 << 18;
@@ -29,8 +29,8 @@ enum Memo {
     /// Computing is no dearer than looking up.
     None,
     /// Of functions of one argument, which most are.
-    One(HashMap<Symbol, Symbol>),
-    Many(HashMap<Box<[Symbol]>, Symbol>),
+    One(HashMap<Symbol, Symbol, HashBuilder>),
+    Many(HashMap<Box<[Symbol]>, Symbol, HashBuilder>),
 }
 
 impl Memo {
@@ -191,8 +191,8 @@ impl Call {
         let cheap = function.parameters.iter().chain(&function.results).all(|column| is_plain(&column.shape));
         let memo = match (cheap, arguments.len()) {
             (true, _) => Memo::None,
-            (false, 1) => Memo::One(HashMap::new()),
-            (false, _) => Memo::Many(HashMap::new()),
+            (false, 1) => Memo::One(HashMap::default()),
+            (false, _) => Memo::Many(HashMap::default()),
         };
         Call { function, arguments, memo, words: Vec::new(), values: Vec::new() }
     }

@@ -8,7 +8,7 @@
 //! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
 //! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom
 //! to rows of the head) with `lot` (bindings before a probe), `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
-//! to sets), `rule`, `trouble` (what can be wrong), `engine` (one transaction), `reading` (rows of relations),
+//! to sets), `rule`, `trouble` (what can be wrong), `fault` (failures that tests inject), `engine` (one transaction), `reading` (rows of relations),
 //! `inputs` (what transactions may do), `merged` (several at once), `output` and `raw_delta` (words to values),
 //! `profile`, `planning` (another plan for the rows that are there); then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
 //! `proposal` (how it is asked for and decided); then several workers: `placement` (where rows are), `rounds` (a
@@ -18,6 +18,7 @@
 pub(crate) mod delta;
 mod edit;
 pub(crate) mod engine;
+pub(crate) mod fault;
 mod groups;
 mod index;
 mod inputs;
@@ -57,11 +58,12 @@ use nlog_data::{
 use nlog_plan::query::{Plan, RelationId};
 
 use crate::dataflow::{Options, StartError};
-use crate::panic::message;
+use crate::panic::{message, refusal_of_all};
 use crate::processes::{Meeting, MeetingError};
 use crate::symbol::{Marks, Symbols};
 use delta::Delta;
 use engine::State;
+use fault::{Fault, inject};
 use inputs::{Changes, Inputs};
 use merged::Reaches;
 use output::Output;
@@ -79,7 +81,7 @@ pub use raw_delta::{RawDelta, RawTableDelta};
 pub use workers::Load;
 
 /// Symbols are looked through once there are so many new ones, at least.
-pub(crate) const NEW_SYMBOLS: usize = 1 << 14;
+pub(crate) const NEW_SYMBOLS: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 
 /// A program as a running engine.
 pub struct Engine {
@@ -99,7 +101,9 @@ pub struct Engine {
     transactions: u64,
     /// What can come of changes, once transactions were to go together.
     reaches: Option<Reaches>,
-    /// Why nothing works any more.
+    /// The work in progress, for the error if it panics.
+    phase: &'static str,
+    /// The cause if the engine is broken: the first failure that left its state unknown.
     broken: Option<String>,
 }
 
@@ -134,6 +138,7 @@ impl Engine {
             gone: false,
             transactions: 0,
             reaches: None,
+            phase: "starting",
             broken: None,
         }
     }
@@ -151,6 +156,7 @@ impl Engine {
     /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
     /// staged and waits for [`Engine::end`].
     fn derive(&mut self, changes: &Changes) -> Result<Result<Vec<Output>, Refusal>, Lost> {
+        inject(Fault::Deriving);
         let plan = Arc::clone(&self.state.plan);
         let needed = changes.tables.iter().filter(|(table, _)| plan.relations[table.0 as usize].needed);
         let needed: Vec<(RelationId, Delta)> =
@@ -175,7 +181,9 @@ impl Engine {
 
     /// Ends a transaction everywhere: what it would do is done, or dropped.
     fn end(&mut self, accepted: bool) -> Result<(), Lost> {
+        self.phase = "ending a transaction";
         self.state.end(accepted);
+        inject(Fault::Ending);
         self.workers.as_mut().map_or(Ok(()), |workers| workers.end(accepted))
     }
 
@@ -185,11 +193,33 @@ impl Engine {
         self.broken_by(why)
     }
 
+    /// Breaks the engine. Its state may be half of a transaction, so nothing of it is shown any more.
     fn broken_by(&mut self, why: String) -> CommitError {
-        // Whoever waits for this one shall not.
+        // Workers that wait for this one must not wait for ever.
         self.workers = None;
         self.broken = Some(why.clone());
         CommitError::Engine(why)
+    }
+
+    /// Does work that leaves the state unknown if it fails. A failure other than a refusal, or a panic, breaks the engine:
+    /// it is reported here, and everything later is refused with the same cause.
+    fn guarded<T>(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<T, CommitError>,
+    ) -> Result<T, CommitError> {
+        self.is_sound()?;
+        self.phase = "taking a transaction";
+        let result = match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(result) => result,
+            Err(panic) => {
+                let why = format!("the engine panicked while {}: {}", self.phase, message(panic.as_ref()));
+                return Err(self.broken_by(why));
+            }
+        };
+        match result {
+            Err(CommitError::Engine(why)) if self.broken.is_none() => Err(self.broken_by(why)),
+            other => other,
+        }
     }
 
     /// What the engine has done since it was started, and what it holds.
@@ -232,20 +262,13 @@ impl Engine {
         // Of what other processes derive nothing stays here.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
-        // A function of a rule that panics must not take its caller with it.
-        let derived = catch_unwind(AssertUnwindSafe(|| self.derive(&changes)));
-        let derived = match derived {
-            Ok(Ok(derived)) => derived,
-            Ok(Err(Lost)) => return Err(self.lost()),
-            Err(panic) => {
-                let why = format!("a worker panicked: {}", message(panic.as_ref()));
-                return Err(self.broken_by(why));
-            }
-        };
+        self.phase = "deriving rows";
+        let Ok(derived) = self.derive(&changes) else { return Err(self.lost()) };
         let result = derived.map_err(|refusal| self.refused(refusal));
         if self.end(result.is_ok()).is_err() {
             return Err(self.lost());
         }
+        self.phase = "reporting a transaction";
         match result {
             Ok(outputs) => {
                 self.facts = true;
@@ -290,6 +313,7 @@ impl Engine {
     /// Commits changes that input tables have taken.
     fn commit_changes(&mut self, changes: Changes) -> Result<Committed, CommitError> {
         let (outputs, changes) = self.run(changes)?;
+        inject(Fault::Output);
         let mut delta = ValueDelta::default();
         for output in outputs {
             let table = output.table;
@@ -306,7 +330,8 @@ impl Engine {
     }
 
     fn is_sound(&self) -> Result<(), CommitError> {
-        self.broken.clone().map_or(Ok(()), |why| Err(CommitError::Engine(why)))
+        let Some(why) = &self.broken else { return Ok(()) };
+        Err(CommitError::Engine(refusal_of_all(why)))
     }
 
     /// Gives symbols back that nothing holds any more, once there are as many new ones as there were old ones.
@@ -320,6 +345,7 @@ impl Engine {
             self.symbols_limit = symbols + symbols.max(NEW_SYMBOLS);
             return Ok(());
         }
+        self.phase = "collecting symbols";
         let mut marks = Marks::default();
         self.inputs.symbols(&mut |symbol| marks.symbol(symbol));
         self.state.mark(&mut marks);
@@ -327,6 +353,7 @@ impl Engine {
             return Err(self.lost());
         }
         self.state.symbols.sweep(&marks);
+        inject(Fault::Symbols);
         let left = self.state.symbols.len();
         self.symbols_limit = left + left.max(NEW_SYMBOLS);
         Ok(())
@@ -377,17 +404,24 @@ impl Engine {
     /// Commits a transaction and leaves its delta in the engine's own words, for whoever goes through many rows: see
     /// [`RawDelta`].
     pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
-        self.is_sound()?;
-        // Before, since the words that are given out must stay what they are.
-        self.collect_symbols()?;
-        self.plan_for_columns(transaction)?;
-        let changes = self.apply_columns(transaction)?;
-        let (outputs, _) = self.run(changes)?;
+        let outputs = self.guarded(|engine| {
+            // Before, since the words that are given out must stay what they are.
+            engine.collect_symbols()?;
+            engine.plan_for_columns(transaction)?;
+            let changes = engine.apply_columns(transaction)?;
+            Ok(engine.run(changes)?.0)
+        })?;
         Ok(RawDelta::new(outputs, &self.state.symbols))
     }
 
     fn rows(&mut self, table: TableId) -> Result<Delta, CommitError> {
         self.is_sound()?;
+        self.is_known(table)?;
+        self.guarded(|engine| engine.rows_of(table))
+    }
+
+    /// Whether the rows of a table can be asked for.
+    fn is_known(&self, table: TableId) -> Result<(), CommitError> {
         let schema = Arc::clone(&self.state.plan.program.schema);
         let relation = self.state.plan.relations.get(table.0 as usize);
         if relation.is_none_or(|relation| !relation.wanted)
@@ -398,6 +432,12 @@ impl Engine {
                 "table {name} was not requested when the engine was created"
             )));
         }
+        Ok(())
+    }
+
+    fn rows_of(&mut self, table: TableId) -> Result<Delta, CommitError> {
+        self.phase = "reading a table";
+        let schema = Arc::clone(&self.state.plan.program.schema);
         let inputs = &self.inputs;
         if !self.facts && schema.table(table).role != Role::Input {
             return Ok(Delta::new(schema.table(table).columns.len()));
@@ -464,15 +504,16 @@ impl Evaluator for Engine {
     }
 
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.is_sound()?;
-        self.plan_for(std::slice::from_ref(transaction))?;
-        let changes = self.inputs.apply(transaction, &self.state.symbols);
-        self.gone |= changes.is_err();
-        self.commit_changes(changes?)
+        self.guarded(|engine| {
+            engine.plan_for(std::slice::from_ref(transaction))?;
+            let changes = engine.inputs.apply(transaction, &engine.state.symbols);
+            engine.gone |= changes.is_err();
+            engine.commit_changes(changes?)
+        })
     }
 
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
-        self.commit_together(transactions)
+        self.guarded(|engine| engine.commit_together(transactions))
     }
 
     fn contents(&mut self, table: TableId) -> Result<Vec<ValueRow>, CommitError> {
@@ -481,16 +522,18 @@ impl Evaluator for Engine {
     }
 
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.is_sound()?;
-        self.plan_for_columns(transaction)?;
-        let changes = self.apply_columns(transaction)?;
-        let (outputs, changes) = self.run(changes)?;
-        let delta = output::columns(&outputs, &self.state.symbols);
-        self.collect_symbols()?;
-        Ok(CommittedColumns {
-            delta,
-            redundant_inserts: changes.redundant_inserts,
-            redundant_deletes: changes.redundant_deletes,
+        self.guarded(|engine| {
+            engine.plan_for_columns(transaction)?;
+            let changes = engine.apply_columns(transaction)?;
+            let (outputs, changes) = engine.run(changes)?;
+            inject(Fault::Output);
+            let delta = output::columns(&outputs, &engine.state.symbols);
+            engine.collect_symbols()?;
+            Ok(CommittedColumns {
+                delta,
+                redundant_inserts: changes.redundant_inserts,
+                redundant_deletes: changes.redundant_deletes,
+            })
         })
     }
 

@@ -1,5 +1,10 @@
 //! The message of a panic in a worker.
 
+/// What an engine says after the failure that broke it, again and again.
+pub(crate) fn refusal_of_all(why: &str) -> String {
+    format!("{why} (in an earlier transaction, since which the engine refuses all; start another one)")
+}
+
 /// What a panic says.
 pub(crate) fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -187,7 +187,17 @@ fn generate(
             };
             match tuples {
                 Err(failed) => failed,
-                Ok(tuples) => {
+                Ok(mut tuples) => {
+                    if !wanted.iter().all(|wanted| *wanted) {
+                        // Results that differ only in columns that nothing reads are one.
+                        for tuple in &mut tuples {
+                            for (value, _) in tuple.iter_mut().zip(wanted).filter(|(_, wanted)| !**wanted) {
+                                *value = Value::Bool(false);
+                            }
+                        }
+                        tuples.sort_unstable();
+                        tuples.dedup();
+                    }
                     for tuple in tuples {
                         let kept = tuple.iter().zip(wanted).filter(|(_, wanted)| **wanted);
                         binding.slots.extend(kept.map(|(value, _)| symbols.intern(value)));

@@ -161,7 +161,8 @@ fn a_process_that_is_killed_is_an_error_for_all() {
         };
         assert!(why.contains(&format!("process {}", killed + 1)) || why.contains("disconnected"), "{why}");
         // It stays so: nothing that follows is answered as if nothing had happened.
-        assert_eq!(shared.engine.commit(&second), Err(CommitError::Engine(why)));
+        let Err(CommitError::Engine(later)) = shared.engine.commit(&second) else { panic!("it goes on") };
+        assert!(later.starts_with(&why), "{later}");
         let (well, said) = shared.others[1 - killed].wait();
         assert!(!well && said.contains("disconnected"), "the other one ends as well: {said}");
     }

@@ -6,7 +6,7 @@ use nlog_data::{RuleId, TableDelta, Value};
 use super::graph::{ByWidth, Changes};
 use super::{Diff, NO_RULE};
 use crate::row::{Narrow, Row, Wide};
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::{HashBuilder, Symbol, Symbols};
 
 /// Above so many rows values are ordered once each and rows by the numbers of their values.
 const RANKED_FROM: usize = 256;
@@ -187,7 +187,7 @@ fn ranked<R: Row>(mut rows: Vec<(R, u32)>, columns: usize, symbols: &Symbols) ->
     let reader = symbols.reader();
     let mut by_rank: Vec<Vec<Value>> = Vec::with_capacity(columns);
     for column in 0..columns {
-        let mut rank_of: HashMap<Symbol, u32> = HashMap::new();
+        let mut rank_of: HashMap<Symbol, u32, HashBuilder> = HashMap::default();
         for (row, _) in &rows {
             rank_of.entry(row.words()[column]).or_insert(0);
         }

@@ -18,6 +18,9 @@ use super::trouble::{Refusal, Troubles};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
 
+/// Debug builds look up so many changed rows at most in indexes.
+const MOST_CHECKED: usize = 64;
+
 /// What a program's rules have derived, and how it changes.
 pub(crate) struct State {
     pub(crate) plan: Arc<Plan>,
@@ -231,10 +234,33 @@ impl State {
             let staged = self.indexes[*index].stage(delta, &self.symbols);
             staged.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
         }
+        // An edit also takes back what readers have seen too often.
+        if cfg!(debug_assertions) && self.editing.is_none() {
+            self.check_set(relation);
+        }
         for at in 0..self.uses[relation].len() {
             self.schedule(self.uses[relation][at]);
         }
         Ok(())
+    }
+
+    /// Panics if the staged changes of a relation make it hold a row twice. Where rows are counted they never do; where
+    /// the plan says that none is derived twice, this checks the plan.
+    pub(crate) fn check_set(&self, relation: usize) {
+        if self.uses[relation].is_empty() {
+            // Of rows that no rule reads only the errors behind them matter.
+            return;
+        }
+        let (name, delta) = (&self.plan.relations[relation].name, &self.relations[relation].delta);
+        let mut net = delta.clone();
+        let is_set = net.consolidate().is_ok()
+            && net.len() == delta.len()
+            && net.rows().all(|(_, diff)| diff == 1 || diff == -1);
+        assert!(is_set, "a row of {name} comes or goes twice at once");
+        for index in self.indexed[relation].iter().filter(|index| self.placement.at_home[**index]) {
+            let is_set = delta.len() > MOST_CHECKED || self.indexes[*index].has_once(delta, &self.symbols);
+            assert!(is_set, "a row of {name} is there twice");
+        }
     }
 
     /// Runs the pending pipelines of a relation's rules; rows may come several times where they are counted.
@@ -434,4 +460,46 @@ pub(crate) fn one_row() -> Delta {
     let mut one = Delta::new(0);
     one.push(&[], 1);
     one
+}
+
+#[cfg(test)]
+mod tests {
+    use nlog_plan::Keep;
+
+    use super::*;
+    use crate::symbol::Symbol;
+
+    /// Runs transactions, each rows of a table with two columns, through a rule that derives rows twice, as if the plan
+    /// said that it does not.
+    fn run_without_counts(transactions: &[&[[Symbol; 2]]]) {
+        let text = "input table a(x: int, y: int); table b(x: int); output table c(x: int, z: int);
+            b(x) :- a(x, y); c(x, z) :- b(x), b(z);";
+        let sources = nlog::Sources::from_texts([("test.nlog", text)]);
+        let program = nlog::compile(&sources).program.expect("it compiles");
+        let find = |name| RelationId(program.schema.find(name).expect("the test declares it").0);
+        let (a, b) = (find("a"), find("b"));
+        let wanted = program.schema.iter().map(|(id, _)| id).collect();
+        let mut plan = Plan::new(program, &wanted, &nlog_plan::Settings::default());
+        assert_eq!(plan.relations[b.0 as usize].keep, Keep::Distinct);
+        plan.relations[b.0 as usize].keep = Keep::AsIs;
+        let mut state = State::new(Arc::new(plan), Arc::new(Symbols::new()), false);
+        for rows in transactions {
+            let mut delta = Delta::new(2);
+            rows.iter().for_each(|row| delta.push(row, 1));
+            state.run(vec![(a, delta)], false).expect("nothing is refused");
+            state.end(true);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a row of b comes or goes twice at once")]
+    fn a_row_that_is_not_counted_and_comes_twice_at_once_is_noticed() {
+        run_without_counts(&[&[[1, 1], [1, 2]]]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a row of b is there twice")]
+    fn a_row_that_is_not_counted_and_comes_again_is_noticed() {
+        run_without_counts(&[&[[1, 1]], &[[1, 2]]]);
+    }
 }

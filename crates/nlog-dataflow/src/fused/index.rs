@@ -168,6 +168,20 @@ impl Index {
         Some(rows)
     }
 
+    /// Whether it has none of these rows twice, if it tells all rows of its relation apart.
+    pub(crate) fn has_once(&self, rows: &Delta, symbols: &Symbols) -> bool {
+        let fit = rows.rows().filter(|(row, _)| self.fit.fits(row));
+        let keys = fit.map(|(row, _)| self.key.iter().map(|column| row[*column]).collect());
+        let keys: Vec<Vec<Symbol>> = keys.collect();
+        !self.is_whole()
+            || each_width!(&self.trace, trace => {
+                let mut keys: Vec<_> = keys.iter().map(|key| Row::pack(key.iter().copied(), symbols)).collect();
+                keys.sort_unstable();
+                let mut probe = trace.probe(View::After);
+                keys.iter().all(|key| probe.find(key).iter().all(|(_, count)| *count == 1))
+            })
+    }
+
     /// Puts a row of key and value together.
     fn put_row<P: Row>(
         &self,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nlog::program::{BodyItem, Expr, HeadTerm, Rule};
 use nlog_data::{Function, Role, TableId, function};
-use nlog_plan::query::{Joins, Plan, RelationId, RulePlan, Start};
+use nlog_plan::query::{Joins, Plan, RelationId, RulePlan};
 
 use super::delta::Delta;
 use super::engine::State;
@@ -324,15 +324,6 @@ fn definition(plan: &Plan, rule: &RulePlan) -> String {
                 text.push_str(&definition(plan, of_stage));
             }
             text.push(')');
-        }
-    }
-    if head.table.is_none() {
-        // A stage can be made of other atoms of the same tables.
-        let _ = write!(text, " {:?}", head.columns);
-        for pipeline in &rule.body.pipelines {
-            if let Start::Row { select, columns, names, .. } = &pipeline.start {
-                let _ = write!(text, " {select:?}{columns:?}{names:?}");
-            }
         }
     }
     // Pipelines that go through a table's rule say what that rule says.

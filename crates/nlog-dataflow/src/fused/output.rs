@@ -5,7 +5,7 @@ use nlog_data::{ColumnDelta, Columns, Row as ValueRow, RuleId, TableColumns, Tab
 
 use super::delta::Delta;
 use super::relation::Attributed;
-use crate::symbol::{Symbol, Symbols};
+use crate::symbol::{HashBuilder, Symbol, Symbols};
 
 /// Above so many rows values are ordered once each and rows by the places of their values.
 const BY_COLUMNS_FROM: usize = 256;
@@ -160,7 +160,7 @@ fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Co
 enum Places {
     /// By word, from the least on: most columns have numbers that are near each other.
     Near(Symbol, Vec<Option<u32>>),
-    Far(HashMap<Symbol, Option<u32>>),
+    Far(HashMap<Symbol, Option<u32>, HashBuilder>),
 }
 
 impl Places {
@@ -172,7 +172,7 @@ impl Places {
         if range <= rows.saturating_mul(4) {
             Places::Near(least, vec![None; range])
         } else {
-            Places::Far(HashMap::new())
+            Places::Far(HashMap::default())
         }
     }
 

@@ -20,10 +20,10 @@ use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::fault::{Fault, inject};
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
 use super::{Engine, live, output, start_plan, wanted};
-use crate::panic::message;
 
 /// From so many rows on a transaction is worth a plan before it runs: below, any plan will do.
 pub(crate) const WORTH_PLANNING: usize = 10_000;
@@ -66,8 +66,7 @@ impl Engine {
     /// Uses time in which no transaction waits: plans anew if that is due; whether the engine went over to another
     /// plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
-        self.is_sound()?;
-        self.plan_if_due(IDLE)
+        self.guarded(|engine| engine.plan_if_due(IDLE))
     }
 
     /// Plans the program anew by these settings and goes over to the plan; whether it differs from the one before.
@@ -75,12 +74,17 @@ impl Engine {
     /// Results do not change, and if the other plan cannot be run the engine keeps the one that it has. An engine that
     /// shares its work with other processes always does.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
-        self.is_sound()?;
+        self.guarded(|engine| engine.plan_by(planning))
+    }
+
+    fn plan_by(&mut self, planning: &Settings) -> Result<bool, CommitError> {
+        self.phase = "planning anew";
         if self.workers.as_ref().is_some_and(Workers::have_own_symbols) {
             return Ok(false);
         }
         let program = Arc::clone(self.program());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &&wanted(&program, &self.options), planning));
+        inject(Fault::Planning);
         if plan.is_run_like(&self.state.plan) {
             // Only its estimates are others.
             self.state.plan = plan;
@@ -88,14 +92,11 @@ impl Engine {
             return Ok(false);
         }
         let loads = self.loads()?;
-        // A function of a rule that panics must not take its caller with it.
+        // What fails beside the state that is there costs nothing but the other plan.
         let gone_over = if self.workers.is_some() || !self.facts {
             catch_unwind(AssertUnwindSafe(|| self.load_into(&plan))).unwrap_or(false)
         } else {
-            catch_unwind(AssertUnwindSafe(|| self.go_over_to(&plan))).map_err(|panic| {
-                let why = message(&*panic);
-                self.broken_by(format!("the engine panicked while it went over to another plan: {why}"))
-            })?
+            self.go_over_to(&plan)
         };
         if gone_over {
             self.gone = true;

@@ -9,6 +9,7 @@ use nlog_plan::query::Plan;
 
 use super::delta::Delta;
 use super::engine::State;
+use super::fault::{Fault, inject};
 use super::inputs::Inputs;
 use super::output::Output;
 use super::raw_delta::RawDelta;
@@ -63,6 +64,17 @@ impl Engine {
             return Err(ChangeError::Workers);
         }
         self.check_inputs(&program.schema)?;
+        let (former, outputs) = self.guarded(|engine| engine.change(program, options))?;
+        Ok(Proposal { engine: self, former: Some(former), outputs, options: options.clone() })
+    }
+
+    /// Goes over to another program, up to the decision.
+    fn change(
+        &mut self,
+        program: Arc<Program>,
+        options: &Options,
+    ) -> Result<((live::Former, Inputs), Vec<Output>), CommitError> {
+        self.phase = "changing rules";
         let ids = program.schema.iter().map(|(id, _)| id);
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
@@ -79,6 +91,7 @@ impl Engine {
             let name = &schema.table(table).name;
             program.schema.find(name).map_or_else(|| rest.rows(table), |table| self.inputs.rows(table))
         };
+        inject(Fault::Deriving);
         let (state, former, result) = live::change(
             old,
             plan,
@@ -88,21 +101,32 @@ impl Engine {
             &|table| self.inputs.rows(table),
         );
         self.state = state;
-        let engine = self;
         match result {
             Ok(()) => {
-                let changed = engine.state.take_changed();
-                let outputs = engine.outputs(changed);
-                let options = options.clone();
-                Ok(Proposal { engine, former: Some((former, rest)), outputs, options })
+                let changed = self.state.take_changed();
+                let outputs = self.outputs(changed);
+                Ok(((former, rest), outputs))
             }
             Err(refusal) => {
-                let error = engine.refused(refusal).into();
-                let (former, options) = (Some((former, rest)), options.clone());
-                drop(Proposal { engine, former, outputs: Vec::new(), options });
+                let error = self.refused(refusal);
+                self.change_back(former, rest);
                 Err(error)
             }
         }
+    }
+
+    /// Goes back to the program before, whose rows the other one has taken over.
+    fn change_back(&mut self, former: live::Former, rest: Inputs) {
+        self.phase = "dropping a change of rules";
+        self.state.end(false);
+        inject(Fault::Ending);
+        let empty = State::new(Arc::clone(&self.state.plan), Arc::clone(&self.state.symbols), false);
+        let new = std::mem::replace(&mut self.state, empty);
+        self.state = former.restore(new);
+        let empty = Inputs::new(Arc::clone(&self.state.plan.program.schema));
+        let taken = std::mem::replace(&mut self.inputs, empty);
+        self.inputs = rest;
+        self.inputs.take_back(taken);
     }
 
     fn check_inputs(&self, schema: &Schema) -> Result<(), ChangeError> {
@@ -136,29 +160,31 @@ impl Proposal<'_> {
         RawDelta::new(&self.outputs, &self.engine.state.symbols)
     }
 
-    /// Goes over to the new program.
+    /// Goes over to the new program. If that fails the engine is broken, which the next transaction reports.
     pub fn accept(mut self) {
         self.former = None;
-        self.engine.state.end(true);
-        // What a plan that is made later has to know.
-        self.engine.options.observe = self.options.observe.clone();
-        self.engine.options.planning = self.options.planning.clone();
+        let options = self.options.clone();
+        let ended = self.engine.guarded(|engine| {
+            engine.phase = "accepting a change of rules";
+            engine.state.end(true);
+            inject(Fault::Ending);
+            // A plan that is made later has to know it.
+            engine.options.observe = options.observe;
+            engine.options.planning = options.planning;
+            Ok(())
+        });
+        // The engine keeps the cause.
+        drop(ended);
     }
 }
 
 impl Drop for Proposal<'_> {
     fn drop(&mut self) {
         let Some((former, rest)) = self.former.take() else { return };
-        let engine = &mut *self.engine;
-        engine.state.end(false);
-        let empty = State::new(Arc::clone(&engine.state.plan), Arc::clone(&engine.state.symbols), false);
-        let new = std::mem::replace(&mut engine.state, empty);
-        engine.state = former.restore(new);
-        let mut inputs = rest;
-        inputs.take_back(std::mem::replace(
-            &mut engine.inputs,
-            Inputs::new(Arc::clone(&engine.state.plan.program.schema)),
-        ));
-        engine.inputs = inputs;
+        // The engine keeps the cause of a failure.
+        drop(self.engine.guarded(|engine| {
+            engine.change_back(former, rest);
+            Ok(())
+        }));
     }
 }

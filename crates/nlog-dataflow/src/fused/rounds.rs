@@ -236,6 +236,9 @@ impl State {
                     staged.map_err(|_| Refusal::TooMany(RelationId(*relation as u32)))?;
                 }
             }
+            if cfg!(debug_assertions) {
+                self.check_set(*relation);
+            }
         }
         for (index, rows) in received {
             let relation = self.indexes[*index].relation;

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::delta::Delta;
 use super::engine::State;
+use super::fault::{Fault, inject};
 use super::placement::Placement;
 use super::relation::Attributed;
 use super::rounds::{Carrier, Lost};
@@ -255,6 +256,7 @@ pub(crate) fn serve(
                 Answer::Ran(Box::new(Ran { changed: state.take_changed(), troubles, too_many }))
             }
             Order::End(accepted) => {
+                inject(Fault::WorkerEnding);
                 state.end(accepted);
                 between(state);
                 continue;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::fused::relation::Attributed;
 use crate::fused::rounds::Packet;
 use crate::fused::workers::{Answer, Order};
-use crate::symbol::{Meaning, NONE, Reader, Symbol, Symbols, meaning, place_of, place_word};
+use crate::symbol::{HashBuilder, Meaning, NONE, Reader, Symbol, Symbols, meaning, place_of, place_word};
 
 /// What one process sends another.
 #[derive(Debug, Serialize, Deserialize)]
@@ -68,7 +68,7 @@ struct Translated {
 struct Dictionary<'a> {
     symbols: &'a Symbols,
     reader: Reader<'a>,
-    places: HashMap<Symbol, Symbol>,
+    places: HashMap<Symbol, Symbol, HashBuilder>,
     count: usize,
     values: Vec<u8>,
     failures: Vec<(bool, Arc<str>)>,
@@ -107,7 +107,7 @@ pub(super) fn encode(mut message: Message, symbols: &Symbols) -> Result<Vec<u8>,
     let mut dictionary = Dictionary {
         symbols,
         reader: symbols.reader(),
-        places: HashMap::new(),
+        places: HashMap::default(),
         count: 0,
         values: Vec::new(),
         failures: Vec::new(),

@@ -1,0 +1,162 @@
+//! Failures that tests inject, to see what an engine says and does when its own code fails.
+
+/// A place where a test can make the engine panic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(test), allow(dead_code, reason = "only tests look at it"))]
+pub(crate) enum Fault {
+    /// While a plan takes the place of another one.
+    Planning,
+    /// While rows are derived.
+    Deriving,
+    /// While worker 0 publishes or drops what was staged.
+    Ending,
+    /// While another worker does.
+    WorkerEnding,
+    /// While the changes of an accepted transaction become values.
+    Output,
+    /// Once symbols were given back.
+    Symbols,
+}
+
+/// Panics if a test has asked for a failure here.
+#[cfg(not(test))]
+#[inline]
+pub(crate) fn inject(_: Fault) {}
+
+#[cfg(test)]
+pub(crate) use tests::inject;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, PoisonError};
+
+    use nlog_data::{CommitError, Evaluator, TableId, Tables, Transaction, Value};
+
+    use super::Fault;
+    use crate::{Dataflow, Kind, Options};
+
+    /// The place where the next failure is to happen; a test is a process, so all its threads see it.
+    static NEXT: Mutex<Option<Fault>> = Mutex::new(None);
+
+    fn next() -> std::sync::MutexGuard<'static, Option<Fault>> {
+        NEXT.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn inject(here: Fault) {
+        let is_here = next().take_if(|next| *next == here).is_some();
+        assert!(!is_here, "injected at {here:?}");
+    }
+
+    const TEXT: &str = "input table a(x: string, y: int); output table b(x: string, n: int);
+        output table c(y: int); b(x, count(y)) :- a(x, y), a(_, y); c(y + 1) :- a(_, y);";
+
+    fn program(text: &str) -> Arc<nlog::Program> {
+        let sources = nlog::Sources::from_texts([("test.nlog", text)]);
+        nlog::compile(&sources).program.expect("it compiles")
+    }
+
+    fn engine(options: Options) -> (Dataflow, TableId) {
+        let program = program(TEXT);
+        let a = program.schema.find("a").expect("the program declares it");
+        (Dataflow::new(program, options).expect("it starts"), a)
+    }
+
+    /// Thirty rows whose texts were not there before, in place of the last ones: so symbols are given back.
+    fn rows(a: TableId, round: i64) -> Transaction {
+        let of_round = |round: i64| -> Vec<Vec<Value>> {
+            (0..30).map(|at| vec![Value::String(format!("{round} {at}").into()), Value::Int(at)]).collect()
+        };
+        let mut transaction = Transaction::default();
+        transaction.insert.insert(a, of_round(round));
+        transaction.delete.insert(a, of_round(round - 1));
+        transaction
+    }
+
+    fn broken(result: Result<impl std::fmt::Debug, CommitError>, fault: Fault, what: &str) -> String {
+        match result {
+            Err(CommitError::Engine(why)) => {
+                assert!(why.contains(&format!("injected at {fault:?}")), "{what}: {why}");
+                why
+            }
+            other => panic!("{what}: {other:?}"),
+        }
+    }
+
+    /// Runs transactions until one meets the fault: that one names it, and everything after it names it, too.
+    fn breaks(fault: Fault, options: Options, columns: bool) {
+        let what = format!("{fault:?}, {:?}, {} workers", options.engine, options.workers);
+        let (mut engine, a) = engine(options.clone());
+        let commit = |engine: &mut Dataflow, round: i64| {
+            let rows = rows(a, round);
+            if columns {
+                let columns =
+                    nlog_data::ColumnTransaction::from_rows(&rows).expect("rows of a table are alike");
+                engine.commit_columns(&columns).map(drop)
+            } else {
+                engine.commit(&rows).map(drop)
+            }
+        };
+        // Plans are made for the first transaction alone.
+        let first = if fault == Fault::Planning { 0 } else { 3 };
+        for round in 0..first {
+            assert_eq!(commit(&mut engine, round), Ok(()), "{what}");
+        }
+        *next() = Some(fault);
+        // Symbols are not given back after every transaction, and what other workers do shows in the one after it.
+        let met = (first..first + 10).map(|round| commit(&mut engine, round)).find(Result::is_err);
+        let why = broken(met.unwrap_or(Ok(())), fault, &what);
+        for result in [
+            commit(&mut engine, 20),
+            engine.contents(a).map(drop),
+            engine.commit_merged(&[Transaction::default()]).map(drop),
+        ] {
+            let later = broken(result, fault, &what);
+            assert!(later.starts_with(&why) && later.len() > why.len(), "{what}: {later}");
+        }
+        assert_eq!(*next(), None, "{what}: it was met once");
+    }
+
+    #[test]
+    fn an_engine_that_cannot_go_on_says_why_once_and_refuses_all() {
+        let all = [Fault::Planning, Fault::Deriving, Fault::Ending, Fault::Output, Fault::Symbols];
+        for fault in all {
+            for workers in [1, 3] {
+                for columns in [false, true] {
+                    let plan_anew_from = if fault == Fault::Planning { 1 } else { usize::MAX };
+                    breaks(fault, Options { workers, plan_anew_from, ..Options::default() }, columns);
+                }
+            }
+        }
+        breaks(Fault::WorkerEnding, Options { workers: 3, ..Options::default() }, false);
+        for workers in [1, 2] {
+            let options =
+                Options { engine: Kind::Composed, workers, observe: Tables::All, ..Options::default() };
+            breaks(Fault::Output, options, false);
+        }
+    }
+
+    #[test]
+    fn a_change_of_rules_that_fails_breaks_the_engine() {
+        let other = program(&TEXT.replace("y + 1", "y + 2"));
+        let wrong = program(&TEXT.replace("y + 1", "y / 0 + y"));
+        for (fault, program, accept) in [
+            (Fault::Deriving, &other, false),
+            (Fault::Ending, &other, false),
+            (Fault::Ending, &other, true),
+            // It is refused, and cannot be taken back.
+            (Fault::Ending, &wrong, false),
+        ] {
+            let (mut engine, a) = engine(Options::default());
+            engine.commit(&rows(a, 0)).expect("nothing is wrong with it");
+            *next() = Some(fault);
+            match engine.propose(Arc::clone(program), &Options::default()) {
+                Ok(proposal) if accept => proposal.accept(),
+                Ok(proposal) => drop(proposal),
+                Err(error) => assert!(error.to_string().contains("injected"), "{error}"),
+            }
+            let what = format!("{fault:?}, accept: {accept}");
+            broken(engine.commit(&rows(a, 1)), fault, &what);
+            broken(engine.contents(a), fault, &what);
+        }
+    }
+}
