@@ -143,7 +143,8 @@ impl Daemon {
         let (ended, thread_end) = oneshot::channel();
         let in_thread = move || {
             let prepared = prepare(evaluator, &rules, replay).map(|(core, journal)| {
-                let mut fleet = Fleet::new(drivers, runtime.clone(), event_sender);
+                let mut fleet =
+                    Fleet::new(rules.conventions().clone(), drivers, runtime.clone(), event_sender);
                 fleet.start(core.objects(), |node| core.desired(node));
                 let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
                 Worker { core, journal, fleet, requests, events, turn, reports, retry_at }

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
 use crate::receipt::{Progress, Receipts, SwitchReceipt};
+use crate::rules::Conventions;
 
 mod state;
 
@@ -23,8 +24,6 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
-/// The table of flows that switches learn: `FDB` in `rules/interface/layout.nlog`.
-const LEARNED_TABLE: u8 = 21;
 /// How many events of one switch are queued. Its driver holds back the rest, in bounded memory.
 const EVENTS_MAX: usize = 64;
 
@@ -131,6 +130,7 @@ pub struct SwitchStatus {
 
 /// All switches.
 pub(crate) struct Fleet {
+    conventions: Conventions,
     drivers: Box<dyn Drivers>,
     runtime: Handle,
     events: mpsc::Sender<FleetEvent>,
@@ -150,10 +150,25 @@ struct Draining {
 }
 
 impl Fleet {
-    pub(crate) fn new(drivers: Box<dyn Drivers>, runtime: Handle, events: mpsc::Sender<FleetEvent>) -> Self {
+    pub(crate) fn new(
+        conventions: Conventions,
+        drivers: Box<dyn Drivers>,
+        runtime: Handle,
+        events: mpsc::Sender<FleetEvent>,
+    ) -> Self {
         let (switches, draining, receipts) = (BTreeMap::new(), Vec::new(), Receipts::default());
         let drain_max = DRAIN_MAX;
-        Fleet { drivers, runtime, events, switches, draining, generation: 0, drain_max, receipts }
+        Fleet {
+            conventions,
+            drivers,
+            runtime,
+            events,
+            switches,
+            draining,
+            generation: 0,
+            drain_max,
+            receipts,
+        }
     }
 
     /// Starts a driver for every transport node.
@@ -267,7 +282,7 @@ impl Fleet {
         self.generation += 1;
         let mut switch =
             Switch { generation: self.generation, connection: connection_of(node), ..Switch::default() };
-        match config(node) {
+        match config(node, &self.conventions) {
             Ok(config) => {
                 let (sender, mut receiver) = mpsc::channel(EVENTS_MAX);
                 let (events, generation) = (self.events.clone(), self.generation);
@@ -549,7 +564,7 @@ fn connection_of(node: &TransportNode) -> [Option<String>; 3] {
     [text(&node.ovsdb), text(&node.openflow), node.datapath_type.map(|datapath| datapath.to_string())]
 }
 
-fn config(node: &TransportNode) -> Result<ovs_driver::Config, String> {
+fn config(node: &TransportNode, conventions: &Conventions) -> Result<ovs_driver::Config, String> {
     let endpoint = |name: &str, endpoint: &Option<network::Endpoint>, absent: &str| match endpoint {
         Some(endpoint) => {
             endpoint.to_string().parse().map_err(|error| format!("{name}: {endpoint}: {error}"))
@@ -563,7 +578,8 @@ fn config(node: &TransportNode) -> Result<ovs_driver::Config, String> {
         bridge: BRIDGE.to_owned(),
         datapath_type: node.datapath_type.map(|datapath| datapath.to_string()),
         datapath_id: None,
-        learned_tables: [LEARNED_TABLE].into(),
+        tunnel_option: conventions.tunnel_option,
+        learned_tables: conventions.learned_tables.clone(),
     })
 }
 

@@ -56,5 +56,5 @@ pub mod pb {
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
 pub use daemon::{Daemon, DaemonError, Parts};
-pub use rules::Rules;
+pub use rules::{Conventions, Rules};
 pub use run::{check, run};

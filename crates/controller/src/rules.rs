@@ -10,7 +10,8 @@ use network::{Encap, Rows, TunnelForm};
 use nlog::diagnostic::{Style, to_text};
 use nlog::source::{is_nlog, is_test_file};
 use nlog::{LoadError, Program, Severity, Sources};
-use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type};
+use nlog_data::{Role, RuleId, Schema, TableId, Transaction, Type, Value};
+use ovs_driver::TlvMapping;
 use tracing::warn;
 
 use crate::labels::AUDIENCES;
@@ -116,10 +117,49 @@ pub struct Rules {
     pub(crate) mtus: Option<TableId>,
     pub(crate) problems: Option<TableId>,
     pub(crate) universal: Vec<TableId>,
+    conventions: Conventions,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
     /// Tables without use in the rules that were logged already.
     unused: Mutex<BTreeSet<&'static str>>,
+}
+
+/// What rules and drivers agree on beside tables: named constants of the rules (`rules/interface/layout.nlog`,
+/// `driver.nlog`). Rules that lack them have neither learned tables nor a tunnel option.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conventions {
+    /// The table of flows that switches learn: `FDB`.
+    pub learned_tables: BTreeSet<u8>,
+    /// The geneve option that is `tun_metadata0`: `OPTION_CLASS`, `OPTION_TYPE`, `OPTION_LENGTH`.
+    pub tunnel_option: Option<TlvMapping>,
+}
+
+impl Conventions {
+    fn of(program: &Program) -> Result<Conventions, RulesError> {
+        let tunnel_option = match [
+            constant(program, "OPTION_CLASS", 0xffff)?,
+            constant(program, "OPTION_TYPE", 0xff)?,
+            constant(program, "OPTION_LENGTH", 124)?,
+        ] {
+            [Some(class), Some(kind), Some(len)] => {
+                Some(TlvMapping { class, kind: kind.to_be_bytes()[1], len: len.to_be_bytes()[1], field: 0 })
+            }
+            _ => None,
+        };
+        let learned_table = constant(program, "FDB", 253)?.map(|table| table.to_be_bytes()[1]);
+        Ok(Conventions { learned_tables: learned_table.into_iter().collect(), tunnel_option })
+    }
+}
+
+/// A named constant of the rules, from 0 to `max`.
+fn constant(program: &Program, name: &'static str, max: u16) -> Result<Option<u16>, RulesError> {
+    let Some(value) = program.constants.get(name) else { return Ok(None) };
+    let number = match value {
+        Value::Int(number) => u16::try_from(*number).ok().filter(|number| *number <= max),
+        _ => None,
+    };
+    let fault = || RulesError::Constant { name, value: value.to_string(), max };
+    number.map(Some).ok_or_else(fault)
 }
 
 /// The place of a rule.
@@ -160,6 +200,18 @@ pub enum RulesError {
         declared: String,
         /// The columns in the controller.
         ours: String,
+    },
+    /// A constant that the controller reads has a value that it cannot use.
+    #[error(
+        "constant {name} of the rules is {value}, but the controller needs a number from 0 to {max}; see rules/interface/"
+    )]
+    Constant {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// The greatest possible value.
+        max: u16,
     },
     /// The rules have no output table for switches.
     #[error(
@@ -227,6 +279,7 @@ impl Rules {
         let mtus = find(schema, MTUS.0, Role::Output, MTUS.1)?;
         let problems = find(schema, PROBLEMS.0, Role::Output, PROBLEMS.1)?;
         let unused = Mutex::default();
+        let conventions = Conventions::of(&program)?;
         Ok(Rules {
             program,
             inputs,
@@ -237,6 +290,7 @@ impl Rules {
             mtus,
             problems,
             universal,
+            conventions,
             fingerprints,
             sources,
             unused,
@@ -246,6 +300,11 @@ impl Rules {
     /// The program.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
+    }
+
+    /// The constants on which rules and drivers agree.
+    pub fn conventions(&self) -> &Conventions {
+        &self.conventions
     }
 
     /// The tables whose changes the controller observes.

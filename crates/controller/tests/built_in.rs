@@ -35,6 +35,29 @@ fn the_rules_built_in_are_those_of_the_repository() {
     assert!(place.file.starts_with("rules/") && place.file.ends_with(".nlog"), "{place}");
 }
 
+/// Drivers leave the flows of these tables to the switch, and map this option to a field.
+#[test]
+fn the_learned_table_and_the_tunnel_option_are_those_of_the_rules() {
+    let rules = Rules::load(None).unwrap();
+    let option = ovs_driver::TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
+    assert_eq!(rules.conventions().learned_tables, [21].into());
+    assert_eq!(rules.conventions().tunnel_option, Some(option));
+    // Other rules may say otherwise, but nothing impossible.
+    let table = "output table of_flow(hv: string, table_id: int, priority: int, match: match, actions: actions)\n    \
+                 key(hv, table_id, priority, match);\n";
+    let with = |constants: &str| {
+        let sources = nlog::Sources::from_texts([("test.nlog", format!("{constants}\n{table}"))]);
+        Rules::new(nlog::compile(&sources).program.unwrap()).map(|rules| rules.conventions().clone())
+    };
+    assert_eq!(with("const FDB = 7;").unwrap().learned_tables, [7].into());
+    assert_eq!(with("").unwrap(), controller::Conventions::default());
+    let error = with("const FDB = 254;").unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "constant FDB of the rules is 254, but the controller needs a number from 0 to 253; see rules/interface/"
+    );
+}
+
 /// What follows from the demo's kind of network is the same on the reference and on the dataflow, for each transaction
 /// and after a restart.
 #[test]

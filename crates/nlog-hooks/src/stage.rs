@@ -52,6 +52,7 @@ impl<E: Evaluator> Stage<E> {
             rules: rules.iter().map(|rule| whole.rule(*rule).clone()).collect(),
             order: whole.order.clone(),
             tests: Vec::new(),
+            constants: whole.constants.clone(),
         });
         let is_input = |table: &TableId| whole.schema.table(*table).role == Role::Input;
         let inputs: BTreeSet<TableId> = tables.into_iter().filter(is_input).collect();

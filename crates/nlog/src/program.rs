@@ -6,7 +6,7 @@
 
 mod test;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +25,9 @@ pub struct Program {
     pub order: Vec<TableId>,
     /// Its unit tests, in order of file and place.
     pub tests: Vec<Test>,
+    /// The values of its named constants. Rules contain the values; this is for programs that agree on constants with
+    /// the rules.
+    pub constants: BTreeMap<String, Value>,
 }
 
 impl Program {

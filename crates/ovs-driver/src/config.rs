@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use openflow_rs::message::TlvMapping;
 use peer_connection::Endpoint;
 
 /// One switch: its name and its endpoints.
@@ -23,6 +24,8 @@ pub struct Config {
     /// The OpenFlow datapath id of the bridge, where it is known before the database says it. Flows, groups and ports
     /// are sent only if the OpenFlow endpoint and the bridge in the database have the same id.
     pub datapath_id: Option<u64>,
+    /// The geneve option that flows use as a field, which the driver maps on the switch; `None` if flows use none.
+    pub tunnel_option: Option<TlvMapping>,
     /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
 }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use openflow_rs::message::TlvMapping;
 use ovsdb_client::open_vswitch::Interface;
 use peer_connection::{Dial, Sockets};
 use tokio::sync::{mpsc, oneshot};
@@ -177,6 +178,7 @@ struct Basis {
 struct Driver {
     name: String,
     timing: Timing,
+    tunnel_option: Option<TlvMapping>,
     identity: Arc<Identity>,
     intent: Arc<Shared>,
     outbox: Arc<Outbox>,
@@ -237,6 +239,7 @@ impl Driver {
         Driver {
             name: config.name.clone(),
             timing: timing.clone(),
+            tunnel_option: config.tunnel_option,
             identity,
             intent: intent.clone(),
             outbox: outbox.clone(),
@@ -474,7 +477,7 @@ impl Driver {
             self.compare_at = tokio::time::Instant::now() + self.timing.compare_every;
             if let Some(why) = option_fault {
                 let mut refusals = Refusals::default();
-                refusals.add(None, why, option_name);
+                refusals.add(None, why, || self.tunnel_option.map_or_else(String::new, option_name));
                 self.refuse(refusals);
             }
             self.basis = Some(basis);

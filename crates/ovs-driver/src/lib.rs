@@ -24,6 +24,7 @@
 //!     bridge: "br-int".to_owned(),
 //!     datapath_type: None,
 //!     datapath_id: Some(0xfa4e), // the database says it where there is one
+//!     tunnel_option: None,
 //!     learned_tables: BTreeSet::new(),
 //! };
 //! let flow: FlowEntry = "cookie=0x5, table=3, ip,nw_dst=10.0.0.1 actions=output:1".parse()?;
@@ -57,8 +58,7 @@
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
 //! when they change or the switch reconnects. [`Event::RefusedTotal`] gives their number until all are resolved.
 //!
-//! Before the driver reads a switch it maps the geneve option to a field (class 0x102, type 0x80, 4 bytes:
-//! `tun_metadata0`). Flows that `learn` actions create belong to the switch in the tables that
+//! Before the driver reads a switch it maps the geneve option [`Config::tunnel_option`] to a field. Flows that `learn` actions create belong to the switch in the tables that
 //! [`Config::learned_tables`] lists.
 //!
 //! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared at
@@ -108,5 +108,6 @@ pub use event::{Channel, Event, ForeignChange, Problem, Rejection, Report, Vif};
 pub use flow::{ENCODED_BYTES_MAX, Flow, FlowError, FlowKey};
 pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};
+pub use openflow_rs::message::TlvMapping;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
 pub use tunnel_encap::{Encap, UnknownEncap};

@@ -298,7 +298,7 @@ impl Keeper {
         let learned_tables = &self.config.learned_tables;
         // First the monitor, then the flows: no change falls between the two.
         self.monitored = session.monitor(&self.intent, learned_tables).await?;
-        let installed = session.read(learned_tables).await?;
+        let installed = session.read(self.config.tunnel_option, learned_tables).await?;
         self.intent.lock().forwarding.read(&installed);
         Ok(installed.option_fault)
     }
@@ -309,7 +309,8 @@ impl Keeper {
             let groups = session.read_groups().await?;
             self.intent.lock().forwarding.compare(&groups, None);
         } else {
-            let Installed { groups, flows, .. } = session.read(&self.config.learned_tables).await?;
+            let Config { tunnel_option, learned_tables, .. } = &*self.config;
+            let Installed { groups, flows, .. } = session.read(*tunnel_option, learned_tables).await?;
             self.intent.lock().forwarding.compare(&groups, Some(&flows));
         }
         Ok(())

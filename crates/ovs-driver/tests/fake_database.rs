@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::driven::Driven;
-use crate::support::flows::flows;
+use crate::support::flows::{TUNNEL_OPTION, flows};
 use ovs_driver::fake::database::{Fault, Stage};
 use ovs_driver::fake::{self as switch, FakeDatabase, FakeSwitch};
 use ovs_driver::{
@@ -43,6 +43,7 @@ fn config() -> Config {
         bridge: "br-int".to_owned(),
         datapath_type: None,
         datapath_id: None,
+        tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
     }
 }

@@ -75,7 +75,8 @@ impl Setting {
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (sender, events) = mpsc::channel(64);
         let told = Told::default();
-        let fleet = Fleet::new(Box::new(told.clone()), runtime.handle().clone(), sender);
+        let fleet =
+            Fleet::new(Conventions::default(), Box::new(told.clone()), runtime.handle().clone(), sender);
         let mut setting = Setting { fleet, objects: ObjectStore::default(), told, txn: 0, runtime, events };
         setting.apply(nodes);
         setting

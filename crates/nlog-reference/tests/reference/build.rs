@@ -1,5 +1,6 @@
 //! Programs built by hand, as the front end would make them from text.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nlog::Program;
@@ -96,7 +97,7 @@ impl Builder {
             .map(|((head, terms, body), number)| build_rule(&schema, number, head, terms, body))
             .collect();
         let order = order(&schema, &rules);
-        Arc::new(Program { schema, rules, order, tests: Vec::new() })
+        Arc::new(Program { schema, rules, order, tests: Vec::new(), constants: BTreeMap::new() })
     }
 
     pub(crate) fn run(self) -> Run {

@@ -43,7 +43,7 @@ mod types;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use nlog_data::{Column, Role, Schema, Table, TableId, Type};
+use nlog_data::{Column, Role, Schema, Table, TableId, Type, Value};
 
 use crate::diagnostic::{Code, Diagnostic, Report, Reports};
 use crate::index::Index;
@@ -51,7 +51,7 @@ use crate::program::{Program, Rule, Test};
 use crate::source::Sources;
 use crate::syntax::ast::{self, Span};
 pub use atom::{ATOM, compile_with_atom};
-use declarations::{Declarations, Usage};
+use declarations::{Constant, Declarations, Usage};
 use defaults::Checked;
 pub(crate) use memo::Memo;
 use memo::Recall;
@@ -279,5 +279,11 @@ fn assemble(
     let schema = Schema::new(tables);
     let number = |old: TableId| schema.find(&declarations.tables[old.0 as usize].name.name).unwrap_or(old);
     let tests = tests.into_iter().map(|test| tests::renumbered(test, &number)).collect();
-    Program { schema: Arc::new(schema), rules, order, tests }
+    let constants = declarations.constants.iter().filter_map(|(name, constant)| match constant {
+        Constant::Value(value, _) => Some(((*name).to_owned(), value.clone())),
+        Constant::Text(text) => Some(((*name).to_owned(), Value::String(text.as_str().into()))),
+        Constant::Faulty => None,
+    });
+    let constants = constants.collect();
+    Program { schema: Arc::new(schema), rules, order, tests, constants }
 }

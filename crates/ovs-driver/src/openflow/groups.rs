@@ -27,9 +27,6 @@ const LAST: u32 = 0xffff_fffe;
 /// `OFPMP_GROUP_DESC`.
 const GROUP_DESC: u16 = 7;
 
-/// The option that carries the logical ingress port through geneve: `tun_metadata0`.
-pub(crate) const OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
-
 /// Appends a group-mod.
 pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, step: GroupStep) {
     let (command, bucket) = match step {
@@ -88,11 +85,11 @@ fn group_desc(entry: &[u8]) -> Option<(u32, Part)> {
 }
 
 /// What a switch that has these mappings must be told so that it has ours; the error is why it cannot be.
-pub(crate) fn option_change(reply: &TlvTableReply) -> Result<Option<Body>, String> {
-    let same = |mapping: &TlvMapping| (mapping.class, mapping.kind) == (OPTION.class, OPTION.kind);
-    match reply.mappings.iter().find(|mapping| mapping.field == OPTION.field || same(mapping)) {
-        None => Ok(Some(Body::TlvTableMod(TlvTableMod { command: TlvCommand::Add, mappings: vec![OPTION] }))),
-        Some(mapping) if *mapping == OPTION => Ok(None),
+pub(crate) fn option_change(option: TlvMapping, reply: &TlvTableReply) -> Result<Option<Body>, String> {
+    let same = |mapping: &TlvMapping| (mapping.class, mapping.kind) == (option.class, option.kind);
+    match reply.mappings.iter().find(|mapping| mapping.field == option.field || same(mapping)) {
+        None => Ok(Some(Body::TlvTableMod(TlvTableMod { command: TlvCommand::Add, mappings: vec![option] }))),
+        Some(mapping) if *mapping == option => Ok(None),
         Some(TlvMapping { class, kind, len, field }) => Err(format!(
             "the switch has class={class:#x},type={kind:#x},len={len} as tun_metadata{field}; remove that mapping with \
              ovs-ofctl del-tlv-map and reconnect the switch"
@@ -101,8 +98,8 @@ pub(crate) fn option_change(reply: &TlvTableReply) -> Result<Option<Body>, Strin
 }
 
 /// The name of the option in errors.
-pub(crate) fn option_name() -> String {
-    let TlvMapping { class, kind, len, field } = OPTION;
+pub(crate) fn option_name(option: TlvMapping) -> String {
+    let TlvMapping { class, kind, len, field } = option;
     format!("geneve option class={class:#x},type={kind:#x},len={len} as tun_metadata{field}")
 }
 
@@ -122,6 +119,8 @@ mod tests {
     use super::*;
     use openflow_rs::GroupEntry;
     use openflow_rs::message::GroupDescReply;
+
+    const OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
 
     #[test]
     fn descriptions_are_read_and_foreign_shapes_make_a_difference() {
@@ -149,10 +148,10 @@ mod tests {
     #[test]
     fn the_option_is_mapped_once_and_never_over_that_of_others() {
         let reply = |mappings| TlvTableReply { max_space: 256, max_fields: 64, mappings };
-        assert!(matches!(option_change(&reply(vec![])), Ok(Some(_))));
-        assert_eq!(option_change(&reply(vec![OPTION])), Ok(None));
+        assert!(matches!(option_change(OPTION, &reply(vec![])), Ok(Some(_))));
+        assert_eq!(option_change(OPTION, &reply(vec![OPTION])), Ok(None));
         assert!(matches!(
-            option_change(&reply(vec![TlvMapping { field: 5, class: 7, ..OPTION }])),
+            option_change(OPTION, &reply(vec![TlvMapping { field: 5, class: 7, ..OPTION }])),
             Ok(Some(_))
         ));
         for other in [
@@ -160,7 +159,7 @@ mod tests {
             TlvMapping { field: 5, ..OPTION },
             TlvMapping { len: 8, ..OPTION },
         ] {
-            let why = option_change(&reply(vec![other])).expect_err("taken");
+            let why = option_change(OPTION, &reply(vec![other])).expect_err("taken");
             assert!(why.contains("del-tlv-map"), "{why}");
         }
     }

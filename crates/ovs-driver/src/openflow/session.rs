@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello};
+use openflow_rs::message::{Features, FlowDescRequest, GroupDescRequest, Hello, TlvMapping};
 use openflow_rs::{Body, GroupEntry, Message};
 
 use super::codec::{Excerpt, Frame, Malformed};
@@ -161,8 +161,15 @@ impl Session {
 
     /// Reads all groups and all flows, except the flows of tables that the switch itself fills. First maps the tunnel
     /// option to a field if it is not mapped, since no flow could use it otherwise.
-    pub(crate) async fn read(&mut self, learned_tables: &BTreeSet<u8>) -> Result<Installed, SessionError> {
-        let option_fault = self.map_option().await?;
+    pub(crate) async fn read(
+        &mut self,
+        tunnel_option: Option<TlvMapping>,
+        learned_tables: &BTreeSet<u8>,
+    ) -> Result<Installed, SessionError> {
+        let option_fault = match tunnel_option {
+            Some(option) => self.map_option(option).await?,
+            None => None,
+        };
         let groups = self.read_groups().await?;
         let mut flows: BTreeMap<FlowKey, Flow> = BTreeMap::new();
         self.dump("the flow dump", Body::FlowDescRequest(FlowDescRequest::all()), |body| {
@@ -214,7 +221,7 @@ impl Session {
     }
 
     /// Maps the tunnel option to a field. Returns the reason if that is impossible.
-    async fn map_option(&mut self) -> Result<Option<String>, SessionError> {
+    async fn map_option(&mut self, option: TlvMapping) -> Result<Option<String>, SessionError> {
         let xid = self.connection.send(Body::TlvTableRequest)?;
         let observer = &self.observer;
         let change = self
@@ -225,7 +232,7 @@ impl Session {
                     Ok(None)
                 }
                 kind::EXPERIMENTER => match groups::option_reply(&frame.bytes) {
-                    Some(reply) => Ok(Some(groups::option_change(&reply))),
+                    Some(reply) => Ok(Some(groups::option_change(option, &reply))),
                     None => Err(malformed("not a TLV table reply".to_owned(), &frame)),
                 },
                 kind::ERROR => Ok(Some(Err(error::describe(&frame)))),

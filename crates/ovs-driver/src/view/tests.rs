@@ -68,6 +68,7 @@ fn config() -> Config {
         bridge: "br-int".to_owned(),
         datapath_type: None,
         datapath_id: None,
+        tunnel_option: None,
         learned_tables: BTreeSet::new(),
     }
 }

@@ -91,6 +91,7 @@ impl Switch {
             bridge: "br-int".to_owned(),
             datapath_type: None,
             datapath_id: None,
+            tunnel_option: Some(crate::support::flows::TUNNEL_OPTION),
             learned_tables: BTreeSet::new(),
         }
     }

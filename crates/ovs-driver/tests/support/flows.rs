@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use openflow_rs::FlowEntry;
-use ovs_driver::{Bucket, Flow, FlowKey};
+use ovs_driver::{Bucket, Flow, FlowKey, TlvMapping};
+
+/// A geneve option that flows use.
+pub const TUNNEL_OPTION: TlvMapping = TlvMapping { class: 0x102, kind: 0x80, len: 4, field: 0 };
 
 pub fn flow(text: &str) -> (FlowKey, Flow) {
     let entry: FlowEntry = text.parse().unwrap_or_else(|error| panic!("{text}: {error}"));

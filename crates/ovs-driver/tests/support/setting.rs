@@ -8,7 +8,7 @@ use ovs_driver::fake::FakeSwitch;
 use ovs_driver::{Changes, Config, Desired, Event, Flow, FlowKey, InMemoryNetwork, Timing};
 
 use crate::support::driven::{Driven, PATIENCE};
-use crate::support::flows::flows;
+use crate::support::flows::{TUNNEL_OPTION, flows};
 
 /// Default limits, which a busy machine does not reach, and fast reconnecting.
 pub fn patient() -> Timing {
@@ -52,6 +52,7 @@ pub fn config() -> Config {
         bridge: "br-int".to_owned(),
         datapath_type: None,
         datapath_id: Some(FakeSwitch::DATAPATH_ID),
+        tunnel_option: Some(TUNNEL_OPTION),
         learned_tables: BTreeSet::new(),
     }
 }
