@@ -6,7 +6,7 @@
 //! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
 //! (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and their results),
 //! [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON Lines),
-//! [`quotation`] (how messages repeat data), [`inputs`] (the contents of input tables, and which transactions they
+//! [`encoding`] (of texts from outside), [`quotation`] (how messages repeat data), [`inputs`] (the contents of input tables, and which transactions they
 //! accept), [`state`] (those contents as a file).
 //!
 //! ```
@@ -33,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod columns;
+pub mod encoding;
 pub mod function;
 pub mod inputs;
 pub mod json;

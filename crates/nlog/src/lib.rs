@@ -24,7 +24,7 @@
 //! In reading order: [`source`] (files and their imports), [`syntax`] (text to a lossless tree, and the tree to an
 //! AST), `check` (names, types, normal form, lints), [`program`] (the result and the meaning of a rule),
 //! [`diagnostic`] (diagnostics as text and JSON), [`mod@format`] (the formatter), [`workspace`] (incremental
-//! checking), [`index`] (names by position, for editors and shells).
+//! checking), [`index`] (names by position, for editors and shells), [`limits`].
 //!
 //! # The language's finer points
 //! - Operators, in order of increasing precedence: comparisons (which do not chain), `++`, `|`, `^`, `&`, `<<` and
@@ -53,6 +53,7 @@ mod check;
 pub mod diagnostic;
 pub mod format;
 pub mod index;
+pub mod limits;
 pub mod program;
 pub mod source;
 pub mod syntax;

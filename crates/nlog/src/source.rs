@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use nlog_data::encoding::other_than_utf8;
+
+use crate::limits::MAX_FILE;
 use crate::program::Place;
 use crate::syntax::ast::{self, Span};
 use crate::syntax::{SyntaxError, lower, parse};
@@ -66,36 +69,40 @@ pub struct SourceFile {
     number: u32,
 }
 
+/// The text of a file, and the fault that makes it none. Invalid UTF-8 is replaced by U+FFFD; there is no text of what is
+/// in another encoding or too long.
+fn decode(bytes: Vec<u8>) -> (String, Option<SyntaxError>) {
+    let fault = |message: String, help: &str| SyntaxError { range: 0..0, message, help: help.into() };
+    if bytes.len() > MAX_FILE {
+        let message = format!("the file is larger than {} MiB", MAX_FILE >> 20);
+        return (String::new(), Some(fault(message, "split it into several files in one folder")));
+    }
+    if let Some(encoding) = other_than_utf8(&bytes) {
+        let message = format!("the file is encoded in {encoding}, not in UTF-8");
+        return (String::new(), Some(fault(message, "save the file with UTF-8 encoding")));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => (text, None),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let message =
+                format!("the file is not valid UTF-8: unexpected byte {:#04x}", error.as_bytes()[at]);
+            let fault = SyntaxError {
+                range: at..at + '\u{fffd}'.len_utf8(),
+                ..fault(message, "save the file with UTF-8 encoding")
+            };
+            (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some(fault))
+        }
+    }
+}
+
 impl SourceFile {
     pub(crate) fn new(number: u32, name: &str, bytes: Vec<u8>) -> Self {
-        let (text, bad_byte) = match String::from_utf8(bytes) {
-            Ok(text) => (text, None),
-            Err(error) => {
-                let at = error.utf8_error().valid_up_to();
-                let byte = error.as_bytes()[at];
-                (String::from_utf8_lossy(error.as_bytes()).into_owned(), Some((at, byte)))
-            }
-        };
-        let too_long = u32::try_from(text.len()).is_err();
-        let text = if too_long { String::new() } else { text };
+        let (text, fault) = decode(bytes);
         let parsed = parse(&text);
         let ast = lower(&parsed.root(), number);
-        let mut errors = parsed.errors;
-        if let Some((at, byte)) = bad_byte {
-            // Other errors may have the same cause.
-            errors = vec![SyntaxError {
-                range: at..at + '\u{fffd}'.len_utf8(),
-                message: format!("the file is not valid UTF-8: unexpected byte {byte:#04x}"),
-                help: "save the file with UTF-8 encoding".into(),
-            }];
-        }
-        if too_long {
-            errors = vec![SyntaxError {
-                range: 0..0,
-                message: "the file is longer than 4 GiB".into(),
-                help: "split it into several files in one folder".into(),
-            }];
-        }
+        // The other mistakes may have the same cause.
+        let errors = fault.map_or(parsed.errors, |fault| vec![fault]);
         let lines = LineIndex::new(&text);
         SourceFile { name: name.into(), text, ast, errors, lines, number }
     }
@@ -249,10 +256,11 @@ impl<'e> Loader<'e> {
                     return Err(LoadError::Empty { path: path.to_owned() });
                 }
                 for file in files {
-                    self.file(&file, &file).map_err(|error| io_error(&file, error))?;
+                    self.file(&file, &file, regular_file).map_err(|error| io_error(&file, error))?;
                 }
             } else {
-                self.file(path, path).map_err(|error| io_error(path, error))?;
+                // A pipe is welcome here: `weft check <(generate)`.
+                self.file(path, path, any_file).map_err(|error| io_error(path, error))?;
             }
         }
         self.follow_imports()?;
@@ -260,7 +268,7 @@ impl<'e> Loader<'e> {
     }
 
     /// Reads a file, unless it was read already.
-    fn file(&mut self, path: &Path, name: &Path) -> io::Result<u32> {
+    fn file(&mut self, path: &Path, name: &Path, open: fn(&Path) -> io::Result<fs::File>) -> io::Result<u32> {
         if let Some(&number) = self.reached.get(path) {
             return Ok(number);
         }
@@ -270,7 +278,14 @@ impl<'e> Loader<'e> {
             return Ok(number);
         }
         let edited = self.edited.and_then(|edited| edited.get(&canonical));
-        let bytes = edited.map_or_else(|| fs::read(path), |text| Ok(text.clone().into_bytes()))?;
+        let bytes = if let Some(text) = edited {
+            text.clone().into_bytes()
+        } else {
+            let mut bytes = Vec::new();
+            // One byte more shows that the file is too long.
+            open(path)?.take(MAX_FILE as u64 + 1).read_to_end(&mut bytes)?;
+            bytes
+        };
         let (number, name) = (self.sources.files.len() as u32, name.to_string_lossy());
         let same = |file: &&&Arc<SourceFile>| {
             file.number == number && *file.name == *name && file.text.as_bytes() == bytes
@@ -293,7 +308,7 @@ impl<'e> Loader<'e> {
                 let import = &self.sources.file(importer).ast.imports[index];
                 let (path, span) = (folder.join(&import.path), import.span);
                 let before = self.sources.files.len();
-                let found = match self.file(&path, &normal(&path)) {
+                let found = match self.file(&path, &normal(&path), regular_file) {
                     Ok(number) => Some(number),
                     Err(error) if is_no_file(error.kind()) => None,
                     Err(error) => {
@@ -306,6 +321,22 @@ impl<'e> Loader<'e> {
         }
         Ok(())
     }
+}
+
+fn any_file(path: &Path) -> io::Result<fs::File> {
+    fs::File::open(path)
+}
+
+/// Opens a file that a program names. Opening a pipe would wait for its writer, and a device may have no end.
+fn regular_file(path: &Path) -> io::Result<fs::File> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_file() {
+        return fs::File::open(path);
+    }
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Err(io::Error::other("it is a pipe, a socket or a device; a program consists of regular files"))
 }
 
 /// The `.nlog` files of a folder and its subfolders, including test files, sorted by name. Hidden files are excluded;

@@ -116,6 +116,45 @@ fn a_file_that_is_no_text_says_where() {
 }
 
 #[test]
+fn text_in_another_encoding_is_named() {
+    let utf16 = |text: &str| -> Vec<u8> { text.encode_utf16().flat_map(u16::to_le_bytes).collect() };
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), "marked.nlog", utf16("\u{feff}input table a(x: int);"));
+    write(root.path(), "plain.nlog", utf16("input table a(x: int);"));
+    for name in ["marked.nlog", "plain.nlog"] {
+        let sources = Sources::load(&[root.path().join(name)]).unwrap();
+        let mistakes = compile(&sources).diagnostics;
+        assert_eq!(mistakes.len(), 1);
+        let message = "the file is encoded in UTF-16 (little-endian), not in UTF-8";
+        assert_eq!((mistakes[0].message.as_str(), mistakes[0].line, mistakes[0].column), (message, 1, 1));
+    }
+}
+
+#[test]
+fn a_program_consists_of_regular_files() {
+    let root = tempfile::tempdir().unwrap();
+    let pipe = root.path().join("pipe.nlog");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Opening the pipe would wait for its writer.
+    for import in ["pipe.nlog", "/dev/zero"] {
+        write(root.path(), "main.nlog", format!("\nimport {import:?};"));
+        let error = Sources::load(&[root.path().join("main.nlog")]).unwrap_err();
+        assert!(matches!(&error, LoadError::Import { place, .. } if (place.line, place.column) == (2, 8)));
+        assert!(error.to_string().ends_with("a program consists of regular files"), "{error}");
+    }
+    let error = Sources::load(&[root.path()]).unwrap_err();
+    assert!(matches!(&error, LoadError::Io { path, .. } if *path == pipe), "{error}");
+}
+
+#[test]
+fn a_file_without_end_is_refused() {
+    let sources = Sources::load(&["/dev/zero"]).unwrap();
+    let mistakes = compile(&sources).diagnostics;
+    assert_eq!(mistakes.len(), 1);
+    assert_eq!(mistakes[0].to_string(), "/dev/zero:1:1: error[syntax]: the file is larger than 64 MiB");
+}
+
+#[test]
 fn line_ends_and_marks_of_other_systems_do_not_count() {
     let text =
         "\u{feff}input table a(x: int);\r\noutput table out(x: int);\r\nout(x) :- a(x), b(\"é\", x);\r\n";

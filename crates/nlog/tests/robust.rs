@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nlog::syntax::{MAX_NESTING, parse};
+use nlog::limits::{MAX_ELEMENTS, MAX_NAME, MAX_NESTING};
+use nlog::syntax::parse;
 use nlog::{Compilation, Sources, compile};
 use proptest::prelude::*;
 
@@ -172,6 +173,70 @@ fn nesting_has_a_bound() {
     assert!(check(&deep).program.is_some());
     let chain = format!("output table o(x: int);\no(1{});", " + 1".repeat(100));
     assert!(check(&chain).program.is_some());
+}
+
+/// The element of a list with this number.
+type Element = dyn Fn(usize) -> String;
+
+#[test]
+fn lists_of_declarations_and_calls_have_a_bound() {
+    let list = |count: usize, element: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(element).collect::<Vec<_>>().join(", ")
+    };
+    let forms: [(&str, &Element, &str); 7] = [
+        ("table t(", &|n| format!("c{n}: int"), ");"),
+        ("type r = record {", &|n| format!("c{n}: int"), "};"),
+        ("type e = enum {", &|n| format!("m{n}"), "};"),
+        ("function f(", &|n| format!("p{n}: int"), ") -> int = 1;"),
+        ("output table o(x: bool); o(x) :- vif(", &|_| "_".to_owned(), ");"),
+        ("const M = match{", &|_| "reg0: 1".to_owned(), "};"),
+        ("const A = actions[", &|_| "output(1)".to_owned(), "];"),
+    ];
+    for (before, element, after) in forms {
+        let bound = |count| {
+            let compilation = check(&format!("{before}{}{after}", list(count, element)));
+            compilation.diagnostics.iter().any(|d| d.message == format!("more than {MAX_ELEMENTS} elements"))
+        };
+        assert!(!bound(MAX_ELEMENTS), "{before}");
+        assert!(bound(MAX_ELEMENTS + 1), "{before}");
+        assert!(bound(100_000), "{before}");
+    }
+    let values = format!("const L = [{}];", list(MAX_ELEMENTS + 1, &|n| n.to_string()));
+    assert!(check(&values).diagnostics.iter().all(|d| d.code.name() != "syntax"), "a list of data is longer");
+}
+
+#[test]
+fn names_have_a_bound() {
+    let message = |length: usize| {
+        let text = format!("input table {}(x: int);", "a".repeat(length));
+        let first = check(&text).diagnostics.into_iter().find(|d| &*d.file == "main.nlog");
+        first.map(|d| d.message).unwrap_or_default()
+    };
+    assert!(message(MAX_NAME).starts_with("no rule reads the input table `aaa"));
+    assert_eq!(message(MAX_NAME + 1), "a name of 256 bytes is too long");
+    assert_eq!(message(10_000_000), "a name of 10,000,000 bytes is too long");
+}
+
+#[test]
+fn mistakes_are_found_in_linear_time_and_told_briefly() {
+    // Each took minutes, or a message of megabytes.
+    let unbound: Vec<String> = (0..20_000).map(|n| format!("a{n} == {n}")).collect();
+    let unbound = format!("output table o(x: int); o(1) :- vif(_, _, _), {};", unbound.join(", "));
+    let many: Vec<String> =
+        (0..20_000).map(|n| format!("table r{n}(x: int); r{n}(x) :- r{}(x);", (n + 1) % 20_000)).collect();
+    let many = many.concat();
+    let text = format!("const A = ip\"{}\";", "x".repeat(1 << 20));
+    let actions = format!("const A = actions\"{}\";", "clone(".repeat(100_000));
+    let string = format!("const A = 1 \"{}\";", "x".repeat(1 << 20));
+    for text in [unbound, many, text, actions, string] {
+        let sources = Sources::from_texts([("main.nlog", text.as_str()), ("tables.nlog", TABLES)]);
+        let diagnostics = compile(&sources).diagnostics;
+        assert!(diagnostics.iter().any(|d| d.severity == nlog::Severity::Error));
+        for diagnostic in diagnostics.iter().take(10) {
+            let shown = nlog::diagnostic::to_text(diagnostic, &sources, nlog::diagnostic::Style::Plain);
+            assert!(shown.len() < 40_000, "{} bytes: {}", shown.len(), &shown[..1000]);
+        }
+    }
 }
 
 #[test]

@@ -52,8 +52,9 @@ impl Resolver<'_, '_> {
         if is_fact {
             self.variables_in_fact(&roots);
         } else {
+            let compared = self.comparisons(items);
             for &root in &roots {
-                self.unbound(root, items);
+                self.unbound(root, compared.get(&root).copied());
             }
         }
         let first = unbound.iter().copied().min_by_key(|&variable| self.variables[variable].first);
@@ -74,7 +75,7 @@ impl Resolver<'_, '_> {
         }
     }
 
-    fn unbound(&mut self, index: usize, items: &[Item]) {
+    fn unbound(&mut self, index: usize, compared: Option<Span>) {
         let variable = &self.variables[index];
         let reported = self.scope.reports.is_unknown(Code::UnknownConstant, &variable.name);
         if variable.in_fault || reported || self.scope.declarations.excuses(&variable.name) {
@@ -83,7 +84,7 @@ impl Resolver<'_, '_> {
         let (name, span) = (variable.name.clone(), variable.first);
         let others = self.variables.iter().filter(|other| other.in_atom).map(|other| other.name.as_str());
         let constants = self.scope.declarations.constants.keys().copied();
-        let compared = items.iter().find_map(|item| self.compared_with(index, item));
+        let compared = compared.map(|span| self.scope.sources.text(span));
         let help = match (self.scope.nearest(&name, others.chain(constants)), compared) {
             (Some(near), _) => format!("did you mean `{near}`?"),
             (None, Some(other)) => format!("`==` only compares; write `{name} = {other}` to bind `{name}`"),
@@ -97,19 +98,28 @@ impl Resolver<'_, '_> {
         self.report(Code::UnboundVariable, span, message, help);
     }
 
-    /// The text that an item compares the variable with, if it does so by `==`.
-    fn compared_with(&self, index: usize, item: &Item) -> Option<String> {
-        let ItemIr::Condition(Node { kind: NodeKind::Call(_, sides), .. }) = &item.kind else { return None };
-        let [left, right] = sides.as_slice() else { return None };
-        let is = |side: &Node| matches!(side.kind, NodeKind::Variable(variable) if variable == index);
-        let other = match (is(left), is(right)) {
-            (true, false) => right,
-            (false, true) => left,
-            _ => return None,
-        };
-        let between = Span { start: left.span.end, end: right.span.start, ..left.span };
-        let equation = between.start <= between.end && self.scope.sources.text(between).trim() == "==";
-        equation.then(|| self.scope.sources.text(other.span).to_owned())
+    /// For each variable that an item compares by `==`, the first value that it is compared with.
+    fn comparisons(&self, items: &[Item]) -> HashMap<usize, Span> {
+        let mut found = HashMap::new();
+        for item in items {
+            let ItemIr::Condition(Node { kind: NodeKind::Call(_, sides), .. }) = &item.kind else { continue };
+            let [left, right] = sides.as_slice() else { continue };
+            let between = Span { start: left.span.end, end: right.span.start, ..left.span };
+            if between.start > between.end || self.scope.sources.text(between).trim() != "==" {
+                continue;
+            }
+            match (&left.kind, &right.kind) {
+                (NodeKind::Variable(left), NodeKind::Variable(right)) if left == right => {}
+                _ => {
+                    for (side, other) in [(left, right), (right, left)] {
+                        if let NodeKind::Variable(variable) = side.kind {
+                            found.entry(variable).or_insert(other.span);
+                        }
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Reports all variables of a fact at once: most likely its body is missing.

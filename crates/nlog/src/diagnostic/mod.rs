@@ -17,6 +17,9 @@ pub use json::to_json;
 pub use page::page;
 pub use text::{Style, to_text};
 
+use nlog_data::quotation::grouped;
+
+use crate::limits::{MAX_LABELS, MAX_MESSAGE};
 use crate::source::Sources;
 use crate::syntax::ast::Span;
 
@@ -95,7 +98,8 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(code: Code, span: Span, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Report { code, span, message: message.into(), help: help.into(), labels: Vec::new(), allowed: false }
+        let (message, help) = (shortened(message.into()), shortened(help.into()));
+        Report { code, span, message, help, labels: Vec::new(), allowed: false }
     }
 
     pub(crate) fn severity(&self) -> Severity {
@@ -103,9 +107,20 @@ impl Report {
     }
 
     pub(crate) fn label(mut self, span: Span, message: impl Into<String>) -> Self {
-        self.labels.push(Label { message: message.into(), span });
+        if self.labels.len() < MAX_LABELS {
+            self.labels.push(Label { message: shortened(message.into()), span });
+        }
         self
     }
+}
+
+/// A message as it is, or its beginning if a program makes it too long to be read.
+fn shortened(message: String) -> String {
+    if message.len() <= MAX_MESSAGE {
+        return message;
+    }
+    let start = &message[..message.floor_char_boundary(MAX_MESSAGE)];
+    format!("{start}… ({} bytes)", grouped(message.len()))
 }
 
 /// Collects the mistakes of a program.

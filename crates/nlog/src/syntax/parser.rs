@@ -12,10 +12,12 @@ mod recovery;
 
 use std::ops::Range;
 
+use nlog_data::quotation::{cut, grouped};
 use rowan::{Checkpoint, GreenNode, GreenNodeBuilder, Language};
 
 use super::lexer::{Token, lex};
 use super::{NlogLanguage, SyntaxKind, SyntaxNode};
+use crate::limits::MAX_NAME;
 
 /// The maximum nesting of brackets, types and operators. Code that walks a tree may recurse this deep.
 pub const MAX_NESTING: usize = 128;
@@ -48,7 +50,13 @@ impl Parse {
 
 /// Parses a text of less than 4 GiB. Takes time in proportion to its length.
 pub fn parse(text: &str) -> Parse {
-    let tokens = lex(text);
+    let mut tokens = lex(text);
+    // A name that is too long is no name; `misspelt` says why.
+    for token in tokens.iter_mut().filter(|token| token.kind == SyntaxKind::Ident) {
+        if (token.end - token.start) as usize > MAX_NAME {
+            token.kind = SyntaxKind::Unknown;
+        }
+    }
     let significant = (0..tokens.len() as u32).filter(|&at| !tokens[at as usize].kind.is_trivia()).collect();
     let mut parser = Parser {
         text,
@@ -269,7 +277,7 @@ impl<'text> Parser<'text> {
             Some((message, help)) => self.error(range, message, help),
             // A missing token at the end of a line is best shown there.
             None if next_line => {
-                self.error(end..end, format!("expected {wanted} after this, found `{text}`"), help);
+                self.error(end..end, format!("expected {wanted} after this, found `{}`", cut(text)), help);
             }
             None => {
                 self.error(range, format!("expected {wanted}, found {}", describe(token.kind, text)), help);
@@ -337,6 +345,21 @@ impl<'text> Parser<'text> {
         Err(Abandoned)
     }
 
+    /// Reports that a list has more elements than it can have.
+    fn too_many<T>(&mut self, most: usize) -> Parsed<T> {
+        let end = self.previous_end();
+        let range = self.token(0).map_or(end..end, |token| token.start as usize..token.end as usize);
+        self.error(
+            range,
+            format!("more than {most} elements"),
+            format!(
+                "a declaration, a call or a literal of a match or actions has at most {most} columns, fields, \
+                members, arguments or actions; split it"
+            ),
+        );
+        Err(Abandoned)
+    }
+
     /// Parses one declaration; after a mistake, skips to the start of the next one.
     fn item(&mut self, kind: SyntaxKind, parse: impl FnOnce(&mut Self) -> Parsed) {
         self.emit_trivia_before_docs();
@@ -362,8 +385,14 @@ impl<'text> Parser<'text> {
     }
 }
 
+/// Whether a name can contain the character.
+fn is_of_name(c: char) -> bool {
+    c == '_' || c.is_ascii_alphanumeric()
+}
+
 /// The description of a token in messages.
 fn describe(kind: SyntaxKind, text: &str) -> String {
+    let text = cut(text);
     if kind.is_keyword() { format!("the reserved word `{text}`") } else { format!("`{text}`") }
 }
 
@@ -387,8 +416,11 @@ fn misspelt(kind: SyntaxKind, text: &str) -> Option<(String, &'static str)> {
         SyntaxKind::Unknown if text.starts_with('\'') => {
             ("unexpected character `'`".into(), "write strings in double quotes: \"text\"")
         }
+        SyntaxKind::Unknown if text.len() > MAX_NAME && text.chars().all(is_of_name) => {
+            (format!("a name of {} bytes is too long", grouped(text.len())), "a name has at most 255 bytes")
+        }
         SyntaxKind::Unknown if text.chars().any(char::is_alphabetic) => (
-            format!("`{text}` is not allowed in a name"),
+            format!("`{}` is not allowed in a name", cut(text)),
             "names consist of the letters a to z and A to Z, digits and `_`; write other text in strings or \
             comments",
         ),

@@ -4,6 +4,7 @@ mod expression;
 mod test;
 
 use super::{Parsed, Parser};
+use crate::limits::MAX_ELEMENTS;
 use crate::syntax::SyntaxKind as K;
 use expression::{arguments, expression};
 
@@ -75,7 +76,7 @@ fn enumeration(p: &mut Parser<'_>) -> Parsed {
     if p.current() == K::RBrace {
         return p.unexpected("a member", "an enumeration needs at least one member: enum {geneve, vxlan}");
     }
-    list(p, K::RBrace, "a member", |p| {
+    list(p, K::RBrace, "a member", MAX_ELEMENTS, |p| {
         if p.current().is_keyword() && !p.at_evident_start() {
             let help = format!("write it in double quotes: \"{}\"", p.next_text());
             return p.unexpected_here("a member", &help);
@@ -136,7 +137,7 @@ fn table(p: &mut Parser<'_>) -> Parsed {
             if p.current() == K::RParen {
                 return p.unexpected("a column of the table", "a key needs at least one column");
             }
-            list(p, K::RParen, "a column of the table", |p| {
+            list(p, K::RParen, "a column of the table", MAX_ELEMENTS, |p| {
                 name(p, "a column of the table", "for example: key(lport)")
             })
         })?;
@@ -147,7 +148,7 @@ fn table(p: &mut Parser<'_>) -> Parsed {
 
 /// `name: type, …` up to and including the closing bracket. `what` names the elements in messages.
 fn columns(p: &mut Parser<'_>, close: K, what: &str, help: &str) -> Parsed {
-    list(p, close, &format!("a {what} (`name: type`)"), |p| {
+    list(p, close, &format!("a {what} (`name: type`)"), MAX_ELEMENTS, |p| {
         p.node(K::Column, |p| {
             name(p, &format!("a {what}'s name"), help)?;
             p.expect(K::Colon, &format!("`:` and the {what}'s type"), help)?;
@@ -261,11 +262,12 @@ fn name(p: &mut Parser<'_>, wanted: &str, help: &str) -> Parsed {
     p.expect(K::Ident, wanted, help)
 }
 
-/// `element, …` up to and including the closing bracket; a comma may follow the last element.
+/// `element, …` up to and including the closing bracket, at most so many; a comma may follow the last element.
 fn list(
     p: &mut Parser<'_>,
     close: K,
     element_name: &str,
+    most: usize,
     mut element: impl FnMut(&mut Parser<'_>) -> Parsed,
 ) -> Parsed {
     let bracket = match close {
@@ -273,16 +275,20 @@ fn list(
         K::RBracket => "`]`",
         _ => "`}`",
     };
-    loop {
+    for number in 1.. {
         if p.eat(close) {
             return Ok(());
         }
         if matches!(p.current(), K::Semicolon | K::Eof) {
             return p.unexpected(&format!("{element_name} or {bracket}"), "close the bracket");
         }
+        if number > most {
+            return p.too_many(most);
+        }
         element(p)?;
         if !p.eat(K::Comma) {
             return p.expect(close, &format!("`,` or {bracket}"), "separate the elements of a list with `,`");
         }
     }
+    Ok(())
 }

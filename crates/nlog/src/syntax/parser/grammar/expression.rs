@@ -2,6 +2,7 @@
 
 use super::super::{Parsed, Parser};
 use super::{list, name};
+use crate::limits::MAX_ELEMENTS;
 use crate::syntax::SyntaxKind as K;
 
 /// `(value, name: value, ..)`
@@ -9,7 +10,7 @@ pub(super) fn arguments(p: &mut Parser<'_>) -> Parsed<usize> {
     p.node(K::Arguments, |p| {
         p.bump();
         let mut height = 0;
-        list(p, K::RParen, "a value", |p| {
+        list(p, K::RParen, "a value", MAX_ELEMENTS, |p| {
             if p.eat(K::DotDot) {
                 p.eat(K::Comma);
                 return match p.current() {
@@ -156,7 +157,7 @@ fn record(p: &mut Parser<'_>) -> Parsed<usize> {
         p.bump();
         p.bump();
         let mut height = 0;
-        list(p, K::RBrace, "a field (`name: value`)", |p| {
+        list(p, K::RBrace, "a field (`name: value`)", MAX_ELEMENTS, |p| {
             p.node(K::RecordField, |p| {
                 name(p, "a field's name", help)?;
                 p.expect(K::Colon, "`:` and the value of the field", help)?;
@@ -175,7 +176,7 @@ fn match_literal(p: &mut Parser<'_>) -> Parsed<usize> {
         p.bump_as(K::MatchKw);
         p.bump();
         let mut height = 0;
-        list(p, K::RBrace, "a field (`name: value`)", |p| {
+        list(p, K::RBrace, "a field (`name: value`)", MAX_ELEMENTS, |p| {
             p.node(K::MatchTerm, |p| {
                 name(p, "a field's name", help)?;
                 if p.current() == K::LBracket {
@@ -202,7 +203,7 @@ fn actions_literal(p: &mut Parser<'_>) -> Parsed<usize> {
     let outer = std::mem::replace(&mut p.in_actions, true);
     let height = p.node(K::Actions, |p| {
         p.bump_as(K::ActionsKw);
-        elements(p, K::RBracket, "an action")
+        elements(p, K::RBracket, "an action", MAX_ELEMENTS)
     });
     p.in_actions = outer;
     height
@@ -240,14 +241,14 @@ fn prefix(p: &mut Parser<'_>, kind: K) -> Parsed<usize> {
 
 /// `[value, …]` or `{value, …}`
 fn sequence(p: &mut Parser<'_>, kind: K, close: K) -> Parsed<usize> {
-    p.node(kind, |p| elements(p, close, "a value"))
+    p.node(kind, |p| elements(p, close, "a value", usize::MAX))
 }
 
 /// From an opening bracket to the closing one.
-fn elements(p: &mut Parser<'_>, close: K, element_name: &str) -> Parsed<usize> {
+fn elements(p: &mut Parser<'_>, close: K, element_name: &str, most: usize) -> Parsed<usize> {
     p.bump();
     let mut height = 0;
-    list(p, close, element_name, |p| {
+    list(p, close, element_name, most, |p| {
         height = height.max(expression(p)?);
         Ok(())
     })?;
