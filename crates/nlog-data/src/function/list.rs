@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use super::define::{Any, AnyList, AnySet, Argument, entry};
 use super::integer::sum;
-use super::{Function, Shape};
+use super::{Failure, Function, Shape};
+use crate::quotation::grouped;
 use crate::{Type, Value};
 
 /// A list of `int`.
@@ -29,6 +30,20 @@ fn at(list: &[Value], rank: i64) -> Option<Any> {
 fn slice(list: &[Value], from: i64, to: i64) -> Option<AnyList> {
     let (from, to) = (usize::try_from(from).ok()?, usize::try_from(to).ok()?);
     list.get(from..to).map(|part| AnyList(part.into()))
+}
+
+/// The most elements of a list that `++` makes: rules that double a list must not exhaust memory.
+const LONGEST_LIST: usize = 1 << 24;
+
+fn concatenation(a: &[Value], b: &[Value]) -> Result<AnyList, Failure> {
+    let count = a.len().saturating_add(b.len());
+    if count > LONGEST_LIST {
+        let count = grouped(count);
+        return Err(Failure::range(format!(
+            "++: a list of {count} elements; at most {LONGEST_LIST} are possible"
+        )));
+    }
+    Ok(AnyList(a.iter().chain(b.iter()).cloned().collect()))
 }
 
 fn sorted(list: &[Value]) -> AnyList {
@@ -117,9 +132,7 @@ fn whole() -> Vec<Function> {
         entry("++(a, b) -> list", "The concatenation of two lists.")
             .example("[2], [1, 2]", "[2, 1, 2]")
             .example("[], []", "[]")
-            .binary(|AnyList(a): AnyList, AnyList(b): AnyList| {
-                AnyList(a.iter().chain(b.iter()).cloned().collect())
-            }),
+            .binary(|AnyList(a): AnyList, AnyList(b): AnyList| concatenation(&a, &b)),
         entry(
             "slice(list, from, to) -> part",
             "The elements from position `from` (inclusive) to position `to` (exclusive). No result unless 0 \

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::define::{Argument, Give, entry};
 use super::{Failure, Function, Shape};
-use crate::quotation::quote_text;
+use crate::quotation::{grouped, quote_text};
 use crate::{Type, Value};
 
 /// A list of `string`.
@@ -40,9 +40,29 @@ fn split(text: &str, separator: &str) -> Texts {
     Texts(text.split(separator).map(Arc::from).collect())
 }
 
-fn replace(text: &str, part: &str, by: &str) -> String {
+/// The most bytes of a text that a function makes of others: rules that double a text must not exhaust memory.
+const LONGEST_TEXT: usize = 1 << 24;
+
+/// Refuses to make a longer text.
+fn bounded(function: &str, bytes: usize) -> Result<(), Failure> {
+    if bytes <= LONGEST_TEXT {
+        return Ok(());
+    }
+    let bytes = grouped(bytes);
+    Err(Failure::range(format!("{function}: a text of {bytes} bytes; at most {LONGEST_TEXT} are possible")))
+}
+
+fn replace(text: &str, part: &str, by: &str) -> Result<String, Failure> {
     // An empty part is nowhere in particular.
-    if part.is_empty() { text.to_string() } else { text.replace(part, by) }
+    if part.is_empty() {
+        return Ok(text.to_string());
+    }
+    // Only a longer part makes the text longer.
+    if by.len() > part.len() {
+        let more = text.matches(part).count().saturating_mul(by.len() - part.len());
+        bounded("replace", text.len().saturating_add(more))?;
+    }
+    Ok(text.replace(part, by))
 }
 
 /// The maximum number of characters that `pad_left` returns: a mistake in a width must not exhaust memory.
@@ -103,7 +123,10 @@ fn whole() -> Vec<Function> {
         entry("++(a, b) -> text", "The concatenation of two strings.")
             .example(r#""weft-", "geneve""#, r#""weft-geneve""#)
             .example(r#""", """#, r#""""#)
-            .binary(|a: Arc<str>, b: Arc<str>| [&*a, &*b].concat()),
+            .binary(|a: Arc<str>, b: Arc<str>| {
+                bounded("++", a.len().saturating_add(b.len()))?;
+                Ok::<_, Failure>([&*a, &*b].concat())
+            }),
         entry("length(text) -> count", "The number of characters (Unicode scalar values) in the string.")
             .example(r#""größe""#, "5")
             .example(r#""""#, "0")
@@ -209,7 +232,12 @@ fn parts() -> Vec<Function> {
             .example(r#"["a", "b", "c"], ", ""#, r#""a, b, c""#)
             .example(r#"["a"], ", ""#, r#""a""#)
             .example(r#"[], ", ""#, r#""""#)
-            .binary(|Texts(parts): Texts, separator: Arc<str>| parts.join(&*separator)),
+            .binary(|Texts(parts): Texts, separator: Arc<str>| {
+                let separators = parts.len().saturating_sub(1).saturating_mul(separator.len());
+                let texts: usize = parts.iter().map(|part| part.len()).sum();
+                bounded("join", texts.saturating_add(separators))?;
+                Ok::<_, Failure>(parts.join(&*separator))
+            }),
     ]
 }
 
