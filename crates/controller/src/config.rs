@@ -9,7 +9,6 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -65,10 +64,41 @@ keys! {
     /// A folder of rules to use instead of the built-in rules.
     rules: Option<PathBuf> = None, None, "a path";
     /// The number of threads that evaluate rules. Results do not depend on it.
-    workers: NonZeroUsize = NonZeroUsize::MIN, Some("1"), "a number from 1";
+    workers: Workers = Workers::default(), Some("1"), "a number from 1 to 256";
     /// The log level (`error`, `warn`, `info`, `debug` or `trace`), or levels by module, such as
     /// `info,ovs_driver=debug`. The log goes to standard error.
     log: String = "info".to_owned(), Some("\"info\""), "a level, or a list of `MODULE=LEVEL`";
+}
+
+/// A number of threads that evaluate rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Workers(usize);
+
+impl Workers {
+    /// The most threads. Each needs memory for itself and a connection to every other one.
+    pub const MOST: usize = 256;
+
+    /// The number.
+    pub fn get(self) -> usize {
+        self.0
+    }
+}
+
+impl Default for Workers {
+    fn default() -> Self {
+        Workers(1)
+    }
+}
+
+impl<'de> Deserialize<'de> for Workers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let count = i64::deserialize(deserializer)?;
+        let workers = usize::try_from(count).ok().filter(|count| (1..=Workers::MOST).contains(count));
+        workers.map(Workers).ok_or_else(|| {
+            let most = Workers::MOST;
+            de::Error::custom(format!("{count} workers are not possible; use a number from 1 to {most}"))
+        })
+    }
 }
 
 /// Where the API listens.
@@ -190,7 +220,9 @@ mod tests {
                 ":1:10: \"unix:weft.sock\": the path of a socket must be absolute",
             ),
             ("listen = \"localhost\"", ":1:10: \"localhost\" is not an address to listen on"),
-            ("workers = 0", ":1:11: "),
+            ("workers = 0", ":1:11: 0 workers are not possible; use a number from 1 to 256"),
+            ("workers = 2000", ":1:11: 2000 workers are not possible; use a number from 1 to 256"),
+            ("workers = -1", ":1:11: -1 workers are not possible"),
             ("log = ", ":1:7: "),
         ];
         for (text, wanted) in cases {
