@@ -47,6 +47,16 @@ impl Failure {
     }
 }
 
+/// Prints the help that was asked for, or the error in the command line, and returns the status to exit with.
+pub(crate) fn usage(answer: &clap::Error) -> ExitCode {
+    let status = ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2));
+    match answer.print().and_then(|()| io::stdout().flush()) {
+        Err(error) if !answer.use_stderr() => Failure::output(error).report(),
+        // Nobody has to read errors.
+        _ => status,
+    }
+}
+
 /// Writes a message to standard error. If it cannot be written (`2>&1 | head`), the work continues.
 pub(crate) fn say(line: impl Display) {
     let _unread = writeln!(io::stderr().lock(), "{line}");

@@ -2,15 +2,19 @@
 
 use std::collections::HashSet;
 use std::fs;
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nlog::Sources;
-use nlog::diagnostic::{Code, Style, to_text};
+use nlog::diagnostic::Code;
+use nlog::limits::MAX_FILE;
 use nlog::source::{LoadError, files_of};
+use nlog_data::encoding::other_than_utf8;
+use nlog_data::quotation::cut;
 
 use crate::exit::{Failure, say};
+use crate::program::{read_file, show};
 use crate::replacement::Replacement;
 
 /// Arguments of `weft fmt`.
@@ -64,7 +68,8 @@ impl Fmt {
             return Err(Failure::Usage("`-` stands alone: standard input becomes standard output".into()));
         }
         let mut bytes = Vec::new();
-        io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::outside("standard input", error))?;
+        let mut input = io::stdin().lock().take(MAX_FILE as u64 + 1);
+        input.read_to_end(&mut bytes).map_err(|error| Failure::outside("standard input", error))?;
         let name = "standard input";
         let text = decoded(name, bytes)?;
         let out = laid_out(name, &text)?;
@@ -78,7 +83,7 @@ impl Fmt {
     /// Lays a file out.
     fn file(&self, path: &Path) -> Result<(), Failure> {
         let name = path.display().to_string();
-        let bytes = fs::read(path).map_err(|error| Failure::outside(&name, error))?;
+        let bytes = read_file(path).map_err(|error| Failure::outside(&name, error))?;
         let text = decoded(&name, bytes)?;
         let out = laid_out(&name, &text)?;
         if out == text {
@@ -95,6 +100,14 @@ impl Fmt {
 
 /// The text of a file; reports the place of invalid UTF-8.
 fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
+    if bytes.len() > MAX_FILE {
+        say(format_args!("error[syntax]: {name}: the file is larger than {} MiB", MAX_FILE >> 20));
+        return Err(Failure::Reported);
+    }
+    if let Some(encoding) = other_than_utf8(&bytes) {
+        say(format_args!("error[syntax]: {name}: the file is encoded in {encoding}, not in UTF-8"));
+        return Err(Failure::Reported);
+    }
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
         let before = &error.as_bytes()[..at];
@@ -109,17 +122,10 @@ fn decoded(name: &str, bytes: Vec<u8>) -> Result<String, Failure> {
 
 /// The formatted text; reports syntax errors as `weft check` does.
 fn laid_out(name: &str, text: &str) -> Result<String, Failure> {
-    if u32::try_from(text.len()).is_err() {
-        say(format_args!("error[syntax]: {name}: the file is longer than 4 GiB"));
-        return Err(Failure::Reported);
-    }
     nlog::format(text).map_err(|_| {
         let sources = Sources::from_texts([(name, text)]);
-        let style = if io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
         let diagnostics = nlog::compile(&sources).diagnostics;
-        for diagnostic in diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::Syntax) {
-            say(to_text(diagnostic, &sources, style));
-        }
+        show(diagnostics.iter().filter(|diagnostic| diagnostic.code == Code::Syntax), &sources);
         Failure::Reported
     })
 }
@@ -138,9 +144,9 @@ fn differs(name: &str, text: &str, out: &str) -> Failure {
             say(format_args!("{place}: white space at the end of the line"));
         } else {
             say(format_args!("{place}: would be laid out anew"));
-            say(format_args!("-{}", old.trim_end_matches('\r')));
+            say(format_args!("-{}", cut(old.trim_end_matches('\r'))));
             if let Some(new) = new {
-                say(format_args!("+{new}"));
+                say(format_args!("+{}", cut(new)));
             }
         }
         return Failure::Reported;

@@ -78,7 +78,11 @@ enum Command {
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(answer) => return exit::usage(&answer),
+    };
+    let result = match arguments.command {
         Command::Check(check) => check.run(),
         Command::Fmt(fmt) => fmt.run(),
         Command::Test(test) => test.run(),

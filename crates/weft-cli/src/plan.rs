@@ -1,17 +1,18 @@
 //! `weft plan`: how rules are evaluated, and why.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use nlog_data::Schema;
+use nlog_data::encoding::without_mark;
 use nlog_plan::query::Plan;
 use nlog_plan::{Pinned, Settings, Statistics};
 
 use crate::eval::Begin;
 use crate::exit::{Failure, say};
-use crate::program::{chosen_tables, compile};
+use crate::program::{chosen_tables, compile, read_file};
 
 /// The end of `--help`.
 const READING: &str = "\
@@ -94,10 +95,8 @@ impl PlanCommand {
 
 /// Reads table statistics from JSON or a state.
 fn read_statistics(file: &Path, schema: &Schema) -> Result<Statistics, Failure> {
-    let mut first = [0];
-    let opened = File::open(file).and_then(|mut opened| opened.read_exact(&mut first));
-    opened.map_err(|error| Failure::outside(file.display(), error))?;
-    if first == *b"{" {
+    let bytes = read_file(file).map_err(|error| Failure::outside(file.display(), error))?;
+    if without_mark(&bytes).starts_with(b"{") {
         return read(
             file,
             "statistics, such as {\"tables\": {\"vif\": {\"rows\": 1000, \"distinct\": [1000, 20]}}}",
@@ -112,8 +111,8 @@ pub(crate) fn read_pinned(file: &Path) -> Result<Pinned, Failure> {
 }
 
 fn read<T: serde::de::DeserializeOwned>(file: &Path, what: &str) -> Result<T, Failure> {
-    let text = fs::read_to_string(file).map_err(|error| Failure::outside(file.display(), error))?;
-    serde_json::from_str(&text).map_err(|error| {
+    let bytes = read_file(file).map_err(|error| Failure::outside(file.display(), error))?;
+    serde_json::from_slice(without_mark(&bytes)).map_err(|error| {
         Failure::Rejected(format!(
             "{}:{}:{}: this is not {what}: {error}",
             file.display(),

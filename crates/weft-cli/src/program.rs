@@ -1,13 +1,15 @@
 //! Reads programs for the commands that take one.
 
 use std::collections::BTreeSet;
-use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, IsTerminal as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nlog::diagnostic::{Diagnostic, Severity, Style, to_text};
 use nlog::source::{LoadError, Sources};
 use nlog::{Compilation, Program};
+use nlog_data::quotation::grouped;
 use nlog_data::{Schema, TableId, Tables};
 
 use crate::exit::{Failure, say};
@@ -15,9 +17,24 @@ use crate::exit::{Failure, say};
 /// The maximum number of tables in a message.
 const SHOWN_TABLES: usize = 20;
 
+/// How many diagnostics are shown to people. `weft check --json` prints all of them.
+const SHOWN_DIAGNOSTICS: usize = 1000;
+
 /// Reads the files of a program.
 pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
     Sources::load(paths).map_err(load_failure)
+}
+
+/// Reads a file as a whole. Opening a pipe would wait for its writer, and a device may have no end.
+pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let metadata = fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is a pipe, a socket or a device, not a regular file"));
+    }
+    fs::read(path)
 }
 
 /// Converts a load error to a failure of the command.
@@ -67,10 +84,15 @@ pub(crate) fn chosen_tables(names: &[String], schema: &Schema) -> Result<BTreeSe
     names.iter().map(find).collect()
 }
 
-/// Shows diagnostics to people.
+/// Shows diagnostics to people: the first ones, and how many more there are.
 pub(crate) fn show<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>, sources: &Sources) {
-    let style = if std::io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
-    for diagnostic in diagnostics {
+    let style = if io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
+    let mut diagnostics = diagnostics.into_iter();
+    for diagnostic in diagnostics.by_ref().take(SHOWN_DIAGNOSTICS) {
         say(to_text(diagnostic, sources, style));
+    }
+    let more = diagnostics.count();
+    if more > 0 {
+        say(format_args!("{} more errors and warnings are not shown", grouped(more)));
     }
 }

@@ -17,6 +17,7 @@ mod fmt;
 mod full_disk;
 mod kill;
 mod language;
+mod limits;
 mod literals;
 mod open_vswitch;
 mod plan;

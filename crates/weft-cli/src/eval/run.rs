@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nlog::Program;
 use nlog::program::Place;
+use nlog_data::encoding::{other_than_utf8, without_mark};
 use nlog_data::json::{ColumnLine, LineError, parse_line_columns, write_delta_columns, write_error_line};
 use nlog_data::{
     ColumnDelta, ColumnTransaction, CommitError, CommittedColumns, ErrorCode, Evaluator, Schema, TableId,
@@ -19,6 +20,9 @@ use super::hooks;
 use super::running::{Running, Unchanged};
 use super::state::Progress;
 use crate::exit::{Failure, say};
+
+/// The longest line, in bytes.
+const MAX_LINE: u64 = 1 << 30;
 
 /// The size of a read, in bytes.
 const READ: usize = 1 << 20;
@@ -113,12 +117,29 @@ impl Run {
                 out.flush().map_err(Failure::output)?;
             }
             line.clear();
-            let read = input.read_until(b'\n', &mut line);
+            // One byte more shows that the line is too long.
+            let read = input.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut line);
             if read.map_err(|error| Failure::outside(format!("cannot read {}", self.input), error))? == 0 {
                 return Ok(());
             }
             number += 1;
-            let text = line.trim_ascii_end();
+            if line.len() as u64 > MAX_LINE {
+                return Err(Failure::Rejected(format!(
+                    "{}:{number}:1: the line is longer than {} GiB; a transaction is one line: split it into several",
+                    self.input,
+                    MAX_LINE >> 30
+                )));
+            }
+            let mut text = line.trim_ascii_end();
+            if number == 1 {
+                if let Some(encoding) = other_than_utf8(text) {
+                    return Err(Failure::Rejected(format!(
+                        "{}:1:1: the text is encoded in {encoding}, not in UTF-8; save it with UTF-8 encoding",
+                        self.input
+                    )));
+                }
+                text = without_mark(text);
+            }
             if text.is_empty() {
                 continue;
             }

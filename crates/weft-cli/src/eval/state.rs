@@ -1,7 +1,6 @@
 //! Saved states of `weft eval`: loading at the start of a run, saving at its end.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::program::read_file;
 use crate::replacement::{self, Replacement};
 
 /// The section with the statistics of all available tables, as JSON.
@@ -42,7 +42,7 @@ pub(crate) struct Begin {
 impl Begin {
     /// Reads a saved state.
     pub(crate) fn read(file: &Path, schema: &Schema) -> Result<Self, Failure> {
-        let bytes = fs::read(file)
+        let bytes = read_file(file)
             .map_err(|error| Failure::outside(format!("cannot read the state {}", file.display()), error))?;
         let rejected = |why: &dyn std::fmt::Display| {
             Failure::Rejected(format!("the state {} cannot be used: {why}", file.display()))
