@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let text = weft_fuzz::edited(bytes);
-    weft_fuzz::check(&text);
-    weft_fuzz::format(&text);
+    let text = weft_fuzz::program::edited(bytes);
+    weft_fuzz::program::check(&text);
+    weft_fuzz::program::format(&text);
 });

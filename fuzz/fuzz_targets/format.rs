@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    weft_fuzz::format(&String::from_utf8_lossy(bytes));
+    weft_fuzz::program::format(&String::from_utf8_lossy(bytes));
 });

@@ -1,0 +1,8 @@
+//! Messages of switches.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    weft_fuzz::switch::openflow(bytes);
+});

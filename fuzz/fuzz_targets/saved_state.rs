@@ -1,0 +1,8 @@
+//! Saved states.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    weft_fuzz::data::saved_state(bytes);
+});
