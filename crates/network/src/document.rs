@@ -1,13 +1,22 @@
 //! Reads objects from text: YAML, JSON, JSON Lines.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use nlog_data::quotation::cut;
+use serde::de::DeserializeSeed as _;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value as Json};
 
 use crate::field::{Fault, Fields, form, name, text};
+use crate::tree::{Cancel, Items, Tree};
 use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind};
+
+/// How many bytes the YAML of one object may have, and how many brackets. The parser takes quadratic time for nested
+/// brackets, and both limits are far beyond any object.
+const YAML_BYTES_MAX: usize = 1 << 20;
+const YAML_BRACKETS_MAX: usize = 10_000;
+/// How many faults are listed. Whoever has more mends these first.
+const FAULTS_MAX: usize = 1000;
 
 /// Objects to be applied together, and all faults that each of them has by itself.
 #[derive(Debug, Default)]
@@ -23,6 +32,7 @@ pub struct Batch {
     seen: HashMap<ObjectKey, Place>,
     /// The number of objects read, including faulty ones.
     count: usize,
+    cancel: Cancel,
 }
 
 /// An object of a batch.
@@ -37,6 +47,11 @@ pub struct Entry {
 }
 
 impl Batch {
+    /// A batch whose reading can be cancelled from elsewhere. A cancelled batch is incomplete and must not be used.
+    pub fn new(cancel: Cancel) -> Self {
+        Batch { cancel, ..Batch::default() }
+    }
+
     /// Reads the text of a file. The extension decides the format (`.yaml`, `.yml`, `.json`, `.jsonl`). Without a
     /// known extension, text that begins with a brace or a bracket is JSON if it parses as JSON, and all other text
     /// is YAML.
@@ -49,12 +64,11 @@ impl Batch {
             Some("json" | "jsonl") => self.add_json(name, text),
             Some("yaml" | "yml") => self.add_yaml(name, text),
             _ if text.trim_start().starts_with(['{', '[']) => {
-                let (values, error) = json_values(text);
                 // YAML has mappings with braces too. If the text is neither, quotes show which format was meant.
                 let quoted =
                     text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
-                if error.is_none() || (quoted && !is_yaml(text)) {
-                    self.add_json_values(name, values, error);
+                if is_json(text) || (quoted && !self.is_yaml(text)) {
+                    self.add_json(name, text);
                 } else {
                     self.add_yaml(name, text);
                 }
@@ -63,42 +77,78 @@ impl Batch {
         }
     }
 
-    /// Reads objects from JSON text; their places are numbered objects of `name`.
+    /// Reads objects of JSON text; their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
-        let (values, error) = json_values(text);
-        self.add_json_values(name, values, error);
-    }
-
-    fn add_json_values(&mut self, name: &str, values: Vec<Json>, error: Option<serde_json::Error>) {
+        let text = without_mark(text);
         let mut place = Place { document: name.to_owned(), unit: "object", number: 0 };
-        for value in values {
-            let items = match value {
-                Json::Array(items) => items,
-                value => vec![value],
+        let cancel = self.cancel.clone();
+        // First each value as text, so that a long text never becomes a tree as a whole.
+        let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+        while !self.is_at_end() {
+            let read = match values.next() {
+                None => return,
+                Some(Err(error)) => Err(error.to_string()),
+                Some(Ok(value)) => {
+                    let mut parser = serde_json::Deserializer::from_str(value.get());
+                    let mut each = |item: &Json| {
+                        place.number += 1;
+                        self.add(place.clone(), item);
+                        !self.is_at_end()
+                    };
+                    let read = if value.get().starts_with('[') {
+                        Items::new(&mut each, &cancel).deserialize(&mut parser)
+                    } else {
+                        let read = Tree::new(&cancel).deserialize(&mut parser);
+                        read.map(|value| {
+                            each(&value);
+                        })
+                    };
+                    read.map_err(|error| moved(&error, text, value.get()))
+                }
             };
-            for item in &items {
+            if let Err(error) = read
+                && !self.is_at_end()
+            {
                 place.number += 1;
-                self.add(place.clone(), item);
+                self.unreadable(place, format!("not valid JSON: {}", cut(&error)));
+                return;
             }
-        }
-        if let Some(error) = error {
-            place.number += 1;
-            self.unreadable(place, format!("not valid JSON: {error}"));
         }
     }
 
     fn add_yaml(&mut self, name: &str, text: &str) {
-        for (document, number) in serde_norway::Deserializer::from_str(text).zip(1..) {
+        let text = without_mark(text);
+        let readable = readable_yaml(text);
+        for (document, number) in serde_norway::Deserializer::from_str(&text[..readable.bytes]).zip(1..) {
+            if self.is_at_end() {
+                return;
+            }
             let place = Place { document: name.to_owned(), unit: "document", number };
-            match Tree::deserialize(document) {
-                Ok(Tree(Json::Null)) => {}
-                Ok(Tree(value)) => self.add(place, &value),
+            match Tree::new(&self.cancel).deserialize(document) {
+                Ok(Json::Null) => {}
+                Ok(value) => self.add(place, &value),
                 Err(error) => {
-                    self.unreadable(place, format!("not valid YAML: {error}"));
+                    self.unreadable(place, format!("not valid YAML: {}", cut(&error.to_string())));
                     return;
                 }
             }
         }
+        if let Some((number, why)) = readable.fault {
+            let place = Place { document: name.to_owned(), unit: "document", number };
+            self.unreadable(place, why);
+        }
+    }
+
+    fn is_yaml(&self, text: &str) -> bool {
+        let text = without_mark(text);
+        let mut documents = serde_norway::Deserializer::from_str(text);
+        readable_yaml(text).fault.is_none()
+            && documents.all(|document| Tree::new(&self.cancel).deserialize(document).is_ok())
+    }
+
+    /// Whether nobody wants to know more: the reading is cancelled, or there are too many faults to list.
+    fn is_at_end(&self) -> bool {
+        self.cancel.is_cancelled() || self.faults.len() >= FAULTS_MAX
     }
 
     /// The objects that are valid by themselves, in the order given.
@@ -142,9 +192,12 @@ impl Batch {
             _ => {
                 self.unnamed |= id.is_none();
                 self.faulty.extend(id.clone());
+                // Whatever is quoted may be as long as the text.
+                let kind = kind.map(|kind| cut(&kind).into_owned());
                 let fault = |fault: Fault| {
                     let (kind, id, place) = (kind.clone(), id.clone(), Some(place.clone()));
                     let Fault { code, path, message } = fault;
+                    let path = cut(&path).into_owned();
                     (number, ObjectError { code, place, kind, id, path, message })
                 };
                 self.faults.extend(faults.into_iter().map(fault));
@@ -153,20 +206,63 @@ impl Batch {
     }
 }
 
-/// The values of JSON text, up to the first fault.
-fn json_values(text: &str) -> (Vec<Json>, Option<serde_json::Error>) {
-    let mut values = Vec::new();
-    for value in serde_json::Deserializer::from_str(text).into_iter::<Tree>() {
-        match value {
-            Ok(Tree(value)) => values.push(value),
-            Err(error) => return (values, Some(error)),
-        }
-    }
-    (values, None)
+/// A text without the byte order mark that some editors put before it.
+fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn is_yaml(text: &str) -> bool {
-    serde_norway::Deserializer::from_str(text).all(|document| Tree::deserialize(document).is_ok())
+/// Whether a text is JSON, without building anything of it.
+fn is_json(text: &str) -> bool {
+    let text = without_mark(text);
+    serde_json::Deserializer::from_str(text).into_iter::<&RawValue>().all(|value| value.is_ok())
+}
+
+/// The fault of a part of a JSON text, with line and column in the whole.
+fn moved(error: &serde_json::Error, text: &str, part: &str) -> String {
+    let message = error.to_string();
+    let position = format!(" at line {} column {}", error.line(), error.column());
+    let Some(message) = message.strip_suffix(&position) else { return message };
+    let before = &text[..part.as_ptr().addr() - text.as_ptr().addr()];
+    let line = before.matches('\n').count() + error.line();
+    let shift =
+        if error.line() > 1 { 0 } else { before.len() - before.rfind('\n').map_or(0, |feed| feed + 1) };
+    format!("{message} at line {line} column {}", error.column() + shift)
+}
+
+/// How much of a YAML text can be parsed in little time.
+struct ReadableYaml {
+    /// From the beginning: whole documents.
+    bytes: usize,
+    /// The number of the document after them, and why it cannot.
+    fault: Option<(u32, String)>,
+}
+
+/// Finds documents that are too long, or have too many brackets. A line that begins with `---` begins a document,
+/// whatever is before it.
+fn readable_yaml(text: &str) -> ReadableYaml {
+    let (mut number, mut begin, mut brackets, mut begun) = (1, 0, 0, false);
+    let mut offset = 0;
+    for line in text.split_inclusive('\n') {
+        let is_mark = line
+            .strip_prefix("---")
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_whitespace()));
+        if is_mark && begun {
+            (number, begin, brackets) = (number + 1, offset, 0);
+        }
+        // A mark before anything else, comments aside, does not end a document.
+        begun |= is_mark || !matches!(line.trim_start().bytes().next(), None | Some(b'#' | b'%'));
+        offset += line.len();
+        brackets += line.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
+        let why = if offset - begin > YAML_BYTES_MAX {
+            format!("is longer than {} MiB, the limit of one object", YAML_BYTES_MAX >> 20)
+        } else if brackets > YAML_BRACKETS_MAX {
+            format!("has more than {YAML_BRACKETS_MAX} opening brackets, the limit of one object")
+        } else {
+            continue;
+        };
+        return ReadableYaml { bytes: begin, fault: Some((number, why)) };
+    }
+    ReadableYaml { bytes: text.len(), fault: None }
 }
 
 /// Reads an object; if there is any fault, the result is not to be used.
@@ -189,87 +285,4 @@ fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
     let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
     fields.finish();
     object
-}
-
-/// A JSON value, from YAML or JSON, in which no mapping has a key twice and every key is text.
-struct Tree(Json);
-
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(TreeVisitor).map(Tree)
-    }
-}
-
-struct TreeVisitor;
-
-impl<'de> Visitor<'de> for TreeVisitor {
-    type Value = Json;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a mapping, a list, text, a number, `true`, `false` or nothing")
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Json, E> {
-        Ok(Json::Bool(value))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Json, E> {
-        Ok(value.into())
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Json, E> {
-        Ok(value.into())
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Json, E> {
-        match serde_json::Number::from_f64(value) {
-            Some(number) => Ok(Json::Number(number)),
-            None => Err(E::custom(format_args!("{value} is not a number that an object can have"))),
-        }
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Json, E> {
-        Ok(Json::String(value.to_owned()))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Json, E> {
-        Ok(Json::String(value))
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_none<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Tree(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Json::Array(list))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Json, A::Error> {
-        let mut map = Map::new();
-        while let Some(Tree(key)) = entries.next_key()? {
-            let Json::String(key) = key else {
-                return Err(de::Error::custom(format_args!(
-                    "a field's name must be text, not {}",
-                    form(&key)
-                )));
-            };
-            let Tree(value) = entries.next_value()?;
-            if map.insert(key.clone(), value).is_some() {
-                return Err(de::Error::custom(format_args!("field `{key}` is given twice")));
-            }
-        }
-        Ok(Json::Object(map))
-    }
 }

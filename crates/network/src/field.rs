@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 
+use nlog_data::quotation::quote_text;
 use openflow_rs::{MacAddr, nearest};
 use serde_json::{Map, Value as Json};
 
@@ -234,9 +235,12 @@ fn check_name(text: &str) -> Result<(), String> {
     } else if text.len() > LENGTH_MAX {
         Err(format!("is longer than {LENGTH_MAX} characters"))
     } else if let Some(odd) = text.chars().find(|c| !fits(*c)) {
-        Err(format!("{text:?} contains the character {odd:?}; use only letters, digits and - _ . : @"))
+        Err(format!(
+            "{} contains the character {odd:?}; use only letters, digits and - _ . : @",
+            quote_text(text)
+        ))
     } else if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) {
-        Err(format!("{text:?} must begin with a letter or a digit"))
+        Err(format!("{} must begin with a letter or a digit", quote_text(text)))
     } else {
         Ok(())
     }
@@ -250,17 +254,17 @@ pub(crate) fn one_of<T: Copy>(value: &Json, choices: &[(&'static str, T)]) -> Re
     }
     let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
     Err(match nearest(text, names.iter().copied()) {
-        Some(near) => format!("{text:?} is not one of {}; did you mean `{near}`?", list(&names)),
-        None => format!("{text:?} is not one of {}", list(&names)),
+        Some(near) => format!("{} is not one of {}; did you mean `{near}`?", quote_text(text), list(&names)),
+        None => format!("{} is not one of {}", quote_text(text), list(&names)),
     })
 }
 
 /// Reads the address of an interface, which is unicast and not zero.
 pub(crate) fn mac(value: &Json) -> Result<MacAddr, String> {
     let text = text(value)?;
-    let mac: MacAddr = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a MAC address; write it as \"02:00:00:00:00:01\""))?;
+    let mac: MacAddr = text.parse().map_err(|_| {
+        format!("{} is not a MAC address; write it as \"02:00:00:00:00:01\"", quote_text(text))
+    })?;
     if mac.0[0] & 1 == 1 {
         return Err(format!(
             "{mac} is a multicast address; the address of an interface must be unicast (first byte even)"
@@ -277,7 +281,7 @@ pub(crate) fn ip(value: &Json) -> Result<IpAddr, String> {
     let text = text(value)?;
     let ip: IpAddr = text.parse().map_err(|_| {
         let prefix = if text.contains('/') { " (a prefix is not allowed here)" } else { "" };
-        format!("{text:?} is not an IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"")
+        format!("{} is not an IP address{prefix}; write it as \"10.0.0.1\" or \"fd00::1\"", quote_text(text))
     })?;
     let mapped = matches!(ip, IpAddr::V6(v6) if v6.to_ipv4_mapped().is_some());
     let broadcast = matches!(ip, IpAddr::V4(v4) if v4.is_broadcast());

@@ -34,7 +34,7 @@
 //! ```
 //!
 //! In reading order: [`object`] (the kinds; how to add one), [`transport_zone`], [`transport_node`], [`switch`], [`switch_port`],
-//! [`localnet_port`] (a file for each), [`document`] (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads
+//! [`localnet_port`] (a file for each), [`document`] with `tree` (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads
 //! single fields and records their faults.
 //!
 //! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch supports the features that an object needs.
@@ -50,6 +50,7 @@ pub mod switch;
 pub mod switch_port;
 pub mod transport_node;
 pub mod transport_zone;
+mod tree;
 
 pub use document::{Batch, Entry};
 pub use error::{FaultCode, ObjectError, Place};
@@ -60,4 +61,5 @@ pub use switch::Switch;
 pub use switch_port::{Address, SwitchPort};
 pub use transport_node::{DatapathType, Endpoint, Role, TransportNode};
 pub use transport_zone::{TransportZone, TunnelForm};
+pub use tree::Cancel;
 pub use tunnel_encap::Encap;

@@ -1,6 +1,7 @@
 //! The objects in force, and the checks of changes to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use nlog_data::Row;
@@ -12,6 +13,8 @@ use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
+    /// How many there are of each kind.
+    counts: BTreeMap<Kind, usize>,
     /// The objects that refer to each object.
     referrers: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     /// The holder of each unique value.
@@ -113,6 +116,21 @@ impl ObjectStore {
     pub fn list(&self, kind: Kind) -> impl Iterator<Item = &Arc<Object>> {
         let from = ObjectKey::new(kind, "");
         self.objects.range(from..).take_while(move |(key, _)| key.kind == kind).map(|(_, object)| object)
+    }
+
+    /// The objects of a kind whose ids come after this one, or all, in order of their ids.
+    pub fn list_after(&self, kind: Kind, id: Option<String>) -> impl Iterator<Item = &Arc<Object>> {
+        let from = match id {
+            Some(id) => Bound::Excluded(ObjectKey::new(kind, id)),
+            None => Bound::Included(ObjectKey::new(kind, "")),
+        };
+        let range = self.objects.range((from, Bound::Unbounded));
+        range.take_while(move |(key, _)| key.kind == kind).map(|(_, object)| object)
+    }
+
+    /// The number of objects of a kind. Takes no time, however many there are.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.counts.get(&kind).copied().unwrap_or(0)
     }
 
     /// All objects, by kind and id.
@@ -264,7 +282,11 @@ impl ObjectStore {
     }
 
     fn unlink(&mut self, key: &ObjectKey, object: &Object) {
-        self.objects.remove(key);
+        if self.objects.remove(key).is_some()
+            && let Some(count) = self.counts.get_mut(&key.kind)
+        {
+            *count -= 1;
+        }
         for (_, target) in object.references() {
             if let Some(referrers) = self.referrers.get_mut(&target) {
                 referrers.remove(key);
@@ -285,6 +307,8 @@ impl ObjectStore {
         for (_, claim) in object.claims() {
             self.claims.insert(claim, key.clone());
         }
-        self.objects.insert(key.clone(), object.clone());
+        if self.objects.insert(key.clone(), object.clone()).is_none() {
+            *self.counts.entry(key.kind).or_default() += 1;
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
+use nlog_data::quotation::quote_text;
 use nlog_data::{Row, Value};
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
@@ -123,27 +124,33 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let forms = "write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT";
-        let (scheme, rest) =
-            text.split_once(':').ok_or_else(|| format!("{text:?} is not an end point; {forms}"))?;
+        let (scheme, rest) = text
+            .split_once(':')
+            .ok_or_else(|| format!("{} is not an end point; {forms}", quote_text(text)))?;
         match scheme {
             "unix" if rest.starts_with('/') => Ok(Endpoint::Unix(rest.to_owned())),
-            "unix" => Err(format!("{text:?}: the path of a socket must be absolute")),
+            "unix" => Err(format!("{}: the path of a socket must be absolute", quote_text(text))),
             "tcp" | "ssl" => {
-                let (host, port) =
-                    rest.rsplit_once(':').ok_or_else(|| format!("{text:?} has no port; {forms}"))?;
+                let (host, port) = rest
+                    .rsplit_once(':')
+                    .ok_or_else(|| format!("{} has no port; {forms}", quote_text(text)))?;
                 let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
                 if bare.is_none() && host.contains(':') {
-                    return Err(format!("{text:?}: an IPv6 address needs brackets, as tcp:[fd00::1]:6640"));
+                    return Err(format!(
+                        "{}: an IPv6 address needs brackets, as tcp:[fd00::1]:6640",
+                        quote_text(text)
+                    ));
                 }
                 let host = bare.unwrap_or(host).to_owned();
                 if host.is_empty() || host.contains(char::is_whitespace) {
-                    return Err(format!("{text:?} has no host; {forms}"));
+                    return Err(format!("{} has no host; {forms}", quote_text(text)));
                 }
                 let port = port.parse().ok().filter(|port| *port != 0);
-                let port = port.ok_or_else(|| format!("{text:?}: a port is a number from 1 to 65535"))?;
+                let port =
+                    port.ok_or_else(|| format!("{}: a port is a number from 1 to 65535", quote_text(text)))?;
                 Ok(if scheme == "tcp" { Endpoint::Tcp { host, port } } else { Endpoint::Ssl { host, port } })
             }
-            _ => Err(format!("{text:?} is not an end point; {forms}")),
+            _ => Err(format!("{} is not an end point; {forms}", quote_text(text))),
         }
     }
 }
@@ -183,11 +190,13 @@ fn bridge(value: &Json) -> Result<String, String> {
     let bridge = name(value)?;
     if bridge.len() > BRIDGE_BYTES_MAX {
         Err(format!(
-            "{bridge:?} is longer than {BRIDGE_BYTES_MAX} bytes, the maximum for the name of a bridge"
+            "{} is longer than {BRIDGE_BYTES_MAX} bytes, the maximum for the name of a bridge",
+            quote_text(&bridge)
         ))
     } else if bridge == INTEGRATION_BRIDGE {
         Err(format!(
-            "{bridge:?} is managed by the controller; name the bridge that has the interface of the physical network"
+            "{} is managed by the controller; name the bridge that has the interface of the physical network",
+            quote_text(&bridge)
         ))
     } else {
         Ok(bridge)

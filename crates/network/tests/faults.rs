@@ -467,3 +467,112 @@ fn deleting_names_the_referrers() {
     assert_eq!(store.list(Kind::Switch).count() + store.list(Kind::SwitchPort).count(), 0);
     assert_eq!(store.list(Kind::TransportNode).count(), 1);
 }
+
+#[test]
+fn a_byte_order_mark_before_a_text_means_nothing() {
+    for (name, text) in [
+        ("net.yaml", "\u{feff}kind: switch\nid: ''\n"),
+        ("net.json", "\u{feff}{\"kind\": \"switch\", \"id\": \"\"}"),
+        ("<stdin>", "\u{feff}{\"kind\": \"switch\", \"id\": \"\"}"),
+    ] {
+        let faults = faults_of(name, text).concat();
+        assert!(faults.ends_with("1: switch: id: must not be empty"), "{faults}");
+    }
+}
+
+/// Nested brackets are refused before they are parsed, in which each would cost as much as all before it.
+#[test]
+fn nested_brackets_are_refused() {
+    let nested = "[".repeat(100_000);
+    let fault = |name: &str, text: &str| faults_of(name, text).concat();
+    let brackets = "has more than 10000 opening brackets, the limit of one object";
+    assert_eq!(fault("net.yaml", &nested), format!("syntax: net.yaml: document 1: {brackets}"));
+    let second = format!("kind: switch\nid: a\n---\n{nested}\n");
+    assert_eq!(fault("net.yaml", &second), format!("syntax: net.yaml: document 2: {brackets}"));
+    let json = fault("net.json", &nested);
+    assert!(json.starts_with("syntax: net.json: object 1: not valid JSON: EOF"), "{json}");
+    let closed = nested.clone() + &"]".repeat(100_000);
+    let json = fault("net.json", &closed);
+    assert!(
+        json.starts_with("syntax: net.json: object 1: not valid JSON: recursion limit exceeded"),
+        "{json}"
+    );
+    assert_eq!(fault("<stdin>", &nested), format!("syntax: <stdin>: document 1: {brackets}"));
+}
+
+#[test]
+fn an_object_beyond_all_bounds_is_refused() {
+    let long = format!("kind: switch\nid: a\ntenant: '{}'\n", "x".repeat(1 << 20));
+    assert_eq!(
+        faults_of("net.yaml", &long),
+        ["syntax: net.yaml: document 1: is longer than 1 MiB, the limit of one object"]
+    );
+    let many = format!(r#"{{"kind": "switch", "id": "a", "tags": [{}0]}}"#, "0,".repeat(100_000));
+    let faults = faults_of("net.json", &many).concat();
+    assert!(faults.contains("has more than 100000 values, the limit of one object"), "{faults}");
+    // An alias is short, and stands for all that it repeats.
+    let mut bomb = "a: &a [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]\n".to_owned();
+    for (name, before) in ('b'..='h').zip('a'..) {
+        let ten = vec![format!("*{before}"); 10].join(", ");
+        bomb += &format!("{name}: &{name} [{ten}]\n");
+    }
+    let faults = faults_of("net.yaml", &bomb).concat();
+    assert!(faults.starts_with("syntax: net.yaml: document 1: not valid YAML: "), "{faults}");
+    // All objects together may be as many as the text holds.
+    let ports: Vec<String> = (0..60_000).map(|n| format!(r#"{{"kind": "switch", "id": "s{n}"}}"#)).collect();
+    for text in [format!("[{}]", ports.join(",")), ports.join("\n")] {
+        let mut batch = Batch::default();
+        batch.add_document("net.json", &text);
+        assert_eq!(batch.entries().len(), 60_000);
+    }
+}
+
+#[test]
+fn a_place_counts_from_the_beginning_of_the_text() {
+    let text = "[\n{\"kind\": \"switch\", \"id\": \"a\"}\n]\n  {\"kind\": \"switch\",\n\"kind\": 0}";
+    assert_eq!(
+        faults_of("net.json", text),
+        ["syntax: net.json: object 2: not valid JSON: field `kind` is given twice at line 5 column 10"]
+    );
+}
+
+#[test]
+fn a_thousand_faults_are_listed() {
+    let faulty = "{\"kind\": \"switch\", \"id\": \"\"}\n".repeat(100_000);
+    assert_eq!(faults_of("net.json", &faulty).len(), 1000);
+    assert_eq!(faults_of("net.json", &"0,".repeat(100_000).replace("0,0", "[0,0")).len(), 1);
+    let list = format!("[{}0]", "0,".repeat(100_000));
+    assert_eq!(faults_of("net.json", &list).len(), 1000);
+}
+
+#[test]
+fn a_cancelled_reading_ends() {
+    let cancel = network::Cancel::default();
+    cancel.cancel();
+    for name in ["net.yaml", "net.json"] {
+        let mut batch = Batch::new(cancel.clone());
+        batch.add_document(name, "{\"kind\": \"switch\", \"id\": \"a\"}");
+        assert!(batch.entries().is_empty());
+    }
+}
+
+#[test]
+fn a_fault_quotes_the_beginning_of_a_long_value() {
+    let long = "x".repeat(1 << 20);
+    for object in [
+        format!(r#"{{"kind": "{long}", "id": "a"}}"#),
+        format!(r#"{{"kind": "switch", "id": " {long}"}}"#),
+        format!(r#"{{"kind": "switch", "id": "a", "{long}": 1}}"#),
+        format!(r#"{{"kind": "switch", "id": "a", "{long}": 1, "{long}": 2}}"#),
+        format!(
+            r#"{{"kind": "transport_node", "id": "a", "ip": "{long}", "ovsdb": "{long}", "encaps": ["{long}"]}}"#
+        ),
+        format!(r#"{{"kind": "switch_port", "id": "a", "switch": "s", "addresses": [{{"mac": "{long}"}}]}}"#),
+    ] {
+        let faults = faults_of("net.json", &object);
+        assert!(!faults.is_empty());
+        for fault in faults {
+            assert!(fault.len() < 2000, "{} bytes", fault.len());
+        }
+    }
+}
