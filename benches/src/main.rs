@@ -5,11 +5,13 @@
 //!
 //! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`push`], [`texts`], [`program`] and its generator [`nvp`].
+//! (other engines), [`network`] (the network's own rules), [`push`], [`hostile`] (a controller under attack), [`texts`],
+//! [`program`] and its generator [`nvp`].
 
 mod datalog;
 mod engine;
 mod figure6;
+mod hostile;
 mod joins;
 mod layered;
 mod measure;
@@ -21,7 +23,7 @@ mod report;
 mod texts;
 
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use clap::{Parser, Subcommand};
@@ -92,6 +94,12 @@ enum Bench {
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
     Texts,
+    /// The controller while hostile clients are at work: how long a status takes, what memory is kept
+    Hostile {
+        /// How long, in seconds
+        #[arg(long, default_value_t = 30)]
+        seconds: u64,
+    },
     /// A program of NVP's size: checked, checked again after an edit, run until the first delta
     Program,
     /// Everything
@@ -164,6 +172,7 @@ fn main() -> Result<()> {
             texts::growth(arguments.runs);
             Ok(())
         }
+        Bench::Hostile { seconds } => hostile::print(Duration::from_secs(*seconds)),
         Bench::Program => program::figures(arguments.seed, arguments.runs),
         Bench::All => {
             print_lines(&arguments, &Bench::Engine)?;

@@ -2,54 +2,89 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-use network::{Batch, Kind, ObjectError, ObjectKey, Outcome, UnknownKind};
-use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::mpsc;
+use network::{Batch, Cancel, Kind, ObjectError, ObjectKey, Outcome, UnknownKind};
+use nlog_data::quotation::{cut, quote_text};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
-use crate::engine::{Applied, Engine, Found, Listing, Stopping};
+use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
+use crate::listener;
 use crate::pb;
-use crate::receipt::{Progress, Receipt, SwitchReceipt};
+use crate::peer::{Origin, Peer};
+use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
 use crate::rules::RuleSource;
 
-/// How many objects or flows go into one message of a stream.
+/// How many flows go into one message of a stream.
 const CHUNK: usize = 1000;
-/// The largest request: a few hundred thousand objects.
-pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// How long a part of an answer waits for a client that does not read.
+const UNREAD_MAX: Duration = Duration::from_secs(30);
+/// How many large requests are parsed at a time: the engine and the switches need processors too.
+const PARSERS: usize = 2;
+/// Below this many bytes a request is parsed without a wait.
+const SMALL: usize = 64 << 10;
 
 /// Serves the interface.
 pub(crate) struct Api {
     engine: Engine,
+    parsers: Arc<Semaphore>,
 }
 
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
     pub(crate) fn new(engine: Engine) -> Self {
-        Api { engine }
+        Api { engine, parsers: Arc::new(Semaphore::new(PARSERS)) }
+    }
+
+    /// Reads the objects of a request. It takes its time, so other requests go on meanwhile; it ends early if nobody
+    /// waits for it any more.
+    async fn parse(&self, documents: Vec<pb::Document>, objects: Vec<String>) -> Result<Batch, Status> {
+        let bytes: usize = documents.iter().map(|document| document.text.len()).sum::<usize>()
+            + objects.iter().map(String::len).sum::<usize>();
+        let permit = match bytes {
+            0..SMALL => None,
+            _ => Some(self.parsers.clone().acquire_owned().await.map_err(|_| stopping(Stopping))?),
+        };
+        let cancel = Cancel::default();
+        // Cancelled when this future is dropped; after the end it is in vain.
+        let _guard = CancelOnDrop(cancel.clone());
+        let batch = tokio::task::spawn_blocking(move || {
+            let mut batch = Batch::new(cancel);
+            for document in &documents {
+                batch.add_document(&document.name, &document.text);
+            }
+            batch.add_json("request", &objects.join("\n"));
+            drop(permit);
+            batch
+        });
+        batch.await.map_err(|error| Status::internal(error.to_string()))
+    }
+}
+
+struct CancelOnDrop(Cancel);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }
 
 #[tonic::async_trait]
 impl pb::controller_server::Controller for Api {
     async fn apply(&self, request: Request<pb::ApplyRequest>) -> Result<Response<pb::ApplyResponse>, Status> {
-        let pb::ApplyRequest { documents, objects, by } = request.into_inner();
-        // Parsing takes its time; other requests go on meanwhile.
-        let batch = tokio::task::spawn_blocking(move || {
-            let mut batch = Batch::default();
-            for document in &documents {
-                batch.add_document(&document.name, &document.text);
-            }
-            batch.add_json("request", &objects.join("\n"));
-            batch
-        });
-        let batch = batch.await.map_err(|error| Status::internal(error.to_string()))?;
-        let result = self.engine.apply(batch, origin(by)).await.map_err(stopping)?;
+        let (_, extensions, request) = request.into_parts();
+        let pb::ApplyRequest { documents, objects, by } = request;
+        let origin = origin(by, &extensions);
+        let batch = self.parse(documents, objects).await?;
+        let result = self.engine.apply(batch, origin).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::apply_response::Result::Accepted(accepted(applied)),
             Err(refusal) => pb::apply_response::Result::Refusal(refused(&refusal)),
@@ -61,10 +96,11 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::DeleteRequest>,
     ) -> Result<Response<pb::DeleteResponse>, Status> {
-        let pb::DeleteRequest { objects, by } = request.into_inner();
+        let (_, extensions, request) = request.into_parts();
+        let pb::DeleteRequest { objects, by } = request;
         let key = |object: pb::ObjectRef| Ok(ObjectKey { kind: kind(&object.kind)?, id: object.id });
         let keys = objects.into_iter().map(key).collect::<Result<_, Status>>()?;
-        let result = self.engine.delete(keys, origin(by)).await.map_err(stopping)?;
+        let result = self.engine.delete(keys, origin(by, &extensions)).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::delete_response::Result::Accepted(accepted(applied)),
             Err(refusal) => pb::delete_response::Result::Refusal(refused(&refusal)),
@@ -76,14 +112,33 @@ impl pb::controller_server::Controller for Api {
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
         let pb::GetRequest { kind: name, id } = request.into_inner();
-        let objects = self.engine.get(kind(&name)?, id.clone()).await.map_err(stopping)?;
-        if let Some(id) = id
-            && objects.is_empty()
-        {
-            return Err(Status::not_found(format!("{name} {id} does not exist")));
+        let kind = kind(&name)?;
+        if let Some(id) = id {
+            let objects = self.engine.get(kind, Which::One(id.clone())).await.map_err(stopping)?;
+            if objects.is_empty() {
+                return Err(Status::not_found(format!("{name} {} does not exist", cut(&id))));
+            }
+            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(get_response(&objects))))));
         }
-        let messages: Vec<_> = objects.chunks(CHUNK).map(|objects| Ok(get_response(objects))).collect();
-        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
+        let (sender, receiver) = mpsc::channel(1);
+        let engine = self.engine.clone();
+        tokio::spawn(async move {
+            let mut last = None;
+            loop {
+                let objects = match engine.get(kind, Which::After(last)).await {
+                    Ok(objects) => objects,
+                    Err(error) => return send(&sender, Err(stopping(error))).await.unwrap_or(()),
+                };
+                if !objects.is_empty() && send(&sender, Ok(get_response(&objects))).await.is_none() {
+                    return;
+                }
+                match objects.last() {
+                    Some(found) if objects.len() == PAGE => last = Some(found.object.id().to_owned()),
+                    _ => return,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
 
     type ListFlowsStream = Results<pb::ListFlowsResponse>;
@@ -94,8 +149,8 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<Self::ListFlowsStream>, Status> {
         let node = request.into_inner().transport_node;
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
-        let listing =
-            listing.ok_or_else(|| Status::not_found(format!("transport_node {node} does not exist")))?;
+        let listing = listing
+            .ok_or_else(|| Status::not_found(format!("transport_node {} does not exist", cut(&node))))?;
         let messages = tokio::task::spawn_blocking(move || listing_messages(&listing));
         let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(Box::pin(tokio_stream::iter(messages.into_iter().map(Ok)))))
@@ -103,9 +158,10 @@ impl pb::controller_server::Controller for Api {
 
     async fn status(
         &self,
-        _request: Request<pb::StatusRequest>,
+        request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
-        let status = self.engine.status().await.map_err(stopping)?;
+        let nodes = request.into_inner().transport_nodes.into_iter().collect();
+        let status = self.engine.status(nodes).await.map_err(stopping)?;
         Ok(Response::new(pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
@@ -121,48 +177,71 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::WatchReceiptsRequest>,
     ) -> Result<Response<Self::WatchReceiptsStream>, Status> {
-        let pb::WatchReceiptsRequest { from_txn: from, strict } = request.into_inner();
-        let (kept, mut live) = self.engine.watch(from).await.map_err(stopping)?;
+        let pb::WatchReceiptsRequest { from_txn: from, strict, only, differences } = request.into_inner();
+        let wanted = match from {
+            None => Wanted::New,
+            Some(txn) if only => Wanted::Only(txn),
+            Some(txn) => Wanted::From(txn),
+        };
+        let watch = self.engine.watch(wanted).await.map_err(stopping)?;
+        let watch = watch.map_err(|error| Status::resource_exhausted(error.to_string()))?;
         if let Some(from) = from.filter(|_| strict)
-            && kept.first().is_none_or(|first| first.txn != from)
+            && watch.kept.first().is_none_or(|first| first.txn != from)
         {
             return Err(Status::not_found(format!(
                 "the receipt of transaction {from} is not kept: the transaction is too old, precedes the last start of the controller, or has not happened yet"
             )));
         }
-        let (sender, receiver) = mpsc::channel(CHUNK);
-        tokio::spawn(async move {
-            for receipt in &kept {
-                if sender.send(Ok(receipt_message(receipt))).await.is_err() {
-                    return;
-                }
-            }
-            loop {
-                let message = tokio::select! {
-                    () = sender.closed() => return,
-                    received = live.recv() => match received {
-                        Ok(receipt) if from.is_some_and(|from| receipt.txn < from) => continue,
-                        Ok(receipt) => Ok(receipt_message(&receipt)),
-                        Err(RecvError::Lagged(missed)) => {
-                            Err(Status::data_loss(format!("the watcher is too slow and missed {missed} receipts; watch again from the last one received")))
-                        }
-                        Err(RecvError::Closed) => return,
-                    },
-                };
-                let last = message.is_err();
-                if sender.send(message).await.is_err() || last {
-                    return;
-                }
-            }
-        });
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(send_receipts(watch, differences, sender));
         Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
     }
+}
+
+/// Sends a watcher receipts until it has gone, falls behind, or the controller ends.
+async fn send_receipts(
+    mut watch: Watch,
+    differences: bool,
+    sender: mpsc::Sender<Result<pb::Receipt, Status>>,
+) {
+    let mut whole = (!differences).then(WholeReceipts::default);
+    let kept = std::mem::take(&mut watch.kept);
+    let mut kept = kept.into_iter();
+    loop {
+        let message = if let Some(receipt) = kept.next() {
+            receipt_message(&receipt)
+        } else {
+            let update = tokio::select! {
+                () = sender.closed() => return,
+                update = watch.next() => update,
+            };
+            match update {
+                Some(Ok(update)) => update_message(&update),
+                Some(Err(error)) => {
+                    return send(&sender, Err(Status::data_loss(error.to_string()))).await.unwrap_or(());
+                }
+                None => return,
+            }
+        };
+        let message = match &mut whole {
+            Some(whole) => whole.add(message),
+            None => message,
+        };
+        if send(&sender, Ok(message)).await.is_none() {
+            return;
+        }
+    }
+}
+
+/// Sends a part of an answer; `None` if the client has gone, or does not read.
+async fn send<T>(sender: &mpsc::Sender<Result<T, Status>>, part: Result<T, Status>) -> Option<()> {
+    tokio::time::timeout(UNREAD_MAX, sender.send(part)).await.ok()?.ok()
 }
 
 fn get_response(found: &[Found]) -> pb::GetResponse {
     let state = |found: &Found| pb::ObjectState { mtu: found.mtu, problems: found.problems.clone() };
     pb::GetResponse {
-        objects: found.iter().map(|found| found.object.clone()).collect(),
+        objects: found.iter().map(|found| found.object.to_json()).collect(),
         states: found.iter().map(state).collect(),
     }
 }
@@ -172,8 +251,10 @@ fn problem(problem: Problem) -> pb::Problem {
     pb::Problem { object: Some(pb::ObjectRef { kind, id }), text }
 }
 
-fn origin(by: String) -> String {
-    if by.is_empty() { "api".to_owned() } else { by }
+/// Who asks: as the client says, and as the system knows.
+fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
+    let by = if by.is_empty() { "api".to_owned() } else { by };
+    Origin { by, peer: extensions.get::<(Peer, listener::Client)>().map(|(peer, _)| peer.clone()) }
 }
 
 fn stopping(error: Stopping) -> Status {
@@ -183,7 +264,9 @@ fn stopping(error: Stopping) -> Status {
 fn kind(name: &str) -> Result<Kind, Status> {
     name.parse().map_err(|error: UnknownKind| match &error {
         UnknownKind::Planned(_) => Status::unimplemented(error.to_string()),
-        UnknownKind::Unknown { .. } => Status::invalid_argument(format!("kind {name:?}: {error}")),
+        UnknownKind::Unknown { .. } => {
+            Status::invalid_argument(format!("kind {}: {error}", quote_text(name)))
+        }
     })
 }
 
@@ -202,6 +285,7 @@ fn accepted(applied: Applied) -> pb::Accepted {
         txn: applied.txn,
         objects: applied.outcomes.into_iter().map(outcome).collect(),
         warnings: applied.warnings,
+        reconnecting: applied.reconnecting,
     }
 }
 
@@ -332,6 +416,20 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
     }
 }
 
+/// What is new of a transaction.
+fn update_message(update: &Update) -> pb::Receipt {
+    match update {
+        Update::New(receipt) => receipt_message(receipt),
+        Update::Progress { txn, switches, complete } => pb::Receipt {
+            txn: *txn,
+            switches: switches.iter().map(|(node, switch)| switch_receipt(node, switch)).collect(),
+            complete: *complete,
+            partial: true,
+            ..pb::Receipt::default()
+        },
+    }
+}
+
 fn receipt_message(receipt: &Receipt) -> pb::Receipt {
     pb::Receipt {
         txn: receipt.txn,
@@ -341,6 +439,7 @@ fn receipt_message(receipt: &Receipt) -> pb::Receipt {
         journalled_us: receipt.journalled.as_micros() as u64,
         switches: receipt.switches.iter().map(|(node, switch)| switch_receipt(node, switch)).collect(),
         complete: receipt.is_complete(),
+        partial: false,
     }
 }
 
@@ -359,6 +458,10 @@ fn switch_receipt(node: &str, receipt: &SwitchReceipt) -> pb::SwitchReceipt {
         flows_deleted: receipt.flows_deleted as u64,
         tunnels_added: receipt.tunnels_added as u64,
         tunnels_deleted: receipt.tunnels_deleted as u64,
+        buckets_added: receipt.buckets_added as u64,
+        buckets_deleted: receipt.buckets_deleted as u64,
+        patches_added: receipt.patches_added as u64,
+        patches_deleted: receipt.patches_deleted as u64,
         confirmed_us,
         error,
     }

@@ -1,5 +1,6 @@
 //! A gRPC client of the controller.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use network::ObjectKey;
@@ -7,13 +8,20 @@ use tokio_stream::{Stream, StreamExt as _};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
-use crate::api::MESSAGE_BYTES_MAX;
 use crate::engine::Stopping;
 use crate::pb;
 use crate::pb::controller_client::ControllerClient;
+use crate::requests::MESSAGE_BYTES_MAX;
 
 /// The timeout of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
+/// How long a question may take, and each further part of a long answer.
+const ANSWER_MAX: Duration = Duration::from_secs(30);
+/// How long a change may take: hundreds of thousands of objects are parsed, checked and computed.
+const CHANGE_MAX: Duration = Duration::from_mins(30);
+/// How often the controller is probed while it is silent, and how long it may take to answer.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A connection to a controller.
 #[derive(Debug, Clone)]
@@ -89,7 +97,12 @@ impl Client {
             None if endpoint.contains("://") => endpoint.to_owned(),
             None => format!("http://{endpoint}"),
         };
-        let channel = Endpoint::from_shared(uri).map_err(|_| bad())?.connect_timeout(CONNECT_MAX);
+        let channel = Endpoint::from_shared(uri)
+            .map_err(|_| bad())?
+            .connect_timeout(CONNECT_MAX)
+            .http2_keep_alive_interval(PROBE_INTERVAL)
+            .keep_alive_timeout(PROBE_TIMEOUT)
+            .keep_alive_while_idle(true);
         let channel = channel.connect().await.map_err(|error| ClientError::Unreachable {
             endpoint: endpoint.to_owned(),
             why: innermost(&error),
@@ -120,7 +133,8 @@ impl Client {
     }
 
     async fn apply_request(&mut self, request: pb::ApplyRequest) -> Result<pb::Accepted, ClientError> {
-        let response = self.inner.apply(request).await.map_err(|status| self.failed(status))?;
+        let response = within(CHANGE_MAX, self.inner.apply(request)).await;
+        let response = response.map_err(|status| self.failed(status))?;
         match response.into_inner().result {
             Some(pb::apply_response::Result::Accepted(accepted)) => Ok(accepted),
             Some(pb::apply_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
@@ -132,7 +146,8 @@ impl Client {
     pub async fn delete(&mut self, keys: &[ObjectKey], by: &str) -> Result<pb::Accepted, ClientError> {
         let object = |key: &ObjectKey| pb::ObjectRef { kind: key.kind.to_string(), id: key.id.clone() };
         let request = pb::DeleteRequest { objects: keys.iter().map(object).collect(), by: by.to_owned() };
-        let response = self.inner.delete(request).await.map_err(|status| self.failed(status))?;
+        let response = within(CHANGE_MAX, self.inner.delete(request)).await;
+        let response = response.map_err(|status| self.failed(status))?;
         match response.into_inner().result {
             Some(pb::delete_response::Result::Accepted(accepted)) => Ok(accepted),
             Some(pb::delete_response::Result::Refusal(refusal)) => Err(ClientError::Refused(refusal)),
@@ -153,10 +168,13 @@ impl Client {
         id: Option<&str>,
     ) -> Result<Vec<(String, pb::ObjectState)>, ClientError> {
         let request = pb::GetRequest { kind: kind.to_owned(), id: id.map(ToOwned::to_owned) };
-        let stream = self.inner.get(request).await.map_err(|status| self.failed(status))?;
+        let stream =
+            within(ANSWER_MAX, self.inner.get(request)).await.map_err(|status| self.failed(status))?;
         let mut messages = stream.into_inner();
         let mut objects = Vec::new();
-        while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
             // An older controller says nothing of states.
             let states = message.states.into_iter().chain(std::iter::repeat_with(Default::default));
             objects.extend(message.objects.into_iter().zip(states));
@@ -167,10 +185,13 @@ impl Client {
     /// The desired state of the switch of a transport node.
     pub async fn flows(&mut self, transport_node: &str) -> Result<Flows, ClientError> {
         let request = pb::ListFlowsRequest { transport_node: transport_node.to_owned() };
-        let stream = self.inner.list_flows(request).await.map_err(|status| self.failed(status))?;
+        let stream =
+            within(ANSWER_MAX, self.inner.list_flows(request)).await.map_err(|status| self.failed(status))?;
         let mut messages = stream.into_inner();
         let mut flows = Flows::default();
-        while let Some(message) = messages.message().await.map_err(|status| self.failed(status))? {
+        while let Some(message) =
+            within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
+        {
             flows.flows.extend(message.flows);
             flows.buckets.extend(message.buckets);
             flows.tunnels.extend(message.tunnels);
@@ -182,7 +203,16 @@ impl Client {
 
     /// The current state of the controller and its switches.
     pub async fn status(&mut self) -> Result<pb::StatusResponse, ClientError> {
-        let response = self.inner.status(pb::StatusRequest {}).await;
+        self.status_of(Vec::new()).await
+    }
+
+    /// The current state of the controller and of the switches of these transport nodes, without problems; of everything
+    /// if there are none.
+    pub async fn status_of(
+        &mut self,
+        transport_nodes: Vec<String>,
+    ) -> Result<pb::StatusResponse, ClientError> {
+        let response = within(ANSWER_MAX, self.inner.status(pb::StatusRequest { transport_nodes })).await;
         response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
     }
 
@@ -191,23 +221,31 @@ impl Client {
         &mut self,
         from_txn: Option<u64>,
     ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
-        self.watch(pb::WatchReceiptsRequest { from_txn, strict: false }).await
+        self.watch(pb::WatchReceiptsRequest { from_txn, differences: true, ..Default::default() }).await
     }
 
     async fn watch(
         &mut self,
         request: pb::WatchReceiptsRequest,
     ) -> Result<impl Stream<Item = Result<pb::Receipt, ClientError>> + use<>, ClientError> {
-        let stream = self.inner.watch_receipts(request).await.map_err(|status| self.failed(status))?;
+        let stream = within(ANSWER_MAX, self.inner.watch_receipts(request))
+            .await
+            .map_err(|status| self.failed(status))?;
         let client = self.clone();
-        Ok(stream.into_inner().map(move |receipt| receipt.map_err(|status| client.failed(status))))
+        let mut whole = WholeReceipts::default();
+        Ok(stream.into_inner().map(move |receipt| {
+            receipt.map(|receipt| whole.add(receipt)).map_err(|status| client.failed(status))
+        }))
     }
 
     /// Waits until a transaction is complete: every switch that it changes has answered or is not connected. `None`
     /// if the controller ended before; [`ClientError::NotFound`] if its receipt is not kept.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
-        let mut receipts =
-            std::pin::pin!(self.watch(pb::WatchReceiptsRequest { from_txn: Some(txn), strict: true }).await?);
+        let mut receipts = std::pin::pin!({
+            let from_txn = Some(txn);
+            self.watch(pb::WatchReceiptsRequest { from_txn, strict: true, only: true, differences: true })
+                .await?
+        });
         while let Some(receipt) = receipts.next().await {
             let receipt = receipt?;
             if receipt.txn == txn && receipt.complete {
@@ -226,6 +264,45 @@ impl Client {
             _ => ClientError::Failed { endpoint, why },
         }
     }
+}
+
+/// Puts receipts together from messages that have only the switches that are further.
+#[derive(Debug, Default)]
+pub(crate) struct WholeReceipts {
+    /// By transaction; those with a pending switch.
+    open: BTreeMap<u64, pb::Receipt>,
+}
+
+impl WholeReceipts {
+    /// The whole receipt after a message.
+    pub(crate) fn add(&mut self, message: pb::Receipt) -> pb::Receipt {
+        let receipt = match self.open.remove(&message.txn) {
+            Some(mut receipt) if message.partial => {
+                for switch in message.switches {
+                    let found = receipt
+                        .switches
+                        .binary_search_by(|known| known.transport_node.cmp(&switch.transport_node));
+                    match found {
+                        Ok(index) => receipt.switches[index] = switch,
+                        Err(index) => receipt.switches.insert(index, switch),
+                    }
+                }
+                receipt.complete = message.complete;
+                receipt
+            }
+            _ => message,
+        };
+        if !receipt.complete {
+            self.open.insert(receipt.txn, receipt.clone());
+        }
+        receipt
+    }
+}
+
+/// The answer to a call, or a failure if it takes too long.
+async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let late = |_| Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
+    tokio::time::timeout(limit, answer).await.map_err(late)?
 }
 
 fn refusal_text(refusal: &pb::Refusal) -> String {

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! let config: controller::Config = toml::from_str(r#"state = "/var/lib/weft""#).unwrap();
-//! assert_eq!(config.listen.to_string(), "127.0.0.1:6657");
+//! assert_eq!(config.listen, controller::Listen::default());
 //! ```
 
 use std::fmt;
@@ -58,9 +58,16 @@ keys! {
     /// The folder of the journal, which holds all state of the controller. It is created if it does not exist. Only one
     /// controller can use it at a time.
     state: PathBuf = PathBuf::from("/var/lib/weft"), Some("\"/var/lib/weft\""), "a path";
-    /// The address of the API. Anyone who can connect can change the network, so the default accepts connections from
-    /// this machine only. A unix socket is accessible to its owner and its group.
-    listen: Listen = Listen::default(), Some("\"127.0.0.1:6657\""), "`\"ADDRESS:PORT\"` or `\"unix:/PATH\"`";
+    /// The address of the API. Anyone who can connect can change the network. The default is the unix socket
+    /// `weft/weft.sock` in the user's run folder, where clients look for it as well: `/run/weft/weft.sock` for root,
+    /// `$XDG_RUNTIME_DIR/weft/weft.sock` for others, and `/run/user/UID/weft/weft.sock` if that variable is not set.
+    listen: Listen = Listen::default(), None, "`\"unix:/PATH\"` or `\"ADDRESS:PORT\"`";
+    /// The permissions of the unix socket, in octal. With the default, only the user that runs the controller can connect,
+    /// and root. `"0660"` lets the members of its group connect too.
+    socket_mode: SocketMode = SocketMode::default(), Some("\"0600\""), "octal digits in quotes";
+    /// Whether the API may listen on a TCP address other than loopback. There is no encryption and no authentication:
+    /// whoever reaches the port can change the network. The controller warns at each start.
+    insecure: bool = false, Some("false"), "`true` or `false`";
     /// A folder of rules to use instead of the built-in rules.
     rules: Option<PathBuf> = None, None, "a path";
     /// The number of threads that evaluate rules. Results do not depend on it.
@@ -135,21 +142,43 @@ pub enum ConfigError {
     },
 }
 
+/// Where `listen` stands in the file.
+#[derive(Deserialize)]
+struct ListenPlace {
+    listen: toml::Spanned<String>,
+}
+
 impl Config {
     /// Reads a file.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let text =
             fs::read_to_string(path).map_err(|source| ConfigError::Io { path: path.to_owned(), source })?;
-        let mut config: Config = toml::from_str(&text).map_err(|error| {
-            let before = text.get(..error.span().map_or(0, |span| span.start)).unwrap_or_default();
+        let fault = |start: usize, message: String| {
+            let before = text.get(..start).unwrap_or_default();
             let line_start = before.rfind('\n').map_or(0, |feed| feed + 1);
             ConfigError::Content {
                 path: path.to_owned(),
                 line: before.matches('\n').count() + 1,
                 column: before[line_start..].chars().count() + 1,
-                message: error.message().to_owned(),
+                message,
             }
-        })?;
+        };
+        let of_toml = |error: toml::de::Error| {
+            fault(
+                error.span().map_or(0, |span| span.start),
+                nlog_data::quotation::cut(error.message()).into_owned(),
+            )
+        };
+        let mut config: Config = toml::from_str(&text).map_err(of_toml)?;
+        if config.listen.is_open() && !config.insecure {
+            let place: ListenPlace = toml::from_str(&text).map_err(of_toml)?;
+            let message = format!(
+                "other machines can connect to {}, without encryption or authentication; listen on a unix socket or \
+                 on loopback, or set `insecure = true` to accept that",
+                config.listen
+            );
+            return Err(fault(place.listen.span().start, message));
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
         config.state = folder.join(&config.state);
         config.rules = config.rules.map(|rules| folder.join(rules));
@@ -158,8 +187,42 @@ impl Config {
 }
 
 impl Default for Listen {
+    /// The socket in the user's run folder.
     fn default() -> Self {
-        Listen::Tcp(SocketAddr::from(([127, 0, 0, 1], 6657)))
+        let uid = rustix::process::geteuid();
+        let folder = match std::env::var_os("XDG_RUNTIME_DIR") {
+            _ if uid.is_root() => PathBuf::from("/run"),
+            Some(folder) if Path::new(&folder).is_absolute() => PathBuf::from(folder),
+            _ => PathBuf::from(format!("/run/user/{}", uid.as_raw())),
+        };
+        Listen::Unix(folder.join("weft/weft.sock"))
+    }
+}
+
+impl Listen {
+    /// Whether other machines can connect.
+    pub fn is_open(&self) -> bool {
+        matches!(self, Listen::Tcp(address) if !address.ip().is_loopback())
+    }
+}
+
+/// The permissions of a unix socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketMode(pub u32);
+
+impl Default for SocketMode {
+    fn default() -> Self {
+        SocketMode(0o600)
+    }
+}
+
+impl<'de> Deserialize<'de> for SocketMode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+        let fault =
+            || de::Error::custom(format!("{text:?} is not a mode; use octal digits, such as \"0660\""));
+        mode.map(SocketMode).ok_or_else(fault)
     }
 }
 
@@ -205,7 +268,7 @@ mod tests {
     fn the_documented_defaults_are_the_defaults() {
         let line = |key: &Key| key.default.map(|value| format!("{} = {value}\n", key.name));
         let text: String = KEYS.iter().filter_map(line).collect();
-        assert_eq!(text.lines().count(), KEYS.len() - 1, "only `rules` has no default value");
+        assert_eq!(text.lines().count(), KEYS.len() - 2, "only `rules` and `listen` have no fixed default");
         assert_eq!(toml::from_str::<Config>(&text).unwrap(), Config::default());
     }
 
@@ -223,6 +286,12 @@ mod tests {
             ("workers = 0", ":1:11: 0 workers are not possible; use a number from 1 to 256"),
             ("workers = 2000", ":1:11: 2000 workers are not possible; use a number from 1 to 256"),
             ("workers = -1", ":1:11: -1 workers are not possible"),
+            ("socket_mode = \"1000\"", ":1:15: \"1000\" is not a mode"),
+            (
+                "log = \"info\"\nlisten = \"0.0.0.0:6657\"",
+                ":2:10: other machines can connect to 0.0.0.0:6657",
+            ),
+            ("listen = \"[::]:6657\"\ninsecure = false", ":1:10: other machines can connect to [::]:6657"),
             ("log = ", ":1:7: "),
         ];
         for (text, wanted) in cases {
@@ -232,6 +301,18 @@ mod tests {
         }
         let error = Config::load(&folder.path().join("none.toml")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read the configuration "), "{error}");
+    }
+
+    #[test]
+    fn who_wants_to_be_open_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("weft.toml");
+        for text in
+            ["listen = \"0.0.0.0:6657\"\ninsecure = true", "listen = \"127.0.0.1:1\"", "listen = \"[::1]:1\""]
+        {
+            fs::write(&path, text).unwrap();
+            Config::load(&path).unwrap();
+        }
     }
 
     #[test]

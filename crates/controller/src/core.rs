@@ -7,7 +7,7 @@
 //! Invariant: the rows that the rules have are a function of objects, labels and reports, and the records' rows add up
 //! to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -21,6 +21,7 @@ use crate::delta_split::split_by_node;
 use crate::labels::{LabelChanges, LabelUndo, Labels};
 use crate::object_status::ObjectStatus;
 pub use crate::object_status::{Problem, ProblemChanges};
+use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::record::{ObjectChanges, Record, ReportChanges, UPGRADE, rfc3339, rows_to_json};
 pub use crate::refused_reports::Verdict;
@@ -39,9 +40,30 @@ pub struct Core {
     reports: Reports,
     refused: RefusedReports,
     /// By transport node; only those that have anything.
-    desired: BTreeMap<String, Arc<Desired>>,
+    desired: BTreeMap<String, NodeDesired>,
     derived: Derived,
     last_txn: u64,
+}
+
+/// The desired state of a switch.
+#[derive(Debug, Default)]
+struct NodeDesired {
+    state: Arc<Desired>,
+    /// The number of its groups, counted as buckets come and go.
+    groups: usize,
+}
+
+/// How much the switch of a transport node should have.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DesiredCounts {
+    /// Flows.
+    pub flows: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Tunnel ports.
+    pub tunnels: usize,
+    /// Patch ports.
+    pub patches: usize,
 }
 
 /// What the controller itself remembers of the rules' outputs.
@@ -173,7 +195,7 @@ impl Core {
         let correction = (differs.is_some() || !new_labels.is_empty()).then(|| {
             let (txn, at, by) = (last_txn + 1, rfc3339(now), UPGRADE.to_owned());
             let ((insert, delete), objects) = (differs.unwrap_or_default(), ObjectChanges::default());
-            Record { txn, at, by, insert, delete, objects, labels: new_labels, reports: None }
+            Record { txn, at, by, peer: None, insert, delete, objects, labels: new_labels, reports: None }
         });
         let mut derived = Derived::default();
         let (changes, _) = run(&mut *evaluator, &rules, &mut derived, &all).map_err(|error| match error {
@@ -190,15 +212,25 @@ impl Core {
     }
 
     /// Creates or replaces objects.
-    pub fn apply(&mut self, batch: Batch, by: &str, now: SystemTime) -> Result<Accepted, CoreError> {
+    pub fn apply(
+        &mut self,
+        batch: Batch,
+        by: impl Into<Origin>,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
         let changes = self.objects.plan(batch).map_err(|faults| Refusal::Objects { faults })?;
-        self.change_objects(changes, by, now)
+        self.change_objects(changes, by.into(), now)
     }
 
     /// Deletes objects.
-    pub fn delete(&mut self, keys: &[ObjectKey], by: &str, now: SystemTime) -> Result<Accepted, CoreError> {
+    pub fn delete(
+        &mut self,
+        keys: &[ObjectKey],
+        by: impl Into<Origin>,
+        now: SystemTime,
+    ) -> Result<Accepted, CoreError> {
         let changes = self.objects.plan_delete(keys).map_err(|faults| Refusal::Objects { faults })?;
-        self.change_objects(changes, by, now)
+        self.change_objects(changes, by.into(), now)
     }
 
     /// Takes a switch's report; nothing is accepted if it says nothing new, or the transport node does not exist. If
@@ -269,7 +301,7 @@ impl Core {
         let before = self.reports.commit(node, state);
         self.refused.retry_later();
         self.change_desired(&changes);
-        let mut record = self.record(&rows, &format!("switch {node}"), now);
+        let mut record = self.record(&rows, format!("switch {node}").into(), now);
         record.reports = (rows != reported).then(|| ReportChanges::of(&reported));
         let undo = Undo { rows, reports: vec![(node.to_owned(), before)], ..Undo::default() };
         Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
@@ -287,7 +319,25 @@ impl Core {
 
     /// What the switch of a transport node should have.
     pub fn desired(&self, node: &str) -> Arc<Desired> {
-        self.desired.get(node).cloned().unwrap_or_default()
+        self.desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default()
+    }
+
+    /// How much the switch of a transport node should have. Takes no time, however much it is.
+    pub fn desired_counts(&self, node: &str) -> DesiredCounts {
+        let Some(NodeDesired { state, groups }) = self.desired.get(node) else {
+            return DesiredCounts::default();
+        };
+        DesiredCounts {
+            flows: state.flows.len(),
+            groups: *groups,
+            tunnels: state.tunnels.len(),
+            patches: state.patches.len(),
+        }
+    }
+
+    /// The problems of one object.
+    pub fn problems_of(&self, kind: Kind, id: &str) -> impl Iterator<Item = &Problem> {
+        self.derived.status.problems_of(kind.name(), id)
     }
 
     /// The logical rules behind flows that the physical rules only placed, as they are now. Cheap.
@@ -323,7 +373,7 @@ impl Core {
     fn change_objects(
         &mut self,
         objects: ChangeSet,
-        by: &str,
+        by: Origin,
         now: SystemTime,
     ) -> Result<Accepted, CoreError> {
         if objects.is_empty() {
@@ -418,24 +468,34 @@ impl Core {
     }
 
     /// The next record.
-    fn record(&mut self, rows: &Rows, by: &str, now: SystemTime) -> Record {
+    fn record(&mut self, rows: &Rows, origin: Origin, now: SystemTime) -> Record {
         self.last_txn += 1;
         let (insert, delete) = rows_to_json(rows);
-        let (txn, at, by) = (self.last_txn, rfc3339(now), by.to_owned());
+        let (txn, at) = (self.last_txn, rfc3339(now));
+        let Origin { by, peer } = origin;
         let (objects, labels, reports) = (ObjectChanges::default(), Vec::new(), None);
-        Record { txn, at, by, insert, delete, objects, labels, reports }
+        Record { txn, at, by, peer, insert, delete, objects, labels, reports }
     }
 
     fn change_desired(&mut self, changes: &BTreeMap<String, Changes>) {
         for (node, changes) in changes {
             let desired = self.desired.entry(node.clone()).or_default();
+            let buckets = changes.buckets_add.keys().chain(&changes.buckets_delete);
+            let groups: BTreeSet<u32> = buckets.map(|(group, _)| *group).collect();
+            let present = |state: &Desired| groups.iter().filter(|group| has_group(state, **group)).count();
+            let before = present(&desired.state);
             // Copied only while somebody still looks at the state before.
-            Arc::make_mut(desired).apply(changes);
-            if **desired == Desired::default() {
+            Arc::make_mut(&mut desired.state).apply(changes);
+            desired.groups = desired.groups + present(&desired.state) - before;
+            if *desired.state == Desired::default() {
                 self.desired.remove(node);
             }
         }
     }
+}
+
+fn has_group(state: &Desired, group: u32) -> bool {
+    state.groups.range((group, 0)..=(group, u32::MAX)).next().is_some()
 }
 
 /// Whether a transport node is deleted, or its end points change: what its switch reported, port numbers above all, says
@@ -445,6 +505,16 @@ fn changes_switch(change: &Change) -> bool {
         (Some(Object::TransportNode(_)), None) => true,
         (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
             (&before.ovsdb, &before.openflow) != (&after.ovsdb, &after.openflow)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the switch of a transport node that stays is connected anew.
+pub(crate) fn reconnects(change: &Change) -> bool {
+    match (change.before.as_deref(), change.after.as_deref()) {
+        (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
+            changes_switch(change) || before.datapath_type != after.datapath_type
         }
         _ => false,
     }

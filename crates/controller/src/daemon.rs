@@ -5,28 +5,26 @@
 
 use std::fs;
 use std::future::Future;
-use std::io;
-use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use nlog_data::Evaluator;
-use tokio::net::{TcpListener, UnixListener};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::{TcpListenerStream, UnixListenerStream};
 use tonic::transport::Server;
-use tracing::{error, info, warn};
+use tracing::{debug, info, warn};
 
-use crate::api::{Api, MESSAGE_BYTES_MAX};
-use crate::config::Listen;
+use crate::api::Api;
+use crate::config::{Listen, SocketMode};
 use crate::core::{Core, History, ProblemChanges, RestoreError};
 use crate::engine::{Engine, EngineError, Turn, Worker, log_problems};
 use crate::fleet::{Drivers, Fleet};
 use crate::journal::{Journal, JournalError, Replay};
+use crate::listener::Listener;
 use crate::pb::controller_server::ControllerServer;
+use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
 
 /// How many events of all switches may wait for the engine.
@@ -35,6 +33,16 @@ const EVENTS_MAX: usize = 1024;
 /// transaction that takes longer ends with the process: nobody was told that it is accepted.
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
+/// How many calls a connection may have at a time.
+const STREAMS_MAX: u32 = 32;
+/// The largest headers of a call, in bytes.
+const HEADERS_MAX: u32 = 16 << 10;
+/// How many bytes of a call, and of all calls of a connection, may be on their way.
+const STREAM_WINDOW: u32 = 256 << 10;
+const CONNECTION_WINDOW: u32 = 1 << 20;
+/// How often the server probes a connection, and how long a live client may take to answer.
+const PROBE_INTERVAL: Duration = Duration::from_secs(10);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Makes the evaluator, in the thread that it runs in.
 pub type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
@@ -45,6 +53,8 @@ pub struct Parts {
     pub state: PathBuf,
     /// Where the API listens.
     pub listen: Listen,
+    /// The permissions of a unix socket that it listens on.
+    pub socket_mode: SocketMode,
     /// The rules' tables.
     pub rules: Arc<Rules>,
     /// Runs the rules.
@@ -131,10 +141,15 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a controller; returns when it serves. Its switches are being connected then.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
-        let Parts { state, listen, rules, evaluator, drivers } = parts;
+        let Parts { state, listen, socket_mode, rules, evaluator, drivers } = parts;
         // The lock comes first: it also says that a socket left behind is nobody's.
         let replay = Replay::open(&state)?;
-        let (listener, listen) = Listener::bind(listen).await?;
+        let listener = Listener::bind(listen, socket_mode).await?;
+        let listen = listener.listen.clone();
+        raise_descriptor_limit();
+        if listen.is_open() {
+            warn!(%listen, "insecure: other machines can connect and change the network, without encryption or authentication");
+        }
 
         let (engine, requests) = Engine::new();
         let (event_sender, events) = mpsc::channel(EVENTS_MAX);
@@ -163,7 +178,7 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(listener.serve(Api::new(engine.clone()), stopped));
+        let server = tokio::spawn(serve(listener, Api::new(engine.clone()), stopped));
         info!(%listen, state = %state.display(), "controller started");
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }
@@ -253,64 +268,35 @@ fn prepare(
     Ok((core, journal))
 }
 
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
-impl Listener {
-    async fn bind(listen: Listen) -> Result<(Listener, Listen), DaemonError> {
-        let bound = match &listen {
-            Listen::Tcp(address) => {
-                let listener = TcpListener::bind(address).await;
-                listener.and_then(|listener| {
-                    let listen = Listen::Tcp(listener.local_addr()?);
-                    Ok((Listener::Tcp(listener), listen))
-                })
-            }
-            Listen::Unix(path) => bind_unix(path).map(|listener| (Listener::Unix(listener), listen.clone())),
-        };
-        bound.map_err(|error| {
-            error!(%listen, %error, "cannot listen");
-            DaemonError::Listen { listen, why: error.to_string() }
-        })
-    }
-
-    async fn serve(self, api: Api, stopped: oneshot::Receiver<()>) -> Result<(), tonic::transport::Error> {
-        let service = ControllerServer::new(api)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let router = Server::builder().add_service(service);
-        let stopped = async {
-            // The sender dropped means the same.
-            let _ = stopped.await;
-        };
-        match self {
-            Listener::Tcp(listener) => {
-                router.serve_with_incoming_shutdown(TcpListenerStream::new(listener), stopped).await
-            }
-            Listener::Unix(listener) => {
-                router.serve_with_incoming_shutdown(UnixListenerStream::new(listener), stopped).await
-            }
-        }
-    }
-}
-
-/// Binds a unix socket. One that a killed process left behind is replaced, one that somebody answers is not.
-fn bind_unix(path: &Path) -> io::Result<UnixListener> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let listener = match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            if StdUnixStream::connect(path).is_ok() {
-                return Err(error);
-            }
-            fs::remove_file(path)?;
-            UnixListener::bind(path)?
-        }
-        bound => bound?,
+/// Serves the API until `stopped` is ready.
+async fn serve(
+    listener: Listener,
+    api: Api,
+    stopped: oneshot::Receiver<()>,
+) -> Result<(), tonic::transport::Error> {
+    let service = ControllerServer::new(api)
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let router = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
+        .http2_max_header_list_size(HEADERS_MAX)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .http2_keepalive_interval(Some(PROBE_INTERVAL))
+        .http2_keepalive_timeout(Some(PROBE_TIMEOUT))
+        .add_service(WholeRequests::new(service));
+    let stopped = async {
+        // The sender dropped means the same.
+        let _ = stopped.await;
     };
-    fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
-    Ok(listener)
+    router.serve_with_incoming_shutdown(listener.incoming(), stopped).await
+}
+
+/// Lets the process have as many descriptors as the system allows it: each switch needs two.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        debug!(%error, "the limit of open files stays");
+    }
 }

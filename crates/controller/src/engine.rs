@@ -7,7 +7,7 @@
 //! what is in memory is ahead of what is on disk, so the thread ends and the process with it; switches go on
 //! forwarding.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -16,11 +16,14 @@ use ovs_driver::{Desired, FlowKey};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, error, info, warn};
 
-use crate::core::{Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried};
+use crate::core::{
+    Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried, reconnects,
+};
 use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
 use crate::journal::{Journal, JournalError};
+use crate::peer::Origin;
 use crate::provenance::Provenance;
-use crate::receipt::{Receipt, Watch};
+use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::rules::Rules;
 
 /// How many inputs may share one write of the journal.
@@ -31,6 +34,8 @@ const GROUP_TIME: Duration = Duration::from_millis(20);
 const RETRIES_MAX: usize = 8;
 /// How long after a failure of the journal reports are tried again.
 const JOURNAL_REST: Duration = Duration::from_secs(2);
+/// How many objects one answer has at most, so that others need not wait for a long list.
+pub const PAGE: usize = 1000;
 /// How many requests may wait before those who ask wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;
 
@@ -43,6 +48,8 @@ pub struct Applied {
     pub outcomes: Vec<(ObjectKey, Outcome)>,
     /// What the request leaves to a person, a line each.
     pub warnings: Vec<String>,
+    /// The transport nodes whose end points change, so that their switches are connected anew.
+    pub reconnecting: Vec<String>,
 }
 
 /// The controller and its switches at one moment.
@@ -61,8 +68,8 @@ pub struct Status {
 /// An object, and what the rules say of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// The object as canonical JSON.
-    pub object: String,
+    /// The object.
+    pub object: Arc<Object>,
     /// Of a switch: how large IP packets may be that all its ports exchange, if the rules say it.
     pub mtu: Option<i64>,
     /// What it asks that cannot be done as things are.
@@ -109,17 +116,26 @@ enum Change {
 
 type Answer<T> = oneshot::Sender<T>;
 
+/// Which objects of a kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Which {
+    /// The one with this id.
+    One(String),
+    /// The first [`PAGE`] whose ids come after this one; without an id, the first of all.
+    After(Option<String>),
+}
+
 /// A request that changes nothing.
 pub(crate) enum Query {
-    Get { kind: Kind, id: Option<String>, answer: Answer<Vec<Found>> },
+    Get { kind: Kind, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
-    Status { answer: Answer<Status> },
-    Watch { from: Option<u64>, answer: Answer<Watch> },
+    Status { nodes: BTreeSet<String>, answer: Answer<Status> },
+    Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
 pub(crate) struct ChangeRequest {
     change: Change,
-    by: String,
+    by: Origin,
     accepted: Instant,
     answer: Answer<Result<Applied, Refusal>>,
 }
@@ -150,20 +166,24 @@ impl Engine {
     }
 
     /// Creates or replaces objects.
-    pub async fn apply(&self, batch: Batch, by: String) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Apply(batch), by).await
+    pub async fn apply(
+        &self,
+        batch: Batch,
+        by: impl Into<Origin>,
+    ) -> Result<Result<Applied, Refusal>, Stopping> {
+        self.change(Change::Apply(batch), by.into()).await
     }
 
     /// Deletes objects.
     pub async fn delete(
         &self,
         keys: Vec<ObjectKey>,
-        by: String,
+        by: impl Into<Origin>,
     ) -> Result<Result<Applied, Refusal>, Stopping> {
-        self.change(Change::Delete(keys), by).await
+        self.change(Change::Delete(keys), by.into()).await
     }
 
-    async fn change(&self, change: Change, by: String) -> Result<Result<Applied, Refusal>, Stopping> {
+    async fn change(&self, change: Change, by: Origin) -> Result<Result<Applied, Refusal>, Stopping> {
         let accepted = Instant::now();
         let (answer, receiver) = oneshot::channel();
         let request = ChangeRequest { change, by, accepted, answer };
@@ -171,9 +191,9 @@ impl Engine {
         receiver.await.map_err(|_| Stopping)
     }
 
-    /// The objects of a kind, or one of them, in order of ids.
-    pub async fn get(&self, kind: Kind, id: Option<String>) -> Result<Vec<Found>, Stopping> {
-        self.ask(|answer| Query::Get { kind, id, answer }).await
+    /// Objects of a kind, in order of ids.
+    pub async fn get(&self, kind: Kind, which: Which) -> Result<Vec<Found>, Stopping> {
+        self.ask(|answer| Query::Get { kind, which, answer }).await
     }
 
     /// What the switch of a transport node should have; `None` if there is no such node.
@@ -181,14 +201,15 @@ impl Engine {
         self.ask(|answer| Query::List { node, answer }).await
     }
 
-    /// The controller and its switches now.
-    pub async fn status(&self) -> Result<Status, Stopping> {
-        self.ask(|answer| Query::Status { answer }).await
+    /// The controller now, with all switches and problems; with the switches of these transport nodes and no problem if
+    /// any are given.
+    pub async fn status(&self, nodes: BTreeSet<String>) -> Result<Status, Stopping> {
+        self.ask(|answer| Query::Status { nodes, answer }).await
     }
 
-    /// The receipts kept from a transaction on, and all to come.
-    pub async fn watch(&self, from: Option<u64>) -> Result<Watch, Stopping> {
-        self.ask(|answer| Query::Watch { from, answer }).await
+    /// Receipts: those kept, and updates.
+    pub async fn watch(&self, wanted: Wanted) -> Result<Result<Watch, WatchError>, Stopping> {
+        self.ask(|answer| Query::Watch { wanted, answer }).await
     }
 
     /// Ends the thread after the group of requests at hand. Requests that wait get [`Stopping`].
@@ -340,15 +361,21 @@ impl Worker {
         let ChangeRequest { change, by, accepted, answer } = request;
         let now = SystemTime::now();
         let result = match change {
-            Change::Apply(batch) => self.core.apply(batch, &by, now),
-            Change::Delete(keys) => self.core.delete(&keys, &by, now),
+            Change::Apply(batch) => self.core.apply(batch, by, now),
+            Change::Delete(keys) => self.core.delete(&keys, by, now),
         };
         let result = match result {
             Ok(Accepted { objects, transaction }) => {
                 let outcomes = objects.changes.iter().map(|change| (change.key.clone(), change.outcome()));
                 let txn = transaction.as_ref().map(|applied| applied.record.txn);
                 let warnings = self.fleet.prepare(&objects);
-                let summary = Applied { txn, outcomes: outcomes.collect(), warnings };
+                let outcomes = outcomes.collect();
+                let reconnecting = objects
+                    .changes
+                    .iter()
+                    .filter(|change| reconnects(change))
+                    .map(|change| change.key.id.clone());
+                let summary = Applied { txn, outcomes, warnings, reconnecting: reconnecting.collect() };
                 if let Some(applied) = transaction {
                     let applied = Box::new(applied);
                     let computed = accepted.elapsed();
@@ -481,27 +508,22 @@ impl Worker {
                 (node, receipt)
             })
             .collect();
+        // Before drivers end: what their switches have not answered is noted in the receipt.
+        let (txn, by, at) = (record.txn, record.by, record.at);
+        debug!(txn, by, switches = switches.len(), ?computed, "transaction accepted");
+        self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
         // A driver that starts now gets the whole, this transaction included.
         let core = &self.core;
-        self.fleet.commit(record.txn, objects, |node| core.desired(node));
-        debug!(
-            txn = record.txn,
-            by = record.by,
-            switches = switches.len(),
-            ?computed,
-            "transaction accepted"
-        );
-        let (txn, by, at) = (record.txn, record.by, record.at);
-        self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
+        self.fleet.commit(txn, objects, |node| core.desired(node));
     }
 
-    fn answer(&self, query: Query) {
+    fn answer(&mut self, query: Query) {
         let core = &self.core;
         match query {
-            Query::Get { kind, id, answer } => {
-                let objects = match id {
-                    Some(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
-                    None => core.objects().list(kind).collect::<Vec<_>>(),
+            Query::Get { kind, which, answer } => {
+                let objects = match which {
+                    Which::One(id) => core.objects().get(&ObjectKey::new(kind, id)).into_iter().collect(),
+                    Which::After(id) => core.objects().list_after(kind, id).take(PAGE).collect::<Vec<_>>(),
                 };
                 drop(answer.send(objects.into_iter().map(|object| found(core, object)).collect()));
             }
@@ -514,9 +536,10 @@ impl Worker {
                 };
                 drop(answer.send(known.then(listing)));
             }
-            Query::Status { answer } => {
-                let count = |kind: &Kind| (*kind, core.objects().list(*kind).count());
-                let switches = self.fleet.status(|node| core.desired(node));
+            Query::Status { nodes, answer } => {
+                let count = |kind: &Kind| (*kind, core.objects().count(*kind));
+                let switches = self.fleet.status(&nodes, |node| core.desired_counts(node));
+                let problems = if nodes.is_empty() { core.problems().cloned().collect() } else { Vec::new() };
                 let with_vifs = |status: SwitchStatus| {
                     let vifs = core.vif_count(&status.node);
                     (status, vifs)
@@ -525,11 +548,11 @@ impl Worker {
                     last_txn: core.last_txn(),
                     objects: Kind::ALL.iter().map(count).collect(),
                     switches: switches.into_iter().map(with_vifs).collect(),
-                    problems: core.problems().cloned().collect(),
+                    problems,
                 };
                 drop(answer.send(status));
             }
-            Query::Watch { from, answer } => drop(answer.send(self.fleet.receipts.watch(from))),
+            Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
     }
 }
@@ -544,13 +567,12 @@ pub(crate) fn log_problems(problems: &ProblemChanges) {
     }
 }
 
-fn found(core: &Core, object: &Object) -> Found {
+fn found(core: &Core, object: &Arc<Object>) -> Found {
     let (kind, id) = (object.kind(), object.id());
-    let of_it = |problem: &&Problem| problem.kind == kind.name() && problem.id == id;
     Found {
-        object: object.to_json(),
+        object: object.clone(),
         mtu: (kind == Kind::Switch).then(|| core.mtu(id)).flatten(),
-        problems: core.problems().filter(of_it).map(|problem| problem.text.clone()).collect(),
+        problems: core.problems_of(kind, id).map(|problem| problem.text.clone()).collect(),
     }
 }
 

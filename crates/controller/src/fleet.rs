@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tracing::{debug, info, warn};
 
+use crate::core::DesiredCounts;
 use crate::receipt::{Progress, Receipts, SwitchReceipt};
 use crate::rules::Conventions;
 
@@ -396,13 +397,7 @@ impl Fleet {
 
     /// Sends the changes of a transaction to a switch, and returns the first receipt.
     pub(crate) fn push(&mut self, txn: u64, node: &str, changes: Changes) -> SwitchReceipt {
-        let mut receipt = SwitchReceipt {
-            progress: Progress::Offline,
-            flows_added: changes.flows_add.len(),
-            flows_deleted: changes.flows_delete.len(),
-            tunnels_added: changes.tunnels_add.len(),
-            tunnels_deleted: changes.tunnels_delete.len(),
-        };
+        let mut receipt = SwitchReceipt::new(Progress::Offline, &changes);
         if let Some(switch) = self.switches.get_mut(node)
             && let Some(driver) = &switch.driver
         {
@@ -504,10 +499,14 @@ impl Fleet {
         }
     }
 
-    /// The state of every switch, ordered by name.
-    pub(crate) fn status(&self, desired: impl Fn(&str) -> Arc<Desired>) -> Vec<SwitchStatus> {
+    /// The state of these switches, or of all, ordered by name.
+    pub(crate) fn status(
+        &self,
+        nodes: &BTreeSet<String>,
+        counts: impl Fn(&str) -> DesiredCounts,
+    ) -> Vec<SwitchStatus> {
         let status = |(node, switch): (&String, &Switch)| {
-            let desired = desired(node);
+            let counts = counts(node);
             let last_error = switch.faults.last_error().unwrap_or_default();
             let connected = switch.up.len() == 2;
             let reconciled = connected && switch.reconciled && switch.unanswered() == 0;
@@ -519,10 +518,10 @@ impl Fleet {
                 last_error,
                 pending: switch.unanswered(),
                 confirmed_txn: switch.confirmed_txn,
-                flows: desired.flows.len(),
-                groups: desired.groups.keys().map(|(group, _)| *group).collect::<BTreeSet<_>>().len(),
-                tunnels: desired.tunnels.len(),
-                patches: desired.patches.len(),
+                flows: counts.flows,
+                groups: counts.groups,
+                tunnels: counts.tunnels,
+                patches: counts.patches,
                 sync_flow_mods: switch.sync_flow_mods,
                 foreign_changes: switch.foreign_changes,
                 last_foreign_change: switch.last_foreign_change.clone(),
@@ -530,7 +529,10 @@ impl Fleet {
                 last_driver_failure: switch.last_driver_failure.clone(),
             }
         };
-        self.switches.iter().map(status).collect()
+        if nodes.is_empty() {
+            return self.switches.iter().map(status).collect();
+        }
+        nodes.iter().filter_map(|node| self.switches.get_key_value(node)).map(status).collect()
     }
 }
 

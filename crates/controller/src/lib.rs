@@ -11,7 +11,7 @@
 //! let config = Config::load("/etc/weft.toml".as_ref())?;
 //! std::thread::spawn(move || controller::run(&config));
 //!
-//! let mut client = Client::connect("127.0.0.1:6657").await?;
+//! let mut client = Client::connect("unix:/run/weft/weft.sock").await?;
 //! let text = "{kind: switch, id: blue}".to_owned();
 //! let accepted = client.apply([("net.yaml".to_owned(), text)], "me").await?;
 //! println!("transaction {:?}", accepted.txn);
@@ -21,7 +21,7 @@
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
 //! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
-//! `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
+//! `listener` (where clients connect, and [`peer`], who they are), `requests` (requests from the network), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
 //!
 //! Not here on purpose: how one switch is driven (crate `ovs-driver`), and what objects mean (crate `network` and the
 //! rules).
@@ -37,12 +37,15 @@ pub mod engine;
 pub mod fleet;
 pub mod journal;
 mod labels;
+mod listener;
 mod object_status;
+pub mod peer;
 mod provenance;
 pub mod receipt;
 pub mod record;
 mod refused_reports;
 mod reports;
+mod requests;
 mod restore;
 pub mod rules;
 mod run;

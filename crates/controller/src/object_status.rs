@@ -61,9 +61,30 @@ impl ObjectStatus {
         self.mtus.get(switch).copied()
     }
 
+    /// The problems of one object. Others are not looked at.
+    pub(crate) fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
+        let first = Problem { kind: kind.to_owned(), id: id.to_owned(), text: String::new() };
+        let (kind, id) = (first.kind.clone(), first.id.clone());
+        let problems = self.problems.range(first..).inspect(|_| work::count());
+        problems.take_while(move |problem| problem.kind == kind && problem.id == id)
+    }
+
     /// All problems, ordered by kind and id.
     pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.problems.iter()
+    }
+}
+
+/// How many problems tests see looked at.
+mod work {
+    #[cfg(test)]
+    thread_local! {
+        pub(super) static LOOKED_AT: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    pub(super) fn count() {
+        #[cfg(test)]
+        LOOKED_AT.with(|count| count.set(count.get() + 1));
     }
 }
 
@@ -78,4 +99,29 @@ fn problem(row: &Row) -> Option<Problem> {
     let [Value::String(kind), Value::String(id), Value::String(text)] = row.as_slice() else { return None };
     let [kind, id, text] = [kind, id, text].map(ToString::to_string);
     Some(Problem { kind, id, text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_problems_of_the_object_are_looked_at() {
+        let mut status = ObjectStatus::default();
+        let problem = |kind: &str, id: &str, text: &str| Problem {
+            kind: kind.to_owned(),
+            id: id.to_owned(),
+            text: text.to_owned(),
+        };
+        for number in 0..10_000 {
+            status.problems.insert(problem("switch", &format!("s{number:05}"), "is odd"));
+        }
+        status.problems.extend([problem("switch", "s05000", "a"), problem("switch_port", "s05000", "b")]);
+        let texts = |kind, id| status.problems_of(kind, id).map(|problem| &*problem.text).collect::<Vec<_>>();
+        assert_eq!(texts("switch", "s05000"), ["a", "is odd"]);
+        assert_eq!(texts("switch_port", "s05000"), ["b"]);
+        assert_eq!(texts("switch", "s0"), [] as [&str; 0]);
+        let looked_at = work::LOOKED_AT.with(std::cell::Cell::get);
+        assert!(looked_at <= 6, "{looked_at} problems");
+    }
 }

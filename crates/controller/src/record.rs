@@ -13,6 +13,8 @@ use nlog_data::json::to_json;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
+use crate::peer::Peer;
+
 /// An accepted transaction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +25,9 @@ pub struct Record {
     pub at: String,
     /// The requester: `api`, `switch hv1`, …
     pub by: String,
+    /// The requester as the system knows it, if the request came over a connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
     /// Inserted rows, by input table.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub insert: BTreeMap<String, Vec<Vec<Json>>>,

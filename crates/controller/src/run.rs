@@ -20,6 +20,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
     let parts = Parts {
         state: config.state.clone(),
         listen: config.listen.clone(),
+        socket_mode: config.socket_mode,
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
         drivers: Box::new(RealDrivers),

@@ -12,7 +12,11 @@ const END: &str = "<!-- end of keys -->\n";
 fn reference() -> String {
     let mut text = String::new();
     for Key { name, values, default, meaning } in KEYS {
-        let default = default.map_or("none".to_owned(), |value| format!("`{value}`"));
+        let default = match default {
+            Some(value) => format!("`{value}`"),
+            None if *name == "listen" => "the socket in the run folder".to_owned(),
+            None => "none".to_owned(),
+        };
         let _ = write!(text, "\n### {name}\n\nValue: {values}. Default: {default}.\n\n");
         for line in *meaning {
             let _ = writeln!(text, "{}", line.trim());

@@ -248,6 +248,107 @@ async fn drivers_follow_transport_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_receipt_of_a_node_with_other_end_points_is_final() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    running.switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
+    let last_txn = status_when(&mut client, |status| status.last_txn == 2).await.last_txn;
+    running.switches.confirm("hv1").await;
+    assert!(within(client.settled(last_txn)).await.unwrap().unwrap().complete);
+    // The flow of the interface goes, which the switch would have to confirm; but its driver ends.
+    let moved = "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/run/other/db.sock', openflow: 'unix:/run/other/br-int.mgmt'}";
+    let accepted = apply(&mut client, moved).await.unwrap();
+    assert_eq!(accepted.reconnecting, ["hv1"]);
+    let receipt = within(client.settled(accepted.txn.unwrap())).await.unwrap().unwrap();
+    let states: Vec<_> =
+        receipt.switches.iter().map(|switch| (&*switch.transport_node, switch.state())).collect();
+    assert_eq!(states, [("hv1", State::Offline)]);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_answered_with_what_was_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    apply(&mut client, "{kind: switch, id: a, tenant: odd}").await.unwrap();
+    let status = client.status_of(vec!["hv2".to_owned(), "hv9".to_owned()]).await.unwrap();
+    let names: Vec<_> = status.switches.iter().map(|switch| &*switch.transport_node).collect();
+    assert_eq!((names, status.problems.len(), status.objects["switch_port"]), (vec!["hv2"], 0, 3));
+    // A list is as long as it is, whatever fits into one message.
+    let ports: Vec<_> = (0..2500)
+        .map(|n| format!(r#"{{"kind": "switch_port", "id": "p{n:04}", "switch": "blue"}}"#))
+        .collect();
+    client.apply_objects(ports, "test").await.unwrap();
+    let ports = client.get("switch_port", None).await.unwrap();
+    assert_eq!((ports.len(), ports.is_sorted()), (2503, true));
+    assert_eq!(client.status().await.unwrap().objects["switch_port"], 2503);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receipt_comes_whole_or_as_differences() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut client = running.client().await;
+    let mut whole = Box::pin(client.receipts(None).await.unwrap());
+    let endpoint = tonic::transport::Endpoint::from_shared(running.endpoint()).unwrap();
+    let mut raw = pb::controller_client::ControllerClient::new(endpoint.connect().await.unwrap());
+    let mut watch = async |differences| {
+        let request = pb::WatchReceiptsRequest { differences, ..Default::default() };
+        raw.watch_receipts(request).await.unwrap().into_inner()
+    };
+    let (mut plain, mut partial) = (watch(false).await, watch(true).await);
+    for hv in ["hv1", "hv2"] {
+        apply(&mut client, NETWORK).await.unwrap();
+        running.switches.connect(hv, report(&[], &[])).await;
+    }
+    status_when(&mut client, |status| status.switches.iter().all(|switch| switch.connected)).await;
+    let txn = apply(&mut client, "{kind: switch_port, id: p, switch: blue}").await.unwrap().txn.unwrap();
+    running.switches.confirm("hv2").await;
+    let confirmed = |receipt: &pb::Receipt| {
+        let states = receipt.switches.iter().map(|switch| (switch.transport_node.clone(), switch.state()));
+        states.collect::<Vec<_>>()
+    };
+    let of_both = [("hv1".to_owned(), State::Pending), ("hv2".to_owned(), State::Confirmed)];
+    let last = |receipt: &pb::Receipt| receipt.txn == txn && confirmed(receipt).contains(&of_both[1]);
+    let seen = within(async {
+        loop {
+            let receipt = partial.message().await.unwrap().unwrap();
+            if last(&receipt) {
+                return receipt;
+            }
+        }
+    });
+    let seen = seen.await;
+    assert!(seen.partial && !seen.complete, "{seen:?}");
+    assert_eq!(confirmed(&seen), of_both[1..]);
+    let seen = within(async {
+        loop {
+            let receipt = plain.message().await.unwrap().unwrap();
+            if last(&receipt) {
+                return receipt;
+            }
+        }
+    });
+    let seen = seen.await;
+    assert_eq!((confirmed(&seen), &*seen.by), (of_both.to_vec(), "test"));
+    let seen = within(async {
+        loop {
+            let receipt = whole.next().await.unwrap().unwrap();
+            if last(&receipt) {
+                return receipt;
+            }
+        }
+    });
+    assert_eq!(confirmed(&seen.await), of_both);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_switch_that_misbehaves_shows_in_its_status_and_hinders_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;

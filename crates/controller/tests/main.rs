@@ -7,5 +7,6 @@ mod daemon;
 mod encapsulations;
 mod full_disk;
 mod groups;
+mod hostile;
 mod load;
 mod support;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use controller::pb::{Accepted, ObjectState, Outcome};
-use controller::{Client, ClientError};
+use controller::{Client, ClientError, Listen};
 use network::{Batch, Kind, ObjectKey};
 
 use crate::exit::{Failure, say};
@@ -22,15 +22,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Where the controller is.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
-    /// Address of the controller: `ADDRESS:PORT` or `unix:/PATH`
-    #[arg(
-        long = "controller",
-        env = "WEFT_CONTROLLER",
-        hide_env_values = true,
-        default_value = "127.0.0.1:6657",
-        value_name = "ADDRESS"
-    )]
-    address: String,
+    /// Address of the controller: `unix:/PATH` or `ADDRESS:PORT` (default: the socket `weft/weft.sock` in the user's run
+    /// folder, where a controller without `listen` listens)
+    #[arg(long = "controller", env = "WEFT_CONTROLLER", hide_env_values = true, value_name = "ADDRESS")]
+    address: Option<String>,
 }
 
 impl Address {
@@ -47,8 +42,9 @@ impl Address {
     /// Connects, and retries for a moment: the controller may still be starting.
     async fn connect(&self) -> Result<Client, ClientError> {
         let begun = Instant::now();
+        let address = self.address.clone().unwrap_or_else(|| Listen::default().to_string());
         loop {
-            match Client::connect(&self.address).await {
+            match Client::connect(&address).await {
                 Err(ClientError::Unreachable { .. }) if begun.elapsed() < STARTING => {
                     tokio::time::sleep(LOOK).await;
                 }
@@ -100,16 +96,17 @@ impl Apply {
 
 /// Reads a file: its name and its text.
 fn read_document(path: &PathBuf) -> Result<(String, String), Failure> {
-    if path.as_os_str() == "-" {
-        let mut text = String::new();
-        let read = std::io::stdin().read_to_string(&mut text);
-        return read
-            .map(|_| ("standard input".to_owned(), text))
-            .map_err(|error| Failure::outside("standard input", error));
-    }
-    let name = path.display().to_string();
-    let bytes =
-        std::fs::read(path).map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
+    let (name, bytes) = if path.as_os_str() == "-" {
+        let mut bytes = Vec::new();
+        let read = std::io::stdin().read_to_end(&mut bytes);
+        read.map_err(|error| Failure::outside("standard input", error))?;
+        ("standard input".to_owned(), bytes)
+    } else {
+        let name = path.display().to_string();
+        let read = std::fs::read(path);
+        let bytes = read.map_err(|error| Failure::outside(format!("cannot read {name}"), error))?;
+        (name, bytes)
+    };
     let text = String::from_utf8(bytes).map_err(|error| {
         Failure::Rejected(format!(
             "{name}: not UTF-8 at byte {}; save the file as UTF-8",

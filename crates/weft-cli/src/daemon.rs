@@ -10,7 +10,8 @@ use crate::exit::Failure;
 /// Arguments of `weft controller`.
 #[derive(Args)]
 pub(crate) struct Controller {
-    /// The configuration file (TOML). Its keys are `state`, `listen`, `rules`, `workers` and `log`; all have defaults
+    /// The configuration file (TOML). Its keys are `state`, `listen`, `socket_mode`, `insecure`, `rules`,
+    /// `workers` and `log`; all have defaults
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
     /// Check the configuration and the rules, then exit

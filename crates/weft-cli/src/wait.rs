@@ -60,7 +60,9 @@ impl Wait {
         if let Some(why) = refusals(&receipt) {
             return Err(fault(why));
         }
-        let (new, gone) = (nodes(accepted, Outcome::Created), nodes(accepted, Outcome::Deleted));
+        let mut new = nodes(accepted, Outcome::Created);
+        new.extend(accepted.reconnecting.iter().cloned());
+        let gone = nodes(accepted, Outcome::Deleted);
         for switch in receipt.switches.iter().filter(|switch| switch.state() == State::Offline) {
             let node = &switch.transport_node;
             // What becomes of one that is deleted is among the answer's warnings.
@@ -98,7 +100,7 @@ async fn until_in_sync(
     left: impl Fn() -> Duration,
 ) -> Result<(), String> {
     while !nodes.is_empty() {
-        let status = client.status().await.map_err(|error| error.to_string())?;
+        let status = client.status_of(nodes.clone()).await.map_err(|error| error.to_string())?;
         let switch = |node: &String| status.switches.iter().find(|switch| switch.transport_node == *node);
         nodes.retain(|node| switch(node).is_some_and(|switch| !(switch.connected && switch.synced)));
         if left().is_zero() {

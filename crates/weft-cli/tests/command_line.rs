@@ -381,3 +381,27 @@ fn colour_is_for_terminals_alone() {
         }
     }
 }
+
+#[test]
+fn help_that_cannot_be_written_is_a_failure_outside() {
+    let folder = folder();
+    for arguments in [&["--help"][..], &["--version"], &["apply", "--help"]] {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = folder.command(arguments).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("error: standard output: "));
+        folder.weft(arguments).has_status(0);
+    }
+    folder.weft(&["no-such-command"]).has_status(2);
+    folder.weft(&[]).has_status(2);
+}
+
+#[test]
+fn objects_that_are_not_utf8_are_rejected() {
+    let folder = folder();
+    folder.write("net.yaml", b"kind: switch\nid: \xff\n");
+    for file in ["net.yaml", "-"] {
+        let outcome = folder.weft_reading(b"kind: switch\nid: \xff\n", &["apply", "-f", file]);
+        assert!(outcome.has_status(1).stderr.contains(": not UTF-8 at byte 17; "), "{}", outcome.stderr);
+    }
+}

@@ -142,11 +142,11 @@ impl Setting {
     }
 
     fn progress(&self, txn: u64, node: &str) -> Progress {
-        self.fleet.receipts.watch(Some(txn)).0[0].switches[node].progress.clone()
+        self.fleet.receipts.kept(txn).unwrap().switches[node].progress.clone()
     }
 
     fn status(&self) -> Vec<SwitchStatus> {
-        self.fleet.status(|_| Arc::default())
+        self.fleet.status(&BTreeSet::new(), |_| DesiredCounts::default())
     }
 }
 
@@ -348,7 +348,8 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
 #[test]
 fn a_switch_whose_database_comes_after_its_openflow_is_in_order_only_when_it_was_compared_with_both() {
     let mut setting = Setting::new(&node("hv1", "/a"));
-    let synced = |setting: &Setting| setting.fleet.status(|_| Arc::default())[0].synced;
+    let synced =
+        |setting: &Setting| setting.fleet.status(&BTreeSet::new(), |_| DesiredCounts::default())[0].synced;
     let compared = || Event::Synced { flow_mods: 0, tunnels_changed: 0 };
     setting.connect("hv1", Channel::OpenFlow);
     setting.event("hv1", compared());

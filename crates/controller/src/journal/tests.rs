@@ -15,6 +15,7 @@ fn record(txn: u64) -> Record {
         txn,
         at: "2026-11-20T09:00:00.000001Z".to_owned(),
         by: "api".to_owned(),
+        peer: None,
         insert: BTreeMap::from([(
             "logical_switch".to_owned(),
             vec![vec![json!(format!("s{txn}\n")), json!("")]],

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller::config::SocketMode;
 use controller::engine::Engine;
 use controller::pb;
 use controller::{Client, ClientError, Daemon, DaemonError, Listen, Parts, Rules};
@@ -34,6 +35,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
     Parts {
         state: folder.join("state"),
         listen: Listen::Unix(folder.join("weft.sock")),
+        socket_mode: SocketMode::default(),
         rules,
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
@@ -56,6 +58,11 @@ pub(crate) async fn start(folder: &Path) -> Running {
 }
 
 impl Running {
+    #[allow(dead_code, reason = "most tests use a client")]
+    pub(crate) fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
     pub(crate) async fn client(&self) -> Client {
         let endpoint = format!("unix:{}", self.socket.display());
         Client::connect(&endpoint).await.unwrap_or_else(|error| panic!("{error}"))

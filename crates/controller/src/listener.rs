@@ -1,0 +1,349 @@
+//! Where the API listens, and the connections that it accepts.
+//!
+//! A client can hold a share of the connections, not all of them: where there are too many, the one that has been silent
+//! for the longest is closed for each new one. Connections that bring nothing are closed as well, and so are those
+//! whose client has vanished (the server probes them; see [`crate::daemon`]).
+
+use std::fs::{self, File};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::server::Connected;
+use tracing::{debug, error, warn};
+
+use crate::config::{Listen, SocketMode};
+use crate::daemon::DaemonError;
+use crate::peer::Peer;
+
+mod registry;
+
+use registry::{Registry, Slot};
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// How long a new connection may be silent.
+const GREETING_MAX: Duration = Duration::from_secs(5);
+/// How long a connection may move no byte in either direction. A live one answers probes more often.
+const SILENCE_MAX: Duration = Duration::from_secs(40);
+/// The pauses after failures to accept a connection: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A bound address.
+pub(crate) struct Listener {
+    accept: Accept,
+    /// The address; a port that was 0 is a real one here.
+    pub(crate) listen: Listen,
+}
+
+enum Accept {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+    /// Out of descriptors; counts the attempts.
+    #[cfg(test)]
+    Exhausted(Arc<std::sync::atomic::AtomicUsize>),
+}
+
+/// Who may be served apart from others: connections are shared out among clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Client {
+    /// A host.
+    Host(IpAddr),
+    /// A process of this machine; 0 if the system does not tell which.
+    Process(i32),
+}
+
+impl Listener {
+    /// Binds an address. A unix socket gets these permissions before anybody can connect.
+    pub(crate) async fn bind(listen: Listen, socket_mode: SocketMode) -> Result<Listener, DaemonError> {
+        let bound = match &listen {
+            Listen::Tcp(address) => TcpListener::bind(address).await.and_then(|listener| {
+                let listen = Listen::Tcp(listener.local_addr()?);
+                Ok(Listener { accept: Accept::Tcp(listener), listen })
+            }),
+            Listen::Unix(path) => bind_unix(path, socket_mode)
+                .map(|listener| Listener { accept: Accept::Unix(listener), listen: listen.clone() }),
+        };
+        bound.map_err(|error| {
+            error!(%listen, %error, "cannot listen");
+            DaemonError::Listen { listen, why: error.to_string() }
+        })
+    }
+
+    /// The connections, until the stream is dropped.
+    pub(crate) fn incoming(self) -> ReceiverStream<io::Result<Connection>> {
+        let (sender, receiver) = mpsc::channel(1);
+        tokio::spawn(self.accept_all(sender));
+        ReceiverStream::new(receiver)
+    }
+
+    async fn accept_all(self, connections: mpsc::Sender<io::Result<Connection>>) {
+        let registry = Arc::new(Registry::default());
+        let mut reserve = reserve();
+        let mut pause = PAUSE_MIN;
+        loop {
+            let accepted = tokio::select! {
+                () = connections.closed() => return,
+                accepted = self.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer, client)) => {
+                    if pause > PAUSE_MIN {
+                        warn!("connections are accepted again");
+                        pause = PAUSE_MIN;
+                    }
+                    let connection = Connection::new(stream, peer, registry.admit(client));
+                    if connections.send(Ok(connection)).await.is_err() {
+                        return;
+                    }
+                }
+                // The client has gone before it was accepted.
+                Err(error) if is_of_client(&error) => {
+                    debug!(%error, "connection lost before it was accepted");
+                }
+                Err(error) => {
+                    if pause == PAUSE_MIN {
+                        warn!(%error, "cannot accept connections; trying again with pauses");
+                    }
+                    // Descriptors are short. The reserve serves to take one client off the queue, which learns at once
+                    // that it is not served, and a silent connection makes room for the next.
+                    if reserve.take().is_some() {
+                        drop(tokio::time::timeout(PAUSE_MIN, self.accept()).await);
+                    }
+                    registry.close_most_silent();
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(PAUSE_MAX);
+                    reserve = self::reserve();
+                }
+            }
+        }
+    }
+
+    async fn accept(&self) -> io::Result<(Stream, Peer, Client)> {
+        match &self.accept {
+            Accept::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                // Answers are small; a client that cannot have this is served all the same.
+                let _ = stream.set_nodelay(true);
+                Ok((Stream::Tcp(stream), Peer::tcp(address), Client::Host(address.ip())))
+            }
+            Accept::Unix(listener) => {
+                let (stream, _) = listener.accept().await?;
+                let credentials = stream.peer_cred()?;
+                let client = Client::Process(credentials.pid().unwrap_or(0));
+                Ok((Stream::Unix(stream), Peer::unix(credentials.uid(), credentials.pid()), client))
+            }
+            #[cfg(test)]
+            Accept::Exhausted(attempts) => {
+                attempts.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                Err(io::Error::from_raw_os_error(24))
+            }
+        }
+    }
+}
+
+/// A descriptor to give up when there is none left; absent if even that cannot be had.
+fn reserve() -> Option<File> {
+    File::open("/dev/null").ok()
+}
+
+fn is_of_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted, NotConnected};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | NotConnected)
+}
+
+/// Binds a unix socket, with these permissions from the first moment. A socket that a killed process left behind is
+/// replaced. Anything else at the path is left alone: a socket that somebody answers, a file that is no socket.
+fn bind_unix(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+        use std::os::unix::fs::DirBuilderExt as _;
+        fs::DirBuilder::new().recursive(true).mode(0o755).create(folder)?;
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            let why = "exists and is not a socket; move it away, or listen elsewhere";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
+        Ok(_) if is_answered(path)? => {
+            let why = "address in use: another process listens on the socket; stop it, or listen elsewhere";
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, why));
+        }
+        Ok(_) => fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let socket = UnixSocket::new_stream()?;
+    // The file inherits the permissions of the socket, so there is no moment at which others can connect.
+    let handle = File::from(socket.as_fd().try_clone_to_owned()?);
+    handle.set_permissions(fs::Permissions::from_mode(mode))?;
+    socket.bind(path)?;
+    // The umask may have taken some of them.
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    socket.listen(BACKLOG)
+}
+
+/// Whether a process listens on a socket. Only a refusal says that none does.
+fn is_answered(path: &Path) -> io::Result<bool> {
+    match StdUnixStream::connect(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// An accepted connection. It ends when it is silent for too long, or when another one needs its place.
+pub(crate) struct Connection {
+    stream: Stream,
+    peer: Peer,
+    slot: Slot,
+    /// Ready when the registry gives the place to another connection.
+    closed: oneshot::Receiver<()>,
+    silent: Pin<Box<Sleep>>,
+}
+
+impl Connection {
+    fn new(stream: Stream, peer: Peer, (slot, closed): (Slot, oneshot::Receiver<()>)) -> Self {
+        Connection { stream, peer, slot, closed, silent: Box::pin(tokio::time::sleep(GREETING_MAX)) }
+    }
+
+    /// An error once the connection must end.
+    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        let why = if Pin::new(&mut self.closed).poll(context).is_ready() {
+            "closed in favour of another connection"
+        } else if self.silent.as_mut().poll(context).is_ready() {
+            "silent for too long"
+        } else {
+            return Ok(());
+        };
+        debug!(peer = %self.peer, why, "connection closed");
+        Err(io::Error::new(io::ErrorKind::TimedOut, why))
+    }
+
+    fn moved(&mut self, bytes: usize) {
+        if bytes > 0 {
+            self.slot.touch();
+            self.silent.as_mut().reset(Instant::now() + SILENCE_MAX);
+        }
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        this.check(context)?;
+        let before = buffer.filled().len();
+        ready!(match &mut this.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
+        })?;
+        this.moved(buffer.filled().len() - before);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        this.check(context)?;
+        let written = ready!(match &mut this.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
+        })?;
+        this.moved(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}
+
+impl Connected for Connection {
+    type ConnectInfo = (Peer, Client);
+
+    fn connect_info(&self) -> (Peer, Client) {
+        (self.peer.clone(), self.slot.client)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    const MODE: SocketMode = SocketMode(0o600);
+
+    #[tokio::test]
+    async fn nothing_but_an_abandoned_socket_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/weft.sock");
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let listener = bind_unix(&path, MODE).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        let error = bind_unix(&path, MODE).unwrap_err();
+        assert!(error.to_string().starts_with("address in use"), "{error}");
+        drop(listener);
+        drop(bind_unix(&path, SocketMode(0o660)).unwrap());
+        assert_eq!(mode(&path), 0o660);
+
+        let file = folder.path().join("precious");
+        fs::write(&file, "text").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for other in [&file, &link, &folder.path().to_owned()] {
+            let error = bind_unix(other, MODE).unwrap_err();
+            assert!(error.to_string().starts_with("exists and is not a socket"), "{error}");
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "text");
+    }
+
+    /// Time is virtual here: it passes when nothing can run.
+    #[tokio::test(start_paused = true)]
+    async fn without_descriptors_there_are_pauses() {
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let (accept, listen) = (Accept::Exhausted(attempts.clone()), Listen::default());
+        let incoming = Listener { accept, listen }.incoming();
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let attempts = attempts.load(Ordering::SeqCst);
+        assert!((60..180).contains(&attempts), "{attempts} in a minute");
+        drop(incoming);
+    }
+}

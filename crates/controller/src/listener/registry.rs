@@ -1,0 +1,160 @@
+//! The connections in use, by client.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use super::Client;
+
+/// How many connections there may be, and how many of one client.
+const CONNECTIONS_MAX: usize = 256;
+const CLIENT_MAX: usize = 64;
+
+/// The connections in use, by the order in which they last moved a byte.
+#[derive(Debug, Default)]
+pub(super) struct Registry {
+    table: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    /// The most silent one first.
+    connections: BTreeMap<u64, Entry>,
+    clients: BTreeMap<Client, usize>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    client: Client,
+    /// Dropped, it closes the connection.
+    _close: oneshot::Sender<()>,
+}
+
+/// The place of a connection. It is free again when this is dropped.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) client: Client,
+    number: u64,
+    registry: Arc<Registry>,
+}
+
+impl Registry {
+    /// Gives a new connection a place; another one is closed for it if there are too many. The receiver is ready when
+    /// the connection must end.
+    pub(super) fn admit(self: &Arc<Self>, client: Client) -> (Slot, oneshot::Receiver<()>) {
+        let mut table = self.table();
+        if table.clients.get(&client).is_some_and(|count| *count >= CLIENT_MAX) {
+            table.close_of(client);
+        } else if table.connections.len() >= CONNECTIONS_MAX {
+            table.close_most_silent();
+        }
+        let (close, closed) = oneshot::channel();
+        let number = table.insert(Entry { client, _close: close });
+        *table.clients.entry(client).or_default() += 1;
+        (Slot { client, number, registry: self.clone() }, closed)
+    }
+
+    /// Closes the most silent connection of the client that has most of them.
+    pub(super) fn close_most_silent(&self) {
+        self.table().close_most_silent();
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        // No method leaves half a change behind.
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn insert(&mut self, entry: Entry) -> u64 {
+        self.next += 1;
+        self.connections.insert(self.next, entry);
+        self.next
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(entry) = self.connections.remove(&number) else { return };
+        if let Some(count) = self.clients.get_mut(&entry.client) {
+            *count -= 1;
+            if *count == 0 {
+                self.clients.remove(&entry.client);
+            }
+        }
+    }
+
+    fn close_most_silent(&mut self) {
+        let most = self.clients.iter().max_by_key(|(_, count)| **count);
+        if let Some(client) = most.map(|(client, _)| *client) {
+            self.close_of(client);
+        }
+    }
+
+    fn close_of(&mut self, client: Client) {
+        let mut of_it = self.connections.iter().filter(|(_, entry)| entry.client == client);
+        if let Some(number) = of_it.next().map(|(number, _)| *number) {
+            self.remove(number);
+        }
+    }
+}
+
+impl Slot {
+    /// Notes that the connection has moved bytes.
+    pub(super) fn touch(&mut self) {
+        let mut table = self.registry.table();
+        if table.next != self.number
+            && let Some(entry) = table.connections.remove(&self.number)
+        {
+            self.number = table.insert(entry);
+        }
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.registry.table().remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_silent_connection_of_the_same_client_makes_room() {
+        let registry = Arc::new(Registry::default());
+        let (mut first, mut first_closed) = registry.admit(Client::Process(1));
+        let (_other, mut other_closed) = registry.admit(Client::Process(2));
+        let mut rest: Vec<_> = (1..CLIENT_MAX).map(|_| registry.admit(Client::Process(1))).collect();
+        first.touch();
+        assert!(first_closed.try_recv() == Err(oneshot::error::TryRecvError::Empty));
+        let _new = registry.admit(Client::Process(1));
+        assert_eq!(rest[0].1.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(rest[1].1.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(first_closed.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(other_closed.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        rest.clear();
+        drop(first);
+        assert_eq!(registry.table().connections.len(), 2);
+        assert_eq!(registry.table().clients.len(), 2);
+    }
+
+    #[test]
+    fn the_client_with_most_connections_makes_room_for_another() {
+        let registry = Arc::new(Registry::default());
+        let (_small, mut small_closed) = registry.admit(Client::Process(0));
+        let fill = |client: i32, count| -> Vec<_> {
+            (0..count).map(|_| registry.admit(Client::Process(client))).collect()
+        };
+        let mut large = fill(1, CLIENT_MAX);
+        let _rest: Vec<_> = (2..5).map(|client| fill(client, CLIENT_MAX - 1)).collect();
+        let left = CONNECTIONS_MAX - registry.table().connections.len();
+        let _fifth = fill(5, left);
+        let _new = registry.admit(Client::Process(6));
+        assert_eq!(registry.table().connections.len(), CONNECTIONS_MAX);
+        assert_eq!(large[0].1.try_recv(), Err(oneshot::error::TryRecvError::Closed));
+        assert_eq!(large[1].1.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+        assert_eq!(small_closed.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+    }
+}

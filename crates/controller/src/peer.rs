@@ -1,0 +1,96 @@
+//! Who asks for a transaction: as the client says, and as the system knows.
+
+use std::fmt;
+use std::fs;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+/// The process or host at the other end of a connection, as the system knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// Over TCP: its address and port.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<SocketAddr>,
+    /// Over a unix socket: the user id of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
+    /// The name of this user, if `/etc/passwd` has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Over a unix socket: the process id, if the system tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+}
+
+/// Who asked for a transaction.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// As it says: `weft apply`, `switch hv1`, …
+    pub by: String,
+    /// As the system knows it; `None` if it did not come over a connection.
+    pub peer: Option<Peer>,
+}
+
+impl Peer {
+    /// A host.
+    pub(crate) fn tcp(address: SocketAddr) -> Self {
+        Peer { address: Some(address), ..Peer::default() }
+    }
+
+    /// A process of this machine.
+    pub(crate) fn unix(uid: u32, pid: Option<i32>) -> Self {
+        Peer { address: None, uid: Some(uid), user: user_name(uid), pid }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        parts.extend(self.address.map(|address| address.to_string()));
+        parts.extend(self.uid.map(|uid| format!("uid {uid}")));
+        parts.extend(self.user.as_ref().map(|user| format!("({user})")));
+        parts.extend(self.pid.map(|pid| format!("pid {pid}")));
+        f.write_str(&parts.join(" "))
+    }
+}
+
+impl From<&str> for Origin {
+    fn from(by: &str) -> Self {
+        Origin { by: by.to_owned(), peer: None }
+    }
+}
+
+impl From<String> for Origin {
+    fn from(by: String) -> Self {
+        Origin { by, peer: None }
+    }
+}
+
+/// The name of a user, if `/etc/passwd` has one.
+fn user_name(uid: u32) -> Option<String> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _, id) = (fields.next()?, fields.next()?, fields.next()?);
+        (id.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_what_the_system_knows_and_no_more() {
+        let root = Peer::unix(0, Some(7));
+        assert_eq!(root.to_string(), "uid 0 (root) pid 7");
+        assert_eq!(serde_json::to_string(&root).unwrap(), r#"{"uid":0,"user":"root","pid":7}"#);
+        let unknown = Peer::unix(4_000_000_000, None);
+        assert_eq!(serde_json::to_string(&unknown).unwrap(), r#"{"uid":4000000000}"#);
+        let host = Peer::tcp(SocketAddr::from(([192, 0, 2, 1], 40_000)));
+        assert_eq!(serde_json::to_string(&host).unwrap(), r#"{"address":"192.0.2.1:40000"}"#);
+        assert_eq!(host.to_string(), "192.0.2.1:40000");
+    }
+}

@@ -1,0 +1,198 @@
+//! Takes whole requests off the network before anything decodes them, in bounded memory.
+//!
+//! The decoder of gRPC frames reserves what a frame announces. Here the bytes of a request are collected as they
+//! arrive, and only a whole request goes on to the decoder. All requests together, and those of one client, have a
+//! budget.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http_body::Frame;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::{Body as _, BoxFuture, Bytes, Service, http};
+use tonic::server::NamedService;
+
+use crate::listener::Client;
+use crate::peer::Peer;
+
+/// The largest request that applies objects: a few hundred thousand of them.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// The largest request of any other kind.
+const QUERY_BYTES_MAX: usize = 4 << 20;
+/// Requests are collected in pieces of this size. The first one is not counted: a small request is always taken.
+const PIECE: usize = 32 << 10;
+/// How many bytes of requests there may be at a time: of all clients, and of one.
+const TOTAL_BYTES_MAX: usize = 640 << 20;
+const CLIENT_BYTES_MAX: usize = 320 << 20;
+/// How long the next bytes of a request may take, and all of it.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+const ARRIVAL_MAX: Duration = Duration::from_mins(5);
+/// The bytes before each gRPC message: whether it is compressed, and its length.
+const PREFIX: usize = 5;
+
+/// A service that gets whole requests only.
+#[derive(Clone)]
+pub(crate) struct WholeRequests<S> {
+    inner: S,
+    budget: Arc<Budget>,
+}
+
+/// What requests may hold, in pieces.
+struct Budget {
+    total: Arc<Semaphore>,
+    clients: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
+}
+
+/// A request that has arrived.
+struct Whole {
+    pieces: VecDeque<Bytes>,
+    /// Its part of the budget.
+    held: Vec<OwnedSemaphorePermit>,
+}
+
+impl<S> WholeRequests<S> {
+    pub(crate) fn new(inner: S) -> Self {
+        let total = Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE));
+        WholeRequests { inner, budget: Arc::new(Budget { total, clients: Mutex::default() }) }
+    }
+}
+
+impl<S: NamedService> NamedService for WholeRequests<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+impl<S> Service<http::Request<Body>> for WholeRequests<S>
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = http::Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<Self::Response, Self::Error>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let budget = self.budget.clone();
+        // The one that is ready serves this request.
+        let ready = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, ready);
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let client = parts.extensions.get::<(Peer, Client)>().map(|(_, client)| *client);
+            let largest =
+                if parts.uri.path().ends_with("/Apply") { MESSAGE_BYTES_MAX } else { QUERY_BYTES_MAX };
+            let whole = tokio::time::timeout(ARRIVAL_MAX, budget.collect(body, client, largest)).await;
+            let Whole { pieces, held } = match whole.unwrap_or_else(|_| Err(too_slow(ARRIVAL_MAX))) {
+                Ok(whole) => whole,
+                Err(status) => return Ok(status.into_http()),
+            };
+            let response = inner.call(http::Request::from_parts(parts, Body::new(Pieces(pieces)))).await;
+            drop(held);
+            response
+        })
+    }
+}
+
+impl Budget {
+    /// Takes a request as it arrives.
+    async fn collect(&self, body: Body, client: Option<Client>, largest: usize) -> Result<Whole, Status> {
+        let mut body = pin!(body);
+        let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held: Vec::new() }, Vec::new());
+        let (mut arrived, mut limit) = (0, None);
+        let of_client = self.of_client(client);
+        loop {
+            let next = tokio::time::timeout(PAUSE_MAX, poll_fn(|context| body.as_mut().poll_frame(context)));
+            let frame = match next.await.map_err(|_| too_slow(PAUSE_MAX))? {
+                Some(frame) => frame?,
+                None => break,
+            };
+            // Trailers say nothing here.
+            let Ok(mut data) = frame.into_data() else { continue };
+            arrived += data.len();
+            while !data.is_empty() {
+                // Copied: what arrives is a part of a larger buffer, which would be kept.
+                let part = data.split_to(data.len().min(PIECE - last.len()));
+                last.extend_from_slice(&part);
+                if limit.is_none() {
+                    limit = announced(&whole.pieces, &last, largest)?;
+                }
+                if last.len() == PIECE {
+                    whole.held.push(take(&of_client)?);
+                    whole.held.push(take(&self.total)?);
+                    whole.pieces.push_back(std::mem::take(&mut last).into());
+                }
+            }
+            if limit.is_some_and(|limit| arrived > limit) {
+                return Err(Status::invalid_argument("the request is longer than it announces"));
+            }
+        }
+        if !last.is_empty() {
+            whole.pieces.push_back(last.into());
+        }
+        Ok(whole)
+    }
+
+    fn of_client(&self, client: Option<Client>) -> Arc<Semaphore> {
+        let fresh = || Arc::new(Semaphore::new(CLIENT_BYTES_MAX / PIECE));
+        let Some(client) = client else { return fresh() };
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = clients.get(&client).and_then(Weak::upgrade) {
+            return known;
+        }
+        clients.retain(|_, budget| budget.strong_count() > 0);
+        let budget = fresh();
+        clients.insert(client, Arc::downgrade(&budget));
+        budget
+    }
+}
+
+/// The length of a request, once its first bytes are there, which announce it.
+fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Option<usize>, Status> {
+    let first = pieces.front().map_or(last, |piece| piece);
+    let Some([_, length @ ..]) = first.first_chunk::<PREFIX>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if length > largest {
+        return Err(Status::resource_exhausted(format!(
+            "the request has {length} bytes, more than the limit of {largest} bytes; split it"
+        )));
+    }
+    Ok(Some(PREFIX + length))
+}
+
+fn take(budget: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
+    budget.clone().try_acquire_owned().map_err(|_| {
+        Status::resource_exhausted("the controller holds too many large requests now; try again later")
+    })
+}
+
+fn too_slow(limit: Duration) -> Status {
+    Status::deadline_exceeded(format!("the request did not arrive within {limit:?}"))
+}
+
+/// A body that gives its memory back piece by piece.
+struct Pieces(VecDeque<Bytes>);
+
+impl http_body::Body for Pieces {
+    type Data = Bytes;
+    type Error = std::convert::Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+}

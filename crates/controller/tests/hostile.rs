@@ -1,0 +1,162 @@
+//! Clients that mean no good, or are broken: the controller serves the others, in bounded memory.
+
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::client::SendRequest;
+use tokio::net::UnixStream;
+
+use crate::support::running::{apply, start, within};
+use crate::support::*;
+
+/// How much memory more than before a controller may reserve while it is attacked, in bytes.
+const RESERVED_MAX: usize = 1 << 30;
+
+/// The address space of this process, in bytes: what is reserved counts, used or not.
+fn reserved() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = statm.split(' ').next().and_then(|pages| pages.parse::<usize>().ok());
+    pages.expect("a number of pages") * 4096
+}
+
+/// A connection without any manners of a client library.
+async fn connect(folder: &Path) -> SendRequest<Bytes> {
+    let stream = UnixStream::connect(folder.join("weft.sock")).await.expect("it listens");
+    let (sender, connection) = h2::client::handshake(stream).await.expect("it speaks HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
+fn request(method: &str) -> http::Request<()> {
+    let request = http::Request::post(format!("http://localhost/weft.v1.Controller/{method}"));
+    request.header("content-type", "application/grpc").header("te", "trailers").body(()).expect("a request")
+}
+
+/// The prefix of a message of this length.
+fn prefix(length: u32) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(0);
+    bytes.put_u32(length);
+    bytes.freeze()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_request_announces_is_not_reserved() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let before = reserved();
+    let mut open = Vec::new();
+    for _ in 0..32 {
+        let mut sender = connect(folder.path()).await;
+        for _ in 0..32 {
+            sender = within(sender.ready()).await.unwrap();
+            let (response, mut body) = sender.send_request(request("Apply"), false).unwrap();
+            body.send_data(prefix(256 << 20), false).unwrap();
+            open.push((response, body));
+        }
+    }
+    // A request that is answered on each connection, after those before it were taken.
+    let status = within(running.client().await.status()).await.unwrap();
+    assert_eq!(status.last_txn, 0);
+    let more = reserved().saturating_sub(before);
+    assert!(more < RESERVED_MAX, "{more} bytes more");
+    drop(open);
+    within(running.client().await.status()).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_more_than_it_may_have_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let code = |response: &http::Response<_>| response.headers()["grpc-status"].to_str().unwrap().to_owned();
+    for (method, announced, sent, wanted) in [
+        // RESOURCE_EXHAUSTED: too long, for this method or any.
+        ("Status", 5 << 20, 0, "8"),
+        ("Apply", (256 << 20) + 1, 0, "8"),
+        // INVALID_ARGUMENT: longer than announced.
+        ("Status", 10, 1000, "3"),
+    ] {
+        let mut sender = connect(folder.path()).await;
+        let (response, mut body) = sender.send_request(request(method), false).unwrap();
+        body.send_data(prefix(announced), false).unwrap();
+        if sent > 0 {
+            body.send_data(vec![0; sent].into(), false).unwrap();
+        }
+        let response = within(response).await.unwrap();
+        assert_eq!(code(&response), wanted, "{method}");
+    }
+    within(running.client().await.status()).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_connections_make_room_and_are_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let socket = folder.path().join("weft.sock");
+    let mut silent: Vec<StdUnixStream> = (0..500).map(|_| StdUnixStream::connect(&socket).unwrap()).collect();
+    // Whoever asks is served although there are too many.
+    within(running.client().await.status()).await.unwrap();
+    let all_closed = tokio::task::spawn_blocking(move || {
+        for stream in &mut silent {
+            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            // The end of the stream; `h2` may have greeted first.
+            stream.read_to_end(&mut Vec::new()).unwrap();
+        }
+    });
+    within(all_closed).await.unwrap();
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_answers_no_probe_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut stream = StdUnixStream::connect(folder.path().join("weft.sock")).unwrap();
+    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    // The preface of HTTP/2 and empty settings, and not a byte more.
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
+    let closed = tokio::task::spawn_blocking(move || stream.read_to_end(&mut Vec::new()).unwrap());
+    assert!(within(closed).await.unwrap() > 0, "it was probed");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_without_an_authority_is_served() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut sender = connect(folder.path()).await;
+    let mut request = request("Status");
+    *request.uri_mut() = http::Uri::from_static("/weft.v1.Controller/Status");
+    // This version makes the library send a path alone.
+    *request.version_mut() = http::Version::HTTP_11;
+    let (response, mut body) = sender.send_request(request, false).unwrap();
+    body.send_data(prefix(0), true).unwrap();
+    let response = within(response).await.unwrap();
+    assert_eq!(response.status(), 200);
+    let mut answer = response.into_body();
+    let first = within(answer.data()).await.unwrap().unwrap();
+    assert!(first.len() > 5, "a message");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_journal_says_who_connected() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    apply(&mut running.client().await, "{kind: switch, id: blue}").await.unwrap();
+    running.stop().await;
+    let journal = std::fs::read_to_string(folder.path().join("state/journal.jsonl")).unwrap();
+    let record: serde_json::Value = serde_json::from_str(journal.lines().last().unwrap()).unwrap();
+    assert_eq!(record["by"], "test");
+    assert_eq!(record["peer"]["pid"], std::process::id());
+    assert_eq!(record["peer"]["uid"], rustix::process::geteuid().as_raw());
+    // It is origin, and nothing that the rules see.
+    let rules = rules(RULES);
+    nlog_data::json::parse_line(journal.lines().last().unwrap().as_bytes(), 1, &rules.program().schema)
+        .unwrap();
+}
