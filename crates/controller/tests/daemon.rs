@@ -254,9 +254,15 @@ async fn the_receipt_of_a_node_with_other_end_points_is_final() {
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
     running.switches.connect("hv1", report(&[("blue-1", 5)], &[])).await;
-    let last_txn = status_when(&mut client, |status| status.last_txn == 2).await.last_txn;
+    // A status can come before the transaction is pushed.
+    within(async {
+        while !running.switches.look("hv1", |switch| switch.pushed.contains(&2)) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     running.switches.confirm("hv1").await;
-    assert!(within(client.settled(last_txn)).await.unwrap().unwrap().complete);
+    assert!(within(client.settled(2)).await.unwrap().unwrap().complete);
     // The flow of the interface goes, which the switch would have to confirm; but its driver ends.
     let moved = "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'unix:/run/other/db.sock', openflow: 'unix:/run/other/br-int.mgmt'}";
     let accepted = apply(&mut client, moved).await.unwrap();
