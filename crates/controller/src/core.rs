@@ -15,7 +15,7 @@ use network::{
     Batch, Change, ChangeSet, Kind, Object, ObjectError, ObjectKey, ObjectStore, Outcome, Rows, TransportZone,
 };
 use nlog_data::{CommitError, Evaluator, Row, Transaction, TransactionError, Value};
-use ovs_driver::{Changes, Desired};
+use ovs_driver::{Changes, Desired, Pool};
 
 use crate::delta_split::split_by_node;
 use crate::labels::{LabelChanges, LabelUndo, Labels};
@@ -71,6 +71,8 @@ pub struct DesiredCounts {
 struct Derived {
     provenance: Provenance,
     status: ObjectStatus,
+    /// The encoded values of all switches.
+    pool: Pool,
 }
 
 /// Why a request is refused. Nothing changed.
@@ -535,7 +537,7 @@ fn run(
         })
     };
     let committed = commit(&transaction)?;
-    let changes = split_by_node(&committed, rules).map_err(|error| {
+    let changes = split_by_node(&committed, rules, &mut derived.pool).map_err(|error| {
         // Every row was new or there: the reverse transaction brings back exactly the state before.
         let Transaction { insert, delete } = transaction;
         match commit(&Transaction { insert: delete, delete: insert }) {

@@ -1,12 +1,13 @@
 //! Splits the changes of output tables by transport node, and converts them to changes of switches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use nlog_data::{Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
-use openflow_rs::Actions;
+use nlog_data::{Canonical, Committed, ErrorCode, Row, TableDelta, TransactionError, Value};
+use openflow_rs::{Actions, Match};
 use ovs_driver::{
-    BUCKET_MAX, Bucket, Changes, Flow, FlowKey, GROUP_MAX, Patch, RemoteError, Tunnel, UnknownEncap,
+    BUCKET_MAX, Bucket, Changes, Flow, FlowError, FlowKey, GROUP_MAX, Patch, Pool, RemoteError, Tunnel,
+    UnknownEncap,
 };
 
 use crate::rules::Rules;
@@ -18,38 +19,42 @@ use crate::rules::Rules;
 pub(crate) fn split_by_node(
     committed: &Committed,
     rules: &Rules,
+    pool: &mut Pool,
 ) -> Result<BTreeMap<String, Changes>, TransactionError> {
     let mut changes: BTreeMap<String, Changes> = BTreeMap::new();
     let empty = TableDelta::default();
     let delta = |table| committed.delta.tables.get(&table).unwrap_or(&empty);
+    let mut encoder = Encoder { pool, keys: HashMap::new(), flows: HashMap::new(), buckets: HashMap::new() };
 
     if let Some(table) = rules.flows {
         let delta = delta(table);
+        encoder.pool.note_changes(delta.delete.len());
         for row in &delta.delete {
-            let (node, key, _) = flow(row)?;
+            let (node, key, _) = flow(row, &mut encoder)?;
             changes.entry(node).or_default().flows_delete.insert(key);
         }
         for (row, cookie) in attributed(delta, rules) {
-            let (node, key, actions) = flow(row)?;
-            let changes = changes.entry(node.clone()).or_default();
+            let (node, key, actions) = flow(row, &mut encoder)?;
+            let flow = encoder.flow(cookie, actions);
+            let flow = flow.map_err(|error| range(format!("of_flow: {node}: {error}")))?;
+            let changes = changes.entry(node).or_default();
             changes.flows_delete.remove(&key);
-            let flow =
-                Flow::new(cookie, &actions).map_err(|error| range(format!("of_flow: {node}: {error}")))?;
             changes.flows_add.insert(key, flow);
         }
     }
     if let Some(table) = rules.buckets {
         let delta = delta(table);
+        encoder.pool.note_changes(delta.delete.len());
         for row in &delta.delete {
             let (node, key, _) = bucket(row)?;
             changes.entry(node).or_default().buckets_delete.insert(key);
         }
         for (row, rule) in attributed(delta, rules) {
             let (node, key, actions) = bucket(row)?;
-            let changes = changes.entry(node.clone()).or_default();
+            let bucket = encoder.bucket(rule, actions);
+            let bucket = bucket.map_err(|error| range(format!("of_bucket: {node}: {error}")))?;
+            let changes = changes.entry(node).or_default();
             changes.buckets_delete.remove(&key);
-            let bucket =
-                Bucket::new(rule, &actions).map_err(|error| range(format!("of_bucket: {node}: {error}")))?;
             changes.buckets_add.insert(key, bucket);
         }
     }
@@ -82,6 +87,51 @@ pub(crate) fn split_by_node(
     Ok(changes)
 }
 
+/// Encodes each match and each action list of a transaction once, and shares equal bytes with earlier transactions.
+struct Encoder<'a> {
+    pool: &'a mut Pool,
+    keys: HashMap<&'a Canonical<Match>, FlowKey>,
+    flows: HashMap<&'a Canonical<Actions>, Flow>,
+    buckets: HashMap<&'a Canonical<Actions>, Bucket>,
+}
+
+impl<'a> Encoder<'a> {
+    fn key(
+        &mut self,
+        table: u8,
+        priority: u16,
+        matching: &'a Canonical<Match>,
+    ) -> Result<FlowKey, FlowError> {
+        if let Some(key) = self.keys.get(matching) {
+            return Ok(key.at(table, priority));
+        }
+        let mut key = FlowKey::new(table, priority, &matching.get())?;
+        key.share(self.pool);
+        self.keys.insert(matching, key.clone());
+        Ok(key)
+    }
+
+    fn flow(&mut self, cookie: u64, actions: &'a Canonical<Actions>) -> Result<Flow, FlowError> {
+        if let Some(flow) = self.flows.get(actions) {
+            return Ok(flow.with_cookie(cookie));
+        }
+        let mut flow = Flow::new(cookie, &actions.get())?;
+        flow.share(self.pool);
+        self.flows.insert(actions, flow.clone());
+        Ok(flow)
+    }
+
+    fn bucket(&mut self, rule: u64, actions: &'a Canonical<Actions>) -> Result<Bucket, FlowError> {
+        if let Some(bucket) = self.buckets.get(actions) {
+            return Ok(bucket.with_rule(rule));
+        }
+        let mut bucket = Bucket::new(rule, &actions.get())?;
+        bucket.share(self.pool);
+        self.buckets.insert(actions, bucket.clone());
+        Ok(bucket)
+    }
+}
+
 /// Rows that are inserted or are now derived by another rule, with the rule's fingerprint; 0 without attribution.
 fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item = (&'a Row, u64)> {
     // The list of rules is empty without attribution.
@@ -92,7 +142,10 @@ fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item
 }
 
 /// A row of `of_flow`: transport node, key, actions.
-fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
+fn flow<'a>(
+    row: &'a Row,
+    encoder: &mut Encoder<'a>,
+) -> Result<(String, FlowKey, &'a Canonical<Actions>), TransactionError> {
     let [
         Value::String(node),
         Value::Int(table),
@@ -109,12 +162,12 @@ fn flow(row: &Row) -> Result<(String, FlowKey, Actions), TransactionError> {
     let table_id = table_id.ok_or_else(|| fault(format!("table {table} does not exist; the last is 254")))?;
     let priority = u16::try_from(*priority)
         .map_err(|_| fault(format!("priority {priority} is out of range; the highest is 65535")))?;
-    let key = FlowKey::new(table_id, priority, &matching.get()).map_err(|error| fault(error.to_string()))?;
-    Ok((node.to_string(), key, actions.get()))
+    let key = encoder.key(table_id, priority, matching).map_err(|error| fault(error.to_string()))?;
+    Ok((node.to_string(), key, actions))
 }
 
 /// A row of `of_bucket`: transport node, group and bucket, actions.
-fn bucket(row: &Row) -> Result<(String, (u32, u32), Actions), TransactionError> {
+fn bucket(row: &Row) -> Result<(String, (u32, u32), &Canonical<Actions>), TransactionError> {
     let [Value::String(node), Value::Int(group), Value::Int(bucket), Value::Actions(actions)] =
         row.as_slice()
     else {
@@ -126,7 +179,7 @@ fn bucket(row: &Row) -> Result<(String, (u32, u32), Actions), TransactionError> 
         u32::try_from(number).ok().filter(|number| *number <= max).ok_or_else(fault)
     };
     let key = (number("group", *group, GROUP_MAX)?, number("bucket", *bucket, BUCKET_MAX)?);
-    Ok((node.to_string(), key, actions.get()))
+    Ok((node.to_string(), key, actions))
 }
 
 /// A row of `ovsdb_patch`.

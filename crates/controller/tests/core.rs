@@ -598,3 +598,22 @@ proptest! {
         prop_assert_eq!(first, second);
     }
 }
+
+#[test]
+fn equal_matches_and_actions_of_switches_are_in_memory_once() {
+    let rules = rules(RULES);
+    let (mut core, _) = core(&rules, &[]);
+    let mut records = vec![apply(&mut core, NETWORK).record];
+    records.push(apply(&mut core, "{kind: transport_node, id: hv3, ip: 172.16.0.3}").record);
+    // Within a transaction, from one to the next, and after a restart.
+    for core in [&core, &crate::support::core(&rules, &records).0] {
+        let [one, two, three] = ["hv1", "hv2", "hv3"].map(|node| core.desired(node));
+        assert_eq!((one.flows.len(), &one.flows), (3, &two.flows));
+        for other in [&two, &three] {
+            for ((key, flow), (other_key, other_flow)) in one.flows.iter().zip(&other.flows) {
+                assert_eq!((key, flow), (other_key, other_flow));
+                assert!(key.shares_with(other_key) && flow.shares_with(other_flow), "{key:?} {flow:?}");
+            }
+        }
+    }
+}

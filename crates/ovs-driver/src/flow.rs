@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, Match, Message};
 
+use crate::pool::Pool;
+
 /// The longest match and the longest actions, in bytes as OpenFlow encodes them. Both, and what a bundle wraps
 /// around them, must fit one message of 65,535.
 pub const ENCODED_BYTES_MAX: usize = 32_000;
@@ -74,6 +76,21 @@ impl FlowKey {
         Ok(FlowKey { table, priority, matching: checked("match", matching)? })
     }
 
+    /// The key of flows with the same match in another table or with another priority.
+    pub fn at(&self, table: u8, priority: u16) -> Self {
+        FlowKey { table, priority, matching: Arc::clone(&self.matching) }
+    }
+
+    /// Uses the bytes of an equal match in the pool.
+    pub fn share(&mut self, pool: &mut Pool) {
+        pool.share(&mut self.matching);
+    }
+
+    /// Whether both keep their match in the same place in memory.
+    pub fn shares_with(&self, other: &FlowKey) -> bool {
+        Arc::ptr_eq(&self.matching, &other.matching)
+    }
+
     /// The table, 0 to 254.
     pub fn table(&self) -> u8 {
         self.table
@@ -103,6 +120,21 @@ impl Flow {
         let actions = actions.clone().canonical();
         let (_, instructions) = encode(Match::any(), actions).map_err(|error| too_long("actions", &error))?;
         Ok(Flow { cookie, attributes: [0; 8], instructions: checked("actions", instructions)? })
+    }
+
+    /// A flow with the same actions and another cookie.
+    pub fn with_cookie(&self, cookie: u64) -> Self {
+        Flow { cookie, ..self.clone() }
+    }
+
+    /// Uses the bytes of equal actions in the pool.
+    pub fn share(&mut self, pool: &mut Pool) {
+        pool.share(&mut self.instructions);
+    }
+
+    /// Whether both keep their actions in the same place in memory.
+    pub fn shares_with(&self, other: &Flow) -> bool {
+        Arc::ptr_eq(&self.instructions, &other.instructions)
     }
 
     /// The controller's own number for the flow.

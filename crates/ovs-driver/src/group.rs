@@ -12,6 +12,7 @@ use openflow_rs::message::VERSION;
 use openflow_rs::{Action, Actions, Body, DecodeError, GroupEntry, GroupMod, Message};
 
 use crate::flow::FlowError;
+use crate::pool::Pool;
 
 /// The greatest group that may be wanted; greater numbers are those of parts.
 pub const GROUP_MAX: u32 = 0x3ff_ffff;
@@ -50,6 +51,16 @@ impl Bucket {
             Ok(same) if same == *actions => Ok(Bucket { rule, actions: Arc::from(bytes) }),
             _ => Err(FlowError::NoBucket { actions: actions.to_string() }),
         }
+    }
+
+    /// A bucket with the same actions and another number.
+    pub fn with_rule(&self, rule: u64) -> Self {
+        Bucket { rule, actions: Arc::clone(&self.actions) }
+    }
+
+    /// Uses the bytes of equal actions in the pool.
+    pub fn share(&mut self, pool: &mut Pool) {
+        pool.share(&mut self.actions);
     }
 
     /// The owner's number.

@@ -98,6 +98,7 @@ mod intent;
 mod ledger;
 mod openflow;
 mod outbox;
+mod pool;
 mod supervisor;
 mod view;
 
@@ -110,4 +111,5 @@ pub use group::{BUCKET_MAX, Bucket, GROUP_MAX};
 pub use openflow::{PushError, Pushed, push_bundle};
 pub use openflow_rs::message::TlvMapping;
 pub use peer_connection::{Dial, Endpoint, InMemoryNetwork, Sockets};
+pub use pool::Pool;
 pub use tunnel_encap::{Encap, UnknownEncap};
