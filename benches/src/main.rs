@@ -84,6 +84,9 @@ enum Bench {
     Layered,
     /// Six-way joins whose written order is bad: the planner's order against all others
     Joins,
+    /// The same joins with rows that come in small transactions to an engine that starts empty; against the plan made
+    /// from the final statistics
+    Arrival,
     /// Figure 6 in other Datalogs: ascent, gringo, and Soufflé where it is installed
     Datalog,
     /// The network's own rules on nvp-eval: from objects to deltas, changes after it, flows of a host
@@ -204,6 +207,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
         Bench::Network => network::lines(runs, arguments.network()),
         Bench::Layered => layered::lines(runs, arguments.layered()),
         Bench::Joins => joins::lines(arguments.seed),
+        Bench::Arrival => joins::lines_of_arrival(arguments.seed),
         Bench::Datalog => datalog::lines(runs, arguments.divisor),
         _ => {
             let parts = [
@@ -214,6 +218,7 @@ fn lines(arguments: &Arguments, bench: &Bench) -> Result<Vec<Line>> {
                 Bench::Live,
                 Bench::Layered,
                 Bench::Joins,
+                Bench::Arrival,
                 Bench::Datalog,
             ];
             let mut all = Vec::new();

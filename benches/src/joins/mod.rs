@@ -3,8 +3,10 @@
 //! The measure is the number of rows touched: the rows that a pipeline starts with and those that each probe finds.
 //! They determine the time and are the same on every machine. The engine's time is reported too, with the planner's
 //! orders and with the best ones pinned. The join of every set of atoms is computed once, by separate code ([`count`]),
-//! so that all orders can be compared. In reading order: [`generate`] (programs and rows), [`count`], this file.
+//! so that all orders can be compared. In reading order: [`generate`] (programs and rows), [`count`], this file,
+//! [`arrival`] (the same rows in small transactions).
 
+mod arrival;
 mod count;
 mod generate;
 
@@ -38,6 +40,8 @@ struct Ratios {
     /// The time of a load with statistics, relative to one with the best orders pinned.
     time: f64,
 }
+
+pub(crate) use arrival::lines as lines_of_arrival;
 
 /// Compares the planner's orders with the best ones.
 pub(crate) fn lines(seed: u64) -> Result<Vec<Line>> {

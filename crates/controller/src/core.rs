@@ -309,6 +309,11 @@ impl Core {
         Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
     }
 
+    /// Uses time in which nothing waits to make later transactions cheaper. Nothing changes but that.
+    pub fn idle(&mut self) -> Result<(), CommitError> {
+        self.evaluator.idle()
+    }
+
     /// The objects in force.
     pub fn objects(&self) -> &ObjectStore {
         &self.objects

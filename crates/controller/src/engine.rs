@@ -278,7 +278,7 @@ impl Worker {
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {
-                None if !self.core.is_retry_due() => match runtime.block_on(self.next()) {
+                None if !self.core.is_retry_due() => match self.when_idle(runtime)? {
                     None => break,
                     first => first,
                 },
@@ -320,6 +320,12 @@ impl Worker {
 
     fn is_stopped(&self) -> bool {
         *self.requests.stop.borrow()
+    }
+
+    /// Nothing waits: makes later transactions cheaper, then waits for what is next.
+    fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
+        self.core.idle().map_err(|error| EngineError::Failed(error.to_string()))?;
+        Ok(runtime.block_on(self.next()))
     }
 
     async fn next(&mut self) -> Option<Input> {
