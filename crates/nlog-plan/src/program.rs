@@ -236,7 +236,9 @@ impl<'a> Planner<'a> {
     /// Whether anybody reads a table.
     fn is_read(&self, table: TableId) -> bool {
         let relation = RelationId(table.0);
-        let mut atoms = self.bodies.values().flat_map(|body| &body.atoms);
+        // An atom that is part of a stage is in no rule's body any more.
+        let of_stages = self.stages.iter().map(|stage| &stage.body);
+        let mut atoms = self.bodies.values().chain(of_stages).flat_map(|body| &body.atoms);
         self.wanted.contains(&table) || atoms.any(|atom| atom.relation == relation)
     }
 
