@@ -166,8 +166,11 @@ fn flow<'a>(
     Ok((node.to_string(), key, actions))
 }
 
+/// A group and a bucket in it.
+type BucketKey = (u32, u32);
+
 /// A row of `of_bucket`: transport node, group and bucket, actions.
-fn bucket(row: &Row) -> Result<(String, (u32, u32), &Canonical<Actions>), TransactionError> {
+fn bucket(row: &Row) -> Result<(String, BucketKey, &Canonical<Actions>), TransactionError> {
     let [Value::String(node), Value::Int(group), Value::Int(bucket), Value::Actions(actions)] =
         row.as_slice()
     else {
