@@ -5,9 +5,10 @@
 //!
 //! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
-//! (other engines), [`network`] (the network's own rules), [`push`], [`hostile`] (a controller under attack), [`texts`],
-//! [`program`] and its generator [`nvp`].
+//! (other engines), [`network`] (the network's own rules), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
+//! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
 
+mod daemon;
 mod datalog;
 mod engine;
 mod figure6;
@@ -93,6 +94,12 @@ enum Bench {
     Network,
     /// How many flows a host has: with more hosts, larger switches, more VMs
     Growth,
+    /// The memory of a whole controller after a start
+    Daemon {
+        /// The number of hosts
+        #[arg(long, default_value_t = 300)]
+        hosts: usize,
+    },
     /// Flows to a real ovs-vswitchd as one bundle; against ovs-ofctl
     Push,
     /// Compiling texts of many shapes, and longer ones: how the time grows
@@ -132,6 +139,8 @@ enum Bench {
     #[command(hide = true)]
     DatalogRun { other: datalog::Other, folder: PathBuf },
     #[command(hide = true)]
+    DaemonRun { config: PathBuf },
+    #[command(hide = true)]
     LayeredRun { engine: Engine },
 }
 
@@ -168,6 +177,8 @@ fn main() -> Result<()> {
         Bench::Figure6SavedRun { folder } => say(&figure6::saved::run(folder)?),
         Bench::NetworkRun => say(&network::run(arguments.network())?),
         Bench::Growth => network::growth::print(),
+        Bench::Daemon { hosts } => daemon::print(*hosts),
+        Bench::DaemonRun { config } => daemon::run(config),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
@@ -181,6 +192,7 @@ fn main() -> Result<()> {
             print_lines(&arguments, &Bench::Engine)?;
             print_lines(&arguments, &Bench::Network)?;
             network::growth::print()?;
+            daemon::print(300)?;
             push::compare(arguments.flows, arguments.runs)?;
             texts::growth(arguments.runs);
             program::figures(arguments.seed, arguments.runs)

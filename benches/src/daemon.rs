@@ -1,0 +1,144 @@
+//! The memory of a whole controller: engine, desired state, drivers.
+//!
+//! A process of its own starts from a journal and drives hosts that it cannot reach: each driver keeps what it will send.
+//! So the figure has no buffers of connections and no copy of what switches have reported.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, bail};
+use controller::core::{Core, History};
+use controller::journal::Replay;
+use controller::{Client, Config, Rules};
+use network::Batch;
+use nlog_data::Tables;
+use nlog_dataflow::{Dataflow, Options};
+use ovs_driver::{Report, Vif};
+use serde_json::json;
+
+use crate::measure::machine;
+
+/// Ports of each switch, and of each host: those of a large network.
+const OF_SWITCH: usize = 16;
+const OF_HOST: usize = 21;
+/// The memory is read until it has not changed by more than this for [`STILL`] readings.
+const STILL_MIB: f64 = 0.5;
+const STILL: usize = 20;
+const INTERVAL: Duration = Duration::from_millis(250);
+
+/// Prints the memory of a controller with so many hosts.
+pub(crate) fn print(hosts: usize) -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    write_journal(folder.path(), hosts)?;
+    let socket = format!("unix:{}", folder.path().join("weft.sock").display());
+    let config = folder.path().join("weft.toml");
+    let state = folder.path().join("state");
+    let state = state.display();
+    fs::write(&config, format!("state = '{state}'\nlisten = '{socket}'\nlog = 'error'\n"))?;
+    let program = std::env::current_exe()?;
+    let mut child = Killed(Command::new(program).arg("daemon-run").arg(&config).spawn()?);
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut client = loop {
+        match runtime.block_on(Client::connect(&socket)) {
+            Ok(client) => break client,
+            Err(_) => std::thread::sleep(INTERVAL),
+        }
+        if let Some(status) = child.0.try_wait()? {
+            bail!("the controller ended: {status}");
+        }
+    };
+    let memory = at_rest(child.0.id())?;
+    let (mut flows, mut buckets) = (0, 0);
+    for host in 0..hosts {
+        let listed = runtime.block_on(client.flows(&host_name(host)))?;
+        flows += listed.flows.len();
+        buckets += listed.buckets.len();
+    }
+    let each = memory * 1024.0 * 1024.0 / (flows + buckets) as f64;
+    println!("\n{}; {hosts} hosts, {} ports, switches of {OF_SWITCH} ports.\n", machine(), hosts * OF_HOST);
+    println!("| figure | Weft |\n|---|---|");
+    println!("| a controller at rest after a start, MiB | {memory:.0} |");
+    println!("| … its flows, and buckets of groups | {flows} and {buckets} |");
+    println!("| … bytes for each of them | {each:.0} |");
+    Ok(())
+}
+
+/// Runs a controller until it is killed.
+pub(crate) fn run(config: &Path) -> Result<()> {
+    Ok(controller::run(&Config::load(config)?)?)
+}
+
+fn host_name(host: usize) -> String {
+    format!("hv{host}")
+}
+
+/// Writes the journal of a network whose hosts have reported all their ports.
+fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
+    let rules = Arc::new(Rules::load(None)?);
+    let options = Options { observe: Tables::These(rules.observed()), attribute: true, ..Options::default() };
+    let engine = Dataflow::new(rules.program().clone(), options)?;
+    let now = SystemTime::now();
+    let (mut core, _) = Core::restore(Box::new(engine), rules, History::default(), now)?;
+    let mut batch = Batch::default();
+    let mut add = |object: serde_json::Value| batch.add_json("bench", &object.to_string());
+    for host in 0..hosts {
+        let (id, socket) = (host_name(host), |name: &str| format!("unix:{}/{host}.{name}", folder.display()));
+        let ip = format!("172.16.{}.{}", host / 250, host % 250 + 1);
+        add(
+            json!({"kind": "transport_node", "id": id, "ip": ip, "ovsdb": socket("db"), "openflow": socket("of")}),
+        );
+    }
+    let mut reports = vec![Report::default(); hosts];
+    for port in 0..hosts * OF_HOST {
+        let (switch, id) = (port / OF_SWITCH, format!("p{port}"));
+        if port % OF_SWITCH == 0 {
+            add(json!({"kind": "switch", "id": format!("s{switch}")}));
+        }
+        let bytes = u32::try_from(port)?.to_be_bytes();
+        let mac = format!("02:00:{:02x}:{:02x}:{:02x}:{:02x}", bytes[0], bytes[1], bytes[2], bytes[3]);
+        let ip = format!("10.{}.{}.{}", bytes[1], bytes[2], bytes[3]);
+        add(json!({"kind": "switch_port", "id": id, "switch": format!("s{switch}"), "port_security": true,
+            "addresses": [{"mac": mac, "ips": [ip]}]}));
+        // Ports of a switch are on different hosts.
+        let report = &mut reports[port % hosts];
+        let ofport = u16::try_from(report.vifs.len() + 10)?;
+        report.vifs.insert(id, Vif { ofport, mac: mac.clone() });
+    }
+    let accepted = core.apply(batch, "bench", now)?;
+    let mut records = vec![accepted.transaction.context("objects change something")?.record];
+    for (host, mut report) in reports.into_iter().enumerate() {
+        report.tunnels.insert("weft-geneve".to_owned(), 1);
+        records.extend(core.report(&host_name(host), &report, now)?.map(|done| done.record));
+    }
+    let mut journal = Replay::open(&folder.join("state"))?.finish()?;
+    journal.append(&records)?;
+    Ok(())
+}
+
+/// The memory of a process in mebibytes (`VmRSS` of proc(5)), once it no longer changes.
+fn at_rest(process: u32) -> Result<f64> {
+    let (mut last, mut still) = (0.0, 0);
+    while still < STILL {
+        std::thread::sleep(INTERVAL);
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib: f64 = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?.parse()?;
+        let now = kib / 1024.0;
+        still = if (now - last).abs() < STILL_MIB { still + 1 } else { 0 };
+        last = now;
+    }
+    Ok(last)
+}
+
+/// A process that ends with this value.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
