@@ -83,7 +83,7 @@ impl Engine {
             return Ok(false);
         }
         let program = Arc::clone(self.program());
-        let plan = Arc::new(Plan::new(Arc::clone(&program), &&wanted(&program, &self.options), planning));
+        let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, &self.options), planning));
         inject(Fault::Planning);
         if plan.is_run_like(&self.state.plan) {
             // Only its estimates are others.
