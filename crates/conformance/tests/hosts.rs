@@ -24,11 +24,12 @@ fn of_host(contents: &Contents, host: &str) -> BTreeSet<(String, Row)> {
 fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
     let program = program::rules();
     let mut alone = Derivation::new(program.clone()).unwrap();
-    let mut compared = 0;
+    let (mut worlds, mut compared) = (0, 0);
     for seed in test_random::seeds!("hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end", 15) {
         let history = history(&mut Random::new(seed), SIZE);
         let mut simulation = Simulation::new(program.clone()).unwrap();
         let mut world = World::new(history.scattered);
+        worlds += 1;
         for step in &history.steps {
             if let Step::Change(changes) = step {
                 for change in changes {
@@ -58,5 +59,6 @@ fn hosts_one_by_one_are_all_hosts_together_and_a_history_is_its_end() {
             compared += own.len();
         }
     }
-    assert!(compared > 1000, "{compared} rows compared");
+    // However many seeds run; a small world has hundreds of rows.
+    assert!(compared > 67 * worlds, "{compared} rows compared in {worlds} worlds");
 }

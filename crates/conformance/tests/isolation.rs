@@ -76,10 +76,11 @@ fn tenant(world: &World, port: &str, bytes: &[u8]) -> String {
 #[test]
 fn nothing_passes_between_tenants_with_the_same_addresses() {
     let mut simulation = Simulation::new(program::rules()).unwrap();
-    let (mut arrived, mut pairs) = (0, BTreeSet::new());
+    let (mut worlds, mut arrived, mut pairs) = (0, 0, BTreeSet::new());
     for seed in test_random::seeds!("nothing_passes_between_tenants_with_the_same_addresses", 25) {
         let random = &mut Random::new(seed);
         let world = world(random);
+        worlds += 1;
         simulation.change(&world, &|_| true).unwrap_or_else(|why| panic!("seed {seed}: {why}\n{world}"));
         for _ in 0..200 {
             let (host, port) = random.pick(&world.vifs.keys().cloned().collect::<Vec<_>>()).clone();
@@ -107,5 +108,9 @@ fn nothing_passes_between_tenants_with_the_same_addresses() {
         }
         simulation.change(&World::new(false), &|_| true).unwrap();
     }
-    assert!(arrived > 1000 && pairs.len() == TENANTS.len(), "only {arrived} frames came out, of {pairs:?}");
+    // A fifth of the frames, however many seeds run.
+    assert!(
+        arrived > 40 * worlds && pairs.len() == TENANTS.len(),
+        "only {arrived} frames came out in {worlds} worlds, of {pairs:?}"
+    );
 }
