@@ -272,6 +272,11 @@ fn commands(block: &Fenced) -> Result<Vec<Shown<'_>>, String> {
             text = format!("{text}\n{more}");
             at += 1;
         }
+        if text.contains("kill %") {
+            // A job that ended between `kill` and `wait` can keep its number: the next one gets another, and a signal
+            // to the ended one is lost without an error.
+            return Err(format!("`{text}`: end the last job by `kill $!; wait`"));
+        }
         let end = (at..lines.len()).find(|&line| lines[line].starts_with("$ ")).unwrap_or(lines.len());
         commands.push(Shown { text, prints_at: at, prints: &lines[at..end] });
         at = end;
@@ -313,6 +318,7 @@ fn what_does_not_hold_is_told_with_its_place() {
     tells("```nlog file=a.nlog error=recursion\noutput table a(x: int);\n```\n", &["p.md:1", "recursion"]);
     tells("```jsonl file=a\n{]\n```\n", &["p.md:1", "no JSON"]);
     tells("```ruby\n```\n", &["p.md:1", "ruby"]);
+    tells("```console\n$ kill %1; wait\n```\n", &["p.md:1", "kill $!"]);
     let good = "```nlog file=a.nlog\noutput table a(x: int);\n```\n```nlog fragment\na(y) :- y = 1;\n```\n\
                 ```console exit=1\n$ ls\na.nlog\n$ false\n```\n";
     assert_eq!(tell("self", &page(good), false), Vec::<String>::new());
