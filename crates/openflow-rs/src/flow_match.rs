@@ -200,13 +200,13 @@ impl Match {
             }
         };
         let merged = &mut self.demands[place];
-        // A packet without a tag has no priority; the switch drops that part too.
+        // A packet without a tag has no priority, and no field of the wire says one: `vlan_pcp` demands a tag.
         let untagged = merged.field == Field::VlanTci
             && merged.mask & VLAN_PRESENT != 0
-            && merged.value & (VLAN_PRESENT | 0xfff) == 0;
+            && merged.value & VLAN_PRESENT == 0;
         if untagged {
             merged.mask &= !VLAN_PCP;
-            merged.value = 0;
+            merged.value &= !VLAN_PCP;
         }
         Ok(())
     }
@@ -231,6 +231,21 @@ mod tests {
         let high = Match::any().with_masked(Field::Metadata, 0x100, 0xff00).unwrap();
         assert_eq!(low.and(&high).unwrap().get(Field::Metadata), Some((0x105, 0xffff)));
         assert_eq!(low.and(&high), high.and(&low));
+    }
+
+    #[test]
+    fn a_match_without_a_vlan_tag_has_no_priority_and_passes_the_wire() {
+        for value in [0, 0x0a20, 0xe000, 0xea20] {
+            let m = Match::any().with_masked(Field::VlanTci, value, 0xffff).unwrap();
+            assert_eq!(m.get(Field::VlanTci), Some((value & 0x0fff, 0x1fff)));
+            let mut bytes = Vec::new();
+            m.encode(&mut bytes);
+            assert_eq!(
+                Match::decode(&mut crate::wire::Reader::new("match", &bytes)).unwrap(),
+                m,
+                "{value:#x}"
+            );
+        }
     }
 
     #[test]
