@@ -40,9 +40,8 @@ const HEADERS_MAX: u32 = 16 << 10;
 /// How many bytes of a call, and of all calls of a connection, may be on their way.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// How often the server probes a connection, and how long a live client may take to answer.
-const PROBE_INTERVAL: Duration = Duration::from_secs(10);
-const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// [`Parts::probe`] of a controller that is not under test.
+pub const PROBE: Duration = Duration::from_secs(10);
 
 /// Makes the evaluator, in the thread that it runs in.
 pub type MakeEvaluator = Box<dyn FnOnce() -> Result<Box<dyn Evaluator>, String> + Send>;
@@ -55,6 +54,8 @@ pub struct Parts {
     pub listen: Listen,
     /// The permissions of a unix socket that it listens on.
     pub socket_mode: SocketMode,
+    /// How often the server probes a connection, and how long a live client may take to answer.
+    pub probe: Duration,
     /// The rules' tables.
     pub rules: Arc<Rules>,
     /// Runs the rules.
@@ -141,7 +142,7 @@ pub struct Daemon {
 impl Daemon {
     /// Starts a controller; returns when it serves. Its switches are being connected then.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
-        let Parts { state, listen, socket_mode, rules, evaluator, drivers } = parts;
+        let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers } = parts;
         // The lock comes first: it also says that a socket left behind is nobody's.
         let replay = Replay::open(&state)?;
         let listener = Listener::bind(listen, socket_mode).await?;
@@ -178,7 +179,7 @@ impl Daemon {
         started.await.map_err(|_| DaemonError::Thread("the engine's thread has panicked".to_owned()))??;
 
         let (stop_server, stopped) = oneshot::channel();
-        let server = tokio::spawn(serve(listener, Api::new(engine.clone()), stopped));
+        let server = tokio::spawn(serve(listener, Api::new(engine.clone()), probe, stopped));
         info!(%listen, state = %state.display(), "controller started");
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }
@@ -272,6 +273,7 @@ fn prepare(
 async fn serve(
     listener: Listener,
     api: Api,
+    probe: Duration,
     stopped: oneshot::Receiver<()>,
 ) -> Result<(), tonic::transport::Error> {
     let service = ControllerServer::new(api)
@@ -282,8 +284,8 @@ async fn serve(
         .http2_max_header_list_size(HEADERS_MAX)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
-        .http2_keepalive_interval(Some(PROBE_INTERVAL))
-        .http2_keepalive_timeout(Some(PROBE_TIMEOUT))
+        .http2_keepalive_interval(Some(probe))
+        .http2_keepalive_timeout(Some(probe))
         .add_service(WholeRequests::new(service));
     let stopped = async {
         // The sender dropped means the same.

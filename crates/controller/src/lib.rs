@@ -58,6 +58,6 @@ pub mod pb {
 
 pub use client::{Client, ClientError};
 pub use config::{Config, ConfigError, Listen};
-pub use daemon::{Daemon, DaemonError, Parts};
+pub use daemon::{Daemon, DaemonError, PROBE, Parts};
 pub use rules::{Conventions, Rules};
 pub use run::{check, run};

@@ -34,7 +34,7 @@ use registry::{Registry, Slot};
 
 /// How many connections may wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long a new connection may be silent.
+/// How long a new connection may take to send its first byte.
 const GREETING_MAX: Duration = Duration::from_secs(5);
 /// How long a connection may move no byte in either direction. A live one answers probes more often.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
@@ -218,11 +218,14 @@ pub(crate) struct Connection {
     /// Ready when the registry gives the place to another connection.
     closed: oneshot::Receiver<()>,
     silent: Pin<Box<Sleep>>,
+    /// Whether the client has sent anything. Until then the greeting that HTTP/2 lets the server send does not count.
+    has_spoken: bool,
 }
 
 impl Connection {
     fn new(stream: Stream, peer: Peer, (slot, closed): (Slot, oneshot::Receiver<()>)) -> Self {
-        Connection { stream, peer, slot, closed, silent: Box::pin(tokio::time::sleep(GREETING_MAX)) }
+        let silent = Box::pin(tokio::time::sleep(GREETING_MAX));
+        Connection { stream, peer, slot, closed, silent, has_spoken: false }
     }
 
     /// An error once the connection must end.
@@ -239,7 +242,7 @@ impl Connection {
     }
 
     fn moved(&mut self, bytes: usize) {
-        if bytes > 0 {
+        if bytes > 0 && self.has_spoken {
             self.slot.touch();
             self.silent.as_mut().reset(Instant::now() + SILENCE_MAX);
         }
@@ -259,7 +262,9 @@ impl AsyncRead for Connection {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(context, buffer),
             Stream::Unix(stream) => Pin::new(stream).poll_read(context, buffer),
         })?;
-        this.moved(buffer.filled().len() - before);
+        let bytes = buffer.filled().len() - before;
+        this.has_spoken |= bytes > 0;
+        this.moved(bytes);
         Poll::Ready(Ok(()))
     }
 }

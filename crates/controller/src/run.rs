@@ -9,7 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
 use crate::config::Config;
-use crate::daemon::{Daemon, DaemonError, MakeEvaluator, Parts};
+use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts};
 use crate::fleet::RealDrivers;
 use crate::rules::Rules;
 
@@ -21,6 +21,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
         state: config.state.clone(),
         listen: config.listen.clone(),
         socket_mode: config.socket_mode,
+        probe: PROBE,
         evaluator: dataflow(&rules, config.workers.get()),
         rules,
         drivers: Box::new(RealDrivers),

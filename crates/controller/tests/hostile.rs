@@ -9,8 +9,10 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use h2::client::SendRequest;
 use tokio::net::UnixStream;
 
-use crate::support::running::{apply, start, within};
+use crate::support::drivers::Switches;
+use crate::support::running::{apply, parts, start, start_with, within};
 use crate::support::*;
+use controller::Parts;
 
 /// How much memory more than before a controller may reserve while it is attacked, in bytes.
 const RESERVED_MAX: usize = 1 << 30;
@@ -103,7 +105,7 @@ async fn silent_connections_make_room_and_are_closed() {
     within(running.client().await.status()).await.unwrap();
     let all_closed = tokio::task::spawn_blocking(move || {
         for stream in &mut silent {
-            stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
             // The end of the stream; `h2` may have greeted first.
             stream.read_to_end(&mut Vec::new()).unwrap();
         }
@@ -115,14 +117,36 @@ async fn silent_connections_make_room_and_are_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_that_answers_no_probe_is_closed() {
     let folder = tempfile::tempdir().unwrap();
-    let running = start(folder.path()).await;
+    let switches = Switches::default();
+    // A second is the time that it has for an answer, and less than what ends a silent connection without a probe.
+    let parts = Parts { probe: Duration::from_secs(1), ..parts(folder.path(), rules(RULES), &switches) };
+    let running = start_with(parts, switches).await;
     let mut stream = StdUnixStream::connect(folder.path().join("weft.sock")).unwrap();
-    stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     // The preface of HTTP/2 and empty settings, and not a byte more.
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
-    let closed = tokio::task::spawn_blocking(move || stream.read_to_end(&mut Vec::new()).unwrap());
-    assert!(within(closed).await.unwrap() > 0, "it was probed");
+    let received = tokio::task::spawn_blocking(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let received = within(received).await.unwrap();
+    assert!(frame_types(&received).contains(&PING), "it was probed: {received:?}");
     running.stop().await;
+}
+
+/// The type of the frame PING (RFC 9113, section 6.7).
+const PING: u8 = 6;
+
+/// The types of the HTTP/2 frames in these bytes (RFC 9113, section 4.1: length in 24 bits, type in 8).
+fn frame_types(mut bytes: &[u8]) -> Vec<u8> {
+    let mut types = Vec::new();
+    while let [a, b, c, kind, rest @ ..] = bytes {
+        types.push(*kind);
+        let length = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        bytes = rest.get(5 + length..).unwrap_or_default();
+    }
+    types
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use controller::config::SocketMode;
 use controller::engine::Engine;
 use controller::pb;
-use controller::{Client, ClientError, Daemon, DaemonError, Listen, Parts, Rules};
+use controller::{Client, ClientError, Daemon, DaemonError, Listen, PROBE, Parts, Rules};
 use nlog_data::Evaluator;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -36,6 +36,7 @@ pub(crate) fn parts(folder: &Path, rules: Arc<Rules>, switches: &Switches) -> Pa
         state: folder.join("state"),
         listen: Listen::Unix(folder.join("weft.sock")),
         socket_mode: SocketMode::default(),
+        probe: PROBE,
         rules,
         evaluator: Box::new(move || Ok(reference(&for_thread) as Box<dyn Evaluator>)),
         drivers: Box::new(switches.clone()),
