@@ -22,11 +22,11 @@ use crate::peer::{Origin, Peer};
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
 use crate::rules::RuleSource;
 
-/// How many flows go into one message of a stream.
+/// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
-/// How long a part of an answer waits for a client that does not read.
+/// How long part of an answer waits for a client that does not read.
 const UNREAD_MAX: Duration = Duration::from_secs(30);
-/// How many large requests are parsed at a time: the engine and the switches need processors too.
+/// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
 /// Below this many bytes a request is parsed without a wait.
 const SMALL: usize = 64 << 10;
@@ -44,8 +44,7 @@ impl Api {
         Api { engine, parsers: Arc::new(Semaphore::new(PARSERS)) }
     }
 
-    /// Reads the objects of a request. It takes its time, so other requests go on meanwhile; it ends early if nobody
-    /// waits for it any more.
+    /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
     async fn parse(&self, documents: Vec<pb::Document>, objects: Vec<String>) -> Result<Batch, Status> {
         let bytes: usize = documents.iter().map(|document| document.text.len()).sum::<usize>()
             + objects.iter().map(String::len).sum::<usize>();
@@ -198,7 +197,7 @@ impl pb::controller_server::Controller for Api {
     }
 }
 
-/// Sends a watcher receipts until it has gone, falls behind, or the controller ends.
+/// Sends receipts to a watcher until the watcher disconnects or falls behind, or the controller ends.
 async fn send_receipts(
     mut watch: Watch,
     differences: bool,
@@ -251,7 +250,7 @@ fn problem(problem: Problem) -> pb::Problem {
     pb::Problem { object: Some(pb::ObjectRef { kind, id }), text }
 }
 
-/// Who asks: as the client says, and as the system knows.
+/// The requester, as named by the client and as identified by the system.
 fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
     let by = if by.is_empty() { "api".to_owned() } else { by };
     Origin { by, peer: extensions.get::<(Peer, listener::Client)>().map(|(peer, _)| peer.clone()) }
@@ -322,7 +321,7 @@ fn fault(error: &ObjectError) -> pb::ObjectFault {
     }
 }
 
-/// Flows in the order that people read them; at least one message.
+/// The flows in reading order. Yields at least one message.
 fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
     let unreadable = |error: openflow_rs::DecodeError| format!("cannot be decoded: {error}");
     let mut flows: Vec<pb::Flow> = listing
@@ -416,7 +415,7 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
     }
 }
 
-/// What is new of a transaction.
+/// The new information about a transaction.
 fn update_message(update: &Update) -> pb::Receipt {
     match update {
         Update::New(receipt) => receipt_message(receipt),

@@ -15,11 +15,11 @@ use crate::requests::MESSAGE_BYTES_MAX;
 
 /// The timeout of connecting.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// How long a question may take, and each further part of a long answer.
+/// The time limit for a query, and for each further part of a long answer.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
-/// How long a change may take: hundreds of thousands of objects are parsed, checked and computed.
+/// The time limit for a change. Parsing, checking and evaluating hundreds of thousands of objects takes long.
 const CHANGE_MAX: Duration = Duration::from_mins(30);
-/// How often the controller is probed while it is silent, and how long it may take to answer.
+/// The interval of probes while the controller is silent, and the time that it has to answer.
 const PROBE_INTERVAL: Duration = Duration::from_secs(10);
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -78,17 +78,17 @@ pub struct Flows {
     pub flows: Vec<pb::Flow>,
     /// Tunnel ports, ordered by name.
     pub tunnels: Vec<pb::Tunnel>,
-    /// Buckets, by group and number.
+    /// Buckets, ordered by group and number.
     pub buckets: Vec<pb::Bucket>,
-    /// Patch ports, by name.
+    /// Patch ports, ordered by name.
     pub patches: Vec<pb::Patch>,
     /// The rules of the flows and buckets. The cookie of a flow is the fingerprint of its rule.
     pub rules: Vec<pb::Rule>,
 }
 
 impl Client {
-    /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: what its configuration calls
-    /// `listen`.
+    /// Connects to a controller at `ADDRESS:PORT`, `http://HOST:PORT` or `unix:/PATH`: the value of `listen` in the
+    /// controller's configuration.
     pub async fn connect(endpoint: &str) -> Result<Client, ClientError> {
         let bad = || ClientError::BadEndpoint { endpoint: endpoint.to_owned() };
         let uri = match endpoint.strip_prefix("unix:") {
@@ -113,7 +113,7 @@ impl Client {
         Ok(Client { endpoint: endpoint.to_owned(), inner })
     }
 
-    /// Creates or replaces the objects of files: pairs of name and text. One transaction.
+    /// Creates or replaces the objects of files, given as pairs of name and text. One transaction.
     pub async fn apply(
         &mut self,
         documents: impl IntoIterator<Item = (String, String)>,
@@ -155,13 +155,13 @@ impl Client {
         }
     }
 
-    /// The objects of a kind, or one of them, as canonical JSON in order of ids.
+    /// The objects of a kind, or one of them, as canonical JSON, ordered by id.
     pub async fn get(&mut self, kind: &str, id: Option<&str>) -> Result<Vec<String>, ClientError> {
         let found = self.get_with_states(kind, id).await?;
         Ok(found.into_iter().map(|(object, _)| object).collect())
     }
 
-    /// The same, each object with its state.
+    /// The objects as in [`get`](Client::get), each with its state.
     pub async fn get_with_states(
         &mut self,
         kind: &str,
@@ -175,7 +175,7 @@ impl Client {
         while let Some(message) =
             within(ANSWER_MAX, messages.message()).await.map_err(|status| self.failed(status))?
         {
-            // An older controller says nothing of states.
+            // Older controllers do not report states.
             let states = message.states.into_iter().chain(std::iter::repeat_with(Default::default));
             objects.extend(message.objects.into_iter().zip(states));
         }
@@ -206,8 +206,8 @@ impl Client {
         self.status_of(Vec::new()).await
     }
 
-    /// The current state of the controller and of the switches of these transport nodes, without problems; of everything
-    /// if there are none.
+    /// The current state of the controller and of the switches of these transport nodes, without problems. With no
+    /// transport nodes, the state of everything.
     pub async fn status_of(
         &mut self,
         transport_nodes: Vec<String>,
@@ -216,7 +216,7 @@ impl Client {
         response.map(tonic::Response::into_inner).map_err(|status| self.failed(status))
     }
 
-    /// Receipts: those kept from a transaction on, and all to come. Ends when the controller does.
+    /// Receipts: the stored ones from a transaction on, and all later ones. Ends when the controller ends.
     pub async fn receipts(
         &mut self,
         from_txn: Option<u64>,
@@ -238,8 +238,8 @@ impl Client {
         }))
     }
 
-    /// Waits until a transaction is complete: every switch that it changes has answered or is not connected. `None`
-    /// if the controller ended before; [`ClientError::NotFound`] if its receipt is not kept.
+    /// Waits until a transaction is complete: every switch that it changes has answered or is disconnected. `None` if
+    /// the controller ends first; [`ClientError::NotFound`] if its receipt is not stored any more.
     pub async fn settled(&mut self, txn: u64) -> Result<Option<pb::Receipt>, ClientError> {
         let mut receipts = std::pin::pin!({
             let from_txn = Some(txn);
@@ -266,15 +266,15 @@ impl Client {
     }
 }
 
-/// Puts receipts together from messages that have only the switches that are further.
+/// Assembles complete receipts from messages that contain only the switches that made progress.
 #[derive(Debug, Default)]
 pub(crate) struct WholeReceipts {
-    /// By transaction; those with a pending switch.
+    /// Receipts with a pending switch, by transaction.
     open: BTreeMap<u64, pb::Receipt>,
 }
 
 impl WholeReceipts {
-    /// The whole receipt after a message.
+    /// The complete receipt after a message.
     pub(crate) fn add(&mut self, message: pb::Receipt) -> pb::Receipt {
         let receipt = match self.open.remove(&message.txn) {
             Some(mut receipt) if message.partial => {
@@ -299,7 +299,7 @@ impl WholeReceipts {
     }
 }
 
-/// The answer to a call, or a failure if it takes too long.
+/// The answer to a call, or an error if it takes too long.
 async fn within<T>(limit: Duration, answer: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
     let late = |_| Status::deadline_exceeded(format!("no answer within {} s", limit.as_secs()));
     tokio::time::timeout(limit, answer).await.map_err(late)?
@@ -334,7 +334,7 @@ mod tests {
     async fn a_stopping_controller_is_told_from_none() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = listener.local_addr().unwrap().to_string();
-        // The engine thread has ended, the interface has not yet.
+        // The engine thread has ended, but the API has not.
         let (engine, requests) = Engine::new();
         drop(requests);
         let service = ControllerServer::new(Api::new(engine));

@@ -14,21 +14,21 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 
-/// A key of the configuration file, for the reference.
+/// A key of the configuration file, for the reference page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// The values that it takes.
+    /// The values that it accepts.
     pub values: &'static str,
-    /// Its default, as TOML; `None` if there is no such value.
+    /// Its default, as TOML; `None` if the default is not a fixed value.
     pub default: Option<&'static str>,
     /// Its meaning: lines of Markdown.
     pub meaning: &'static [&'static str],
 }
 
-/// Declares the keys once: as fields with their defaults, and as [`KEYS`], from which
-/// `docs/reference/configuration.md` is made.
+/// Declares each key once: as a field with its default, and in [`KEYS`], the source of
+/// `docs/reference/configuration.md`.
 macro_rules! keys {
     ($($(#[doc = $meaning:literal])+ $name:ident: $type:ty = $default:expr, $shown:expr, $values:literal;)+) => {
         /// The configuration of a controller: a TOML file. Unknown keys are errors, and every key has a default.
@@ -82,7 +82,7 @@ keys! {
 pub struct Workers(usize);
 
 impl Workers {
-    /// The most threads. Each needs memory for itself and a connection to every other one.
+    /// The most threads. Each needs memory and a connection to every other thread.
     pub const MOST: usize = 256;
 
     /// The number.
@@ -142,7 +142,7 @@ pub enum ConfigError {
     },
 }
 
-/// Where `listen` stands in the file.
+/// The position of `listen` in the file.
 #[derive(Deserialize)]
 struct ListenPlace {
     listen: toml::Spanned<String>,

@@ -1,11 +1,11 @@
 //! The state of the controller, and the effects of requests on it. No I/O, no clock.
 //!
-//! Every request is judged first (objects, labels), then given to the rules, and takes effect if they accept it: then
-//! objects, labels, reports and the switches' desired state change together, and a [`Record`] says how. A refused
-//! request leaves no trace.
+//! A request is validated first (objects, labels) and then evaluated by the rules. If the rules accept it, objects,
+//! labels, reports and the desired state of the switches change together, and a [`Record`] describes the change. A
+//! refused request has no effect.
 //!
-//! Invariant: the rows that the rules have are a function of objects, labels and reports, and the records' rows add up
-//! to them.
+//! Invariant: the input rows of the rules are a function of objects, labels and reports, and equal the sum of the
+//! rows in all records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Core {
     labels: Labels,
     reports: Reports,
     refused: RefusedReports,
-    /// By transport node; only those that have anything.
+    /// The desired state by transport node. Nodes without any are absent.
     desired: BTreeMap<String, NodeDesired>,
     derived: Derived,
     last_txn: u64,
@@ -49,11 +49,11 @@ pub struct Core {
 #[derive(Debug, Default)]
 struct NodeDesired {
     state: Arc<Desired>,
-    /// The number of its groups, counted as buckets come and go.
+    /// The number of its groups, maintained as buckets are added and deleted.
     groups: usize,
 }
 
-/// How much the switch of a transport node should have.
+/// The number of objects in the desired state of a transport node's switch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DesiredCounts {
     /// Flows.
@@ -66,7 +66,7 @@ pub struct DesiredCounts {
     pub patches: usize,
 }
 
-/// What the controller itself remembers of the rules' outputs.
+/// The parts of the rules' output that the controller keeps.
 #[derive(Debug, Default)]
 struct Derived {
     provenance: Provenance,
@@ -75,106 +75,106 @@ struct Derived {
     pool: Pool,
 }
 
-/// Why a request is refused. Nothing changed.
+/// Why a request was refused. A refused request has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The objects are at fault.
+    /// Some objects are invalid.
     #[error("{}", faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
     Objects {
-        /// Every fault, in the request's order.
+        /// Every fault, in the order of the request.
         faults: Vec<ObjectError>,
     },
-    /// The labels do not suffice.
+    /// No labels are left.
     #[error("{0}")]
     Labels(String),
-    /// The rules refuse what follows.
+    /// The rules refuse the resulting transaction.
     #[error(transparent)]
     Rules(TransactionError),
-    /// It was in order, but could not be journalled.
+    /// The request was valid, but could not be written to the journal.
     #[error("journal: {0}")]
     Journal(String),
 }
 
-/// Why there is no answer.
+/// Why a request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CoreError {
-    /// The request is refused; the next one may come.
+    /// The request is refused. Further requests are possible.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The engine is at fault; the core must not be used any more.
+    /// The engine failed. The core must not be used any more.
     #[error("the engine failed: {0}")]
     Failed(String),
 }
 
-/// What an accepted request did.
+/// The effect of an accepted request.
 #[derive(Debug, Default)]
 pub struct Accepted {
-    /// What became of the objects of the request.
+    /// The outcome for each object of the request.
     pub objects: ChangeSet,
-    /// The transaction, if anything changed: to be journalled before the changes leave the process.
+    /// The transaction, if anything changed. It must be journalled before its changes leave the process.
     pub transaction: Option<AppliedTransaction>,
 }
 
 /// A transaction that took effect in the core.
 #[derive(Debug)]
 pub struct AppliedTransaction {
-    /// For the journal.
+    /// The record for the journal.
     pub record: Record,
-    /// By transport node, what its switch is to change.
+    /// The changes of the switches, by transport node.
     pub changes: BTreeMap<String, Changes>,
-    /// What people are to know.
+    /// Problems that operators should know about.
     pub problems: ProblemChanges,
     undo: Box<Undo>,
 }
 
-/// What takes a transaction back.
+/// The information needed to undo a transaction.
 #[derive(Debug, Default)]
 struct Undo {
-    /// Those of the transaction.
+    /// The rows of the transaction.
     rows: Rows,
     objects: ChangeSet,
     labels: Option<LabelUndo>,
-    /// The last reports before, by transport node.
+    /// The previous reports, by transport node.
     reports: Vec<(String, Option<NodeReport>)>,
     refused: Vec<(String, Entry)>,
 }
 
-/// A part of a refused report was tried again.
+/// The retry of a part of a refused report.
 #[derive(Debug)]
 pub struct Retried {
-    /// Of which transport node.
+    /// The transport node.
     pub node: String,
-    /// Of which report.
+    /// The whole report.
     pub report: ovs_driver::Report,
-    /// The transaction, if it was accepted now.
+    /// The transaction, if the part was accepted this time.
     pub transaction: Option<AppliedTransaction>,
 }
 
-/// Why a journal and rules do not make a controller.
+/// Why a controller cannot start from a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
-    /// A record does not fit those before it.
+    /// A record contradicts earlier records.
     #[error("line {line}: {why}")]
     Record {
         /// The record's line in the journal.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
-    /// The objects in force at the end are at fault, by the reckoning of this version.
+    /// This version refuses the objects in force at the end of the journal.
     #[error("the objects in the journal are invalid for this version: {0}")]
     Objects(Refusal),
     /// The rules refuse the state.
     #[error("the rules refuse the journal's state: {0}; start with the rules that wrote it, or repair them")]
     Rules(TransactionError),
-    /// The engine is at fault.
+    /// The engine failed.
     #[error("the engine failed: {0}")]
     Failed(String),
 }
 
 impl Core {
-    /// A core that knows what a journal knows. The record, if there is one, brings the journal's rows up to date with
-    /// rules or a version that differ from those that wrote it; it must be journalled first.
+    /// Restores a core from a journal. If the rules or the version differ from those that wrote the journal, also
+    /// returns a record that brings the journal's rows up to date; it must be journalled first.
     pub fn restore(
         mut evaluator: Box<dyn Evaluator>,
         rules: Arc<Rules>,
@@ -235,8 +235,8 @@ impl Core {
         self.change_objects(changes, by.into(), now)
     }
 
-    /// Takes a switch's report; nothing is accepted if it says nothing new, or the transport node does not exist. If
-    /// the rules refuse it, its parts are for [`Core::retry`].
+    /// Takes a switch's report. Returns nothing if the report changes nothing or the transport node does not exist.
+    /// If the rules refuse the report, its parts are left to [`Core::retry`].
     pub fn report(
         &mut self,
         node: &str,
@@ -257,8 +257,8 @@ impl Core {
         }
     }
 
-    /// Tries a part of what was refused of a report and is due: after the report itself and when anything else was
-    /// accepted. `None` if there is nothing to try.
+    /// Retries a part of a refused report that is due: after the report itself, and after another transaction was
+    /// accepted. `None` if no part is due.
     pub fn retry(&mut self, now: SystemTime) -> Result<Option<Retried>, CoreError> {
         let Some((part, report)) = self.refused.next(&self.reports) else { return Ok(None) };
         let node = part.node.clone();
@@ -278,12 +278,12 @@ impl Core {
         Ok(Some(Retried { node, report, transaction }))
     }
 
-    /// Whether [`Core::retry`] has anything to do.
+    /// Whether a refused part is due for [`Core::retry`].
     pub fn is_retry_due(&self) -> bool {
         self.refused.is_due()
     }
 
-    /// What to tell of a transport node's last report, if all its parts are judged and it was not told already.
+    /// The verdict on a transport node's last report, once all its parts are judged, unless it was returned already.
     pub fn verdict(&mut self, node: &str) -> Option<Verdict> {
         self.refused.verdict(node)
     }
@@ -309,7 +309,8 @@ impl Core {
         Ok(Some(AppliedTransaction { record, changes, problems, undo: Box::new(undo) }))
     }
 
-    /// Uses time in which nothing waits to make later transactions cheaper. Nothing changes but that.
+    /// Does maintenance that makes later transactions cheaper, to be called while no request waits. Has no visible
+    /// effect.
     pub fn idle(&mut self) -> Result<(), CommitError> {
         self.evaluator.idle()
     }
@@ -319,17 +320,17 @@ impl Core {
         &self.objects
     }
 
-    /// The rules that run.
+    /// The loaded rules.
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
     }
 
-    /// What the switch of a transport node should have.
+    /// The desired state of a transport node's switch.
     pub fn desired(&self, node: &str) -> Arc<Desired> {
         self.desired.get(node).map(|desired| desired.state.clone()).unwrap_or_default()
     }
 
-    /// How much the switch of a transport node should have. Takes no time, however much it is.
+    /// The size of the desired state of a transport node's switch. Takes constant time.
     pub fn desired_counts(&self, node: &str) -> DesiredCounts {
         let Some(NodeDesired { state, groups }) = self.desired.get(node) else {
             return DesiredCounts::default();
@@ -347,17 +348,17 @@ impl Core {
         self.derived.status.problems_of(kind.name(), id)
     }
 
-    /// The logical rules behind flows that the physical rules only placed, as they are now. Cheap.
+    /// A snapshot of the logical rules behind flows that the physical rules only placed. Cheap.
     pub(crate) fn provenance(&self) -> Provenance {
         self.derived.provenance.clone()
     }
 
-    /// How large IP packets may be that all ports of a logical switch exchange, if the rules say it.
+    /// The size of the largest IP packet that all ports of a logical switch can exchange, if the rules compute it.
     pub fn mtu(&self, switch: &str) -> Option<i64> {
         self.derived.status.mtu(switch)
     }
 
-    /// What cannot be done as things are, in order of the objects' kind and id.
+    /// Requests of objects that the network currently cannot fulfil, ordered by the objects' kind and id.
     pub fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.derived.status.problems()
     }
@@ -367,12 +368,12 @@ impl Core {
         self.labels.get(key.kind, &key.id)
     }
 
-    /// How many virtual interfaces a transport node has reported.
+    /// The number of virtual interfaces that a transport node has reported.
     pub fn vif_count(&self, node: &str) -> usize {
         self.reports.vif_count(node)
     }
 
-    /// The number of the last transaction; 0 if there was none.
+    /// The number of the last transaction; 0 if there is none.
     pub fn last_txn(&self) -> u64 {
         self.last_txn
     }
@@ -427,7 +428,7 @@ impl Core {
         Ok(Accepted { objects, transaction: Some(AppliedTransaction { record, changes, problems, undo }) })
     }
 
-    /// Takes back the last transaction that was not taken back: all is as it was before. An error means that the core
+    /// Undoes the last transaction that is not undone yet and restores the previous state. After an error the core
     /// must not be used any more.
     pub fn undo(&mut self, applied: AppliedTransaction) -> Result<(), CoreError> {
         let AppliedTransaction { record, undo, .. } = applied;
@@ -456,20 +457,20 @@ impl Core {
         Ok(())
     }
 
-    /// Keeps a report whose transaction was taken back, to be tried again after [`Core::retry_all`].
+    /// Stores a report whose transaction was undone, to be retried after [`Core::retry_all`].
     pub fn keep_report(&mut self, node: &str, report: ovs_driver::Report) {
         if self.objects.get(&ObjectKey::new(Kind::TransportNode, node)).is_some() {
             self.refused.keep(node, report);
         }
     }
 
-    /// Lets [`Core::retry`] rest until something is accepted or [`Core::retry_all`] is called; whether it has anything
-    /// left to try then.
+    /// Suspends [`Core::retry`] until a transaction is accepted or [`Core::retry_all`] is called. Returns whether any
+    /// part is due then.
     pub fn pause_retries(&mut self) -> bool {
         self.refused.pause()
     }
 
-    /// Lets [`Core::retry`] try all that is refused.
+    /// Makes all refused parts due for [`Core::retry`].
     pub fn retry_all(&mut self) {
         self.refused.retry_later();
     }
@@ -491,7 +492,7 @@ impl Core {
             let groups: BTreeSet<u32> = buckets.map(|(group, _)| *group).collect();
             let present = |state: &Desired| groups.iter().filter(|group| has_group(state, **group)).count();
             let before = present(&desired.state);
-            // Copied only while somebody still looks at the state before.
+            // Copies the state only while someone still reads the previous one.
             Arc::make_mut(&mut desired.state).apply(changes);
             desired.groups = desired.groups + present(&desired.state) - before;
             if *desired.state == Desired::default() {
@@ -505,8 +506,8 @@ fn has_group(state: &Desired, group: u32) -> bool {
     state.groups.range((group, 0)..=(group, u32::MAX)).next().is_some()
 }
 
-/// Whether a transport node is deleted, or its end points change: what its switch reported, port numbers above all, says
-/// nothing about another switch.
+/// Whether a change deletes a transport node or changes its endpoints. What the old switch reported, port numbers
+/// above all, does not apply to another switch.
 fn changes_switch(change: &Change) -> bool {
     match (change.before.as_deref(), change.after.as_deref()) {
         (Some(Object::TransportNode(_)), None) => true,
@@ -517,7 +518,7 @@ fn changes_switch(change: &Change) -> bool {
     }
 }
 
-/// Whether the switch of a transport node that stays is connected anew.
+/// Whether a transport node stays but its switch must be connected again.
 pub(crate) fn reconnects(change: &Change) -> bool {
     match (change.before.as_deref(), change.after.as_deref()) {
         (Some(Object::TransportNode(before)), Some(Object::TransportNode(after))) => {
@@ -527,7 +528,7 @@ pub(crate) fn reconnects(change: &Change) -> bool {
     }
 }
 
-/// Runs rows through the rules: accepted and understood, or as if they had never come.
+/// Runs rows through the rules. The rows are either accepted and their output decoded, or have no effect.
 fn run(
     evaluator: &mut dyn Evaluator,
     rules: &Rules,
@@ -543,7 +544,8 @@ fn run(
     };
     let committed = commit(&transaction)?;
     let changes = split_by_node(&committed, rules, &mut derived.pool).map_err(|error| {
-        // Every row was new or there: the reverse transaction brings back exactly the state before.
+        // Every inserted row was new and every deleted row existed, so the inverse transaction restores the previous
+        // state.
         let Transaction { insert, delete } = transaction;
         match commit(&Transaction { insert: delete, delete: insert }) {
             Ok(_) => CoreError::Refused(Refusal::Rules(error)),
@@ -574,20 +576,20 @@ fn objects_rows(objects: &ObjectStore) -> Rows {
     rows
 }
 
-/// The rows that come with the first transaction and never go.
+/// The rows that the first transaction inserts and that are never deleted.
 fn rows_from_the_start() -> Rows {
     let (table, row) = TransportZone::default_zone().row();
     Rows { insert: BTreeMap::from([(table, vec![row])]), delete: BTreeMap::new() }
 }
 
-/// The table of transport nodes that this controller programs: all.
+/// The table of the transport nodes that this controller programs: all of them.
 const MANAGED: &str = "managed";
 
 fn managed(node: &str) -> Row {
     vec![Value::String(node.into())]
 }
 
-/// The rows of [`MANAGED`] that come and go with objects.
+/// The rows of [`MANAGED`] that an object change inserts and deletes.
 fn managed_rows(objects: &ChangeSet) -> Rows {
     let mut rows = Rows::default();
     for change in objects.effective().filter(|change| change.key.kind == Kind::TransportNode) {

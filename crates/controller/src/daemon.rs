@@ -1,7 +1,7 @@
 //! The daemon: assembles rules, journal, engine, switches and API, and takes them apart again.
 //!
-//! The order matters. First what can fail for reasons of configuration (rules, address, state folder), then the journal,
-//! and only when the controller knows all that it knew does it touch a switch.
+//! The order matters. The steps that can fail because of the configuration come first (rules, address, state folder),
+//! then the journal. The controller touches a switch only after it has restored its whole state.
 
 use std::fs;
 use std::future::Future;
@@ -27,20 +27,20 @@ use crate::pb::controller_server::ControllerServer;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
 
-/// How many events of all switches may wait for the engine.
+/// The number of events of all switches that may wait for the engine.
 const EVENTS_MAX: usize = 1024;
-/// How long the transaction at hand may take to end after the controller was told to stop, and calls after that. A
-/// transaction that takes longer ends with the process: nobody was told that it is accepted.
+/// The time that the current transaction has to end after the controller is told to stop, and that open calls have
+/// after it. A transaction that takes longer ends with the process; no client has been told that it was accepted.
 const ENGINE_GRACE: Duration = Duration::from_millis(600);
 const CALLS_GRACE: Duration = Duration::from_millis(200);
-/// How many calls a connection may have at a time.
+/// The number of concurrent calls on a connection.
 const STREAMS_MAX: u32 = 32;
 /// The largest headers of a call, in bytes.
 const HEADERS_MAX: u32 = 16 << 10;
-/// How many bytes of a call, and of all calls of a connection, may be on their way.
+/// The flow-control window of a call, and that of all calls of a connection, in bytes.
 const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 20;
-/// [`Parts::probe`] of a controller that is not under test.
+/// The value of [`Parts::probe`] outside tests.
 pub const PROBE: Duration = Duration::from_secs(10);
 
 /// Makes the evaluator, in the thread that it runs in.
@@ -103,14 +103,14 @@ pub enum DaemonError {
     /// The rules cannot be run.
     #[error(transparent)]
     Rules(#[from] RulesError),
-    /// The configuration's `log` means nothing.
+    /// The configuration's `log` is invalid.
     #[error(
         "log = {log:?}: {why}; use a level (error, warn, info, debug, trace) or levels by module, such as info,ovs_driver=debug"
     )]
     Log {
-        /// As it is configured.
+        /// The configured value.
         log: String,
-        /// What is wrong with it.
+        /// The fault.
         why: String,
     },
     /// A thread cannot be started, or has panicked.
@@ -119,7 +119,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// Whether what was given (rules, configuration) is at fault, and not the world outside.
+    /// Whether the input (rules, configuration) is at fault, rather than the environment.
     pub fn is_rejection(&self) -> bool {
         match self {
             DaemonError::Rules(error) => !matches!(error, RulesError::Load(_)),
@@ -140,10 +140,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a controller; returns when it serves. Its switches are being connected then.
+    /// Starts a controller. Returns once the API serves requests; switches may still be connecting.
     pub async fn start(parts: Parts) -> Result<Daemon, DaemonError> {
         let Parts { state, listen, socket_mode, probe, rules, evaluator, drivers } = parts;
-        // The lock comes first: it also says that a socket left behind is nobody's.
+        // The lock comes first: it proves that no process uses a socket left behind.
         let replay = Replay::open(&state)?;
         let listener = Listener::bind(listen, socket_mode).await?;
         let listen = listener.listen.clone();
@@ -184,7 +184,7 @@ impl Daemon {
         Ok(Daemon { engine, listen, thread: thread_end, server, stop_server })
     }
 
-    /// Where it listens; a port that was 0 is a real one here.
+    /// The address; if the configured port was 0, the assigned one.
     pub fn listen(&self) -> &Listen {
         &self.listen
     }
@@ -194,8 +194,9 @@ impl Daemon {
         &self.engine
     }
 
-    /// Serves until `shutdown` is ready or something fails; then ends in order and within a second: the group of
-    /// transactions at hand is answered if it ends in time, what waits is refused, the journal is whole, and the switches keep what they have.
+    /// Serves until `shutdown` completes or something fails, and then ends in order and within a second. The current
+    /// group of transactions is answered if it ends in time, waiting requests are refused, the journal stays
+    /// complete, and the switches keep their state.
     pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<(), DaemonError> {
         let mut server_result = None;
         let mut engine_result = None;
@@ -209,7 +210,7 @@ impl Daemon {
             Some(result) => Some(result),
             None => tokio::time::timeout(ENGINE_GRACE, &mut self.thread).await.ok(),
         };
-        // Nobody listening means that the server has ended.
+        // The send fails only if the server has ended already.
         let _ = self.stop_server.send(());
         let server_result = match server_result {
             Some(result) => Some(result),
@@ -255,7 +256,7 @@ fn prepare(
     let evaluator = evaluator().map_err(DaemonError::Evaluator)?;
     let restored = Core::restore(evaluator, rules.clone(), history, SystemTime::now());
     let (core, correction) = restored.map_err(fault)?;
-    // The file is not changed before all that it says is known to be good.
+    // The file changes only after all its records were restored.
     let mut journal = replay.finish()?;
     if let Some(correction) = &correction {
         warn!(
@@ -269,7 +270,7 @@ fn prepare(
     Ok((core, journal))
 }
 
-/// Serves the API until `stopped` is ready.
+/// Serves the API until `stopped` completes.
 async fn serve(
     listener: Listener,
     api: Api,
@@ -288,13 +289,13 @@ async fn serve(
         .http2_keepalive_timeout(Some(probe))
         .add_service(WholeRequests::new(service));
     let stopped = async {
-        // The sender dropped means the same.
+        // A dropped sender means stop too.
         let _ = stopped.await;
     };
     router.serve_with_incoming_shutdown(listener.incoming(), stopped).await
 }
 
-/// Lets the process have as many descriptors as the system allows it: each switch needs two.
+/// Raises the limit of open files to the system's maximum: each switch needs two descriptors.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };

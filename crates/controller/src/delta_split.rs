@@ -134,7 +134,7 @@ impl<'a> Encoder<'a> {
 
 /// Rows that are inserted or are now derived by another rule, with the rule's fingerprint; 0 without attribution.
 fn attributed<'a>(delta: &'a TableDelta, rules: &'a Rules) -> impl Iterator<Item = (&'a Row, u64)> {
-    // The list of rules is empty without attribution.
+    // Without attribution, the list of rules is empty.
     let rules_of_rows = delta.rules.iter().map(Some).chain(std::iter::repeat(None));
     let inserted = delta.insert.iter().zip(rules_of_rows);
     let reattributed = delta.reattributed.iter().map(|(row, rule)| (row, Some(rule)));
@@ -214,7 +214,7 @@ fn range(message: String) -> TransactionError {
     TransactionError::new(ErrorCode::Range, message)
 }
 
-/// A fault of the evaluator: `Rules::new` has compared the columns, and rows fit their tables.
+/// A bug in the evaluator: `Rules::new` has checked the columns, and rows conform to their tables.
 fn misfit(table: &str, row: &Row) -> TransactionError {
     TransactionError::new(ErrorCode::TypeMismatch, format!("{table} has no such row: {row:?}"))
 }

@@ -1,11 +1,10 @@
-//! The engine thread: one request after another through the rules, onto disk, to the switches.
+//! The engine thread: it takes requests one after another through the rules, onto disk, and to the switches.
 //!
-//! Changes, queries and the events of switches wait in a queue each, and the queues take turns, so that none of them
-//! starves another. Changes and events that wait are taken together: each is a transaction with its own result, but they
-//! share one write and one synchronisation of the journal. Nothing that follows from a request leaves the process, no answer either, before
-//! that. If the disk takes none of it, all of it is taken back in memory too and refused. If not even that is certain,
-//! what is in memory is ahead of what is on disk, so the thread ends and the process with it; switches go on
-//! forwarding.
+//! Changes, queries and the events of switches wait in separate queues, which take turns so that none starves.
+//! Changes and events that wait are processed as a group: each is a transaction with its own result, but they share
+//! one write and one synchronisation of the journal. No effect of a request, not even its answer, leaves the process
+//! before that. If the disk refuses the write, the group is undone in memory and refused. If even that fails, the
+//! state in memory is ahead of the disk, so the thread ends and with it the process; the switches go on forwarding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,74 +25,74 @@ use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::rules::Rules;
 
-/// How many inputs may share one write of the journal.
+/// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
-/// How long a group takes more inputs. Every query waits for the group that it came with.
+/// How long a group accepts more inputs. Every query waits for the group that it arrived with.
 const GROUP_TIME: Duration = Duration::from_millis(20);
-/// How many parts of refused reports may be tried with each group.
+/// The number of parts of refused reports that may be retried with each group.
 const RETRIES_MAX: usize = 8;
-/// How long after a failure of the journal reports are tried again.
+/// The delay before reports are retried after a failure of the journal.
 const JOURNAL_REST: Duration = Duration::from_secs(2);
-/// How many objects one answer has at most, so that others need not wait for a long list.
+/// The most objects in one answer, so that a long list does not delay other requests.
 pub const PAGE: usize = 1000;
-/// How many requests may wait before those who ask wait too.
+/// The number of requests that may wait before senders wait too.
 pub(crate) const REQUESTS_MAX: usize = 1024;
 
-/// What became of a request to change objects.
+/// The outcome of a request that changes objects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Applied {
     /// The transaction; `None` if nothing changed.
     pub txn: Option<u64>,
-    /// What became of each object.
+    /// The outcome for each object.
     pub outcomes: Vec<(ObjectKey, Outcome)>,
-    /// What the request leaves to a person, a line each.
+    /// Work that the request leaves to the operator, one line each.
     pub warnings: Vec<String>,
-    /// The transport nodes whose end points change, so that their switches are connected anew.
+    /// The transport nodes whose endpoints change, so that their switches are connected again.
     pub reconnecting: Vec<String>,
 }
 
 /// The controller and its switches at one moment.
 #[derive(Debug, Clone)]
 pub struct Status {
-    /// The last transaction; 0 if there was none.
+    /// The last transaction; 0 if there is none.
     pub last_txn: u64,
-    /// How many objects there are.
+    /// The number of objects of each kind.
     pub objects: BTreeMap<Kind, usize>,
     /// The switches, in order of names, each with the number of virtual interfaces that it reports.
     pub switches: Vec<(SwitchStatus, usize)>,
-    /// What cannot be done as things are.
+    /// Requests of objects that the network currently cannot fulfil.
     pub problems: Vec<Problem>,
 }
 
-/// An object, and what the rules say of it.
+/// An object, with its state as computed by the rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
     /// The object.
     pub object: Arc<Object>,
-    /// Of a switch: how large IP packets may be that all its ports exchange, if the rules say it.
+    /// For a switch: the size of the largest IP packet that all its ports can exchange, if the rules compute it.
     pub mtu: Option<i64>,
-    /// What it asks that cannot be done as things are.
+    /// Requests of the object that the network currently cannot fulfil.
     pub problems: Vec<String>,
 }
 
-/// What one switch should have, and the rules that say so.
+/// The desired state of a switch, and the rules behind it.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Flows and tunnels.
+    /// The flows, groups and ports.
     pub desired: Arc<Desired>,
-    /// By cookie.
+    /// The rules, to be looked up by cookie.
     pub rules: Arc<Rules>,
     provenance: Provenance,
 }
 
 impl Listing {
-    /// The logical rule behind a flow that the physical rules only placed: its fingerprint.
+    /// The fingerprint of the logical rule behind a flow that the physical rules only placed.
     pub fn origin(&self, key: &FlowKey) -> Option<u64> {
         self.provenance.logical_rule(key)
     }
 }
 
-/// The thread that answers has ended, or is about to.
+/// The engine thread has ended, or is about to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the controller is stopping")]
 pub struct Stopping;
@@ -101,10 +100,10 @@ pub struct Stopping;
 /// Why the engine thread ended.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The journal cannot be written, and what is in it is unknown.
+    /// The journal cannot be written, and the state of its file is unknown.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The evaluator is at fault.
+    /// The evaluator failed.
     #[error("{0}; restart the controller: the journal is intact")]
     Failed(String),
 }
@@ -116,16 +115,16 @@ enum Change {
 
 type Answer<T> = oneshot::Sender<T>;
 
-/// Which objects of a kind.
+/// A selection of the objects of a kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Which {
-    /// The one with this id.
+    /// The object with this id.
     One(String),
-    /// The first [`PAGE`] whose ids come after this one; without an id, the first of all.
+    /// The first [`PAGE`] objects whose ids follow this one; without an id, the first of all.
     After(Option<String>),
 }
 
-/// A request that changes nothing.
+/// A read-only request.
 pub(crate) enum Query {
     Get { kind: Kind, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
@@ -140,7 +139,7 @@ pub(crate) struct ChangeRequest {
     answer: Answer<Result<Applied, Refusal>>,
 }
 
-/// Asks the engine thread. Cheap to clone.
+/// A handle that sends requests to the engine thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     changes: mpsc::Sender<ChangeRequest>,
@@ -148,11 +147,11 @@ pub struct Engine {
     stop: watch::Sender<bool>,
 }
 
-/// The requests of all [`Engine`]s, for the thread.
+/// The thread's end of the queues of all [`Engine`] handles.
 pub(crate) struct Requests {
     changes: mpsc::Receiver<ChangeRequest>,
     queries: mpsc::Receiver<Query>,
-    /// Not in the queues: it is obeyed however much waits there.
+    /// Not a queue: a stop takes effect no matter how many requests wait.
     stop: watch::Receiver<bool>,
 }
 
@@ -191,28 +190,28 @@ impl Engine {
         receiver.await.map_err(|_| Stopping)
     }
 
-    /// Objects of a kind, in order of ids.
+    /// Objects of a kind, ordered by id.
     pub async fn get(&self, kind: Kind, which: Which) -> Result<Vec<Found>, Stopping> {
         self.ask(|answer| Query::Get { kind, which, answer }).await
     }
 
-    /// What the switch of a transport node should have; `None` if there is no such node.
+    /// The desired state of a transport node's switch; `None` if the node does not exist.
     pub async fn list(&self, node: String) -> Result<Option<Listing>, Stopping> {
         self.ask(|answer| Query::List { node, answer }).await
     }
 
-    /// The controller now, with all switches and problems; with the switches of these transport nodes and no problem if
-    /// any are given.
+    /// The current state of the controller, with all switches and problems. If nodes are given, only their switches
+    /// and no problems.
     pub async fn status(&self, nodes: BTreeSet<String>) -> Result<Status, Stopping> {
         self.ask(|answer| Query::Status { nodes, answer }).await
     }
 
-    /// Receipts: those kept, and updates.
+    /// Receipts: the stored ones, and later updates.
     pub async fn watch(&self, wanted: Wanted) -> Result<Result<Watch, WatchError>, Stopping> {
         self.ask(|answer| Query::Watch { wanted, answer }).await
     }
 
-    /// Ends the thread after the group of requests at hand. Requests that wait get [`Stopping`].
+    /// Ends the thread after the current group of requests. Waiting requests get [`Stopping`].
     pub fn stop(&self) {
         self.stop.send_replace(true);
     }
@@ -224,7 +223,7 @@ impl Engine {
     }
 }
 
-/// What a group of requests has led to and waits for the journal.
+/// An effect of a group that waits for the journal.
 enum Effect {
     Publish { applied: Box<AppliedTransaction>, objects: ChangeSet, accepted: Instant, computed: Duration },
     Answer { answer: Answer<Result<Applied, Refusal>>, result: Result<Applied, Refusal> },
@@ -238,11 +237,11 @@ pub(crate) struct Worker {
     pub(crate) fleet: Fleet,
     pub(crate) requests: Requests,
     pub(crate) events: mpsc::Receiver<FleetEvent>,
-    /// The queue that was served last.
+    /// The queue served last.
     pub(crate) turn: Turn,
-    /// The reports of the group at hand, which their switches will not say again.
+    /// The reports of the current group. The switches will not repeat them.
     pub(crate) reports: Vec<(String, ovs_driver::Report)>,
-    /// When reports that could not be journalled are tried again.
+    /// The time to retry the reports that could not be journalled.
     pub(crate) retry_at: Option<Instant>,
 }
 
@@ -269,12 +268,12 @@ enum Input {
     Change(ChangeRequest),
     Query(Query),
     Event(FleetEvent),
-    /// Time to try all that is refused.
+    /// It is time to retry all refused parts.
     Retry,
 }
 
 impl Worker {
-    /// Serves until it is told to stop, nobody can ask any more, or something fails.
+    /// Serves until it is told to stop, all handles are dropped, or something fails.
     pub(crate) fn run(mut self, runtime: &tokio::runtime::Handle) -> Result<(), EngineError> {
         while !self.is_stopped() {
             let first = match self.waiting() {
@@ -291,7 +290,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Handles inputs that wait, up to the limits of a group, and what is due of refused reports.
+    /// Handles waiting inputs, up to the limits of a group, and retries the refused parts of reports that are due.
     fn group(&mut self, mut input: Option<Input>) -> Result<Vec<Effect>, EngineError> {
         let begun = Instant::now();
         let mut effects = Vec::new();
@@ -307,7 +306,7 @@ impl Worker {
                 }
             }
             taken += 1;
-            // What does not belong to this group stays where it waits.
+            // Inputs beyond the limits stay in their queues.
             let full = taken >= GROUP_MAX || begun.elapsed() >= GROUP_TIME || self.is_stopped();
             input = if full { None } else { self.waiting() };
         }
@@ -322,7 +321,7 @@ impl Worker {
         *self.requests.stop.borrow()
     }
 
-    /// Nothing waits: makes later transactions cheaper, then waits for what is next.
+    /// While no input waits, does maintenance that makes later transactions cheaper, then waits for the next input.
     fn when_idle(&mut self, runtime: &tokio::runtime::Handle) -> Result<Option<Input>, EngineError> {
         self.core.idle().map_err(|error| EngineError::Failed(error.to_string()))?;
         Ok(runtime.block_on(self.next()))
@@ -338,7 +337,7 @@ impl Worker {
         };
         let Requests { changes, queries, stop } = &mut self.requests;
         tokio::select! {
-            // Nobody left who could say it means the same.
+            // A dropped sender means stop too.
             _ = stop.wait_for(|stop| *stop) => None,
             change = changes.recv() => change.map(Input::Change),
             query = queries.recv() => query.map(Input::Query),
@@ -347,7 +346,7 @@ impl Worker {
         }
     }
 
-    /// The next input that can be taken without waiting. Each queue has its turn.
+    /// The next waiting input. The queues take turns.
     fn waiting(&mut self) -> Option<Input> {
         for _ in 0..3 {
             self.turn = self.turn.next();
@@ -405,7 +404,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Tries a part of a refused report again; whether there was one.
+    /// Retries a part of a refused report. Returns whether one was due.
     fn retry(&mut self, effects: &mut Vec<Effect>) -> Result<bool, EngineError> {
         let accepted = Instant::now();
         let retried = self.core.retry(SystemTime::now()).map_err(failed)?;
@@ -432,7 +431,7 @@ impl Worker {
         }
     }
 
-    /// Puts a group on disk, then lets its effects out, in order.
+    /// Writes a group to disk, then releases its effects in order.
     fn commit(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
         let records = effects.iter().filter_map(|effect| match effect {
             Effect::Publish { applied, .. } => Some(&applied.record),
@@ -451,7 +450,7 @@ impl Worker {
                 Effect::Publish { applied, objects, accepted, computed } => {
                     self.publish(*applied, &objects, accepted, computed);
                 }
-                // Whoever asked may be gone.
+                // The requester may have gone.
                 Effect::Answer { answer, result } => drop(answer.send(result)),
                 Effect::Query(query) => self.answer(query),
             }
@@ -460,14 +459,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Undoes a group that could not be journalled: what was accepted, and what came after it, is refused.
+    /// Undoes a group that could not be journalled. All its transactions are refused.
     fn roll_back(&mut self, effects: Vec<Effect>, why: &str) -> Result<(), EngineError> {
         error!(why, "requests are refused");
         let (mut undone, mut rest) = (Vec::new(), Vec::new());
         for effect in effects {
             match effect {
                 Effect::Publish { applied, .. } => undone.push(applied),
-                // Even a refusal may have been for what is taken back.
+                // Even a refusal may depend on a transaction that is undone.
                 Effect::Answer { answer, .. } if !undone.is_empty() => {
                     let result = Err(Refusal::Journal(why.to_owned()));
                     rest.push(Effect::Answer { answer, result });
@@ -514,11 +513,11 @@ impl Worker {
                 (node, receipt)
             })
             .collect();
-        // Before drivers end: what their switches have not answered is noted in the receipt.
+        // Before drivers end, so that the receipt records the transactions that their switches have not answered.
         let (txn, by, at) = (record.txn, record.by, record.at);
         debug!(txn, by, switches = switches.len(), ?computed, "transaction accepted");
         self.fleet.receipts.add(Receipt { txn, by, at, accepted, computed, journalled, switches });
-        // A driver that starts now gets the whole, this transaction included.
+        // A driver that starts now receives the whole desired state, including this transaction.
         let core = &self.core;
         self.fleet.commit(txn, objects, |node| core.desired(node));
     }
@@ -563,7 +562,7 @@ impl Worker {
     }
 }
 
-/// Logs what people are to know.
+/// Logs new and resolved problems.
 pub(crate) fn log_problems(problems: &ProblemChanges) {
     for Problem { kind, id, text } in &problems.new {
         warn!(kind, id, "problem: {text}");
@@ -582,7 +581,7 @@ fn found(core: &Core, object: &Arc<Object>) -> Found {
     }
 }
 
-/// A fault of the evaluator: what the rules refuse of a report is no error.
+/// Converts an evaluator failure. A report that the rules refuse is not an error.
 fn failed(error: CoreError) -> EngineError {
     EngineError::Failed(error.to_string())
 }

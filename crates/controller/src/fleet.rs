@@ -25,10 +25,10 @@ use state::Switch;
 
 /// The integration bridge on every transport node.
 const BRIDGE: &str = "br-int";
-/// How many events of one switch are queued. Its driver holds back the rest, in bounded memory.
+/// The number of queued events per switch. The driver holds back further events in bounded memory.
 const EVENTS_MAX: usize = 64;
 
-/// How long the switch of a deleted transport node may take to remove flows, groups and ports of the controller.
+/// The time that the switch of a deleted transport node has to remove the controller's flows, groups and ports.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
 /// Starts drivers. Tests supply their own.
@@ -88,7 +88,7 @@ enum EventKind {
     Event(Event),
     /// Time to handle the report that was deferred.
     DeferredReport,
-    /// The time for a draining switch is over.
+    /// The time allowed for a draining switch is over.
     DrainTimeout,
 }
 
@@ -119,13 +119,13 @@ pub struct SwitchStatus {
     pub patches: usize,
     /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
-    /// The number of flows and groups that others changed and the driver found, since the driver was started.
+    /// The number of flows and groups changed by others, as found since the driver was started.
     pub foreign_changes: usize,
-    /// The last of them and when it was found; empty if there was none.
+    /// The last change by others and the time at which it was found; empty if there is none.
     pub last_foreign_change: String,
-    /// How often the driver failed and was started again.
+    /// The number of times that the driver failed and was restarted.
     pub driver_restarts: usize,
-    /// The last failure of the driver and when it happened; empty if there was none.
+    /// The last failure of the driver and its time; empty if there is none.
     pub last_driver_failure: String,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Fleet {
     pub(crate) receipts: Receipts,
 }
 
-/// The switch of a deleted transport node, whose driver still removes flows, groups and ports of the controller.
+/// The switch of a deleted transport node, whose driver still removes the controller's flows, groups and ports.
 struct Draining {
     node: String,
     /// The transaction that deleted it.
@@ -181,9 +181,9 @@ impl Fleet {
         }
     }
 
-    /// Prepares for changes that are accepted but not on disk yet: from now on, reports of switches whose end points
-    /// change are deferred. Returns warnings about what will remain on the switches of deleted transport nodes. Followed
-    /// by [`commit`](Fleet::commit) or [`roll_back`](Fleet::roll_back).
+    /// Prepares for changes that are accepted but not on disk yet: from now on, reports of switches whose endpoints
+    /// change are deferred. Returns warnings about leftovers on the switches of deleted transport nodes. Must be
+    /// followed by [`commit`](Fleet::commit) or [`roll_back`](Fleet::roll_back).
     pub(crate) fn prepare(&mut self, objects: &ChangeSet) -> Vec<String> {
         let mut warnings = Vec::new();
         for change in objects.effective() {
@@ -216,12 +216,12 @@ impl Fleet {
             switch.removing = false;
             if switch.deferred_report.is_some() {
                 let (node, events) = (node.clone(), self.events.clone());
-                // The report itself stays with the switch, where a newer one replaces it: the events of the switch that
-                // wait already are handled before this one.
+                // The report itself stays with the switch, where a newer one replaces it. Events of the switch that
+                // wait already are handled first.
                 let what = EventKind::DeferredReport;
                 let event = FleetEvent { node, generation: switch.generation, what };
                 self.runtime.spawn(async move {
-                    // If nobody receives, the controller is stopping.
+                    // The send fails only while the controller is stopping.
                     let _ = events.send(event).await;
                 });
             }
@@ -308,8 +308,8 @@ impl Fleet {
         self.switches.insert(node.id.clone(), switch);
     }
 
-    /// Removes a switch: at once if it is offline or has nothing to remove, otherwise when it has confirmed the removal
-    /// or the time for it is over. Returns the driver to stop now.
+    /// Removes a switch: at once if it is offline or has nothing to remove, otherwise once it has confirmed the
+    /// removal or the time for it is over. Returns the driver to stop now.
     fn remove_node(&mut self, node: &str, txn: u64) -> Option<Box<dyn Driver>> {
         let switch = self.switches.remove(node)?;
         let node = node.to_owned();
@@ -323,7 +323,7 @@ impl Fleet {
             let (events, limit) = (self.events.clone(), self.drain_max);
             self.runtime.spawn(async move {
                 tokio::time::sleep(limit).await;
-                // If nobody receives, the controller is stopping.
+                // The send fails only while the controller is stopping.
                 let _ = events.send(over).await;
             });
             self.draining.push(Draining { node, txn, switch });
@@ -337,7 +337,7 @@ impl Fleet {
         self.release(&node, switch)
     }
 
-    /// Handles an event of a draining switch. Returns false if it is of another switch.
+    /// Handles an event of a draining switch. Returns false if the event belongs to another switch.
     fn draining_event(&mut self, event: &FleetEvent) -> bool {
         let Some(index) =
             self.draining.iter().position(|draining| draining.switch.generation == event.generation)
@@ -346,7 +346,7 @@ impl Fleet {
         };
         let Draining { node, txn, switch } = &mut self.draining[index];
         let receipts = &mut self.receipts;
-        // The outcome, once there is one.
+        // The outcome, once known.
         let end = match &event.what {
             EventKind::DrainTimeout => Some(Err(format!("it did not confirm within {:?}", self.drain_max))),
             EventKind::Event(Event::Connected { channel }) => {
@@ -414,7 +414,7 @@ impl Fleet {
         receipt
     }
 
-    /// Handles an event of a switch. A report is returned, since it is input of the rules.
+    /// Handles an event of a switch. Returns a report, which is input for the rules.
     pub(crate) fn event(&mut self, event: FleetEvent) -> Option<(String, ovs_driver::Report)> {
         if self.draining_event(&event) {
             return None;
@@ -433,7 +433,7 @@ impl Fleet {
             Event::Connected { channel } => {
                 info!(switch = node, %channel, "switch connected");
                 switch.up.insert(channel);
-                // It is reconciled again; the last reconciliation did not include this channel.
+                // The switch will be reconciled again, because the last reconciliation did not include this channel.
                 switch.reconciled = false;
                 switch.faults.connection.remove(&channel);
             }
@@ -473,7 +473,7 @@ impl Fleet {
                 info!(switch = node, flow_mods, tunnels_changed, "switch reconciled");
                 switch.reconciled = true;
                 switch.sync_flow_mods = Some(flow_mods);
-                // What others changed and what a failed driver left is put right, too.
+                // The comparison also repaired changes by others and leftovers of a failed driver.
                 switch.faults.foreign = None;
                 switch.faults.driver = None;
             }
@@ -536,7 +536,7 @@ impl Fleet {
     }
 }
 
-/// Tells the operator how to clean up a switch that keeps flows, groups and ports of the controller.
+/// Instructs the operator to clean up a switch that keeps flows, groups and ports of the controller.
 fn leftovers(why: &str) -> String {
     format!(
         "left unchanged: {why}; delete the flows and groups of {BRIDGE} and the ports with external_ids:weft by hand, or \
@@ -544,7 +544,7 @@ fn leftovers(why: &str) -> String {
     )
 }
 
-/// What a switch refused, as one line.
+/// The refusals of a switch, as one line.
 fn refusal(count: usize, first: &[Rejection]) -> String {
     let first = first.first().map(ToString::to_string).unwrap_or_default();
     match count {

@@ -1,13 +1,14 @@
 //! The journal: every accepted transaction, one line each, on disk before it takes effect anywhere else.
 //!
-//! A record is complete with its line feed, and [sealed](seal): its checksum covers it and, through the checksum of the
-//! line before, its place. Records that are accepted together are written and synchronised together, as one *group*, and
-//! none takes effect before that. So a crash can damage only the last group, of which nobody was told. [`Replay`] reads
-//! the lines at a start; it removes such an end and refuses every other damage. The file [`acknowledged`] says how far
-//! the journal once was, so that a lost end, or the loss of the whole file, is found as well.
+//! A record is complete with its line feed and [sealed](seal): its checksum covers the record and, through the
+//! checksum of the previous line, its position. Records that are accepted together are written and synchronised
+//! together, as one *group*, and none takes effect before that. A crash can therefore damage only the last group,
+//! which no client was told about. [`Replay`] reads the lines at the start; it removes such a damaged end and refuses
+//! all other damage. The file [`acknowledged`] records the last acknowledged end of the journal, so that the loss of
+//! its end, or of the whole file, is detected too.
 //!
-//! While a controller runs, another program may move or cut the file. Each append looks at the file's place and size,
-//! before it writes and after it has synchronised, and acknowledges nothing if they are not as expected.
+//! While a controller runs, another program may move or truncate the file. Each append checks the file's identity and
+//! size before it writes and after it has synchronised, and acknowledges nothing if they are not as expected.
 
 mod acknowledged;
 mod files;
@@ -29,22 +30,22 @@ use crate::record::Record;
 /// The name of the journal in the state folder.
 const FILE: &str = "journal.jsonl";
 
-/// A journal open for appending. While it lives, no other process can open the same one.
+/// A journal open for appending. No other process can open the same journal meanwhile.
 #[derive(Debug)]
 pub struct Journal<F = File> {
     path: PathBuf,
     file: F,
-    /// The end: whole records, on disk.
+    /// The end of the journal. All records up to it are complete and on disk.
     end: Position,
     acknowledged: Acknowledged,
     _lock: Lock,
 }
 
-/// What a journal needs of its file. Tests have one that is full.
+/// The file operations that a journal needs. Tests substitute a file on a full disk.
 pub trait JournalFile {
-    /// Writes at the end and waits until it is on disk.
+    /// Appends the bytes and waits until they are on disk.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// Cuts the file off and waits until that is on disk.
+    /// Truncates the file and waits until that is on disk.
     fn cut(&mut self, len: u64) -> io::Result<()>;
     /// The open file's identity and size.
     fn metadata(&self) -> io::Result<Metadata>;
@@ -69,17 +70,17 @@ impl JournalFile for File {
 /// Why a journal cannot be opened, read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// Something with the file system.
+    /// A file-system operation failed.
     #[error("{path}: {what}: {source}")]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The cause.
         source: io::Error,
     },
-    /// Records could not be written; the file is as it was before.
+    /// Records could not be written. The file is unchanged.
     #[error("{path}: cannot write the journal: {source}; nothing took effect")]
     Unwritten {
         /// The journal.
@@ -133,8 +134,8 @@ pub enum JournalError {
 impl<F: JournalFile> Journal<F> {
     /// Appends records and waits until they are on disk.
     ///
-    /// After [`JournalError::Unwritten`] the journal is as it was before and can be used. After any other error the end
-    /// of the file is unknown: the journal must not be used any more.
+    /// After [`JournalError::Unwritten`] the journal is unchanged and can be used. After any other error the end of
+    /// the file is unknown, and the journal must not be used any more.
     pub fn append<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
         let mut end = Position { group: self.end.txn + 1, ..self.end };
@@ -158,7 +159,7 @@ impl<F: JournalFile> Journal<F> {
             self.check_size(end.bytes).map_err(io_error(&self.path, "changed while records were written"))?;
         }
         if let Err(source) = appended.and_then(|()| self.check_place()) {
-            // How much of it is in the file, or on disk, cannot be known.
+            // It is unknown how much of the group is in the file or on disk.
             let cut = self.file.cut(self.end.bytes);
             cut.map_err(io_error(&self.path, "cannot cut off what was not written"))?;
             return Err(self.unwritten(source));
@@ -168,7 +169,7 @@ impl<F: JournalFile> Journal<F> {
         Ok(())
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -177,7 +178,7 @@ impl<F: JournalFile> Journal<F> {
         JournalError::Unwritten { path: self.path.clone(), source }
     }
 
-    /// Checks that nobody else has cut or written the file.
+    /// Checks that no other program has truncated or written the file.
     fn check_size(&self, wanted: u64) -> io::Result<()> {
         let found = self.file.metadata()?.len();
         if found == wanted {

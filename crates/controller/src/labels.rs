@@ -18,7 +18,7 @@ const FIRST: u32 = 1;
 /// The first label of a port. Lower numbers are reserved for receivers other than tenants' ports.
 const PORT_MIN: u32 = 0x101;
 
-/// The names that rules have for the receivers of flooded packets.
+/// The rules' names for the receivers of flooded packets.
 pub(crate) const AUDIENCES: [&str; 2] = ["all", "unknown"];
 
 /// The use of a label, in the order of allocation.
@@ -104,7 +104,7 @@ type Given = (Slot, String, u32);
 pub(crate) struct LabelUndo {
     allocated: Vec<Given>,
     released: Vec<Given>,
-    /// The first label of each space that was never used.
+    /// The first unused label of each space at that time.
     never_used: [u32; 3],
 }
 
@@ -116,7 +116,7 @@ impl Default for Labels {
 }
 
 impl Labels {
-    /// The labels that a change allocates and releases. Nothing changes before [`Labels::commit`].
+    /// Plans the labels that a change allocates and releases. The plan takes effect with [`Labels::commit`].
     pub(crate) fn plan(&self, changes: &ChangeSet) -> Result<LabelChanges, Exhausted> {
         let mut plan = LabelChanges::default();
         for change in changes.effective().filter(|change| change.outcome() == Outcome::Deleted) {
@@ -160,7 +160,7 @@ impl Labels {
         Ok(())
     }
 
-    /// Carries out a plan, and returns the means to undo it.
+    /// Applies a plan, and returns the data to undo it.
     pub(crate) fn commit(&mut self, plan: LabelChanges) -> LabelUndo {
         let never_used = self.spaces.each_ref().map(|space| space.never_used);
         let LabelChanges { allocated, released, .. } = plan;
@@ -189,7 +189,8 @@ impl Labels {
         }
     }
 
-    /// Takes a label that a record allocated, by the name of its slot. The error says why the record cannot be right.
+    /// Restores an allocated label from a record, by the name of its slot. The error explains why the record is
+    /// invalid.
     pub(crate) fn restore(&mut self, name: &str, id: &str, label: u32) -> Result<(), String> {
         let slot = Slot::ALL.iter().find(|(_, slot)| *slot == name).map(|(slot, _)| *slot);
         let slot = slot.ok_or_else(|| format!("nothing has a label as {name}"))?;
@@ -283,7 +284,7 @@ fn text(text: &str) -> Value {
 struct Space {
     min: u32,
     max: u32,
-    /// The least number that was never in use; neither was any greater one.
+    /// The least number never used. All greater numbers are unused too.
     never_used: u32,
     taken: HashSet<u32>,
     /// Released numbers, in order of release.
@@ -317,7 +318,7 @@ impl Space {
         self.taken.insert(label);
     }
 
-    /// Undoes [`Space::take`] of the label that was taken last. Labels from `never_used` on had never been in use before.
+    /// Undoes [`Space::take`] of the last label taken. Labels from `never_used` on were unused before.
     fn untake(&mut self, label: u32, never_used: u32) {
         self.taken.remove(&label);
         if label < never_used {
@@ -331,7 +332,7 @@ impl Space {
         }
     }
 
-    /// Undoes [`Space::release`] of the label that was released last.
+    /// Undoes [`Space::release`] of the last label released.
     fn unrelease(&mut self, label: u32) {
         self.freed.pop_back();
         self.taken.insert(label);
@@ -487,7 +488,7 @@ mod tests {
     }
 
     proptest! {
-            /// Against a plain list of all labels in the order in which they are due; also after steps taken back.
+            /// Compares with a plain list of all labels in the order of allocation, including undone steps.
         #[test]
         fn labels_are_unique_and_come_again_in_the_order_of_their_return(
             steps in prop::collection::vec((0..3, 0..16usize), 1..400),
@@ -501,7 +502,7 @@ mod tests {
                     due.push_back(label);
                     space.release(label);
                 } else if step == 1 && !alive.is_empty() && !due.is_empty() {
-                    // One goes and one comes, and both are taken back.
+                    // One label is released and one taken, and both steps are undone.
                     let (gone, come, never_used) = (alive[at % alive.len()], due[0], space.never_used);
                     space.release(gone);
                     space.take(come);

@@ -20,11 +20,12 @@
 //! ```
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
-//! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (what is on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`];
-//! `listener` (where clients connect, and [`peer`], who they are), `requests` (requests from the network), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (how all this starts and ends).
+//! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (the
+//! state on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`]; `listener` (the API's address and
+//! connections) and [`peer`] (the client's identity), `requests` (requests from the network), `api` and [`client`]
+//! (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (start and end of all this).
 //!
-//! Not here on purpose: how one switch is driven (crate `ovs-driver`), and what objects mean (crate `network` and the
-//! rules).
+//! Out of scope: driving one switch (crate `ovs-driver`), and the meaning of objects (crate `network` and the rules).
 #![forbid(unsafe_code)]
 
 mod api;

@@ -1,8 +1,8 @@
-//! Where the API listens, and the connections that it accepts.
+//! The address of the API, and the connections that it accepts.
 //!
-//! A client can hold a share of the connections, not all of them: where there are too many, the one that has been silent
-//! for the longest is closed for each new one. Connections that bring nothing are closed as well, and so are those
-//! whose client has vanished (the server probes them; see [`crate::daemon`]).
+//! A client can hold a share of the connections, not all of them: beyond the limit, each new connection closes the
+//! one that has been silent for the longest. Connections that send nothing are closed, and so are connections of
+//! clients that have vanished (the server probes them; see [`crate::daemon`]).
 
 use std::fs::{self, File};
 use std::io;
@@ -32,37 +32,37 @@ mod registry;
 
 use registry::{Registry, Slot};
 
-/// How many connections may wait to be accepted.
+/// The number of connections that may wait to be accepted.
 const BACKLOG: u32 = 1024;
 /// How long a new connection may take to send its first byte.
 const GREETING_MAX: Duration = Duration::from_secs(5);
-/// How long a connection may move no byte in either direction. A live one answers probes more often.
+/// How long a connection may be idle in both directions. Live connections answer probes more often.
 const SILENCE_MAX: Duration = Duration::from_secs(40);
-/// The pauses after failures to accept a connection: the first, and the longest.
+/// The first and the longest delay after a failure to accept a connection.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A bound address.
 pub(crate) struct Listener {
     accept: Accept,
-    /// The address; a port that was 0 is a real one here.
+    /// The address; if the configured port was 0, the assigned one.
     pub(crate) listen: Listen,
 }
 
 enum Accept {
     Tcp(TcpListener),
     Unix(UnixListener),
-    /// Out of descriptors; counts the attempts.
+    /// Without descriptors. Counts the attempts.
     #[cfg(test)]
     Exhausted(Arc<std::sync::atomic::AtomicUsize>),
 }
 
-/// Who may be served apart from others: connections are shared out among clients.
+/// A client in the sense of fair sharing: connections are divided among clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Client {
     /// A host.
     Host(IpAddr),
-    /// A process of this machine; 0 if the system does not tell which.
+    /// A process of this machine; 0 if the system does not reveal it.
     Process(i32),
 }
 
@@ -110,7 +110,7 @@ impl Listener {
                         return;
                     }
                 }
-                // The client has gone before it was accepted.
+                // The client gave up before its connection was accepted.
                 Err(error) if is_of_client(&error) => {
                     debug!(%error, "connection lost before it was accepted");
                 }
@@ -118,8 +118,8 @@ impl Listener {
                     if pause == PAUSE_MIN {
                         warn!(%error, "cannot accept connections; trying again with pauses");
                     }
-                    // Descriptors are short. The reserve serves to take one client off the queue, which learns at once
-                    // that it is not served, and a silent connection makes room for the next.
+                    // Descriptors are short. The reserved one serves to accept and close one waiting connection, so
+                    // that its client notices at once. Closing a silent connection makes room for the next.
                     if reserve.take().is_some() {
                         drop(tokio::time::timeout(PAUSE_MIN, self.accept()).await);
                     }
@@ -136,7 +136,7 @@ impl Listener {
         match &self.accept {
             Accept::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                // Answers are small; a client that cannot have this is served all the same.
+                // Answers are small; a client is served even without this option.
                 let _ = stream.set_nodelay(true);
                 Ok((Stream::Tcp(stream), Peer::tcp(address), Client::Host(address.ip())))
             }
@@ -155,7 +155,7 @@ impl Listener {
     }
 }
 
-/// A descriptor to give up when there is none left; absent if even that cannot be had.
+/// A spare descriptor to release when none is left; absent if there is none even for this.
 fn reserve() -> Option<File> {
     File::open("/dev/null").ok()
 }
@@ -165,8 +165,8 @@ fn is_of_client(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | NotConnected)
 }
 
-/// Binds a unix socket, with these permissions from the first moment. A socket that a killed process left behind is
-/// replaced. Anything else at the path is left alone: a socket that somebody answers, a file that is no socket.
+/// Binds a unix socket, with these permissions from the start. Replaces a socket that a killed process left behind.
+/// Anything else at the path stays: a socket that a process listens on, or a file that is no socket.
 fn bind_unix(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
     if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
         use std::os::unix::fs::DirBuilderExt as _;
@@ -190,12 +190,12 @@ fn bind_unix(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListen
     let handle = File::from(socket.as_fd().try_clone_to_owned()?);
     handle.set_permissions(fs::Permissions::from_mode(mode))?;
     socket.bind(path)?;
-    // The umask may have taken some of them.
+    // The umask may have removed some of them.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)
 }
 
-/// Whether a process listens on a socket. Only a refusal says that none does.
+/// Whether a process listens on a socket. Only a refused connection proves that none does.
 fn is_answered(path: &Path) -> io::Result<bool> {
     match StdUnixStream::connect(path) {
         Ok(_) => Ok(true),
@@ -210,12 +210,12 @@ enum Stream {
     Unix(UnixStream),
 }
 
-/// An accepted connection. It ends when it is silent for too long, or when another one needs its place.
+/// An accepted connection. It ends when it is silent for too long, or when another connection needs its slot.
 pub(crate) struct Connection {
     stream: Stream,
     peer: Peer,
     slot: Slot,
-    /// Ready when the registry gives the place to another connection.
+    /// Completes when the registry gives the slot to another connection.
     closed: oneshot::Receiver<()>,
     silent: Pin<Box<Sleep>>,
     /// Whether the client has sent anything. Until then the greeting that HTTP/2 lets the server send does not count.

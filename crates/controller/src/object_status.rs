@@ -14,7 +14,7 @@ pub(crate) struct ObjectStatus {
     problems: BTreeSet<Problem>,
 }
 
-/// Something that an object asks and that the network currently cannot do.
+/// A request of an object that the network currently cannot fulfil.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The object's kind.
@@ -61,7 +61,7 @@ impl ObjectStatus {
         self.mtus.get(switch).copied()
     }
 
-    /// The problems of one object. Others are not looked at.
+    /// The problems of one object. Reads no others.
     pub(crate) fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
         let first = Problem { kind: kind.to_owned(), id: id.to_owned(), text: String::new() };
         let (kind, id) = (first.kind.clone(), first.id.clone());
@@ -75,7 +75,7 @@ impl ObjectStatus {
     }
 }
 
-/// How many problems tests see looked at.
+/// Counts the problems that tests see read.
 mod work {
     #[cfg(test)]
     thread_local! {

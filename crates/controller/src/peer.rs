@@ -1,4 +1,4 @@
-//! Who asks for a transaction: as the client says, and as the system knows.
+//! The requester of a transaction, as named by the client and as identified by the system.
 
 use std::fmt;
 use std::fs;
@@ -6,30 +6,30 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// The process or host at the other end of a connection, as the system knows it.
+/// The process or host at the other end of a connection, as identified by the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// Over TCP: its address and port.
+    /// Its address and port, over TCP.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<SocketAddr>,
-    /// Over a unix socket: the user id of the process.
+    /// The user id of the process, over a unix socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
-    /// The name of this user, if `/etc/passwd` has one.
+    /// The name of this user, if `/etc/passwd` has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// Over a unix socket: the process id, if the system tells it.
+    /// The process id, over a unix socket, if the system reveals it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pid: Option<i32>,
 }
 
-/// Who asked for a transaction.
+/// The requester of a transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// As it says: `weft apply`, `switch hv1`, …
+    /// Its own description: `weft apply`, `switch hv1`, …
     pub by: String,
-    /// As the system knows it; `None` if it did not come over a connection.
+    /// Its identity according to the system; `None` if the request did not arrive over a connection.
     pub peer: Option<Peer>,
 }
 
@@ -68,7 +68,7 @@ impl From<String> for Origin {
     }
 }
 
-/// The name of a user, if `/etc/passwd` has one.
+/// The name of a user, if `/etc/passwd` has it.
 fn user_name(uid: u32) -> Option<String> {
     let users = fs::read_to_string("/etc/passwd").ok()?;
     users.lines().find_map(|line| {

@@ -1,7 +1,7 @@
 //! The logical rules behind flows that the physical rules only placed.
 //!
-//! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places them,
-//! but a reader wants the logical rule. A universal row and its flows have table, priority and match in common.
+//! The cookie of a flow identifies the rule that derived it. For universal flows that is always the rule that places
+//! them, but readers want the logical rule. A universal row and its flows share table, priority and match.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,7 +18,7 @@ const PARTS: usize = 256;
 /// The logical rules behind universal flows. A copy costs no more than `PARTS` pointers.
 #[derive(Debug, Clone)]
 pub(crate) struct Provenance {
-    /// The part of a key is determined by its hash.
+    /// A hash of the key determines its part.
     parts: Vec<Arc<Part>>,
 }
 
@@ -68,8 +68,8 @@ fn part(key: &FlowKey) -> usize {
     hasher.finish() as usize % PARTS
 }
 
-/// What a universal row has in common with its flows, and its switch. A row that no switch can have makes no flow
-/// either; the transaction that brings it is refused elsewhere.
+/// The key that a universal row shares with its flows, and its switch. A row that no switch supports yields no flow
+/// either; the transaction that inserts it is refused elsewhere.
 fn universal(row: &Row) -> Option<(FlowKey, String)> {
     let [Value::String(switch), Value::Int(table), Value::Int(priority), Value::Match(matching), _] =
         row.as_slice()

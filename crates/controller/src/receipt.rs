@@ -1,4 +1,4 @@
-//! Receipts: what became of each transaction, and when.
+//! Receipts: the outcome of each transaction, with times.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,60 +8,60 @@ use std::time::{Duration, Instant};
 use ovs_driver::Changes;
 use tokio::sync::mpsc;
 
-/// How many bytes the receipts may have that are kept for later questions.
+/// The limit of the stored receipts, in bytes.
 const KEPT_BYTES_MAX: usize = 32 << 20;
-/// How many bytes of updates may wait for one watcher. Watchers share the updates that wait.
+/// The limit of the updates that wait for one watcher, in bytes. Watchers share waiting updates.
 const QUEUE_BYTES_MAX: usize = 8 << 20;
-/// How many watchers of all transactions there may be. A watcher of one transaction costs next to nothing.
+/// The number of watchers of all transactions. A watcher of one transaction costs next to nothing.
 const WATCHERS_MAX: usize = 128;
-/// What a receipt and each of its switches take, names and texts aside.
+/// The size of a receipt, and of each of its switches, without names and texts.
 const RECEIPT_BYTES: usize = 256;
 const SWITCH_BYTES: usize = 160;
 
-/// What became of a transaction so far.
+/// The current outcome of a transaction.
 #[derive(Debug, Clone)]
 pub struct Receipt {
     /// Its number.
     pub txn: u64,
-    /// Who asked.
+    /// The requester.
     pub by: String,
-    /// When it was accepted: RFC 3339, UTC.
+    /// The time of acceptance: RFC 3339, UTC.
     pub at: String,
-    /// The same by the clock that the durations below are measured with.
+    /// The same time on the clock that measures the durations below.
     pub accepted: Instant,
-    /// From acceptance until its effects were known.
+    /// The time from acceptance until its effects were computed.
     pub computed: Duration,
-    /// From acceptance until it was on disk.
+    /// The time from acceptance until it was on disk.
     pub journalled: Duration,
     /// The switches that it changes, by transport node.
     pub switches: BTreeMap<String, SwitchReceipt>,
 }
 
-/// What became of a transaction on one switch so far.
+/// The current outcome of a transaction on one switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchReceipt {
-    /// How far it is.
+    /// The progress.
     pub progress: Progress,
-    /// Flows that come, or take another's place.
+    /// Added or replaced flows.
     pub flows_added: usize,
-    /// Flows that go.
+    /// Deleted flows.
     pub flows_deleted: usize,
-    /// Tunnel ports that come, or change.
+    /// Added or changed tunnel ports.
     pub tunnels_added: usize,
-    /// Tunnel ports that go.
+    /// Deleted tunnel ports.
     pub tunnels_deleted: usize,
-    /// Buckets of groups that come, or take another's place.
+    /// Added or replaced buckets of groups.
     pub buckets_added: usize,
-    /// Buckets that go.
+    /// Deleted buckets.
     pub buckets_deleted: usize,
-    /// Patch ports that come, or change.
+    /// Added or changed patch ports.
     pub patches_added: usize,
-    /// Patch ports that go.
+    /// Deleted patch ports.
     pub patches_deleted: usize,
 }
 
 impl SwitchReceipt {
-    /// The receipt of changes that are this far.
+    /// The receipt of these changes with this progress.
     pub(crate) fn new(progress: Progress, changes: &Changes) -> Self {
         SwitchReceipt {
             progress,
@@ -85,16 +85,16 @@ impl SwitchReceipt {
     }
 }
 
-/// How far a transaction is on a switch.
+/// The progress of a transaction on a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// Sent, not answered.
+    /// Sent, but not answered yet.
     Pending,
-    /// In place, this long after acceptance.
+    /// In force, after this time since acceptance.
     Confirmed(Duration),
     /// Refused, for this reason.
     Refused(String),
-    /// The switch is not connected; it gets the whole when it is.
+    /// The switch is disconnected. It will receive the whole desired state when it reconnects.
     Offline,
 }
 
@@ -110,30 +110,30 @@ impl Receipt {
     }
 }
 
-/// News of a transaction.
+/// News about a transaction.
 #[derive(Debug)]
 pub enum Update {
-    /// It is new.
+    /// The transaction is new.
     New(Arc<Receipt>),
-    /// Some of its switches are further.
+    /// Some of its switches have made progress.
     Progress {
         /// Its number.
         txn: u64,
-        /// These switches, in order of their names.
+        /// These switches, ordered by name.
         switches: Vec<(String, SwitchReceipt)>,
         /// Whether no switch is pending any more.
         complete: bool,
     },
 }
 
-/// The transactions that somebody wants to know of.
+/// The transactions that a watcher wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those to come.
+    /// New transactions.
     New,
-    /// This one and all after it.
+    /// This transaction and all later ones.
     From(u64),
-    /// This one.
+    /// This transaction only.
     Only(u64),
 }
 
@@ -147,13 +147,13 @@ impl Wanted {
     }
 }
 
-/// The last receipts, and who watches them.
+/// The last receipts, and their watchers.
 #[derive(Debug, Default)]
 pub(crate) struct Receipts {
     kept: VecDeque<Arc<Receipt>>,
-    /// The size of all that are kept.
+    /// The size of all stored receipts.
     bytes: usize,
-    /// What watchers were not told yet, by transaction.
+    /// Changes that were not sent to watchers yet, by transaction.
     changed: BTreeMap<u64, Changed>,
     watchers: Vec<Watcher>,
 }
@@ -172,23 +172,23 @@ struct Watcher {
     queue: Arc<Queue>,
 }
 
-/// What waits for a watcher.
+/// The updates that wait for a watcher.
 #[derive(Debug, Default)]
 struct Queue {
     bytes: AtomicUsize,
     is_behind: AtomicBool,
 }
 
-/// What a watcher gets: the receipts kept, and then updates.
+/// A watch: the stored receipts, followed by updates.
 #[derive(Debug)]
 pub struct Watch {
-    /// Receipts that are there already.
+    /// The stored receipts.
     pub kept: Vec<Arc<Receipt>>,
     updates: mpsc::UnboundedReceiver<(usize, Arc<Update>)>,
     queue: Arc<Queue>,
 }
 
-/// Why there is nothing to watch.
+/// Why a watch fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
     /// The watcher takes updates too slowly.
@@ -213,7 +213,7 @@ impl Watch {
 }
 
 impl Receipts {
-    /// Takes a new receipt.
+    /// Stores a new receipt.
     pub(crate) fn add(&mut self, receipt: Receipt) {
         self.changed.insert(receipt.txn, Changed::New);
         self.bytes += receipt.bytes();
@@ -221,7 +221,7 @@ impl Receipts {
         self.forget_old();
     }
 
-    /// Forgets the oldest receipts beyond the limit, except the last one and those that somebody waits for.
+    /// Deletes the oldest receipts beyond the limit, except the last one and those that a watcher waits for.
     fn forget_old(&mut self) {
         let mut index = 0;
         while self.bytes > KEPT_BYTES_MAX && index + 1 < self.kept.len() {
@@ -236,7 +236,7 @@ impl Receipts {
         }
     }
 
-    /// Notes how far a transaction is on a switch; `progress` is given the receipt.
+    /// Records the progress of a transaction on a switch. `progress` computes it from the receipt.
     pub(crate) fn advance(&mut self, txn: u64, node: &str, progress: impl FnOnce(&Receipt) -> Progress) {
         let Some(index) = self.find(txn) else { return };
         let receipt = &mut self.kept[index];
@@ -254,14 +254,14 @@ impl Receipts {
         }
     }
 
-    /// Notes that a transaction is in force on a switch since `at`.
+    /// Records that a transaction has been in force on a switch since `at`.
     pub(crate) fn confirm(&mut self, txn: u64, node: &str, at: Instant) {
         self.advance(txn, node, |receipt| {
             Progress::Confirmed(at.saturating_duration_since(receipt.accepted))
         });
     }
 
-    /// Sends watchers what is new: once for all that came together, since a receipt can name thousands of switches.
+    /// Sends the accumulated changes to watchers in one update, since a receipt can name thousands of switches.
     pub(crate) fn send_changed(&mut self) {
         for (txn, changed) in std::mem::take(&mut self.changed) {
             let Some(receipt) = self.kept(txn) else { continue };
@@ -286,7 +286,7 @@ impl Receipts {
         }
     }
 
-    /// The receipts kept that somebody wants, and updates of them and of those to come.
+    /// Starts a watch: the wanted receipts that are stored, and updates of them and of later ones.
     pub(crate) fn watch(&mut self, wanted: Wanted) -> Result<Watch, WatchError> {
         self.watchers.retain(|watcher| !watcher.updates.is_closed());
         let of_all = |wanted: Wanted| !matches!(wanted, Wanted::Only(_));
@@ -309,22 +309,22 @@ impl Receipts {
         Ok(Watch { kept, updates, queue })
     }
 
-    /// The receipt of a transaction, if it is kept.
+    /// The stored receipt of a transaction, if any.
     pub(crate) fn kept(&self, txn: u64) -> Option<&Arc<Receipt>> {
         self.find(txn).map(|index| &self.kept[index])
     }
 
-    /// Receipts are kept in order of their transactions.
+    /// The index of a receipt. Receipts are stored in order of their transactions.
     fn find(&self, txn: u64) -> Option<usize> {
         self.kept.binary_search_by_key(&txn, |receipt| receipt.txn).ok()
     }
 }
 
 impl Watcher {
-    /// Queues an update; whether the watcher is still there and not behind.
+    /// Queues an update. Returns whether the watcher is still there and not behind.
     fn send(&self, bytes: usize, update: &Arc<Update>) -> bool {
         let waiting = self.queue.bytes.fetch_add(bytes, Ordering::Relaxed);
-        // A single update always fits: the receipt of a large network has to come through.
+        // A single update always fits, since the receipt of a large network must get through.
         if waiting > 0 && waiting + bytes > QUEUE_BYTES_MAX {
             self.queue.is_behind.store(true, Ordering::Relaxed);
             return false;
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// What waits for a watcher.
+    /// The updates that wait for a watcher.
     fn waiting(watch: &mut Watch) -> Vec<Arc<Update>> {
         std::iter::from_fn(|| watch.updates.try_recv().ok().map(|(_, update)| update)).collect()
     }
@@ -368,7 +368,7 @@ mod tests {
         let sent = waiting(&mut watch);
         assert!(matches!(&*sent[0], Update::New(receipt) if receipt.is_complete()));
         assert_eq!(sent.len(), 1);
-        // What is known already is nothing new.
+        // A repeated report of known progress is no news.
         receipts.advance(1, "hv0", |_| Progress::Offline);
         receipts.advance(7, "hv0", |_| Progress::Offline);
         receipts.send_changed();

@@ -1,9 +1,9 @@
 //! One accepted transaction, as a line of the journal.
 //!
-//! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`, `by`,
-//! `objects`, `labels` and `reports`. The rows replay the rules; the other members hold what rows do not, so that a
-//! controller with other rules can start from the same journal. Unknown members are refused: nobody knows what they would
-//! change. The journal appends the members of its [seal](crate::journal).
+//! A line has the form that `weft eval` reads: `txn`, `insert` and `delete`, and as the transaction's origin `at`,
+//! `by`, `objects`, `labels` and `reports`. The rows replay the rules; the other members have the information that
+//! rows lack, so that a controller with other rules can start from the same journal. Unknown members are refused,
+//! because their effect is unknown. The journal appends the members of its [seal](crate::journal).
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ pub struct Record {
     pub at: String,
     /// The requester: `api`, `switch hv1`, …
     pub by: String,
-    /// The requester as the system knows it, if the request came over a connection.
+    /// The identity of the requester according to the system, if the request arrived over a connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
     /// Inserted rows, by input table.
@@ -40,7 +40,7 @@ pub struct Record {
     /// Allocated labels, in the order of allocation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelRecord>,
-    /// The complete report of a switch, if the rules lack a table that `insert` and `delete` would need for it.
+    /// The complete report of a switch, if the rules lack a table for its rows in `insert` and `delete`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reports: Option<ReportChanges>,
 }
@@ -64,7 +64,7 @@ impl ReportChanges {
     }
 }
 
-/// The requester of a record that corrects the journal's rows for other rules or another version.
+/// The requester of a record that adapts the journal's rows to other rules or another version.
 pub(crate) const UPGRADE: &str = "upgrade";
 
 impl Record {
@@ -96,7 +96,7 @@ impl ObjectChanges {
         self.put.is_empty() && self.delete.is_empty()
     }
 
-    /// The journal's form of a change of objects.
+    /// A change of objects in the journal's form.
     pub(crate) fn of(changes: &ChangeSet) -> Self {
         let mut objects = ObjectChanges::default();
         for change in changes.effective() {

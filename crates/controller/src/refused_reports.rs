@@ -49,8 +49,8 @@ impl Verdict {
     }
 }
 
-/// A part of a report that is tried in one transaction. Every part includes the deletions; the part without ports has
-/// nothing else.
+/// A part of a report that is tried in one transaction. Every part includes the deletions. The part without ports has
+/// only the deletions.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) node: String,
@@ -62,7 +62,7 @@ pub(crate) struct Part {
 pub(crate) struct RefusedReports {
     nodes: BTreeMap<String, Entry>,
     due: VecDeque<Part>,
-    /// Whether a transaction was accepted since all refused parts were last due.
+    /// Whether a transaction has been accepted since all refused parts were last due.
     again: bool,
 }
 
@@ -107,14 +107,14 @@ impl RefusedReports {
         self.nodes.insert(node.to_owned(), entry);
     }
 
-    /// Pauses attempts until [`RefusedReports::retry_later`]; returns whether any are due then.
+    /// Suspends attempts until [`RefusedReports::retry_later`]. Returns whether any are due then.
     pub(crate) fn pause(&mut self) -> bool {
         self.due.clear();
         self.again = false;
         !self.nodes.is_empty()
     }
 
-    /// Makes all refused parts due again, since another transaction was accepted.
+    /// Makes all refused parts due again after another transaction was accepted.
     pub(crate) fn retry_later(&mut self) {
         self.again = true;
     }
@@ -138,7 +138,7 @@ impl RefusedReports {
         Some((part, report))
     }
 
-    /// Notes that a part was accepted; `whole` says that this completes the report.
+    /// Records that a part was accepted; `whole` means that this completes the report.
     pub(crate) fn accept(&mut self, part: &Part, whole: bool) {
         if whole {
             self.forget(&part.node);
@@ -150,7 +150,7 @@ impl RefusedReports {
         }
     }
 
-    /// Notes that a part was refused. Its halves become due, unless it is a single port.
+    /// Records that a part was refused. Its halves become due, unless it is a single port.
     pub(crate) fn refuse(&mut self, part: Part, why: &str) {
         let Part { node, mut ports } = part;
         if ports.len() > 1 {

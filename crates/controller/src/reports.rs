@@ -43,7 +43,7 @@ impl Reports {
         let empty = NodeReport::default();
         let before = self.nodes.get(node).unwrap_or(&empty);
         let vif = |(port, vif): (&String, &ovs_driver::Vif)| {
-            // An interface that was removed and added between two reports has another number: it is a new one.
+            // An interface that was removed and added between two reports has another port number and counts as new.
             let known = before.vifs.get(port).filter(|known| known.ofport == vif.ofport);
             let since = known.map_or(txn, |known| known.since);
             (port.clone(), Vif { ofport: vif.ofport, mac: vif.mac.clone(), since })
@@ -115,9 +115,9 @@ impl Reports {
         self.nodes.get(node).map_or(0, |report| report.vifs.len())
     }
 
-    /// Adds the reports of a journal record; the error names its fault.
+    /// Adds the reports of a journal record. The error describes the record's fault.
     ///
-    /// A correction of rows for other rules is no report of a switch.
+    /// A correction of rows for other rules is not a report of a switch.
     pub(crate) fn restore(&mut self, record: &Record) -> Result<(), String> {
         let (insert, delete) = match &record.reports {
             Some(changes) => (&changes.insert, &changes.delete),

@@ -1,8 +1,8 @@
-//! Takes whole requests off the network before anything decodes them, in bounded memory.
+//! Takes complete requests off the network before anything decodes them, in bounded memory.
 //!
-//! The decoder of gRPC frames reserves what a frame announces. Here the bytes of a request are collected as they
-//! arrive, and only a whole request goes on to the decoder. All requests together, and those of one client, have a
-//! budget.
+//! The decoder of gRPC frames allocates the announced size of a frame. This module instead collects the bytes of a
+//! request as they arrive, and passes only complete requests on to the decoder. A budget limits the requests of all
+//! clients together, and those of each client.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -23,36 +23,37 @@ use crate::peer::Peer;
 
 /// The largest request that applies objects: a few hundred thousand of them.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
-/// The largest request of any other kind.
+/// The size limit of all other requests.
 const QUERY_BYTES_MAX: usize = 4 << 20;
-/// Requests are collected in pieces of this size. The first one is not counted: a small request is always taken.
+/// The size of the pieces in which requests are collected. The first piece is not counted, so a small request is
+/// always accepted.
 const PIECE: usize = 32 << 10;
-/// How many bytes of requests there may be at a time: of all clients, and of one.
+/// The limits of the bytes of concurrent requests: of all clients, and of one client.
 const TOTAL_BYTES_MAX: usize = 640 << 20;
 const CLIENT_BYTES_MAX: usize = 320 << 20;
-/// How long the next bytes of a request may take, and all of it.
+/// The time limit for the next bytes of a request, and for the whole request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const ARRIVAL_MAX: Duration = Duration::from_mins(5);
-/// The bytes before each gRPC message: whether it is compressed, and its length.
+/// The bytes before each gRPC message: the compression flag and the length.
 const PREFIX: usize = 5;
 
-/// A service that gets whole requests only.
+/// A service that receives complete requests only.
 #[derive(Clone)]
 pub(crate) struct WholeRequests<S> {
     inner: S,
     budget: Arc<Budget>,
 }
 
-/// What requests may hold, in pieces.
+/// The budget of requests, in pieces.
 struct Budget {
     total: Arc<Semaphore>,
     clients: Mutex<BTreeMap<Client, Weak<Semaphore>>>,
 }
 
-/// A request that has arrived.
+/// A complete request.
 struct Whole {
     pieces: VecDeque<Bytes>,
-    /// Its part of the budget.
+    /// Its share of the budget.
     held: Vec<OwnedSemaphorePermit>,
 }
 
@@ -82,7 +83,7 @@ where
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
         let budget = self.budget.clone();
-        // The one that is ready serves this request.
+        // The service that reported readiness must serve this request.
         let ready = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, ready);
         Box::pin(async move {
@@ -103,7 +104,7 @@ where
 }
 
 impl Budget {
-    /// Takes a request as it arrives.
+    /// Collects a request as it arrives.
     async fn collect(&self, body: Body, client: Option<Client>, largest: usize) -> Result<Whole, Status> {
         let mut body = pin!(body);
         let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held: Vec::new() }, Vec::new());
@@ -115,11 +116,11 @@ impl Budget {
                 Some(frame) => frame?,
                 None => break,
             };
-            // Trailers say nothing here.
+            // Trailers carry no information here.
             let Ok(mut data) = frame.into_data() else { continue };
             arrived += data.len();
             while !data.is_empty() {
-                // Copied: what arrives is a part of a larger buffer, which would be kept.
+                // Copied, because the data is a slice that would keep a larger buffer alive.
                 let part = data.split_to(data.len().min(PIECE - last.len()));
                 last.extend_from_slice(&part);
                 if limit.is_none() {
@@ -155,7 +156,7 @@ impl Budget {
     }
 }
 
-/// The length of a request, once its first bytes are there, which announce it.
+/// The length of a request according to its first bytes, once they have arrived.
 fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Option<usize>, Status> {
     let first = pieces.front().map_or(last, |piece| piece);
     let Some([_, length @ ..]) = first.first_chunk::<PREFIX>() else { return Ok(None) };
@@ -178,7 +179,7 @@ fn too_slow(limit: Duration) -> Status {
     Status::deadline_exceeded(format!("the request did not arrive within {limit:?}"))
 }
 
-/// A body that gives its memory back piece by piece.
+/// A body that frees its memory piece by piece.
 struct Pieces(VecDeque<Bytes>);
 
 impl http_body::Body for Pieces {

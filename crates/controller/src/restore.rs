@@ -65,7 +65,7 @@ impl History {
         Ok(())
     }
 
-    /// The state, once all records were added.
+    /// The state after all records.
     pub(crate) fn finish(self) -> Result<Restored, RestoreError> {
         let History { objects, labels, reports, rows, last_txn } = self;
         let objects = store(&objects)?;
@@ -82,7 +82,7 @@ impl History {
 }
 
 impl JournalRows {
-    /// The rows to insert and to delete so that the journal has the wanted rows; `None` if it has them.
+    /// The rows to insert and to delete so that the journal yields the wanted rows; `None` if it does already.
     pub(crate) fn correction(mut self, wanted: &Rows) -> Option<(JsonRows, JsonRows)> {
         let (wanted, _) = rows_to_json(wanted);
         let mut insert = JsonRows::new();

@@ -1,4 +1,4 @@
-//! The rules that the controller runs, and how its tables fit theirs.
+//! The rules that the controller runs, and the match between their tables and the controller's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -24,12 +24,12 @@ static BUILT_IN: Dir = include_dir!("$CARGO_MANIFEST_DIR/../../rules");
 enum ColumnType {
     /// This type.
     Exactly(Type),
-    /// One of these names: a string, or an enumeration that has all of them.
+    /// A name from this list: a string, or an enumeration with all these members.
     Name(fn() -> Vec<&'static str>),
 }
 
 impl ColumnType {
-    /// Whether a column declared with this type has it.
+    /// Whether a column with this declared type qualifies.
     fn accepts(&self, ty: &Type) -> bool {
         match (self, ty) {
             (ColumnType::Exactly(own), ty) => own == ty,
@@ -120,12 +120,13 @@ pub struct Rules {
     conventions: Conventions,
     fingerprints: Vec<u64>,
     sources: HashMap<u64, RuleSource>,
-    /// Tables without use in the rules that were logged already.
+    /// Tables that the rules do not use and that have been logged.
     unused: Mutex<BTreeSet<&'static str>>,
 }
 
-/// What rules and drivers agree on beside tables: named constants of the rules (`rules/interface/layout.nlog`,
-/// `driver.nlog`). Rules that lack them have neither learned tables nor a tunnel option.
+/// The agreement between rules and drivers besides tables: named constants of the rules
+/// (`rules/interface/layout.nlog`, `driver.nlog`). Rules without them have neither learned tables nor a tunnel
+/// option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conventions {
     /// The table of flows that switches learn: `FDB`.
@@ -162,7 +163,7 @@ fn constant(program: &Program, name: &'static str, max: u16) -> Result<Option<u1
     number.map(Some).ok_or_else(fault)
 }
 
-/// The place of a rule.
+/// The source position of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleSource {
     /// A hash of the rule's tokens; the cookie of its flows.
@@ -183,7 +184,7 @@ pub enum RulesError {
     /// A file cannot be read.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// The program has mistakes.
+    /// The program has errors.
     #[error("the rules have errors\n{}", text.trim_end())]
     Mistakes {
         /// The diagnostics as text.
@@ -201,7 +202,7 @@ pub enum RulesError {
         /// The columns in the controller.
         ours: String,
     },
-    /// A constant that the controller reads has a value that it cannot use.
+    /// A constant has a value outside the controller's range.
     #[error(
         "constant {name} of the rules is {value}, but the controller needs a number from 0 to {max}; see rules/interface/"
     )]
@@ -302,7 +303,7 @@ impl Rules {
         &self.program
     }
 
-    /// The constants on which rules and drivers agree.
+    /// The agreed constants.
     pub fn conventions(&self) -> &Conventions {
         &self.conventions
     }

@@ -13,7 +13,7 @@ use crate::daemon::{Daemon, DaemonError, MakeEvaluator, PROBE, Parts};
 use crate::fleet::RealDrivers;
 use crate::rules::Rules;
 
-/// Runs a controller until it gets SIGTERM or SIGINT, or something fails. Logs to standard error.
+/// Runs a controller until it receives SIGTERM or SIGINT, or something fails. Logs to standard error.
 pub fn run(config: &Config) -> Result<(), DaemonError> {
     start_log(config)?;
     let rules = Arc::new(Rules::load(config.rules.as_deref())?);
@@ -29,7 +29,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| DaemonError::Thread(format!("cannot start threads: {error}")))?;
     let result = runtime.block_on(async {
-        // Before anything is started: a signal that comes meanwhile is not lost.
+        // Before anything starts, so that no signal is lost.
         let handler = |error: io::Error| DaemonError::Thread(format!("cannot handle signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(handler)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(handler)?;
@@ -40,7 +40,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
             }
         };
         let mut shutdown = std::pin::pin!(shutdown);
-        // A task of its own, since a long journal is read without pause.
+        // In a separate task, since reading a long journal never yields.
         let mut start = tokio::spawn(Daemon::start(parts));
         let daemon = tokio::select! {
             daemon = &mut start => daemon,
@@ -49,7 +49,7 @@ pub fn run(config: &Config) -> Result<(), DaemonError> {
         let panicked = |error| DaemonError::Thread(format!("the start has failed: {error}"));
         daemon.map_err(panicked)??.run(shutdown).await
     });
-    // Whatever still computes in a thread is not waited for.
+    // Threads that still compute are not awaited.
     runtime.shutdown_background();
     result
 }

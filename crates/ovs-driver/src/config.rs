@@ -21,16 +21,16 @@ pub struct Config {
     /// The datapath type of a new bridge. `None`: `system` if the switch supports it, else `netdev`. An existing bridge
     /// keeps its type.
     pub datapath_type: Option<String>,
-    /// The OpenFlow datapath id of the bridge, where it is known before the database says it. Flows, groups and ports
-    /// are sent only if the OpenFlow endpoint and the bridge in the database have the same id.
+    /// The OpenFlow datapath id of the bridge, if it is known before the database reports it. The driver sends flows,
+    /// groups and ports only if the OpenFlow endpoint and the bridge in the database have the same id.
     pub datapath_id: Option<u64>,
-    /// The geneve option that flows use as a field, which the driver maps on the switch; `None` if flows use none.
+    /// The geneve option that flows use as a field; the driver maps it on the switch. `None` if flows use no option.
     pub tunnel_option: Option<TlvMapping>,
     /// Tables whose flows the switch itself creates (`learn` actions). The driver neither reads nor deletes them.
     pub learned_tables: BTreeSet<u8>,
 }
 
-/// Timeouts and retry intervals. The defaults suit a switch on the same host as well as one across a data centre.
+/// Timeouts and retry intervals. The defaults suit a switch on the same host as well as one in another data centre.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
     /// The delay after the first failed connection attempt. It doubles with each further failure.
@@ -41,25 +41,25 @@ pub struct Timing {
     pub handshake_max: Duration,
     /// The silence on a connection after which the switch is probed with an echo request.
     pub probe_after: Duration,
-    /// The silence after which the switch is given up, longer than `probe_after`; also the time allowed for taking bytes
-    /// that are sent, and for completing a message. A switch that commits a large bundle answers nothing meanwhile: for
-    /// 0.5 s with 300,000 flows on an idle machine.
+    /// The silence after which the driver closes the connection, longer than `probe_after`. It is also the time that
+    /// a switch has to take sent bytes and to complete a message. A switch that commits a large bundle answers
+    /// nothing meanwhile: 0.5 s for 300,000 flows on an idle machine.
     pub stall_max: Duration,
-    /// The time allowed for a request without progress at a switch that answers echo requests.
+    /// The time allowed for a request that makes no progress while the switch answers echo requests.
     pub request_max: Duration,
     /// The time allowed for ovs-vswitchd to put a change of its database in force.
     pub in_force_max: Duration,
-    /// The interval at which groups, whose changes no switch reports, are compared with the desired state.
+    /// The interval at which groups are compared with the desired state. No switch reports changes of groups.
     pub compare_every: Duration,
-    /// The first delay before changes of others are undone that come back. It doubles each time; the first time there is
-    /// no delay.
+    /// The delay before the second repair when others repeat a change. It doubles each time. The first repair is
+    /// immediate.
     pub repair_min: Duration,
     /// The longest such delay.
     pub repair_max: Duration,
 }
 
 impl Timing {
-    /// The time allowed for the answer to a probe.
+    /// The time allowed for answering a probe.
     pub(crate) fn probe_timeout(&self) -> Duration {
         self.stall_max.saturating_sub(self.probe_after)
     }

@@ -17,7 +17,7 @@ use crate::view::{self, FlowKeeping, MissingPort, View};
 /// The state of the database for the rest of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Status {
-    /// Whether a first connection was attempted. Before that it is unknown whether the database is reachable.
+    /// Whether a connection has been attempted. Before that it is unknown whether the database is reachable.
     pub(crate) known: bool,
     /// Whether the database is connected and the bridge is configured.
     pub(crate) ready: bool,
@@ -29,7 +29,7 @@ pub(crate) struct Status {
     pub(crate) version: u64,
 }
 
-/// A client of the database, and the task that it needs.
+/// A client of the database, and the task that runs it.
 pub(crate) struct Connection<S> {
     pub(crate) client: Client,
     pub(crate) events: mpsc::Receiver<ClientEvent>,
@@ -100,17 +100,17 @@ impl Database {
         self.client.with_replica(|replica| View::read(replica, &self.config.bridge))
     }
 
-    /// The desired ports have changed, and with them perhaps what is to be reported.
+    /// Schedules another report, because the desired ports have changed and the report depends on them.
     pub(crate) fn report_again(&self) {
         self.report_again.notify_one();
     }
 
-    /// Creates or changes ports, all in one transaction, and waits until they are in force. Says what became of each; the
-    /// outer error means that it is not known and another connection must be waited for.
+    /// Creates or changes ports in one transaction, and waits until they are in force. Returns a result for each
+    /// port. The outer error means that the results are unknown and the caller must wait for another connection.
     pub(crate) async fn ensure_ports(&self, ports: &[MissingPort]) -> Result<Vec<PortResult>, String> {
         match self.try_ensure_ports(ports).await {
             Err(error) if is_about_one(&error) && ports.len() > 1 => {
-                // One of them keeps the transaction from being made; the others shall not suffer.
+                // One port makes the whole transaction fail; try each port alone.
                 let mut results = Vec::new();
                 for port in ports {
                     match self.try_ensure_ports(std::slice::from_ref(port)).await {
@@ -149,8 +149,8 @@ impl Database {
         Ok(ports.iter().map(of_port).collect())
     }
 
-    /// Removes ports, each named with its bridge, and waits until that is in force; returns how many of them were on
-    /// the integration bridge.
+    /// Removes ports, each named with its bridge, and waits until the removal is in force. Returns the number of
+    /// removed ports on the integration bridge.
     pub(crate) async fn remove_ports(&self, ports: &[(String, String)]) -> Result<usize, String> {
         let ports: Vec<(&str, &str)> =
             ports.iter().map(|(bridge, name)| (bridge.as_str(), name.as_str())).collect();
@@ -161,7 +161,7 @@ impl Database {
     }
 }
 
-/// Whether the error lies in what was asked for, so that asking again will not help.
+/// Whether the request itself is at fault, so that repeating it will not help.
 fn is_about_one(error: &open_vswitch::Error) -> bool {
     match error {
         open_vswitch::Error::NameTaken { .. } | open_vswitch::Error::Column(_) => true,
@@ -184,7 +184,7 @@ struct Watcher {
     status: watch::Sender<Status>,
     report_again: Arc<Notify>,
     flow_keeping: Option<FlowKeeping>,
-    /// Why the bridge is not as it should be.
+    /// Why the bridge does not have the desired settings.
     bridge_problem: Option<String>,
 }
 
@@ -192,7 +192,7 @@ impl Watcher {
     async fn run(mut self, mut events: mpsc::Receiver<ClientEvent>) {
         let channel = Channel::Ovsdb;
         let mut connected = false;
-        // Of a new connection, until its first changes were looked at.
+        // Whether the connection is new and its first changes have not been examined.
         let mut fresh = false;
         let identity = self.identity.clone();
         let mut comparisons = identity.changes();
@@ -232,7 +232,7 @@ impl Watcher {
         }
     }
 
-    /// Brings the bridge to what it should be and tells the driver what is there.
+    /// Corrects the settings of the bridge and publishes the state of the database to the driver.
     async fn look(&mut self) {
         let mut view = self.view();
         let found = view.flow_keeping();
@@ -247,7 +247,7 @@ impl Watcher {
             tracing::info!(switch = self.config.name, bridge = spec.name, "bringing up the bridge");
             let patience = Some(self.timing.in_force_max);
             match open_vswitch::ensure_bridge(&self.client, &spec, patience).await {
-                // The replica has it by now: updates come before the reply.
+                // The replica has the change already: updates arrive before the reply.
                 Ok(_) => {
                     view = self.view();
                     self.identity.database_says(view.datapath_id());
@@ -275,7 +275,7 @@ impl Watcher {
         });
     }
 
-    /// Why the bridge in the database is left as it is.
+    /// Why the driver does not change the bridge in the database.
     fn other_bridge_answers(&self) -> String {
         let Config { openflow, ovsdb, .. } = &*self.config;
         format!(
@@ -284,8 +284,8 @@ impl Watcher {
         )
     }
 
-    /// Waits until ovs-vswitchd has taken up what the database says now: only then it is certain that no flush is
-    /// still to come.
+    /// Waits until ovs-vswitchd has applied the current contents of the database. Only then is it certain that no
+    /// flush is still to come.
     async fn until_in_force(&self) {
         let patience = self.timing.in_force_max;
         if let Err(error) = open_vswitch::transact_in_force(&self.client, Vec::new(), patience).await {

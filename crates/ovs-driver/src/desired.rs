@@ -1,4 +1,4 @@
-//! What a switch should be: flows, groups, tunnel and patch ports, and changes of them.
+//! The desired state of a switch (flows, groups, tunnel and patch ports), and changes of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,29 +10,30 @@ use tunnel_encap::Encap;
 use crate::flow::{Flow, FlowKey};
 use crate::group::Bucket;
 
-/// All that should be in the integration bridge.
+/// The desired state of the integration bridge.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Desired {
     /// The flows; a switch has at most one for each key.
     pub flows: BTreeMap<FlowKey, Flow>,
-    /// The buckets, by group (at most [`GROUP_MAX`](crate::GROUP_MAX)) and number (at most
-    /// [`BUCKET_MAX`](crate::BUCKET_MAX)). A group is there while it has one.
+    /// The buckets, by group number (at most [`GROUP_MAX`](crate::GROUP_MAX)) and bucket number (at most
+    /// [`BUCKET_MAX`](crate::BUCKET_MAX)). A group exists while it has a bucket.
     pub groups: BTreeMap<(u32, u32), Bucket>,
     /// The tunnel ports, by port name.
     pub tunnels: BTreeMap<String, Tunnel>,
-    /// The patch ports, by the name of the integration bridge's end. No tunnel port has the name of one.
+    /// The patch ports, by the name of the end on the integration bridge. Tunnel and patch ports share one space of
+    /// names.
     pub patches: BTreeMap<String, Patch>,
 }
 
-/// The changes of one transaction. What is added replaces what has the same key; no key is in both an `add` and its
-/// `delete` (if one is, the addition counts).
+/// The changes of one transaction. An addition replaces an existing object with the same key. A key should not be in
+/// both an `add` and its `delete`; if it is, the addition wins.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// Flows to add, or to put in place of those with the same key.
+    /// Flows to add or to replace.
     pub flows_add: BTreeMap<FlowKey, Flow>,
     /// Flows to delete.
     pub flows_delete: BTreeSet<FlowKey>,
-    /// Buckets to add, or to put in place of those with the same key.
+    /// Buckets to add or to replace.
     pub buckets_add: BTreeMap<(u32, u32), Bucket>,
     /// Buckets to delete.
     pub buckets_delete: BTreeSet<(u32, u32)>,
@@ -47,7 +48,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Nothing to do.
+    /// Whether there are no changes.
     pub fn is_empty(&self) -> bool {
         let flows = self.flows_add.is_empty() && self.flows_delete.is_empty();
         let groups = self.buckets_add.is_empty() && self.buckets_delete.is_empty();
@@ -62,7 +63,7 @@ impl Changes {
 }
 
 impl Desired {
-    /// Applies changes.
+    /// Applies the changes to this state.
     pub fn apply(&mut self, changes: &Changes) {
         for key in &changes.flows_delete {
             self.flows.remove(key);
@@ -83,7 +84,7 @@ impl Desired {
     }
 }
 
-/// A tunnel port. Packets carry the key that the flow sets (`options:key=flow`).
+/// A tunnel port. Flows set the key of each packet (`options:key=flow`).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tunnel {
     /// The encapsulation.
@@ -92,17 +93,17 @@ pub struct Tunnel {
     pub remote: Remote,
 }
 
-/// A pair of patch ports, which joins the integration bridge to another one: what goes out of one comes in by the
-/// other.
+/// A pair of patch ports between the integration bridge and another bridge. A packet that leaves through one end
+/// enters through the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Patch {
-    /// The other bridge, which somebody else has made.
+    /// The other bridge, which the driver does not create.
     pub bridge: String,
-    /// The name of the other end.
+    /// The name of the port on the other bridge.
     pub peer: String,
 }
 
-/// A port of ours, of either kind.
+/// A port of the driver, of either kind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Port {
     Tunnel(Tunnel),
@@ -124,7 +125,7 @@ impl Changes {
         ports(&self.tunnels_add, &self.patches_add)
     }
 
-    /// The ports to remove, and not to create anew as ports of the other kind.
+    /// The ports to remove, except those to be created again as the other kind.
     pub(crate) fn ports_delete(&self) -> impl Iterator<Item = &String> {
         let gone =
             |name: &&String| !self.tunnels_add.contains_key(*name) && !self.patches_add.contains_key(*name);
@@ -147,7 +148,7 @@ impl fmt::Display for Patch {
 }
 
 impl Port {
-    /// The port with its name, as people read it.
+    /// The port as readable text.
     pub(crate) fn show(&self, name: &str) -> String {
         match self {
             Port::Tunnel(tunnel) => format!("tunnel {name}: {tunnel}"),
@@ -156,7 +157,7 @@ impl Port {
     }
 }
 
-/// The other end of a tunnel port.
+/// The remote end of a tunnel port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Remote {
     /// The flow that outputs to the port sets `tun_dst`.
@@ -165,7 +166,7 @@ pub enum Remote {
     Address(IpAddr),
 }
 
-/// A text that is neither an address nor `flow`.
+/// A text that is neither an IP address nor `flow`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot be the remote end of a tunnel; use an IPv4 or IPv6 address, or `flow`")]
 pub struct RemoteError(String);

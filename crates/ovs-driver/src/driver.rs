@@ -53,11 +53,11 @@ impl Handle {
         self.intent.change(|intent| intent.push(txn, &changes));
     }
 
-    /// Stops the driver, as dropping the handle does, and completes when all its tasks have ended and both connections
+    /// Stops the driver, as dropping the handle does. Completes when all its tasks have ended and both connections
     /// are closed. Another driver may then control the same switch.
     pub async fn end(mut self) {
         self.stop = None;
-        // The result says no more than that it has ended.
+        // The result carries no further information.
         let _ = (&mut self.supervisor).await;
     }
 }
@@ -73,7 +73,7 @@ pub fn spawn(config: Config, events: mpsc::Sender<(String, Event)>) -> Handle {
     spawn_with(config, Timing::default(), Arc::new(Sockets), events)
 }
 
-/// Starts the driver of a switch with these limits, over the network of this dialler. Must be called within a tokio
+/// Starts the driver of a switch with these limits; `dialler` makes its connections. Must be called within a tokio
 /// runtime.
 pub fn spawn_with(
     config: Config,
@@ -98,7 +98,7 @@ pub fn spawn_with(
     Handle { intent, stop: Some(stop), supervisor }
 }
 
-/// Starts the tasks of a driver. What it should do and what its owner is still to be told survive a failure of them.
+/// Starts the tasks of a driver. The intent and the undelivered events survive a failure of the tasks.
 fn start(
     config: &Arc<Config>,
     timing: &Timing,
@@ -129,7 +129,7 @@ fn start(
     tasks
 }
 
-/// After a task has ended, and all others with it: nothing is known of the switch any more.
+/// Resets the state after a task has ended and all others were stopped: the contents of the switch are unknown again.
 fn failed(config: &Config, intent: &Shared, outbox: &Outbox, why: String, restart_in: Duration) {
     tracing::error!(switch = config.name, why, ?restart_in, "the driver failed and is started again");
     let connected = {
@@ -144,7 +144,7 @@ fn failed(config: &Config, intent: &Shared, outbox: &Outbox, why: String, restar
     outbox.put(Event::Failed { why, restart_in });
 }
 
-/// Errors that a switch gives only if its groups are not as believed.
+/// Errors that a switch reports only if its groups differ from the believed ones.
 const CONTRADICTIONS: [&str; 5] = [
     "OFPGMFC_GROUP_EXISTS",
     "OFPGMFC_UNKNOWN_GROUP",
@@ -162,13 +162,13 @@ struct RefusedPort {
 
 #[derive(Debug)]
 enum Cause {
-    /// The switch does not support it.
+    /// The switch does not support the port.
     Unsupported,
-    /// The database or ovs-vswitchd refused it, while these interfaces had the names of its ends.
+    /// The database or ovs-vswitchd refused it while these interfaces had the names of its ends.
     Refused { namesakes: Vec<Interface> },
 }
 
-/// The state of the switch that the ledgers were read in. The switch must be read again when it changes.
+/// The switch state in which the ledgers were read. When it changes, the switch must be read again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Basis {
     connection: u64,
@@ -185,37 +185,37 @@ struct Driver {
     database: Database,
     openflow: OpenFlow,
     basis: Option<Basis>,
-    /// The connection to the database since which refused ports are remembered.
+    /// The database connection since which refused ports are remembered.
     ports_compared: Option<u64>,
-    /// The version of the intent whose flows, and whose ports, are in force.
+    /// The versions of the intent up to which flows, and ports, are in force.
     flows_in_force: u64,
     ports_in_force: u64,
-    /// Ports that the switch refused. They are retried when they change, when the interfaces change that have their
-    /// names, and when the database reconnects; ports that the switch does not support are retried as soon as it does.
+    /// Ports that the switch refused. They are retried when they change, when interfaces with their names change, and
+    /// when the database reconnects. Unsupported ports are retried as soon as the switch supports them.
     ports_refused: BTreeMap<String, RefusedPort>,
     /// Whether the switch refused to map the tunnel option to a field.
     option_refused: bool,
     transactions_refused: BTreeSet<u64>,
-    /// The number of refused objects last reported; `None` after a further refusal.
+    /// The number of refused objects in the last report; `None` after a further refusal.
     refused_told: Option<usize>,
     comparison: Option<Comparison>,
-    /// When the changes of others are undone, and how many modifications that took so far.
+    /// The pace of repairs, and the number of modifications made for them so far.
     repair: RepairPace,
     repairs: Option<usize>,
-    /// When groups are compared next.
+    /// The time of the next comparison of groups.
     compare_at: tokio::time::Instant,
-    /// Whether the last pass ended because other ports were desired meanwhile.
+    /// Whether the last pass ended early because the desired ports had changed.
     overtaken: bool,
 }
 
-/// The corrections of a comparison of the whole switch so far.
+/// The corrections made so far while comparing the whole switch.
 #[derive(Debug, Default)]
 struct Comparison {
     flow_mods: usize,
     tunnels_changed: usize,
 }
 
-/// How a pass of the procedure ended.
+/// The outcome of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pass {
     /// Wait until something changes.
@@ -288,7 +288,7 @@ impl Driver {
         }
     }
 
-    /// When changes of others are to be undone, or looked for.
+    /// The time of the next repair or comparison.
     fn wake_at(&self) -> tokio::time::Instant {
         self.repair.due().map_or(self.compare_at, |due| due.min(self.compare_at))
     }
@@ -296,7 +296,8 @@ impl Driver {
     /// One pass: compares and corrects.
     async fn correct(&mut self) -> Pass {
         let mut database = *self.database.status.borrow_and_update();
-        // No port is sent to a database whose bridge may be another one than that of the flows.
+        // No port is created while the database may describe a bridge other than the one behind the OpenFlow
+        // endpoint.
         let is_held_back = database.ready && self.identity.verdict() != Verdict::Same;
         database.ready &= !is_held_back;
         let (version, want) = {
@@ -307,9 +308,9 @@ impl Driver {
             (intent.version(), intent.ports.clone())
         };
         let ports = self.add_ports(database, &want).await;
-        // Ports come first, but changes of ports that never cease must not keep flows waiting: a second pass in a row
-        // goes on although other ports are desired by now. No flow of theirs is lost by that, since a flow outputs to a
-        // port only once the switch has reported its number.
+        // Ports come first, but a steady stream of port changes must not delay flows for ever: the second pass in a
+        // row continues although the desired ports have changed. It loses no flow, since rules output to a port only
+        // once the switch has reported its number.
         let ports_are = (database.ready && !self.overtaken).then_some(&want);
         let flows = self.correct_flows(database.flushes, ports_are).await;
         self.overtaken = flows == Flows::Overtaken;
@@ -366,8 +367,8 @@ impl Driver {
         }
     }
 
-    /// Creates and changes tunnel and patch ports until they are in force, and returns whether unwanted ports exist.
-    /// Does nothing while the database is not connected. An error may be temporary.
+    /// Creates and changes tunnel and patch ports and waits until they are in force. Returns whether unwanted ports
+    /// exist. Does nothing while the database is disconnected. An error may be temporary.
     async fn add_ports(&mut self, database: Status, want: &Ports) -> Result<bool, String> {
         if !database.ready {
             return Ok(false);
@@ -383,7 +384,7 @@ impl Driver {
         self.ports_refused.retain(|name, RefusedPort { port, cause }| {
             let still_refused = match cause {
                 Cause::Unsupported => plan.unsupported.contains_key(name),
-                // What stood in the way may be gone, or ovs-vswitchd may have taken the port up by now.
+                // The obstacle may be gone, or ovs-vswitchd may have configured the port by now.
                 Cause::Refused { namesakes } if missing.contains(name) => {
                     view.namesakes(name, port) == *namesakes
                 }
@@ -443,7 +444,7 @@ impl Driver {
         }
     }
 
-    /// Removes ports that are still unwanted. True if none is left.
+    /// Removes the ports that are still unwanted. Returns whether none is left.
     async fn remove_ports(&mut self) -> Result<bool, String> {
         let want = self.intent.lock().ports.clone();
         let unwanted = self.database.view().unwanted(&want);
@@ -454,7 +455,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Brings the flows in sync, provided that the desired ports have not changed meanwhile.
+    /// Brings the flows in sync, unless the desired ports have changed since `ports_are`.
     async fn correct_flows(&mut self, flushes: u64, ports_are: Option<&Ports>) -> Flows {
         let status = *self.openflow.status.borrow_and_update();
         if status.up {
@@ -507,12 +508,12 @@ impl Driver {
         }
     }
 
-    /// Looks for changes that others made, reports them, and lists them to be undone if that is due.
+    /// Looks for changes by others, reports them, and schedules their repair if it is due.
     async fn find_foreign_changes(&mut self, connection: u64) -> Result<(), Lost> {
         let is_time = self.compare_at <= tokio::time::Instant::now();
         if is_time {
             self.compare_at = tokio::time::Instant::now() + self.timing.compare_every;
-            // Whatever stood in the way of a port and shows nowhere may be gone.
+            // An obstacle that the database does not show may be gone.
             self.ports_refused.retain(|_, port| matches!(port.cause, Cause::Unsupported));
         }
         let missed = self.intent.lock().forwarding.has_missed_changes();
@@ -533,7 +534,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Reports the changes of others found since the last time.
+    /// Reports the changes of others found since the last call.
     fn report_foreign_changes(&mut self) {
         let Some((count, mut first)) = self.intent.lock().forwarding.take_found() else { return };
         let repair_in = self.repair.needed();
@@ -560,7 +561,7 @@ impl Driver {
         self.outbox.put(Event::ForeignChanges { count, first, repair_in });
     }
 
-    /// Sends a batch and reports its refusals. Returns whether they require further changes.
+    /// Sends a batch and reports refusals. Returns whether the batch requires further changes.
     async fn apply(&mut self, connection: u64, batch: &Batch) -> Result<bool, Lost> {
         let applied = self.openflow.apply(connection, batch.clone()).await?;
         let places = applied.refused.iter().map(|refused| refused.place).collect();
@@ -583,7 +584,7 @@ impl Driver {
             more
         };
         if contradicted {
-            // The switch is not as believed: others have changed its groups.
+            // The switch differs from the believed state: others have changed its groups.
             self.repair.needed();
         }
         self.repairs.iter_mut().for_each(|repairs| *repairs += applied.flow_mods);
@@ -613,12 +614,12 @@ impl Refusals {
     }
 }
 
-/// Where the flows stand.
+/// The state of the flows after a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flows {
-    /// As they should be, but for those that the switch refused.
+    /// In sync, except for the flows that the switch refused.
     Right,
-    /// Other ports are wanted by now, and ports come first.
+    /// The desired ports have changed, and ports come first.
     Overtaken,
     /// There is no connection, or it was lost.
     Unknown,

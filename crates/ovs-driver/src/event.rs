@@ -12,16 +12,16 @@ pub enum Event {
         /// Which one.
         channel: Channel,
     },
-    /// One of the two connections was lost, or could not be made for a reason that was not reported last. The driver
-    /// keeps trying.
+    /// One of the two connections was lost, or a connection attempt failed for a reason other than the last reported
+    /// one. The driver keeps trying.
     Disconnected {
         /// Which one.
         channel: Channel,
         /// The endpoint and the cause.
         why: String,
     },
-    /// The complete list of attached interfaces and ports. Sent after every connection to the database and whenever it
-    /// changes. A newer report replaces one that was not received yet.
+    /// The complete list of attached interfaces and ports. Sent after every connection to the database and whenever
+    /// the list changes. A newer report replaces an undelivered one.
     Report(Report),
     /// Everything in this transaction is in force at the switch, or was superseded by a later transaction that is.
     ///
@@ -50,8 +50,9 @@ pub enum Event {
         /// Flows, groups and ports. Flows and groups do not count while the OpenFlow connection is down.
         refused: usize,
     },
-    /// Another client of the bridge, or the switch itself, changed flows or groups. The driver puts them right and reports
-    /// [`Event::Repaired`] then; until that the switch is not in sync. Changes that are not delivered yet are added up.
+    /// Another client of the bridge, or the switch itself, changed flows or groups. The driver undoes the changes and
+    /// then reports [`Event::Repaired`]; until then the switch is not in sync. Undelivered events of this kind are
+    /// added up.
     ForeignChanges {
         /// The number of flows and groups that were changed, as found since the last event.
         count: usize,
@@ -65,11 +66,11 @@ pub enum Event {
         /// The flow and group modifications needed; 0 if the changes were undone otherwise.
         flow_mods: usize,
     },
-    /// A task of the driver ended, usually by a panic. The driver starts again; both connections are made anew.
+    /// A task of the driver ended, usually by a panic. The driver restarts and makes both connections again.
     Failed {
         /// The task and the reason.
         why: String,
-        /// The delay before the start. It doubles with each further failure.
+        /// The delay before the restart. It doubles with each further failure.
         restart_in: Duration,
     },
     /// After a connection: the whole switch was compared with the desired state and is now in sync.
@@ -86,7 +87,7 @@ pub enum Event {
 pub struct ForeignChange {
     /// The change, and the flow or the group as text.
     pub what: String,
-    /// The reason, and who made it, as far as the switch tells.
+    /// The reason, and the client that made the change, as far as the switch reports them.
     pub why: String,
 }
 

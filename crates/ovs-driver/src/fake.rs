@@ -1,10 +1,10 @@
-//! A fake switch: the test double for everything that drives a switch.
+//! A fake switch: the test double for code that drives a switch.
 //!
-//! It speaks the real wire protocol over a unix socket or a network in memory (hello, features, echo, barrier,
-//! flow-mods and group-mods alone and in bundles, dumps, the TLV table) and keeps tables with a switch's semantics. On
-//! demand it does what a real switch rarely does: it sends garbage, closes the connection, stalls in the middle of a
-//! message, refuses a flow, reads slowly, or freezes. It counts the messages that it receives. It forwards no packets.
-//! [`database`] has the fake of the switch's database.
+//! It speaks the real wire protocol over a unix socket or an in-memory network (hello, features, echo, barrier,
+//! flow-mods and group-mods alone and in bundles, dumps, the TLV table), and its tables follow the semantics of a
+//! switch. On demand it misbehaves in ways that are rare in real switches: it sends garbage, closes the connection,
+//! stalls in the middle of a message, refuses a flow, reads slowly, or freezes. It counts the messages that it
+//! receives. It forwards no packets. [`database`] has the fake database of the switch.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -68,7 +68,7 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Stage; 12] = [
         Stage::Hello,
         Stage::Features,
@@ -85,7 +85,7 @@ impl Stage {
     ];
 }
 
-/// What goes wrong when that message arrives. The message is not executed.
+/// The misbehaviour when such a message arrives. The message is not executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The fake sends bytes that are not OpenFlow.
@@ -101,7 +101,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Those that end a connection whatever the message is.
+    /// The faults that end a connection, no matter which message triggers them.
     pub const BREAKING: [Fault; 4] = [Fault::Garbage, Fault::Close, Fault::Stall, Fault::StallMidMessage];
 }
 
@@ -110,9 +110,9 @@ impl Fault {
 pub struct Counts {
     /// Connections accepted.
     pub connections: usize,
-    /// Flow-mods received, alone and in bundles, refused ones included.
+    /// Flow-mods received, alone and in bundles, including refused ones.
     pub flow_mods: usize,
-    /// Group-mods received, counted in the same way.
+    /// Group-mods received, counted like flow-mods.
     pub group_mods: usize,
     /// Bundle commits requested.
     pub commits: usize,
@@ -138,10 +138,10 @@ struct State {
     refuse_groups: Option<RefuseGroup>,
     fail_bundles: bool,
     datapath_id: Option<u64>,
-    /// By number of the connection, those that monitor flows.
+    /// The connections that monitor flows, by number.
     monitors: BTreeMap<usize, mpsc::UnboundedSender<Vec<u8>>>,
     next_monitor: usize,
-    /// The delay before each read, and the most bytes that a read takes.
+    /// The delay before each read, and the most bytes per read.
     slow: Option<(Duration, usize)>,
     versions: Option<u32>,
 }
@@ -156,7 +156,8 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// Reports the differences between two tables to all monitors but that of the connection that made them.
+    /// Reports the differences between two tables to all monitors except that of the connection `by`, which made
+    /// them.
     fn report(&self, before: &Table, by: Option<usize>) {
         let monitors: Vec<_> = self.monitors.iter().filter(|(number, _)| Some(**number) != by).collect();
         if monitors.is_empty() {
@@ -183,7 +184,7 @@ impl State {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// Incremented to close all connections.
+    /// Incrementing this closes all connections.
     generation: watch::Sender<u64>,
     frozen: watch::Sender<bool>,
 }
@@ -195,10 +196,10 @@ impl Shared {
 }
 
 impl FakeSwitch {
-    /// The datapath id in its features, unless [`datapath_id`](Self::datapath_id) gave it another one.
+    /// The datapath id in the features reply, until [`datapath_id`](Self::datapath_id) sets another one.
     pub const DATAPATH_ID: u64 = 0xfa4e;
 
-    /// A switch without flows that listens on a unix socket. Must be called within a tokio runtime.
+    /// Starts a switch without flows that listens on a unix socket. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// The socket cannot be created, for example because the file exists.
@@ -207,8 +208,8 @@ impl FakeSwitch {
         Ok(FakeSwitch::serve(Listener::Unix(listener)))
     }
 
-    /// A switch without flows that listens on an endpoint of a network in memory. Must be called within a tokio
-    /// runtime.
+    /// Starts a switch without flows that listens on an endpoint of an in-memory network. Must be called within a
+    /// tokio runtime.
     pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeSwitch {
         FakeSwitch::serve(Listener::InMemory(network.listen(endpoint)))
     }
@@ -247,24 +248,24 @@ impl FakeSwitch {
     pub fn remove_group(&self, id: u32) {
         let delete = GroupMod::delete(id);
         self.change(|table| {
-            // A group that is not there is deleted too.
+            // An unknown group may be deleted too.
             let _ = table.change_group(&delete);
         });
     }
 
-    /// Adds a flow that the switch learns, or removes it.
+    /// Adds a flow as if the switch had learned it, or removes it.
     pub fn learn(&self, key: FlowKey, flow: Option<Flow>) {
         self.change(|table| table.apply(key, flow));
     }
 
-    /// Reports to all monitors that changes were left out, as a switch does whose reports are not taken.
+    /// Tells all monitors that reports were omitted, as a switch does when a client does not read its reports.
     pub fn leave_out_reports(&self) {
         for monitor in self.shared.lock().monitors.values() {
             let _ = monitor.send(fake_monitor::resumed());
         }
     }
 
-    /// Changes a flow without a report to monitors.
+    /// Changes a flow without reporting it to monitors.
     pub fn install_unreported(&self, key: FlowKey, flow: Flow) {
         self.shared.lock().table.flows.insert(key, flow);
     }
@@ -276,7 +277,7 @@ impl FakeSwitch {
         state.report(&before, None);
     }
 
-    /// Installs a group, as another controller might. No switch reports changes of groups.
+    /// Installs a group, as another controller might. Switches do not report changes of groups.
     pub fn install_group(&self, group: GroupEntry) {
         self.shared.lock().table.groups.insert(group.id, group);
     }
@@ -291,39 +292,39 @@ impl FakeSwitch {
         self.shared.lock().counts
     }
 
-    /// Triggers a fault once, at the next message of this kind. Several faults happen in order.
+    /// Triggers a fault once, at the next message of this stage. Several faults are triggered in order.
     pub fn fault(&self, stage: Stage, fault: Fault) {
         self.shared.lock().faults.push_back((stage, fault));
     }
 
-    /// Refuses the flows for which `refuse` returns a refusal. It is called for every addition (with the
-    /// flow) and deletion.
+    /// Refuses the flows for which `refuse` returns a refusal. `refuse` is called for every addition, with the flow,
+    /// and for every deletion, with `None`.
     pub fn refuse(&self, refuse: impl Fn(&FlowKey, Option<&Flow>) -> Option<Refusal> + Send + 'static) {
         self.shared.lock().refuse = Some(Box::new(refuse));
     }
 
-    /// Refuses the changes of groups for which `refuse` returns a refusal.
+    /// Refuses the group-mods for which `refuse` returns a refusal.
     pub fn refuse_groups(&self, refuse: impl Fn(&GroupMod) -> Option<Refusal> + Send + 'static) {
         self.shared.lock().refuse_groups = Some(Box::new(refuse));
     }
 
-    /// Lets the commits of all bundles fail for no reason that concerns a message.
+    /// Makes all bundle commits fail for a reason that concerns no particular message.
     pub fn fail_bundles(&self, fail: bool) {
         self.shared.lock().fail_bundles = fail;
     }
 
-    /// Reads at most `bytes` at a time, after a delay.
+    /// Reads at most `bytes` at a time, each time after `pause`.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));
     }
 
-    /// Offers these versions in its hello, as a bitmap. The default is 1.5 only.
+    /// Offers the versions in this bitmap in the hello message. The default is 1.5 only.
     pub fn versions(&self, bitmap: u32) {
         self.shared.lock().versions = Some(bitmap);
     }
 
-    /// Stops reading and sending on all connections, as a process that is stopped by a signal. New connections are
-    /// accepted, as the kernel does, and remain silent.
+    /// Stops reading and sending on all connections, like a process stopped by a signal. New connections are still
+    /// accepted, as the kernel would do, and remain silent.
     pub fn freeze(&self) {
         self.shared.frozen.send_replace(true);
     }
@@ -333,12 +334,12 @@ impl FakeSwitch {
         self.shared.frozen.send_replace(false);
     }
 
-    /// Gives it another datapath id, which the next connection sees.
+    /// Changes the datapath id for later connections.
     pub fn datapath_id(&self, id: u64) {
         self.shared.lock().datapath_id = Some(id);
     }
 
-    /// Loses all flows, groups and connections, as a restart of ovs-vswitchd does.
+    /// Drops all flows, groups and connections, like a restart of ovs-vswitchd.
     pub fn restart(&self) {
         self.shared.lock().table = Table::default();
         self.disconnect();

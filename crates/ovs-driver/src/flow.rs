@@ -1,9 +1,9 @@
-//! Flows as a driver keeps them: the bytes of their canonical form.
+//! Flows in the driver's compact form: the encoded bytes of their canonical form.
 //!
-//! A controller keeps the flows of thousands of switches. As bytes a flow needs a quarter of what its types need,
-//! equal flows are equal bytes, parts that several flows or switches share are shared by cloning, and a push copies
-//! bytes. The canonical form is that of `openflow-rs`: what a switch reports is decoded and encoded again, so two
-//! spellings of one match or one action list are the same bytes here.
+//! A controller keeps the flows of thousands of switches. The encoded form takes a quarter of the memory of the
+//! decoded types. Equal flows are equal bytes, cloning shares the parts that several flows or switches have in
+//! common, and a push only copies bytes. `openflow-rs` defines the canonical form. Flows that a switch reports are
+//! decoded and encoded again, so two spellings of one match or one action list become the same bytes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use openflow_rs::{Actions, Body, DecodeError, EncodeError, FlowEntry, FlowMod, M
 
 use crate::pool::Pool;
 
-/// The longest match and the longest actions, in bytes as OpenFlow encodes them. Both, and what a bundle wraps
-/// around them, must fit one message of 65,535.
+/// The longest match and the longest actions, in encoded bytes. A match, its actions and the bundle message around
+/// them must fit into one message of 65,535 bytes.
 pub const ENCODED_BYTES_MAX: usize = 32_000;
 
-/// Where the match begins in an encoded flow-mod (OpenFlow 1.5, section 7.3.4.2).
+/// The offset of the match in an encoded flow-mod (OpenFlow 1.5, section 7.3.4.2).
 const MATCH_AT: usize = 48;
 /// `OFPT_FLOW_MOD`.
 const FLOW_MOD: u8 = 14;
 /// Class and number of `packet_type`.
 const PACKET_TYPE: [u8; 3] = [0x80, 0x00, 44];
-/// A match of no fields.
+/// The match without fields.
 const ANY_MATCH: [u8; 8] = [0, 1, 0, 4, 0, 0, 0, 0];
 
-/// What tells a flow from others: a switch has at most one flow with this table, priority and match.
+/// The identity of a flow: a switch has at most one flow with a given table, priority and match.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     table: u8,
@@ -33,12 +33,12 @@ pub struct FlowKey {
     matching: Arc<[u8]>,
 }
 
-/// What a flow does, under its key.
+/// The cookie, attributes and instructions of a flow.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Flow {
     cookie: u64,
-    /// Idle timeout, hard timeout, flags and importance as a switch reports them. Those of our flows are zero, so
-    /// a flow that differs in them is replaced.
+    /// Idle timeout, hard timeout, flags and importance, as the switch reports them. Our flows have zeros here, so a
+    /// flow that differs is replaced.
     attributes: [u8; 8],
     instructions: Arc<[u8]>,
 }
@@ -47,7 +47,7 @@ pub struct Flow {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FlowError {
     /// The match or the actions are too long.
-    #[error("a flow's {part} take {bytes} bytes; no more than {ENCODED_BYTES_MAX} fit a message")]
+    #[error("a flow's {part} take {bytes} bytes, but a message has room for {ENCODED_BYTES_MAX}")]
     TooLong {
         /// "match" or "actions".
         part: &'static str,
@@ -55,10 +55,10 @@ pub enum FlowError {
         bytes: usize,
     },
     /// A bucket's actions are too long.
-    #[error("a bucket's actions take too many bytes; no more than {ENCODED_BYTES_MAX} fit a message")]
+    #[error("a bucket's actions take too many bytes: a message has room for {ENCODED_BYTES_MAX}")]
     LongBucket,
-    /// A bucket's actions hold an instruction.
-    #[error("a bucket cannot do {actions}: only actions may stand there, no instructions")]
+    /// A bucket's actions include an instruction.
+    #[error("a bucket cannot contain {actions}: it takes actions only, no instructions")]
     NoBucket {
         /// The actions.
         actions: String,
@@ -66,27 +66,27 @@ pub enum FlowError {
 }
 
 impl FlowKey {
-    /// The key of flows with this match.
+    /// Encodes the match of a flow.
     ///
     /// # Errors
-    /// [`FlowError::TooLong`]; no match that means anything is.
+    /// [`FlowError::TooLong`]. No meaningful match is that long.
     pub fn new(table: u8, priority: u16, matching: &Match) -> Result<Self, FlowError> {
         let (matching, _) =
             encode(matching.clone(), Actions::drop()).map_err(|error| too_long("match", &error))?;
         Ok(FlowKey { table, priority, matching: checked("match", matching)? })
     }
 
-    /// The key of flows with the same match in another table or with another priority.
+    /// The key with the same match in another table or with another priority.
     pub fn at(&self, table: u8, priority: u16) -> Self {
         FlowKey { table, priority, matching: Arc::clone(&self.matching) }
     }
 
-    /// Uses the bytes of an equal match in the pool.
+    /// Replaces the encoded match by an equal one from the pool.
     pub fn share(&mut self, pool: &mut Pool) {
         pool.share(&mut self.matching);
     }
 
-    /// Whether both keep their match in the same place in memory.
+    /// Whether both keys share one encoded match in memory.
     pub fn shares_with(&self, other: &FlowKey) -> bool {
         Arc::ptr_eq(&self.matching, &other.matching)
     }
@@ -96,12 +96,12 @@ impl FlowKey {
         self.table
     }
 
-    /// Higher is looked at first.
+    /// The priority. A packet takes the matching flow with the highest one.
     pub fn priority(&self) -> u16 {
         self.priority
     }
 
-    /// The match; an error if a switch reported one that is not known here.
+    /// The match, or an error if the switch reported a match that this crate cannot decode.
     pub fn matching(&self) -> Result<Match, DecodeError> {
         decode(&self.matching, &[]).map(|entry| entry.matches)
     }
@@ -112,7 +112,7 @@ impl FlowKey {
 }
 
 impl Flow {
-    /// A flow that lasts until it is replaced or deleted.
+    /// A flow without timeouts, which lasts until it is replaced or deleted.
     ///
     /// # Errors
     /// [`FlowError::TooLong`].
@@ -122,27 +122,27 @@ impl Flow {
         Ok(Flow { cookie, attributes: [0; 8], instructions: checked("actions", instructions)? })
     }
 
-    /// A flow with the same actions and another cookie.
+    /// The same actions with another cookie.
     pub fn with_cookie(&self, cookie: u64) -> Self {
         Flow { cookie, ..self.clone() }
     }
 
-    /// Uses the bytes of equal actions in the pool.
+    /// Replaces the encoded actions by equal ones from the pool.
     pub fn share(&mut self, pool: &mut Pool) {
         pool.share(&mut self.instructions);
     }
 
-    /// Whether both keep their actions in the same place in memory.
+    /// Whether both flows share their encoded actions in memory.
     pub fn shares_with(&self, other: &Flow) -> bool {
         Arc::ptr_eq(&self.instructions, &other.instructions)
     }
 
-    /// The controller's own number for the flow.
+    /// The cookie, which the controller chooses.
     pub fn cookie(&self) -> u64 {
         self.cookie
     }
 
-    /// The actions; an error if a switch reported some that are not known here.
+    /// The actions, or an error if the switch reported actions that this crate cannot decode.
     pub fn actions(&self) -> Result<Actions, DecodeError> {
         decode(&ANY_MATCH, &self.instructions).map(|entry| entry.actions)
     }
@@ -152,7 +152,7 @@ impl Flow {
     }
 }
 
-/// The flow in the notation of `ovs-ofctl`.
+/// Writes a flow, or with `None` its deletion, in the notation of `ovs-ofctl`.
 pub(crate) fn show(f: &mut fmt::Formatter<'_>, key: &FlowKey, flow: Option<&Flow>) -> fmt::Result {
     let (matching, actions) = (key.matching(), flow.map(Flow::actions).transpose());
     match (matching, actions) {
@@ -193,10 +193,10 @@ impl fmt::Debug for Flow {
     }
 }
 
-/// Key and flow as a switch reported them. A match or actions that cannot be decoded stay as they came: they are
-/// none of ours, and these bytes are what the switch needs to find and delete the flow. So does a match that
-/// says `packet_type`, which the canonical form leaves out: Open vSwitch tells `in_port=1` from
-/// `packet_type=(0,0),in_port=1`, although it prints them alike.
+/// The key and the flow that a switch reported. A match or actions that cannot be decoded are not ours and keep their
+/// bytes, which the switch needs to find and delete the flow. A match with `packet_type` keeps its bytes too: the
+/// canonical form omits this field, but Open vSwitch distinguishes `in_port=1` from `packet_type=(0,0),in_port=1`,
+/// although it prints them alike.
 pub(crate) fn from_switch(
     (table, priority): (u8, u16),
     (cookie, attributes): (u64, [u8; 8]),
@@ -220,8 +220,8 @@ pub(crate) fn from_switch(
     )
 }
 
-/// Whether an encoded match has the field `packet_type`, which its canonical form leaves out. A field
-/// has four bytes of header, of which the last is the length of what follows (section 7.2.3.2).
+/// Whether an encoded match has the field `packet_type`, which the canonical form omits. A field has a header of four
+/// bytes; the last of them is the length of the rest (section 7.2.3.2).
 fn says_packet_type(matching: &[u8]) -> bool {
     let mut rest = matching.get(4..match_length(matching)).unwrap_or_default();
     while let [class0, class1, field, length, more @ ..] = rest {
@@ -233,7 +233,7 @@ fn says_packet_type(matching: &[u8]) -> bool {
     false
 }
 
-/// The length of an encoded match without its padding, as the match gives it.
+/// The length of an encoded match without padding, read from its header.
 fn match_length(matching: &[u8]) -> usize {
     match matching {
         [_, _, high, low, ..] => usize::from(u16::from_be_bytes([*high, *low])),
@@ -256,7 +256,7 @@ fn checked(part: &'static str, bytes: Vec<u8>) -> Result<Arc<[u8]>, FlowError> {
     }
 }
 
-/// Match, with padding, and instructions as bytes: those of the flow-mod that has them.
+/// Encodes the match, with padding, and the instructions, as in a flow-mod.
 fn encode(matching: Match, actions: Actions) -> Result<(Vec<u8>, Vec<u8>), EncodeError> {
     let flow_mod = FlowMod::add(FlowEntry::new(0, 0, matching, actions));
     let mut bytes = Message { xid: 0, body: Body::FlowMod(flow_mod) }.encode()?;
@@ -274,7 +274,7 @@ fn decode(matching: &[u8], instructions: &[u8]) -> Result<FlowEntry, DecodeError
     let bytes = [&head, matching, instructions].concat();
     match Message::decode(&bytes)?.body {
         Body::FlowMod(flow_mod) => Ok(flow_mod.entry),
-        // The type byte above says that it is one.
+        // Unreachable: the type byte above makes it a flow-mod.
         _ => Ok(FlowEntry::new(0, 0, Match::any(), Actions::drop())),
     }
 }

@@ -9,27 +9,27 @@ use crate::event::ForeignChange;
 use crate::flow::{Flow, FlowKey};
 use crate::group::Part;
 
-/// The most flows that are held one by one. Beyond that the whole switch is read instead.
+/// The most flows that are tracked one by one. Beyond that the whole switch is read instead.
 const FLOWS_MAX: usize = 50_000;
 
-/// What others changed.
+/// Changes that others made.
 #[derive(Debug, Default)]
 pub(crate) struct Foreign {
-    /// By key, what the switch has now.
+    /// By key, the flow that the switch has now.
     pub(crate) flows: BTreeMap<FlowKey, Held>,
     pub(crate) groups: BTreeMap<u32, Option<Part>>,
-    /// Whether the switch, or this list, had to leave changes out.
+    /// Whether the switch failed to report some changes, or this list had no room for them.
     pub(crate) missed: bool,
     /// The number of changes since the last report, and the first few of them.
     count: usize,
     first: Vec<ForeignChange>,
 }
 
-/// What the switch has under a key.
+/// The flow that the switch has under a key.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) actual: Option<Flow>,
-    /// The driver changed the same flow at about the same time, and which change came last is uncertain.
+    /// The driver changed the same flow at about the same time, so it is uncertain which change came last.
     pub(crate) resend: bool,
 }
 
@@ -58,8 +58,8 @@ impl Foreign {
     }
 }
 
-/// When the changes of others are undone: at once, unless others changed the switch again soon after the last time. Two
-/// controllers that undo each other's changes must not keep the switch busy.
+/// The times at which changes of others are undone: at once, unless others changed the switch again soon after the
+/// last repair. Two controllers that undo each other's changes must not keep the switch busy.
 #[derive(Debug)]
 pub(crate) struct RepairPace {
     shortest: Duration,
@@ -70,18 +70,18 @@ pub(crate) struct RepairPace {
 }
 
 impl RepairPace {
-    /// Delays between these two.
+    /// Delays lie between these limits.
     pub(crate) fn new(shortest: Duration, longest: Duration) -> Self {
         RepairPace { shortest, longest, delay: Duration::ZERO, due: None, last: None }
     }
 
-    /// There is something to undo. Returns the delay until that is done.
+    /// Schedules a repair and returns the delay until it is due.
     pub(crate) fn needed(&mut self) -> Duration {
         let now = Instant::now();
         if let Some(due) = self.due {
             return due.saturating_duration_since(now);
         }
-        // Twice the longest delay without changes of others: the dispute is over.
+        // If nobody else changed the switch for twice the longest delay, the dispute is over.
         let is_dispute = self.last.is_some_and(|last| now.saturating_duration_since(last) < 2 * self.longest);
         self.delay =
             if is_dispute { (2 * self.delay).clamp(self.shortest, self.longest) } else { Duration::ZERO };
@@ -89,7 +89,7 @@ impl RepairPace {
         self.delay
     }
 
-    /// When the next repair is due, if one is needed.
+    /// The time of the next repair, if one is needed.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.due
     }
@@ -99,12 +99,12 @@ impl RepairPace {
         self.due.is_some_and(|due| due <= Instant::now())
     }
 
-    /// The repair was made.
+    /// Records that the repair was made.
     pub(crate) fn repaired(&mut self) {
         (self.due, self.last) = (None, Some(Instant::now()));
     }
 
-    /// Nothing is left to undo, because the whole switch was compared anew.
+    /// Cancels the repair, because the whole switch was compared again.
     pub(crate) fn cancel(&mut self) {
         self.due = None;
     }

@@ -1,4 +1,4 @@
-//! What a switch forwards by: its flows, and the groups that they use, each with its ledger.
+//! The flows and the groups of a switch, each with its ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ impl fmt::Display for GroupChange {
     }
 }
 
-/// What is sent at once. Its places count groups first, then flows.
+/// The changes sent in one batch. An index counts groups first, then flows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Batch {
     pub(crate) groups: ledger::Changes<u32, Part>,
@@ -32,7 +32,7 @@ impl Batch {
         self.groups.len() + self.flows.len()
     }
 
-    /// The group at a place, or the flow.
+    /// The change at an index: of a group or of a flow.
     pub(crate) fn at(&self, place: usize) -> Option<Place<'_>> {
         match place.checked_sub(self.groups.len()) {
             None => self.groups.get(place).map(Place::Group),
@@ -66,29 +66,29 @@ impl fmt::Display for Place<'_> {
     }
 }
 
-/// What a switch was found to have.
+/// The contents of a switch, as read from it.
 #[derive(Debug, Default)]
 pub(crate) struct Installed {
     pub(crate) groups: BTreeMap<u32, Part>,
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
-    /// Why the tunnel option is not a field there.
+    /// Why the switch does not have the tunnel option as a field.
     pub(crate) option_fault: Option<String>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Forwarding {
-    /// The groups as they are wanted; the ledger has their parts.
+    /// The desired groups. The ledger has their parts.
     wanted: BTreeMap<u32, Buckets>,
     groups: Ledger<u32, Part>,
     flows: Ledger<FlowKey, Flow>,
-    /// Groups that are being deleted: a switch drops the flows that use them.
+    /// Groups that are being deleted. The switch deletes the flows that use them.
     leaving: Vec<u32>,
-    /// What others have changed and is not put right yet.
+    /// Changes of others that are not undone yet.
     foreign: Foreign,
 }
 
 impl Forwarding {
-    /// Takes a new desired state in place of the old one.
+    /// Replaces the desired state.
     pub(crate) fn set(&mut self, desired: &Desired) {
         self.flows.set(&desired.flows);
         self.wanted.clear();
@@ -99,7 +99,7 @@ impl Forwarding {
         self.groups.set(&parts.collect());
     }
 
-    /// Takes the changes of one transaction.
+    /// Applies the changes of a transaction to the desired state.
     pub(crate) fn push(&mut self, txn: u64, changes: &Changes) {
         for key in changes.flows_delete.iter().filter(|key| !changes.flows_add.contains_key(*key)) {
             self.flows.push(txn, key.clone(), None);
@@ -137,7 +137,7 @@ impl Forwarding {
         self.wanted.get(&group).map(|buckets| group::parts(group, buckets)).unwrap_or_default()
     }
 
-    /// The switch was read: this is what it has.
+    /// Takes over the contents of the switch after a read.
     pub(crate) fn read(&mut self, installed: &Installed) {
         self.groups.read(&installed.groups);
         self.flows.read(&installed.flows);
@@ -145,7 +145,7 @@ impl Forwarding {
         self.foreign = Foreign::default();
     }
 
-    /// The connection was lost: what the switch has is unknown until it is read again.
+    /// Handles the loss of the connection: the contents of the switch are unknown until it is read again.
     pub(crate) fn lost(&mut self) {
         self.groups.lost();
         self.flows.lost();
@@ -153,8 +153,8 @@ impl Forwarding {
         self.foreign = Foreign::default();
     }
 
-    /// The switch reports a change that the driver did not make. It is put right by [`absorb`](Self::absorb). Returns
-    /// whether there is something to do.
+    /// Takes a change reported by the switch that the driver did not make. [`absorb`](Self::absorb) later schedules
+    /// its repair. Returns whether there is something to repair.
     pub(crate) fn updated(&mut self, update: Update) -> bool {
         if !self.flows.is_known() {
             return false;
@@ -167,7 +167,7 @@ impl Forwarding {
             Update::Gone(_, flow, Removal::GroupDeleted)
                 if group::uses(flow.instructions(), |group| self.leaving.contains(&group)) =>
             {
-                // The driver deletes the group, and sends the flow again afterwards if it is desired.
+                // The driver deletes the group itself. If the flow is desired, it is sent again afterwards.
                 return false;
             }
             Update::Gone(key, _, reason) => (key, None, reason.describe()),
@@ -186,8 +186,8 @@ impl Forwarding {
         true
     }
 
-    /// Compares groups, and with a full reading flows too, with what the switch is believed to have. Differences are
-    /// changes of others.
+    /// Compares the groups of the switch, and its flows if they were read, with the contents that the driver expects.
+    /// Every difference is a change by others.
     pub(crate) fn compare(&mut self, groups: &BTreeMap<u32, Part>, flows: Option<&BTreeMap<FlowKey, Flow>>) {
         if !self.flows.is_known() {
             return;
@@ -218,17 +218,17 @@ impl Forwarding {
         }
     }
 
-    /// The changes of others found since the last call, to be reported.
+    /// The changes of others found since the last call, for the report.
     pub(crate) fn take_found(&mut self) -> Option<(usize, Vec<ForeignChange>)> {
         self.foreign.take_found()
     }
 
-    /// Whether the switch could not report all changes, so that all flows must be read.
+    /// Whether the switch failed to report some changes, so that all flows must be read.
     pub(crate) fn has_missed_changes(&self) -> bool {
         self.foreign.missed
     }
 
-    /// Puts the changes of others on the list of what must be sent. Nothing is in flight at this time.
+    /// Schedules the repair of the changes of others. Must be called while no batch is in flight.
     pub(crate) fn absorb(&mut self) {
         for (key, held) in std::mem::take(&mut self.foreign.flows) {
             self.flows.observe(key, held.actual, held.resend);
@@ -238,25 +238,26 @@ impl Forwarding {
         }
     }
 
-    /// The groups of the switch after changes of groups were refused of which a part may be in force.
+    /// Takes over the groups read from the switch after it refused changes of groups, some of which may be partly in
+    /// force.
     pub(crate) fn correct_refused_groups(&mut self, groups: &BTreeMap<u32, Part>) {
         self.groups.correct_refused(groups);
     }
 
-    /// Whether the groups that a flow uses are all there, as far as is known.
+    /// Whether the switch has all groups that a flow uses, as far as the driver knows.
     pub(crate) fn has_groups_of(&self, flow: &Flow) -> bool {
         !group::uses(flow.instructions(), |group| self.groups.believed(&group).is_none())
     }
 
-    /// How many groups and flows the switch refuses.
+    /// The number of groups and flows that the switch refuses.
     pub(crate) fn refused(&self) -> usize {
         self.groups.refused() + self.flows.refused()
     }
 
-    /// Everything outstanding, to be sent at once. `None` if the switch is right. At most one batch is in flight.
+    /// All outstanding changes as one batch, or `None` if the switch is in sync. At most one batch is in flight.
     pub(crate) fn take(&mut self) -> Option<Batch> {
         if self.groups.is_outstanding() {
-            // A flow may have been refused for want of a group.
+            // A flow may have been refused because its group was missing.
             self.flows.retry(|flow| group::uses(flow.instructions(), |_| true));
         }
         let batch = Batch { groups: self.groups.take(), flows: self.flows.take() };
@@ -265,8 +266,8 @@ impl Forwarding {
         (batch.len() > 0).then_some(batch)
     }
 
-    /// The batch in flight has arrived, except for the changes at these places, which the switch refused. Says whether
-    /// there is more to be sent because of it: flows that the switch has dropped with their groups.
+    /// Handles the end of the batch in flight: all changes are in force except those at the indexes in `refused`.
+    /// Returns whether more must be sent, because the switch deleted desired flows together with their groups.
     pub(crate) fn settle(&mut self, refused: &BTreeSet<usize>) -> bool {
         if !self.foreign.flows.is_empty() {
             for key in self.flows.keys_in_flight() {
@@ -295,7 +296,7 @@ impl Forwarding {
     }
 }
 
-/// A change of another client as text: what it did, and the flow or the group.
+/// Describes a change by another client: the verb, and the flow or the group.
 fn change_text(
     was_there: bool,
     is_there: bool,
@@ -311,12 +312,12 @@ fn change_text(
 
 #[cfg(test)]
 impl Forwarding {
-    /// How many entries there are beside what is desired.
+    /// The number of entries kept in addition to the desired state.
     pub(crate) fn entries(&self) -> usize {
         self.groups.entries() + self.flows.entries()
     }
 
-    /// The flows that a switch without groups has.
+    /// Takes over the flows read from a switch without groups.
     pub(crate) fn read_flows(&mut self, flows: &BTreeMap<FlowKey, Flow>) {
         self.read(&Installed { flows: flows.clone(), ..Installed::default() });
     }
@@ -341,7 +342,7 @@ mod tests {
         crate::Bucket::new(n.into(), &actions).expect("a bucket")
     }
 
-    /// Few groups, flows that use them, and buckets whose actions differ.
+    /// Few groups, flows that use them, and buckets with different actions.
     fn changes() -> impl Strategy<Value = Changes> {
         let buckets =
             proptest::collection::btree_map((0_u32..3, 0_u32..4), proptest::option::of(0_u32..2), 0..6);
@@ -366,7 +367,7 @@ mod tests {
         })
     }
 
-    /// Carries the batch out; returns the places that are refused.
+    /// Applies the batch to the table and returns the indexes of the refused changes.
     fn carry_out(table: &mut Table, batch: &Batch) -> BTreeSet<usize> {
         let mut refused = BTreeSet::new();
         for (place, bytes) in messages(batch) {
@@ -399,7 +400,7 @@ mod tests {
                 if !sent {
                     continue;
                 }
-                // What a group took with it is sent again at once.
+                // Flows that a deleted group took with it are sent again at once.
                 for _ in 0..2 {
                     if let Some(batch) = forwarding.take() {
                         let refused = carry_out(&mut table, &batch);

@@ -1,8 +1,9 @@
-//! Groups as a driver keeps them: the buckets that somebody wants, and the parts that they are kept in on a switch.
+//! Groups: the buckets that the desired state asks for, and the parts that carry them on a switch.
 //!
-//! Open vSwitch 3.1 aborts when it describes a group of more than 64 KB with another one behind it. So a group is
-//! spread over as many parts as keep below that, each of which hands its packets to the next as well. Which part a
-//! bucket is in follows from its number and the group's size alone: what is read back can be compared.
+//! Open vSwitch 3.1 aborts when it describes a group of more than 64 KB that is followed by another group. A large
+//! group is therefore split into parts below that size, and each part also passes its packets to the next one. The
+//! part of a bucket depends only on the bucket's number and the size of the group, so the groups read from a switch
+//! can be compared with the desired ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,25 +15,25 @@ use openflow_rs::{Action, Actions, Body, DecodeError, GroupEntry, GroupMod, Mess
 use crate::flow::FlowError;
 use crate::pool::Pool;
 
-/// The greatest group that may be wanted; greater numbers are those of parts.
+/// The greatest group number that the desired state may use. Greater numbers identify parts.
 pub const GROUP_MAX: u32 = 0x3ff_ffff;
-/// The greatest number of a bucket that may be wanted.
+/// The greatest bucket number that the desired state may use.
 pub const BUCKET_MAX: u32 = 0xffff_feff;
 
-/// The longest part, in bytes of buckets.
+/// The size limit of a part, in bytes of buckets.
 pub(crate) const PART_BYTES_MAX: usize = 60_000;
-/// The most parts of a group. Long before, a packet would have more copies than a switch makes.
+/// The most parts of a group. A packet exceeds the number of copies that a switch makes long before.
 const PARTS_MAX: u32 = 32;
-/// The bucket of a part that hands on to the next.
+/// The bucket that passes packets to the next part.
 const NEXT: u32 = 0xffff_ff00;
-/// Bytes of a bucket before its actions.
+/// The bytes of a bucket before its actions.
 pub(crate) const BUCKET_HEAD: usize = 8;
-/// Where the actions of the first bucket begin in a message that adds a group.
+/// The offset of the first bucket's actions in a message that adds a group.
 const ACTIONS_AT: usize = 32;
 /// `OFPT_GROUP_MOD`.
 const GROUP_MOD: u8 = 15;
 
-/// A bucket of a group whose packets go to all buckets.
+/// A bucket of a group that sends its packets to all buckets.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Bucket {
     rule: u64,
@@ -40,10 +41,10 @@ pub struct Bucket {
 }
 
 impl Bucket {
-    /// A bucket with these actions; `rule` is the owner's own number for it, which no switch is told.
+    /// Encodes a bucket. `rule` is the owner's own number for it and is not sent to the switch.
     ///
     /// # Errors
-    /// The actions are too long, or hold an instruction.
+    /// The actions are too long, or include an instruction.
     pub fn new(rule: u64, actions: &Actions) -> Result<Bucket, FlowError> {
         let bytes = encode(actions).filter(|bytes| bytes.len() <= crate::ENCODED_BYTES_MAX);
         let bytes = bytes.ok_or(FlowError::LongBucket)?;
@@ -53,17 +54,17 @@ impl Bucket {
         }
     }
 
-    /// A bucket with the same actions and another number.
+    /// The same actions with another rule number.
     pub fn with_rule(&self, rule: u64) -> Self {
         Bucket { rule, actions: Arc::clone(&self.actions) }
     }
 
-    /// Uses the bytes of equal actions in the pool.
+    /// Replaces the encoded actions by equal ones from the pool.
     pub fn share(&mut self, pool: &mut Pool) {
         pool.share(&mut self.actions);
     }
 
-    /// The owner's number.
+    /// The owner's number for the bucket.
     pub fn rule(&self) -> u64 {
         self.rule
     }
@@ -87,13 +88,14 @@ impl fmt::Debug for Bucket {
     }
 }
 
-/// The buckets of a part by number: their actions, followed by their properties where a switch reports some.
+/// The buckets of a part, by number: the encoded actions, followed by the bucket's properties if a switch reports
+/// any.
 pub(crate) type Buckets = BTreeMap<u32, Arc<[u8]>>;
 
-/// A group as a switch has it: a whole one, or a part.
+/// A group on a switch: a whole group of the desired state, or one part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Kind and properties, where they are not ours.
+    /// The encoded type and properties, if they differ from those of our groups; otherwise empty.
     pub(crate) shape: Vec<u8>,
     pub(crate) buckets: Arc<Buckets>,
 }
@@ -103,12 +105,12 @@ impl Part {
         Part { shape: Vec::new(), buckets: Arc::new(buckets) }
     }
 
-    /// Bytes of its buckets in a message.
+    /// The encoded size of its buckets.
     pub(crate) fn bytes(&self) -> usize {
         self.buckets.values().map(|actions| BUCKET_HEAD + actions.len()).sum()
     }
 
-    /// Whether it hands packets to a group.
+    /// The group that it passes packets to, if there is one.
     #[cfg(test)]
     fn next(&self) -> Option<u32> {
         let actions = decode(self.buckets.get(&NEXT)?).ok()?;
@@ -119,7 +121,7 @@ impl Part {
     }
 }
 
-/// The parts of a group by the numbers that they have on a switch; the first has the group's own.
+/// Splits a group into parts, by their group numbers on the switch. The first part has the number of the group.
 pub(crate) fn parts(group: u32, buckets: &Buckets) -> BTreeMap<u32, Part> {
     if buckets.is_empty() {
         return BTreeMap::new();
@@ -138,7 +140,7 @@ fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
     let id = |part: u32| part * (GROUP_MAX + 1) + group;
     let mut spread: Vec<Buckets> = vec![Buckets::new(); count as usize];
     for (bucket, actions) in buckets {
-        // A product's high bits depend on all bits of the number: neighbours go apart.
+        // The high bits of the product depend on all bits of the number, so consecutive numbers spread evenly.
         let part = (u64::from(*bucket).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % u64::from(count);
         if let Some(part) = spread.get_mut(part as usize) {
             part.insert(*bucket, actions.clone());
@@ -151,14 +153,15 @@ fn spread(group: u32, buckets: &Buckets, count: u32) -> BTreeMap<u32, Part> {
     (0..count).zip(spread).map(|(part, buckets)| (id(part), Part::new(buckets))).collect()
 }
 
-/// The same as bytes that a switch reported: in the form that they have here, if they can be read.
+/// The canonical form of actions that a switch reported, or the same bytes if they cannot be decoded.
 pub(crate) fn actions_from_switch(bytes: &[u8]) -> Vec<u8> {
     decode(bytes).ok().and_then(|actions| encode(&actions)).unwrap_or_else(|| bytes.to_vec())
 }
 
-/// Whether encoded instructions hand packets to a group of which `which` holds.
+/// Whether encoded instructions send packets to a group that satisfies `which`.
 pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
-    // Actions stand at multiples of eight bytes; what only looks like one costs an addition that changes nothing.
+    // Actions begin at multiples of eight bytes. Other bytes may look like one, which costs one redundant flow-mod at
+    // most.
     let id = |bytes: &[u8]| match bytes {
         [0, 22, 0, 8, a, b, c, d] => Some(u32::from_be_bytes([*a, *b, *c, *d])),
         _ => None,
@@ -166,7 +169,7 @@ pub(crate) fn uses(instructions: &[u8], which: impl Fn(u32) -> bool) -> bool {
     instructions.chunks_exact(8).filter_map(id).any(which)
 }
 
-/// Actions as bytes; `None` if no message can hold them.
+/// Encodes actions. `None` if they do not fit into a message.
 fn encode(actions: &Actions) -> Option<Vec<u8>> {
     let bucket = openflow_rs::Bucket::new(0, actions.clone());
     let group = Body::GroupMod(GroupMod::add(GroupEntry::all(0, vec![bucket])));
@@ -186,15 +189,15 @@ fn decode(actions: &[u8]) -> Result<Actions, DecodeError> {
     head[26..28].copy_from_slice(&length(actions.len()));
     let buckets = match Message::decode(&[&head, actions].concat())?.body {
         Body::GroupMod(change) => change.group.buckets,
-        // The type byte above says that it is one.
+        // Unreachable: the type byte above makes it a group-mod.
         _ => Vec::new(),
     };
     Ok(buckets.into_iter().next().map(|bucket| bucket.actions).unwrap_or_default())
 }
 
-/// The group in the notation of `ovs-ofctl`, as far as it can be read.
+/// Writes a group in the notation of `ovs-ofctl`, as far as it can be decoded.
 pub(crate) fn show(f: &mut fmt::Formatter<'_>, id: u32, part: Option<&Part>) -> fmt::Result {
-    /// Enough to know it by.
+    /// Enough buckets to recognise the group.
     const SHOWN_MAX: usize = 4;
     write!(f, "group_id={id}")?;
     let Some(part) = part else { return f.write_str(",deleted") };
@@ -235,7 +238,7 @@ mod tests {
             let error = Bucket::new(0, &text.parse().expect("actions")).expect_err("no bucket");
             assert_eq!(
                 error.to_string(),
-                format!("a bucket cannot do {text}: only actions may stand there, no instructions")
+                format!("a bucket cannot contain {text}: it takes actions only, no instructions")
             );
         }
         let long: Actions = vec!["output:1"; 5_000].join(",").parse().expect("actions");

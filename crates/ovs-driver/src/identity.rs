@@ -1,11 +1,12 @@
-//! Whether both end points of a switch lead to the same bridge.
+//! Checks that both endpoints of a switch lead to the same bridge.
 //!
-//! The bridge in the database has a datapath id, and so has the OpenFlow end point. Flows, groups and ports are sent only
-//! while the two ids agree: a wrong socket in the configuration must not change the bridge of somebody else.
+//! The database has the datapath id of the bridge, and the OpenFlow endpoint reports its own. Flows, groups and ports
+//! are sent only while the two ids agree, so that a wrong socket in the configuration cannot change somebody else's
+//! bridge.
 
 use tokio::sync::watch;
 
-/// What the two ends have said so far, shared between the tasks of a driver.
+/// The ids reported by both endpoints so far, shared between the tasks of a driver.
 #[derive(Debug)]
 pub(crate) struct Identity {
     state: watch::Sender<State>,
@@ -13,53 +14,53 @@ pub(crate) struct Identity {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
-    /// The id of the bridge in the database; the last one while the database is not connected.
+    /// The id of the bridge in the database. Keeps its last value while the database is disconnected.
     database: Option<u64>,
     openflow: Answer,
-    /// The id that the OpenFlow end point gave last, also after the connection was lost.
+    /// The last id that the OpenFlow endpoint reported. Keeps its value when the connection is lost.
     last_answer: Option<u64>,
 }
 
-/// What the OpenFlow end point said when it was last dialled.
+/// The result of the last attempt to dial the OpenFlow endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Answer {
-    /// It has not been dialled yet.
+    /// No attempt so far.
     NotTried,
-    /// There was no connection.
+    /// The attempt failed.
     None,
-    /// This datapath id.
+    /// The endpoint reported this datapath id.
     Id(u64),
 }
 
 /// The result of the comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The end points lead to the same bridge.
+    /// The endpoints lead to the same bridge.
     Same,
     /// One of the ids is not known yet.
     Unknown,
-    /// The end points lead to different bridges.
+    /// The endpoints lead to different bridges.
     Different { database: u64, openflow: u64 },
 }
 
 impl Identity {
-    /// `known` is the id that the bridge has until the database says one.
+    /// `known` is the id of the bridge until the database reports one.
     pub(crate) fn new(known: Option<u64>) -> Self {
         let state = State { database: known, openflow: Answer::NotTried, last_answer: None };
         Identity { state: watch::Sender::new(state) }
     }
 
-    /// The database says that the bridge has this id, or has none yet.
+    /// Records the id of the bridge in the database, or that it has none yet.
     pub(crate) fn database_says(&self, id: Option<u64>) {
         self.change(|state| state.database = id);
     }
 
-    /// The OpenFlow end point gave this id.
+    /// Records the id that the OpenFlow endpoint reported.
     pub(crate) fn openflow_says(&self, id: u64) {
         self.change(|state| (state.openflow, state.last_answer) = (Answer::Id(id), Some(id)));
     }
 
-    /// The OpenFlow end point was dialled without success.
+    /// Records that dialling the OpenFlow endpoint failed.
     pub(crate) fn openflow_is_silent(&self) {
         self.change(|state| state.openflow = Answer::None);
     }
@@ -72,7 +73,7 @@ impl Identity {
         });
     }
 
-    /// Compares the id in the database with the last one that the OpenFlow end point gave.
+    /// Compares the id in the database with the last one that the OpenFlow endpoint reported.
     pub(crate) fn verdict(&self) -> Verdict {
         let State { database, last_answer, .. } = *self.state.borrow();
         match (database, last_answer) {
@@ -82,8 +83,8 @@ impl Identity {
         }
     }
 
-    /// Waits until the OpenFlow end point has been dialled once. Returns whether the settings of the bridge in the
-    /// database may be changed: nothing answers yet, or the same bridge does.
+    /// Waits for the first attempt to dial the OpenFlow endpoint. Returns whether the driver may change the settings
+    /// of the bridge in the database: either the endpoint does not answer yet, or it leads to the same bridge.
     pub(crate) async fn may_configure(&self) -> bool {
         let mut state = self.state.subscribe();
         let tried = state.wait_for(|state| state.openflow != Answer::NotTried).await;
@@ -104,7 +105,7 @@ impl Changes {
     /// Waits for the next change.
     pub(crate) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
-            // The driver ends, and this task with it.
+            // The driver is ending, and this task with it.
             std::future::pending::<()>().await;
         }
     }

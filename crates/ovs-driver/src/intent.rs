@@ -45,7 +45,8 @@ pub(crate) struct Intent {
     pub(crate) given: bool,
     pub(crate) forwarding: Forwarding,
     pub(crate) ports: Ports,
-    /// The last transaction that touched a port and the version it made, until that is in force.
+    /// By port, the last transaction that changed it and the version of the intent that it made, until that version
+    /// is in force.
     pub(crate) ports_touched: BTreeMap<String, (u64, u64)>,
     /// Unconfirmed transactions that need flows only, and those that need ports too.
     waiting: Waiting,
@@ -60,7 +61,7 @@ pub(crate) struct Intent {
 #[derive(Debug, Default)]
 struct Waiting(VecDeque<Run>);
 
-/// Consecutive transactions that are confirmed together, by the number of the last one.
+/// Consecutive transactions that are confirmed together. The last one names the run.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     first: u64,
@@ -107,7 +108,7 @@ impl Intent {
         self.forwarding.push(txn, changes);
         for name in changes.ports_delete() {
             self.ports.remove(name);
-            // Only ports that are wanted can be refused.
+            // Only desired ports can be refused.
             self.ports_touched.remove(name);
         }
         for (name, port) in changes.ports_add() {
@@ -198,7 +199,7 @@ mod tests {
         }
     }
 
-    /// All that grows beside the desired state.
+    /// Everything that can grow besides the desired state.
     fn entries(intent: &Intent) -> usize {
         let waiting = intent.waiting.0.len() + intent.waiting_for_ports.0.len();
         intent.forwarding.entries() + intent.ports_touched.len() + waiting
@@ -228,7 +229,7 @@ mod tests {
             assert!(entries(&intent) < 10, "{} after {txn} transactions", entries(&intent));
         }
         assert_eq!(intent.forwarding.take().map(|batch| batch.len()), None, "nothing is known");
-        // It comes back: the two that waited before are told with those that came after them.
+        // After reconnecting, the two transactions that waited are confirmed together with the later ones.
         intent.forwarding.read_flows(&flows);
         assert_eq!(intent.forwarding.take().map(|batch| batch.len()), Some(1));
         let version = intent.version();
@@ -252,7 +253,7 @@ mod tests {
                 txn += 1;
                 intent.push(txn, &changes);
             }
-            // What was sent may have arrived or not: the connection breaks before that is known.
+            // The connection breaks before it is known whether the batch arrived.
             assert_eq!(intent.forwarding.take().map(|batch| batch.len()), Some(1));
             intent.forwarding.lost();
             for channel in channels {

@@ -1,8 +1,9 @@
-//! What separates what a switch has of one kind, flows or groups, from what is desired.
+//! The difference between the contents of a switch and the desired state, for one kind of object: flows or groups.
 //!
-//! Invariant: while the switch is known, its contents are the desired ones with what is outstanding, in flight or
-//! refused put back to what was installed. So what is right is never listed, never sent and costs no memory, and
-//! changes that cancel each other while the switch is busy vanish before they are sent.
+//! Invariant: while the contents of the switch are known, they equal the desired state, except for the keys that are
+//! outstanding, in flight or refused; for these the ledger records the installed value. An object that is in sync is
+//! therefore never listed, never sent and takes no memory, and changes that cancel each other while the switch is
+//! busy disappear before they are sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,36 +11,38 @@ use std::sync::Arc;
 
 use crate::flow::{self, Flow, FlowKey};
 
-/// One modification: put `value` in place, or with `None` delete what has the key.
+/// One modification: install `value`, or with `None` delete the object with this key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Change<K, V> {
     pub(crate) key: K,
     pub(crate) value: Option<V>,
-    /// What the switch has.
+    /// The value on the switch before the modification.
     pub(crate) installed: Option<V>,
-    /// The last transaction that touched it.
+    /// The last transaction that changed the object.
     pub(crate) txn: Option<u64>,
 }
 
 /// A flow modification.
 pub(crate) type FlowChange = Change<FlowKey, Flow>;
 
-/// Modifications in the order they are sent: deletions first, so that a flow which the switch stores under another
-/// spelling of its match than ours is replaced and not lost.
+/// Modifications in the order in which they are sent. Deletions come first, so that a flow that the switch stores
+/// under another spelling of our match is replaced and not lost.
 pub(crate) type Changes<K, V> = Arc<Vec<Change<K, V>>>;
 
 #[derive(Debug)]
 pub(crate) struct Ledger<K, V> {
     desired: BTreeMap<K, V>,
-    /// Whether the switch's contents are known: from a read to the loss of the connection.
+    /// Whether the contents of the switch are known: from a read until the connection is lost.
     known: bool,
-    /// By key, what the switch has (or will have when what is in flight has arrived) where that is wrong.
+    /// By key, the value on the switch (assuming that the batch in flight arrives) where it differs from the desired
+    /// one.
     outstanding: BTreeMap<K, Option<V>>,
     in_flight: Option<Changes<K, V>>,
-    /// By key, what the switch has where it refused what is desired.
+    /// By key, the value on the switch where it refused the desired one.
     refused: BTreeMap<K, Option<V>>,
-    /// By key, the last transaction, for changes that were not sent yet. While the switch is known only of what is
-    /// outstanding; while it is not, of nothing that came and went: so it is never larger than the network.
+    /// By key, the last transaction of each unsent change. While the contents of the switch are known, it has entries
+    /// only for outstanding changes; otherwise it has none for objects that were added and deleted again. So it never
+    /// outgrows the network.
     touched: BTreeMap<K, u64>,
 }
 
@@ -57,12 +60,12 @@ impl<K, V> Default for Ledger<K, V> {
 }
 
 impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
-    /// What is desired.
+    /// The desired state.
     pub(crate) fn desired(&self) -> &BTreeMap<K, V> {
         &self.desired
     }
 
-    /// Takes a new desired state in place of the old one.
+    /// Replaces the desired state.
     pub(crate) fn set(&mut self, desired: &BTreeMap<K, V>) {
         self.touched.clear();
         if !self.known {
@@ -76,7 +79,7 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
-    /// Takes a change that a transaction makes.
+    /// Applies a change of a transaction to the desired state.
     pub(crate) fn push(&mut self, txn: u64, key: K, value: Option<V>) {
         self.change(key.clone(), value);
         let unsent =
@@ -105,7 +108,7 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
-    /// The switch was read: this is what it has.
+    /// Takes over the contents of the switch after a read.
     pub(crate) fn read(&mut self, installed: &BTreeMap<K, V>) {
         self.lost();
         self.known = true;
@@ -113,7 +116,7 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         self.touched.retain(|key, _| self.outstanding.contains_key(key));
     }
 
-    /// The connection was lost: what the switch has is unknown until it is read again.
+    /// Handles the loss of the connection: the contents of the switch are unknown until it is read again.
     pub(crate) fn lost(&mut self) {
         self.known = false;
         self.outstanding.clear();
@@ -130,7 +133,8 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         self.known
     }
 
-    /// What the switch has under a key by all that was read and sent; what is in flight counts as arrived.
+    /// The value that the switch should have under a key after everything read and sent, assuming that the batch in
+    /// flight arrives.
     pub(crate) fn believed(&self, key: &K) -> Option<&V> {
         match self.outstanding.get(key).or_else(|| self.refused.get(key)) {
             Some(installed) => installed.as_ref(),
@@ -138,7 +142,7 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
-    /// The keys under which the switch has something else than believed, and what it has.
+    /// The keys whose value on the switch differs from the believed one, each with that value.
     pub(crate) fn deviations(&self, installed: &BTreeMap<K, V>) -> Vec<(K, Option<V>)> {
         let differs = |key: &&K| self.believed(key) != installed.get(*key);
         let missing = self.desired.keys().chain(self.outstanding.keys()).chain(self.refused.keys());
@@ -146,8 +150,8 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         keys.into_iter().map(|key| (key.clone(), installed.get(key).cloned())).collect()
     }
 
-    /// The switch has this under a key, contrary to what was believed. With `resend` what is desired is sent even if the
-    /// switch seems to have it, because it is uncertain which of two changes came last.
+    /// Records a value on the switch that differs from the believed one. With `resend` the desired value is sent even
+    /// if the switch seems to have it, because it is uncertain which of two changes came last.
     pub(crate) fn observe(&mut self, key: K, actual: Option<V>, resend: bool) {
         if !self.known || (!resend && self.believed(&key) == actual.as_ref()) {
             return;
@@ -159,7 +163,7 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
-    /// What the switch has where it refused changes of which a part may be in force.
+    /// Corrects the installed values of refused changes, some of which may be partly in force.
     pub(crate) fn correct_refused(&mut self, installed: &BTreeMap<K, V>) {
         for (key, had) in &mut self.refused {
             *had = installed.get(key).cloned();
@@ -173,19 +177,19 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         self.in_flight.iter().flat_map(|changes| changes.iter().map(|change| &change.key))
     }
 
-    /// How much of what is desired the switch refuses.
+    /// The number of desired changes that the switch refuses.
     pub(crate) fn refused(&self) -> usize {
         self.refused.len()
     }
 
-    /// What was refused is to be tried again where `which` says so.
+    /// Schedules a retry of the refused objects whose desired value satisfies `which`.
     pub(crate) fn retry(&mut self, which: impl Fn(&V) -> bool) {
         let desired = &self.desired;
         let again = |key: &K, _: &mut Option<V>| desired.get(key).is_some_and(&which);
         self.outstanding.extend(self.refused.extract_if(.., again));
     }
 
-    /// The switch has dropped by itself what was installed under these keys.
+    /// Records that the switch itself deleted the objects with these keys.
     pub(crate) fn dropped(&mut self, keys: impl IntoIterator<Item = K>) {
         for key in keys {
             self.refused.remove(&key);
@@ -195,18 +199,18 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         }
     }
 
-    /// Whether something is outstanding.
+    /// Whether any change is outstanding.
     pub(crate) fn is_outstanding(&self) -> bool {
         !self.outstanding.is_empty()
     }
 
-    /// How many changes are in flight.
+    /// The number of changes in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.in_flight.as_ref().map_or(0, |changes| changes.len())
     }
 
-    /// Everything outstanding, to be sent at once; it is in flight until [`settle`](Self::settle) or
-    /// [`lost`](Self::lost). Nothing if the switch is right.
+    /// All outstanding changes, as one batch; empty if the switch is in sync. The batch is in flight until
+    /// [`settle`](Self::settle) or [`lost`](Self::lost).
     pub(crate) fn take(&mut self) -> Changes<K, V> {
         debug_assert!(self.in_flight.is_none(), "one batch at a time");
         let outstanding = std::mem::take(&mut self.outstanding);
@@ -224,12 +228,12 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
         changes
     }
 
-    /// The changes in flight have arrived, except for those at these places, which the switch refused.
+    /// Handles the end of the batch in flight: its changes are in force except those at the indexes in `refused`.
     pub(crate) fn settle(&mut self, refused: impl IntoIterator<Item = usize>) {
         let Some(changes) = self.in_flight.take() else { return };
         for place in refused {
             let Some(Change { key, installed, .. }) = changes.get(place) else { continue };
-            // A later change of the same took it for granted that this one arrives.
+            // A later change of the same key assumed that this one would arrive.
             if self.outstanding.remove(key).is_none() {
                 self.refused.insert(key.clone(), installed.clone());
             } else if installed.as_ref() != self.desired.get(key) {
@@ -241,13 +245,13 @@ impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
 
 #[cfg(test)]
 impl<K: Ord + Clone, V: Eq + Clone> Ledger<K, V> {
-    /// How many entries there are beside the desired ones.
+    /// The number of entries kept in addition to the desired state.
     pub(crate) fn entries(&self) -> usize {
         self.outstanding.len() + self.refused.len() + self.touched.len() + self.in_flight()
     }
 }
 
-/// For each key whose value differs, the value in `old`.
+/// The keys whose values differ, each with its value in `old`.
 fn differences<K: Ord + Clone, V: Eq + Clone>(
     old: &BTreeMap<K, V>,
     new: &BTreeMap<K, V>,
@@ -261,7 +265,7 @@ fn differences<K: Ord + Clone, V: Eq + Clone>(
 }
 
 impl fmt::Display for FlowChange {
-    /// As `ovs-ofctl` writes the flow, or its deletion.
+    /// The flow, or its deletion, in the notation of `ovs-ofctl`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         flow::show(f, &self.key, self.value.as_ref())
     }
@@ -277,7 +281,7 @@ mod tests {
     type FlowLedger = Ledger<FlowKey, Flow>;
     type Batch = Changes<FlowKey, Flow>;
 
-    /// Few of both, so that changes meet.
+    /// Few keys and few flows, so that changes collide.
     const KEYS: u8 = 6;
     const FLOWS: u8 = 3;
 
@@ -299,19 +303,19 @@ mod tests {
         proptest::collection::btree_map(0u8..KEYS, 0u8..FLOWS, 0..usize::from(KEYS))
     }
 
-    /// What happens to a ledger and to the switch beside it.
+    /// An event at a ledger or at its switch.
     #[derive(Debug, Clone)]
     enum Step {
         Set(BTreeMap<u8, u8>),
         Push(BTreeMap<u8, Option<u8>>),
         Take,
-        /// The batch in flight arrives, but for the changes of these keys.
+        /// The batch in flight arrives, except for the changes of these keys.
         Settle(BTreeSet<u8>),
-        /// The connection breaks; the batch in flight may have arrived all the same.
+        /// The connection breaks. The batch in flight may have arrived nevertheless.
         Lose {
             arrived: bool,
         },
-        /// The switch is read again, after somebody else has changed it to this.
+        /// The switch is read again, after another client has possibly replaced its contents by these.
         Read(Option<BTreeMap<u8, u8>>),
     }
 
@@ -365,7 +369,7 @@ mod tests {
             let (mut ledger, mut table) = (FlowLedger::default(), Table::default());
             let mut model: BTreeMap<FlowKey, Flow> = BTreeMap::new();
             let mut in_flight: Option<Batch> = None;
-            // What the switch refused and has not been told otherwise since.
+            // The keys that the switch refused and that have not changed since.
             let mut refused_keys: BTreeSet<FlowKey> = BTreeSet::new();
             for (txn, step) in steps.into_iter().enumerate() {
                 match step {

@@ -23,7 +23,7 @@
 //!     openflow: format!("unix:{}", socket.display()).parse()?,
 //!     bridge: "br-int".to_owned(),
 //!     datapath_type: None,
-//!     datapath_id: Some(0xfa4e), // the database says it where there is one
+//!     datapath_id: Some(0xfa4e), // used until the database reports it
 //!     tunnel_option: None,
 //!     learned_tables: BTreeSet::new(),
 //! };
@@ -58,15 +58,15 @@
 //! several failures the changes are sent one by one. [`Event::Refused`] names the refused objects, which are retried
 //! when they change or the switch reconnects. [`Event::RefusedTotal`] gives their number until all are resolved.
 //!
-//! Before the driver reads a switch it maps the geneve option [`Config::tunnel_option`] to a field. Flows that `learn` actions create belong to the switch in the tables that
-//! [`Config::learned_tables`] lists.
+//! Before the driver reads a switch, it maps the geneve option [`Config::tunnel_option`] to a field. In the tables
+//! that [`Config::learned_tables`] lists, flows created by `learn` actions belong to the switch.
 //!
 //! Changes that others make are undone: the switch reports changes of flows (`openflow::monitor`), groups are compared at
 //! intervals, and an error that contradicts what the switch should have makes the driver read it again. [`Event::ForeignChanges`]
 //! reports them; `foreign` sets the pace, since two controllers may undo each other's changes.
 //!
-//! Nothing but an empty bridge is sent before both end points are known to lead to the same bridge (`identity`). The tasks of
-//! a driver are supervised (`supervisor`).
+//! Nothing but an empty bridge is sent before both endpoints are known to lead to the same bridge (`identity`). The
+//! tasks of a driver are supervised (`supervisor`).
 //!
 //! Out of scope: rules and networks (this crate knows OpenFlow and OVSDB only), groups that select one of their buckets,
 //! meters, BFD, and foreign flows in the tables that the switch fills. TLS is not supported yet.

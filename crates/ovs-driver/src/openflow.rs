@@ -1,5 +1,5 @@
-//! The OpenFlow side of a driver: stays connected and serves two requests, to read all groups and flows, and to apply a
-//! batch.
+//! The OpenFlow side of a driver. It stays connected and serves requests: read all groups and flows, compare them,
+//! and apply a batch.
 
 mod codec;
 mod connection;
@@ -32,7 +32,7 @@ use crate::identity::{self, Identity, Verdict};
 use crate::intent::Shared;
 use crate::outbox::Outbox;
 
-/// Whether there is a connection, and its number.
+/// Whether the switch is connected, and the number of the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Status {
     pub(crate) up: bool,
@@ -49,9 +49,9 @@ pub(crate) struct Lost;
 pub(crate) struct Applied {
     /// The number of its changes of flows and groups that are in force.
     pub(crate) flow_mods: usize,
-    /// The others, in the order of the batch.
+    /// The refused changes, in the order of the batch.
     pub(crate) refused: Vec<RefusedChange>,
-    /// The groups of the switch, if a part of a refused change of a group may be in force.
+    /// The groups of the switch, read again if a refused change of a group may be partly in force.
     pub(crate) groups: Option<groups::Groups>,
 }
 
@@ -82,15 +82,15 @@ struct Request {
 }
 
 enum What {
-    /// Read everything, for the first time since the connection was made.
+    /// Read all groups and flows, for the first time on this connection.
     Read(oneshot::Sender<Option<String>>),
-    /// Compare the groups, and flows too if not all changes of flows are reported.
+    /// Compare the groups, and the flows too if some changes may be unreported.
     Compare(oneshot::Sender<()>),
     Apply(Batch, oneshot::Sender<Applied>),
 }
 
 impl OpenFlow {
-    /// The handle, and the task to run beside it.
+    /// Returns the handle, and the task to run beside it.
     pub(crate) fn new(
         config: Arc<Config>,
         timing: &Timing,
@@ -117,8 +117,8 @@ impl OpenFlow {
         (OpenFlow { status: status_receiver, requests }, keeper.run())
     }
 
-    /// Reads all groups and flows of the switch into the intent. Returns why the tunnel option is no field there, if it is
-    /// not.
+    /// Reads all groups and flows of the switch into the intent. Returns the reason if the tunnel option could not be
+    /// mapped to a field.
     pub(crate) async fn read(&self, connection: u64) -> Result<Option<String>, Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Read(reply) };
@@ -126,8 +126,8 @@ impl OpenFlow {
         receiver.await.map_err(|_| Lost)
     }
 
-    /// Compares the groups of the switch with what it is believed to have, and the flows if changes of them may have been
-    /// missed. The intent has the differences then.
+    /// Compares the groups of the switch with the believed ones, and the flows too if changes of flows may have been
+    /// missed. Records the differences in the intent.
     pub(crate) async fn compare(&self, connection: u64) -> Result<(), Lost> {
         let (reply, receiver) = oneshot::channel();
         let request = Request { connection, what: What::Compare(reply) };
@@ -195,8 +195,8 @@ impl Keeper {
         self.outbox.put(Event::Disconnected { channel: Channel::OpenFlow, why });
     }
 
-    /// Serves requests over a new session, once it is certain that it leads to the right bridge. Returns the reason for
-    /// the end of the session.
+    /// Serves requests over a new session, once it is certain to lead to the right bridge. Returns the reason for the
+    /// end of the session.
     async fn use_session(&mut self, session: &mut Session, reconnect: &mut Reconnect) -> SessionError {
         let features = session.features;
         tracing::debug!(
@@ -222,13 +222,13 @@ impl Keeper {
         error
     }
 
-    /// Waits until the database has said which bridge it has. An error if that is another one.
+    /// Waits until the database has reported the id of the bridge. Fails if it differs from the id of the session.
     async fn verify(
         &self,
         session: &mut Session,
         changes: &mut identity::Changes,
     ) -> Result<(), SessionError> {
-        // ovs-vswitchd writes a new id to the database just after the bridge has it.
+        // ovs-vswitchd writes a new id to the database shortly after the bridge uses it.
         let patience = self.timing.backoff_max;
         let mut late = std::pin::pin!(tokio::time::sleep(patience));
         let mut told = false;
@@ -272,9 +272,9 @@ impl Keeper {
                 request = self.requests.recv() => request,
             };
             let result = match request {
-                // A request for an earlier connection is dropped, which tells its sender that the connection was lost.
+                // Dropping a request for an earlier connection tells its sender that the connection was lost.
                 Some(Request { connection, .. }) if connection != current => Ok(()),
-                // The sender of a request may be gone.
+                // The sender of a request may have gone away.
                 Some(Request { what: What::Read(reply), .. }) => {
                     self.read(session).await.map(|option_fault| drop(reply.send(option_fault)))
                 }
@@ -292,11 +292,11 @@ impl Keeper {
         }
     }
 
-    /// Reads the whole switch. What it says afterwards must find the intent up to date, so this is done before any further
-    /// message is read.
+    /// Reads the whole switch. The intent must be up to date before the next report of the switch arrives, so this
+    /// completes before any further message is read.
     async fn read(&mut self, session: &mut Session) -> Result<Option<String>, SessionError> {
         let learned_tables = &self.config.learned_tables;
-        // First the monitor, then the flows: no change falls between the two.
+        // The monitor starts before the flows are read, so that no change falls between the two.
         self.monitored = session.monitor(&self.intent, learned_tables).await?;
         let installed = session.read(self.config.tunnel_option, learned_tables).await?;
         self.intent.lock().forwarding.read(&installed);
@@ -316,7 +316,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Waits, and drops requests meanwhile.
+    /// Waits, and drops the requests that arrive meanwhile.
     async fn pause(&mut self, pause: Duration) {
         let refuse = async { while self.requests.recv().await.is_some() {} };
         let _ = tokio::time::timeout(pause, refuse).await;

@@ -70,7 +70,7 @@ impl Outbox {
 }
 
 impl Kept {
-    /// Queues an event, in place of those that it makes superfluous.
+    /// Queues an event and drops queued events that it supersedes.
     fn put(&mut self, mut event: Event) {
         match &mut event {
             Event::Report(_) => self.events.retain(|event| !matches!(event, Event::Report(_))),

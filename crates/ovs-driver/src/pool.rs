@@ -1,4 +1,4 @@
-//! Equal bytes of many flows and switches, kept once.
+//! A pool of encoded bytes: equal bytes of many flows and switches are stored once.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 /// A pool smaller than this is not searched for unused entries.
 const SWEEP_MIN: usize = 1024;
 
-/// The encoded matches, instructions and buckets of all switches of a process. [`FlowKey::share`](crate::FlowKey::share) and
-/// its siblings replace their bytes by equal ones of the pool.
+/// The encoded matches, instructions and buckets of all switches of a process.
+/// [`FlowKey::share`](crate::FlowKey::share) and its siblings replace their bytes by equal ones from the pool.
 ///
-/// The pool holds entries that nobody else holds any more until so many have come or gone that a search for them costs
-/// little for each.
+/// The pool drops unused entries in sweeps. A sweep runs once enough entries have come or gone to make its cost per
+/// entry small.
 #[derive(Debug, Default)]
 pub struct Pool {
     entries: HashSet<Arc<[u8]>>,
-    /// How many entries have come, and how many may have fallen out of use, since the last search.
+    /// The number of entries added, and of entries possibly unused, since the last sweep.
     changed: usize,
-    /// How many entries the last search left.
+    /// The number of entries that the last sweep kept.
     left: usize,
 }
 
@@ -30,7 +30,7 @@ impl Pool {
         self.entries.insert(Arc::clone(bytes));
     }
 
-    /// Notes that so many flows or buckets were deleted, or entries added.
+    /// Records that `count` flows or buckets were deleted, or entries added.
     pub fn note_changes(&mut self, count: usize) {
         self.changed = self.changed.saturating_add(count);
         if self.changed > self.left.max(SWEEP_MIN) {
@@ -58,7 +58,7 @@ mod tests {
         pool.share(&mut other);
         assert!(Arc::ptr_eq(&one, &other));
 
-        // Many that nobody keeps, and then as many that are kept.
+        // First many entries that nothing keeps, then as many that are kept.
         for number in 0..100_000 {
             pool.share(&mut entry(number));
         }

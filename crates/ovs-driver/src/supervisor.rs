@@ -1,5 +1,5 @@
-//! Keeps the tasks of a driver running. None of them ends by itself: if one does, usually by a panic, all are stopped
-//! and started again after a delay, and the owner is told.
+//! Keeps the tasks of a driver running. None of them should end: if one does, usually by a panic, all are stopped and
+//! restarted after a delay, and the owner receives an event.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -46,9 +46,9 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
 }
 
-/// Runs tasks until `stop` is sent or dropped, and returns when all of them have ended. `start` starts them, at first and
-/// after each failure; `failed` is told the reason and the delay until they start again. The delay doubles with each
-/// further failure, between the two limits.
+/// Runs tasks until `stop` is sent or dropped, and returns when all of them have ended. `start` starts them, at first
+/// and after each failure. `failed` receives the reason and the delay before the restart. The delay doubles with each
+/// further failure, within the two limits.
 pub(crate) async fn supervise(
     (shortest, longest): (Duration, Duration),
     mut stop: oneshot::Receiver<()>,
@@ -61,7 +61,7 @@ pub(crate) async fn supervise(
         restart.connected();
         let why = tokio::select! {
             why = tasks.next_end() => Some(why),
-            // The sender dropped means the same.
+            // A dropped sender means stop too.
             _ = &mut stop => None,
         };
         tasks.running.shutdown().await;
@@ -132,7 +132,7 @@ mod tests {
         assert!(delays[5] > delays[0] * 4, "{delays:?}");
         drop(stop);
         supervisor.await.expect("no panic");
-        // The tasks of the last start, if they were started before the end.
+        // The tasks of the last start count only if they started before the stop.
         assert!((6..=7).contains(&ended.load(Ordering::Relaxed)));
     }
 }

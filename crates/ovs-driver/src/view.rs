@@ -1,4 +1,4 @@
-//! What the database says about the integration bridge, read from the replica; no input or output here.
+//! The state of the integration bridge in the database, read from the replica. No I/O here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::config::Config;
 use crate::desired::{Patch, Port as Wanted, Ports, Remote, Tunnel};
 use crate::event::{Problem, Report, Vif};
 
-/// The mark of a tunnel port that a driver made: `external_ids:weft=tunnel` on its interface.
+/// The mark of the driver's tunnel ports: `external_ids:weft=tunnel` on the interface.
 pub(crate) const OWNER: (&str, &str) = ("weft", "tunnel");
-/// The mark of both ends of a patch.
+/// The mark of the driver's patch ports, at both ends.
 pub(crate) const PATCH_OWNER: (&str, &str) = ("weft", "patch");
 
-/// The only version that the driver speaks, as the database spells it.
+/// The OpenFlow version that the driver speaks, in the spelling of the database.
 const PROTOCOL: &str = "OpenFlow15";
 
 /// The table of controllers.
@@ -27,32 +27,32 @@ const CONTROLLER: &str = "Controller";
 /// The greatest number of an ordinary port.
 const OFPORT_MAX: u32 = 65279;
 
-/// What is monitored: all that is read here.
+/// The monitored columns: all that this module reads.
 pub(crate) fn monitor() -> MonitorSpec {
     let bridge: Vec<&str> = Bridge::COLUMNS.iter().copied().chain(["controller"]).collect();
     open_vswitch::monitor().table(Bridge::TABLE, &bridge).table(CONTROLLER, &["target"])
 }
 
-/// The integration bridge and its interfaces, as they stand in the database.
+/// The integration bridge and its interfaces, according to the database.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct View {
     pub(crate) switch: Option<OpenVswitch>,
     pub(crate) bridge: Option<Bridge>,
     controllers: BTreeSet<Uuid>,
-    /// Their addresses.
+    /// The targets of the bridge's controllers.
     controller_targets: Vec<String>,
-    /// By name.
+    /// The interfaces of the bridge, by name.
     interfaces: BTreeMap<String, Interface>,
-    /// Those of other bridges, by bridge and name.
+    /// The interfaces of other bridges, by bridge and name.
     elsewhere: BTreeMap<(String, String), Interface>,
     /// The names of all bridges.
     bridges: BTreeSet<String>,
-    /// Rows that are not as the schema's documentation says; they are left out.
+    /// Rows that violate the schema's documentation; the view omits them.
     unreadable: Vec<ColumnError>,
 }
 
-/// Settings of the bridge whose change may make ovs-vswitchd throw all flows away: the bridge itself, its fail mode,
-/// and the first controller that is set or the last that is taken away.
+/// The settings of the bridge whose change can make ovs-vswitchd discard all flows: the bridge itself, its fail mode,
+/// and whether any controller is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FlowKeeping {
     bridge: Uuid,
@@ -97,8 +97,8 @@ impl View {
         view
     }
 
-    /// The bridge as it should be, if it is not so. `None` also while it cannot be told: a bridge that is missing
-    /// is not created before the switch has said which datapaths it has, unless `config` says which.
+    /// The desired settings of the bridge, if the database has others. `None` also while they are undecided: a
+    /// missing bridge is not created until the switch has reported its datapath types, unless `config` names one.
     pub(crate) fn correction(&self, config: &Config) -> Option<BridgeSpec> {
         let Some(bridge) = &self.bridge else {
             let datapath_type = config.datapath_type.clone().or_else(|| self.default_datapath())?;
@@ -106,7 +106,7 @@ impl View {
         };
         let mut spec = BridgeSpec::secure(&config.bridge, &bridge.datapath_type);
         if bridge.protocols.contains(PROTOCOL) {
-            // Others may be spoken beside ours.
+            // Keep other versions that the bridge also offers.
             spec.protocols.clone_from(&bridge.protocols);
         } else if !bridge.protocols.is_empty() {
             spec.protocols.extend(bridge.protocols.iter().cloned());
@@ -115,7 +115,7 @@ impl View {
         (!right).then_some(spec)
     }
 
-    /// The addresses of the controllers that are set for the bridge, sorted.
+    /// The targets of the controllers set for the bridge, sorted.
     pub(crate) fn controllers(&self) -> Vec<String> {
         let mut targets = self.controller_targets.clone();
         targets.sort();
@@ -145,21 +145,21 @@ impl View {
         })
     }
 
-    /// Why this switch cannot have the port, if it cannot.
+    /// Why this switch does not support the port; `None` if it does.
     pub(crate) fn unsupported(&self, port: &Wanted) -> Option<String> {
         let bridge = self.bridge.as_ref()?;
         match port {
             Wanted::Tunnel(tunnel) => unsupported(tunnel.encap, &bridge.datapath_type),
             Wanted::Patch(patch) => (!self.bridges.contains(&patch.bridge)).then(|| {
                 format!(
-                    "there is no bridge {} on this switch: create it, or mend the bridge_mappings of this node",
+                    "there is no bridge {} on this switch: create it, or correct the bridge_mappings of this node",
                     patch.bridge
                 )
             }),
         }
     }
 
-    /// What must be done to the ports.
+    /// Compares the ports in the database with the desired ones.
     pub(crate) fn port_plan(&self, want: &Ports) -> PortPlan {
         let mut plan = PortPlan { unwanted: self.unwanted(want), ..PortPlan::default() };
         for (name, port) in want {
@@ -181,7 +181,7 @@ impl View {
         plan
     }
 
-    /// The interfaces that have the names of the port's ends at present, on any bridge, without their status.
+    /// The interfaces, on any bridge, that currently have the names of the port's ends, without their status.
     pub(crate) fn namesakes(&self, name: &str, port: &Wanted) -> Vec<Interface> {
         let mut found = Vec::new();
         for end in ends(name, port) {
@@ -195,7 +195,7 @@ impl View {
         found
     }
 
-    /// The interface of an end, if it is there as it should be.
+    /// The interface of one end, if it exists with the desired settings.
     fn present(&self, end: &TunnelSpec) -> Option<&Interface> {
         let interface = match &end.bridge {
             None => self.interfaces.get(&end.name),
@@ -207,7 +207,7 @@ impl View {
         right.then_some(interface)
     }
 
-    /// Ports that a driver made and nobody wants, each with its bridge.
+    /// Ports that the driver made and that are no longer desired, each with its bridge.
     pub(crate) fn unwanted(&self, want: &Ports) -> Vec<(String, String)> {
         let wanted = |name: &str| want.get(name).filter(|port| self.unsupported(port).is_none());
         let bridge = self.bridge.iter().map(|bridge| &bridge.name);
@@ -233,7 +233,7 @@ impl View {
         here.chain(elsewhere).collect()
     }
 
-    /// What is plugged in, and what is wrong.
+    /// The attached interfaces and ports, and their problems.
     pub(crate) fn report(&self, config: &Config, want: &Ports) -> Report {
         let mut report = Report::default();
         report.problems.extend(self.unreadable.iter().map(|error| problem(&error.table, error.to_string())));
@@ -284,7 +284,7 @@ fn problem(what: &str, why: String) -> Problem {
     Problem { what: what.to_owned(), why }
 }
 
-/// The number of an ordinary port; `None` as long as it has none.
+/// The port number of an interface; `None` while it has none.
 fn ofport(interface: &Interface) -> Result<Option<u16>, Problem> {
     match interface.status() {
         PortStatus::Assigned(ofport @ 1..=OFPORT_MAX) => Ok(Some(ofport as u16)),
@@ -296,7 +296,8 @@ fn ofport(interface: &Interface) -> Result<Option<u16>, Problem> {
     }
 }
 
-/// Reports the virtual interface of an `iface-id`. If several have it, the one with the lowest port number counts.
+/// Reports the virtual interface of an `iface-id`. If several interfaces have the id, the one with the lowest port
+/// number counts.
 fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Interface)>) {
     interfaces.sort_by_key(|(ofport, _)| *ofport);
     let Some((ofport, chosen)) = interfaces.first() else { return };
@@ -313,37 +314,37 @@ fn plug_in(report: &mut Report, iface_id: &str, mut interfaces: Vec<(u16, &Inter
     report.vifs.insert(iface_id.to_owned(), Vif { ofport: *ofport, mac });
 }
 
-/// What must be done to the ports of a switch.
+/// The differences between the ports of a switch and the desired ones.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct PortPlan {
-    /// To be created or changed.
+    /// Ports to create or to change.
     pub(crate) missing: Vec<MissingPort>,
-    /// As they should be in the database, but not taken up by ovs-vswitchd yet.
+    /// Ports that the database has as desired, but that ovs-vswitchd has not configured yet.
     pub(crate) pending: Vec<String>,
-    /// As they should be in the database, but ovs-vswitchd reports an error for them.
+    /// Ports that the database has as desired, but for which ovs-vswitchd reports an error.
     pub(crate) failed: BTreeSet<String>,
-    /// To be removed, each with its bridge.
+    /// Ports to remove, each with its bridge.
     pub(crate) unwanted: Vec<(String, String)>,
-    /// Wanted, but the switch cannot have them: name and reason.
+    /// Desired ports that the switch does not support: name and reason.
     pub(crate) unsupported: BTreeMap<String, String>,
 }
 
-/// A port that is not as it should be.
+/// A desired port that is missing or has other settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MissingPort {
-    /// Its name.
+    /// The name of the port.
     pub(crate) name: String,
-    /// A tunnel port itself, or both ends of a patch.
+    /// The tunnel port, or both ends of the patch.
     pub(crate) ends: Vec<TunnelSpec>,
 }
 
-/// What a port of ours is; `None` for those of others.
+/// The mark of a driver's port; `None` for other ports.
 fn mark(interface: &Interface) -> Option<&'static str> {
     let owner = interface.external_ids.get(OWNER.0)?;
     [OWNER.1, PATCH_OWNER.1].into_iter().find(|mark| mark == owner)
 }
 
-/// Why a bridge of this datapath type cannot tunnel so, if it cannot.
+/// Why a bridge of this datapath type does not support the encapsulation; `None` if it does.
 fn unsupported(encap: Encap, datapath_type: &str) -> Option<String> {
     match encap {
         Encap::Geneve | Encap::Vxlan | Encap::Gre => None,
@@ -355,12 +356,12 @@ fn unsupported(encap: Encap, datapath_type: &str) -> Option<String> {
     }
 }
 
-/// The empty text means `system`.
+/// An empty datapath type means `system`.
 fn normal_datapath(datapath_type: &str) -> &str {
     if datapath_type.is_empty() { "system" } else { datapath_type }
 }
 
-/// A tunnel port, or both ends of a patch.
+/// The interfaces to create: the tunnel port, or both ends of the patch.
 fn ends(name: &str, port: &Wanted) -> Vec<TunnelSpec> {
     let tunnel = |tunnel: &Tunnel| {
         let spec = TunnelSpec::by_flow(name, tunnel.encap.name()).external_id(OWNER.0, OWNER.1);

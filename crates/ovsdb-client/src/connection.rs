@@ -16,8 +16,8 @@ use crate::value::shorten;
 pub struct Options {
     /// A server that is silent for this long is sent an `echo` request. Default 5 s, as in Open vSwitch.
     pub probe_interval: Duration,
-    /// A server that sends nothing for this long after the `echo` request is given up, and so is one that takes none
-    /// of the bytes sent to it for `probe_interval` and `probe_timeout` together. Default 5 s.
+    /// A server that sends nothing for this long after the `echo` request is disconnected. So is a server that takes
+    /// no bytes for `probe_interval` and `probe_timeout` together. Default 5 s.
     pub probe_timeout: Duration,
     /// The time allowed for connecting, reading the schema and reading the first snapshot. Default 30 s.
     pub handshake_timeout: Duration,
@@ -144,7 +144,7 @@ impl RpcConnection {
             probe_interval: options.probe_interval,
             probe_timeout: options.probe_timeout,
             write_timeout: options.probe_interval.saturating_add(options.probe_timeout),
-            // A snapshot of a large database over a slow link takes as long as it takes.
+            // There is no limit: a snapshot of a large database over a slow link can take long.
             message_timeout: None,
         };
         let codec = JsonCodec::new(options.message_size_max);
@@ -160,7 +160,7 @@ impl RpcConnection {
         Ok(id)
     }
 
-    /// The bytes queued that the server has not taken.
+    /// The queued bytes that the server has not taken yet.
     pub(crate) fn unsent(&self) -> usize {
         self.connection.unsent()
     }
@@ -197,7 +197,8 @@ impl RpcConnection {
     }
 }
 
-/// The error for a reply that matches no request. The reply to the true request would never be recognised.
+/// The error for a reply that matches no request. The client could not attribute any later reply with certainty
+/// either.
 pub(crate) fn unexpected_reply(id: &Value) -> SessionError {
     violation(format!("a reply has id {}, which no pending request has", shorten(&id.to_string())))
 }

@@ -14,7 +14,7 @@ pub enum Event {
     Connected,
     /// The changes of one update of the database, or of several updates if the receiver is slow.
     Changes(Vec<Change>),
-    /// The connection was lost, or an attempt to connect failed for a reason that was not reported last.
+    /// The connection was lost, or a connection attempt failed for a reason other than the last reported one.
     Disconnected {
         /// The reason.
         why: String,
@@ -49,7 +49,7 @@ impl Outbox {
         }
     }
 
-    /// Sends one kept event; never completes if there is none. Cancel safe.
+    /// Sends one kept event. Never completes if there is none. Cancel safe.
     pub(crate) async fn hand_over(&mut self) {
         if self.kept.is_empty() {
             std::future::pending::<()>().await;
@@ -101,7 +101,7 @@ mod tests {
     use proptest::prelude::*;
     use uuid::Uuid;
 
-    /// A history that a session could report: it starts without a connection, and changes name what was before.
+    /// A history that a session could report: it starts disconnected, and each change names the previous row.
     fn history(steps: &[(u8, u8)]) -> Vec<Event> {
         let (mut replica, mut connected) = (Replica::default(), false);
         let mut events = Vec::new();
@@ -124,7 +124,8 @@ mod tests {
         events
     }
 
-    /// The replica, state and last reason that a receiver ends with; panics if the events do not fit together.
+    /// The replica, connection state and last reason that a receiver ends with. Panics if the events are
+    /// inconsistent.
     fn received(events: impl IntoIterator<Item = Event>) -> (Replica, bool, Option<String>) {
         let (mut replica, mut connected, mut last) = (Replica::default(), false, None);
         for event in events {
@@ -152,7 +153,7 @@ mod tests {
         fn a_slow_receiver_ends_where_a_fast_one_does(
             steps in proptest::collection::vec((0u8..4, 0u8..9), 0..60),
             room in 1usize..4,
-            // How many events the receiver takes after each that is pushed, as it comes.
+            // The number of events that the receiver takes after each push.
             pace in proptest::collection::vec(0usize..2, 60),
         ) {
             let history = history(&steps);

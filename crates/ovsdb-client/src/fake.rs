@@ -1,13 +1,13 @@
 //! A fake OVSDB server: the test double for the database of an Open vSwitch host.
 //!
-//! It speaks the real protocol over a unix socket or a network in memory: `get_schema`, `monitor_cond_since`,
-//! `monitor_cond`, `transact` with every operation of RFC 7047 but `assert`, updates, and echo in both directions. Its
-//! database has the tables and columns of `Open_vSwitch` that describe bridges, ports and interfaces. As in a real
-//! server, names are unique and rows that nothing refers to are deleted. A fake `ovs-vswitchd` assigns port numbers and
+//! It speaks the real protocol over a unix socket or an in-memory network: `get_schema`, `monitor_cond_since`,
+//! `monitor_cond`, `transact` with every operation of RFC 7047 except `assert`, updates, and echo in both directions.
+//! Its database has the tables and columns of `Open_vSwitch` that describe bridges, ports and interfaces. As in a
+//! real server, names are unique and unreferenced rows are deleted. A fake `ovs-vswitchd` assigns port numbers and
 //! copies `next_cfg` to `cur_cfg`.
 //!
-//! On demand it misbehaves: it sends garbage, results that are too short or of another type, or replies that no request
-//! asked for; it answers late, closes, stalls in the middle of a message, or freezes. It counts the requests that it
+//! On demand it misbehaves: it sends garbage, results that are too short or of another type, or unsolicited replies;
+//! it answers late, closes connections, stalls in the middle of a message, or freezes. It counts the requests that it
 //! receives. A test in this crate runs the same transactions on it and on a real `ovsdb-server`.
 //!
 //! ```
@@ -83,12 +83,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// All of them.
+    /// All stages.
     pub const ALL: [Stage; 5] = [Stage::Schema, Stage::Monitor, Stage::Transact, Stage::Echo, Stage::Update];
 }
 
-/// What goes wrong. A request is executed unless the fault says otherwise; the fault concerns its reply. For
-/// [`Stage::Update`] the parameters of the notification take the place of the result.
+/// The misbehaviour. Unless stated otherwise, the request is executed and the fault concerns its reply. For
+/// [`Stage::Update`], the parameters of the notification play the role of the result.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// The fake closes the connection and does not execute the request.
@@ -109,16 +109,16 @@ pub enum Fault {
     Null,
     /// The result is this value.
     Result(Value),
-    /// The reply has the id of no request.
+    /// The reply has an id that no request has.
     WrongId,
     /// The request fails with this error and is not executed.
     Refuse(&'static str),
-    /// The message is sent this late. Later messages wait behind it.
+    /// The message is delayed by this time. Later messages wait behind it.
     Late(Duration),
 }
 
 impl Fault {
-    /// One of each kind that breaks the session of a client.
+    /// One fault of each kind that breaks the session of a client.
     pub const BREAKING: [Fault; 9] = [
         Fault::Close,
         Fault::CloseUnanswered,
@@ -154,14 +154,14 @@ struct State {
     vswitchd: Vswitchd,
     counts: Counts,
     faults: VecDeque<(Stage, Fault)>,
-    /// The delay before each read, and the most bytes that a read takes.
+    /// The delay before each read, and the most bytes per read.
     slow: Option<(Duration, usize)>,
     subscribers: BTreeMap<u64, Subscriber>,
 }
 
 struct Shared {
     state: Mutex<State>,
-    /// Incremented to close all connections.
+    /// Incrementing this closes all connections.
     generation: watch::Sender<u64>,
     frozen: watch::Sender<bool>,
     /// Incremented whenever rows change.
@@ -183,8 +183,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs a transaction, tells every monitor what it changed, calls `reply` with the result, and lets the fake
-    /// ovs-vswitchd take the change up. `None` if a `wait` does not hold yet.
+    /// Runs a transaction, sends its changes to every monitor, calls `reply` with the result, and lets the fake
+    /// ovs-vswitchd apply the change. `None` if a `wait` is not satisfied yet.
     fn transact(&self, operations: &[Value], may_wait: bool, reply: impl FnOnce(Value)) -> Option<()> {
         let mut state = self.lock();
         let (result, changes) = match state.tables.run(operations, may_wait) {
@@ -217,7 +217,7 @@ impl State {
         }
     }
 
-    /// Whether ovs-vswitchd had anything to do.
+    /// Lets ovs-vswitchd apply the configuration. Returns whether anything changed.
     fn take_up(&mut self) -> bool {
         let changes = self.vswitchd.take_up(&mut self.tables.rows);
         self.publish(&changes);
@@ -226,7 +226,8 @@ impl State {
 }
 
 impl FakeDatabase {
-    /// An initialised database without bridges that listens on a unix socket. Must be called within a tokio runtime.
+    /// Starts an initialised database without bridges that listens on a unix socket. Must be called within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// The socket cannot be created, for example because the file exists.
@@ -234,8 +235,8 @@ impl FakeDatabase {
         Ok(FakeDatabase::serve(Listener::Unix(UnixListener::bind(socket)?)))
     }
 
-    /// An initialised database without bridges that listens on an endpoint of a network in memory. Must be called within
-    /// a tokio runtime.
+    /// Starts an initialised database without bridges that listens on an endpoint of an in-memory network. Must be
+    /// called within a tokio runtime.
     pub fn start_in_memory(network: &InMemoryNetwork, endpoint: Endpoint) -> FakeDatabase {
         FakeDatabase::serve(Listener::InMemory(network.listen(endpoint)))
     }
@@ -279,10 +280,10 @@ impl FakeDatabase {
         bridges.map(|bridge| (bridge.name.clone(), bridge)).collect()
     }
 
-    /// Runs a transaction as another client might, such as `ovs-vsctl`. A `wait` that does not hold fails at once.
+    /// Runs a transaction as another client might, such as `ovs-vsctl`. An unsatisfied `wait` fails at once.
     ///
     /// # Errors
-    /// As a server refuses a transaction.
+    /// The same as those of a real server.
     pub fn transact(&self, operations: &[Operation]) -> Result<Outcomes, TransactError> {
         let notation: Vec<Value> = operations.iter().map(Operation::to_json).collect();
         let mut result = Value::Null;
@@ -309,8 +310,8 @@ impl FakeDatabase {
         Ok(())
     }
 
-    /// Creates a port with one interface on a bridge, as the hypervisor does for a virtual machine with the external ids
-    /// `iface-id` and `attached-mac`. Returns false if there is no such bridge.
+    /// Creates a port with one interface on a bridge, as a hypervisor does for a virtual machine, with the external
+    /// ids `iface-id` and `attached-mac`. Returns false if the bridge does not exist.
     ///
     /// # Errors
     /// The name is taken.
@@ -334,7 +335,7 @@ impl FakeDatabase {
         Ok(done.count(2) > 0)
     }
 
-    /// Deletes a port, whichever bridge it is on. Returns false if there is none of this name.
+    /// Deletes a port from its bridge. Returns false if no port has this name.
     ///
     /// # Errors
     /// The transaction is refused.
@@ -347,21 +348,21 @@ impl FakeDatabase {
         Ok(true)
     }
 
-    /// Makes ovs-vswitchd give no port number to the interfaces for which `refuse` returns an error, and tries all
-    /// interfaces without a number again.
+    /// Makes ovs-vswitchd assign no port number to the interfaces for which `refuse` returns an error, and retries
+    /// all interfaces without a number.
     pub fn refuse(&self, refuse: impl Fn(&Interface) -> Option<String> + Send + 'static) {
         self.shared.lock().vswitchd.refuse = Some(Box::new(refuse));
         self.shared.take_up();
     }
 
-    /// Stops the fake ovs-vswitchd, so that changes of the database are not taken up, or starts it again.
+    /// Starts the fake ovs-vswitchd, or stops it so that changes of the database are not applied.
     pub fn vswitchd(&self, running: bool) {
         self.shared.lock().vswitchd.running = running;
         self.shared.take_up();
     }
 
-    /// Gives a bridge this datapath id. Other bridges have numbers from 0xfa4e, which is the id of the first bridge and of
-    /// a fake switch.
+    /// Sets the datapath id of a bridge. By default bridges have ids from 0xfa4e, which is also the id of a fake
+    /// switch.
     pub fn datapath_id(&self, bridge: &str, id: u64) {
         self.shared.lock().vswitchd.datapath_ids.insert(bridge.to_owned(), id);
         self.shared.take_up();
@@ -372,18 +373,18 @@ impl FakeDatabase {
         self.shared.lock().counts
     }
 
-    /// Triggers a fault once, at the next message of this kind. Several faults happen in order.
+    /// Triggers a fault once, at the next message of this stage. Several faults are triggered in order.
     pub fn fault(&self, stage: Stage, fault: Fault) {
         self.shared.lock().faults.push_back((stage, fault));
     }
 
-    /// Reads at most `bytes` at a time, after a delay.
+    /// Reads at most `bytes` at a time, each time after `pause`.
     pub fn slow(&self, pause: Duration, bytes: usize) {
         self.shared.lock().slow = Some((pause, bytes.max(1)));
     }
 
-    /// Stops reading and sending on all connections, as a process that is stopped by a signal. New connections are
-    /// accepted, as the kernel does, and remain silent.
+    /// Stops reading and sending on all connections, like a process stopped by a signal. New connections are still
+    /// accepted, as the kernel would do, and remain silent.
     pub fn freeze(&self) {
         self.shared.frozen.send_replace(true);
     }

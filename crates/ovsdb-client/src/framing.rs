@@ -1,7 +1,7 @@
 //! The JSON codec: JSON objects back to back on a byte stream, without separators (RFC 7047, section 4.1).
 //!
-//! Invariant: the scanner that finds the end of a message looks at each byte once, however the stream is cut into
-//! reads, so a snapshot of many megabytes takes linear time. The JSON parser sees whole messages only.
+//! Invariant: the scanner that finds the end of a message visits each byte once, no matter how the stream is split
+//! into reads, so a snapshot of many megabytes takes linear time. The JSON parser sees complete messages only.
 
 use std::io;
 
@@ -113,8 +113,8 @@ impl JsonCodec {
         Ok(None)
     }
 
-    /// Scans one byte; true if it ends the message. The JSON parser may still refuse the message, but this refuses at
-    /// once what can never become JSON: waiting for its end would wait for ever.
+    /// Scans one byte. Returns whether it ends the message, which the JSON parser may still refuse. Bytes that can
+    /// never become JSON are refused here at once, because the scanner would wait for their end for ever.
     fn scan(&mut self, byte: u8) -> Result<bool, FramingError> {
         match self.string {
             StringState::Escaped => self.string = StringState::Inside,
@@ -189,7 +189,7 @@ mod tests {
             Stream { codec: JsonCodec::new(limit), buffer: BytesMut::new() }
         }
 
-        /// The messages that are whole with these bytes.
+        /// The messages completed by these bytes.
         fn feed(&mut self, bytes: &[u8]) -> Result<Vec<Value>, FramingError> {
             self.buffer.extend_from_slice(bytes);
             let mut messages = Vec::new();
@@ -243,7 +243,7 @@ mod tests {
             (b"{\"a\":\"\xff\xfe\"}", 6),
             (b"\x16\x03\x01\x00", 0),
         ] {
-            // The position must not depend on how the stream is cut.
+            // The position must not depend on how the stream is split.
             for cut in 0..bytes.len() {
                 let mut stream = Stream::new(MESSAGE_SIZE_MAX);
                 match stream.feed(&bytes[..cut]).and_then(|_| stream.feed(&bytes[cut..])) {

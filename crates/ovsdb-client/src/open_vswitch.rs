@@ -68,7 +68,7 @@ pub enum Error {
     },
     /// The transaction is committed, but `ovs-vswitchd` has not applied it.
     #[error(
-        "committed, but ovs-vswitchd has not taken it up within {seconds:.1} s (next_cfg {wanted}, cur_cfg {}); is it running?",
+        "committed, but ovs-vswitchd has not applied it within {seconds:.1} s (next_cfg {wanted}, cur_cfg {}); is it running?",
         .reached.map_or_else(|| "unknown".to_owned(), |reached| reached.to_string())
     )]
     NotInForce {

@@ -52,7 +52,7 @@ pub struct Change {
 /// The reason why an update from the server does not fit the schema or the replica.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplicaError {
-    /// The schema lacks a table or column that is to be monitored.
+    /// The schema lacks a monitored table or column.
     #[error("the database's schema {version} has no {what}, which the client monitors")]
     NotInSchema {
         /// The schema's version.
@@ -134,7 +134,7 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// The rows of a table, which are none if it is empty or not monitored.
+    /// The rows of a table; none if the table is empty or not monitored.
     pub fn rows(&self, table: &str) -> impl Iterator<Item = (Uuid, &Row)> {
         self.tables.get(table).into_iter().flatten().map(|(uuid, row)| (*uuid, row))
     }
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(row(&replica).datum("tag"), Some(&Datum::from("b")));
         assert_eq!(row(&replica).datum("few"), Some(&Datum::set(["a", "b"])));
         assert_eq!(changes[0].old.as_ref().and_then(|old| old.datum("few")), Some(&Datum::from("a")));
-        // All elements replaced: four in the difference, although the column holds two at most.
+        // All elements are replaced: the difference has four, although the column takes at most two.
         update(&mut replica, "modify", &json!({"few": ["set", ["a", "b", "c", "d"]]})).expect("fits");
         assert_eq!(row(&replica).datum("few"), Some(&Datum::set(["c", "d"])));
         update(&mut replica, "modify", &json!({"ids": ["map", [["k", "1"], ["l", "3"], ["m", "4"]]]}))

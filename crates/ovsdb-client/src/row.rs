@@ -27,7 +27,7 @@ pub struct ColumnError {
     pub column: String,
     /// The expected type.
     pub wanted: String,
-    /// The value found, as shortened JSON, or that the row has no such column.
+    /// The value found, as shortened JSON, or a note that the row lacks the column.
     pub got: String,
 }
 
@@ -86,7 +86,7 @@ impl Row {
         T::from_datum(datum).ok_or_else(|| error(shorten(&datum.to_json().to_string())))
     }
 
-    /// The column `_uuid`, which a select returns if it names the column, or names none.
+    /// The column `_uuid`, which a select returns if it names this column or no columns.
     pub fn uuid(&self) -> Result<Uuid, ColumnError> {
         self.get("_uuid")
     }

@@ -15,9 +15,9 @@ use crate::value::{Atom, Datum, ValueError};
 /// A database's tables and their columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
-    /// The database's name.
+    /// The name of the database.
     pub name: String,
-    /// The schema's own version, such as `8.3.1`.
+    /// The version of the schema, such as `8.3.1`.
     pub version: String,
     /// Columns by table.
     pub tables: BTreeMap<Arc<str>, TableSchema>,
@@ -103,14 +103,14 @@ impl Schema {
     }
 }
 
-/// A member of an object; `null` if there is none.
+/// A member of an object; `null` if it is missing.
 fn member<'a>(value: &'a Value, name: &str) -> &'a Value {
     value.get(name).unwrap_or(&Value::Null)
 }
 
 impl AtomType {
     fn from_json(value: &Value) -> Result<Self, ValueError> {
-        // A base type is a name, or an object of name and constraints.
+        // A base type is a name, or an object with a name and constraints.
         let name = if value.is_object() { member(value, "type") } else { value };
         match name.as_str() {
             Some("integer") => Ok(AtomType::Integer),

@@ -40,7 +40,7 @@ struct Command {
 /// The caller that waits for a reply. It may have stopped waiting.
 #[derive(Debug)]
 enum Caller {
-    /// The operations, against which the result is checked.
+    /// The operations, used to check the result.
     Transaction(Vec<Operation>, oneshot::Sender<Result<Outcomes, TransactError>>),
     Call(oneshot::Sender<Result<Value, TransactError>>),
 }
@@ -53,8 +53,8 @@ impl Caller {
         }
     }
 
-    /// Checks a reply and passes it on. A malformed reply also ends the session: the server is broken, or
-    /// its schema has changed.
+    /// Checks a reply and passes it on. A malformed reply also ends the session, because the server is broken or its
+    /// schema has changed.
     fn answer(self, result: Value, error: &Value, schema: &Schema) -> Result<(), SessionError> {
         if !error.is_null() {
             let (error, details) = error_parts(error);
@@ -111,7 +111,7 @@ impl Client {
     }
 
     /// A client whose task the caller runs, and can therefore supervise and await. The task ends when the last handle
-    /// is dropped. Until it runs, requests wait.
+    /// is dropped. Requests wait until the task runs.
     pub fn new(
         dialler: Arc<dyn Dial>,
         endpoint: Endpoint,
@@ -155,7 +155,7 @@ impl Client {
         receiver.await.unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Reads the replica in its present state, or in that of the last connection while there is none. Blocks the
+    /// Reads the replica in its current state, or in that of the last connection while disconnected. Blocks the
     /// client's task, so `read` should be short.
     pub fn with_replica<T>(&self, read: impl FnOnce(&Replica) -> T) -> T {
         read(&self.replica.read().unwrap_or_else(PoisonError::into_inner))
@@ -200,7 +200,7 @@ struct Session {
     outbox: Outbox,
     replica: Arc<RwLock<Replica>>,
     version: watch::Sender<u64>,
-    /// The last transaction seen, and the schema at that time. A clustered database can resume from there.
+    /// The last transaction seen, and the schema at that time. A clustered database can resume from it.
     last: Option<(Uuid, Arc<Schema>)>,
 }
 
@@ -273,7 +273,7 @@ impl Session {
         schema: &Arc<Schema>,
         layout: &Layout,
     ) -> Result<Vec<Change>, SessionError> {
-        // Differences do not apply to rows of another schema.
+        // Differences do not apply to rows of another schema version.
         let since = self.last.take().filter(|(_, seen)| seen == schema).map_or(Uuid::nil(), |(id, _)| id);
         let requests = layout.to_json();
         let params = json!([*self.database, MONITOR_ID, requests, since.to_string()]);
@@ -330,7 +330,7 @@ impl Session {
             }
         };
         if matches!(why, SessionError::Replica(_)) {
-            // The next snapshot must be whole.
+            // The next snapshot must be complete.
             self.last = None;
         }
         let why = why.to_string();

@@ -64,8 +64,8 @@ pub enum Operation {
         until_equal: bool,
         /// The rows to compare with. Their table is ignored.
         rows: Vec<Row>,
-        /// The longest wait, in whole milliseconds, after which the transaction fails with `timed out`. Zero makes a
-        /// guard. `None` waits without a limit.
+        /// The longest wait, in whole milliseconds, after which the transaction fails with `timed out`. A timeout of
+        /// zero turns the operation into a guard. `None` waits without a limit.
         timeout: Option<Duration>,
     },
     /// A comment for the database's log.
@@ -367,7 +367,7 @@ pub enum TransactError {
     /// There was no connection, and nothing was sent. Try again after the next connection.
     #[error("not connected: {why}")]
     NotConnected {
-        /// The reason for the lack of a connection.
+        /// The reason.
         why: String,
     },
     /// The connection was lost before the reply arrived, so the transaction may or may not have been committed. Read
@@ -376,7 +376,7 @@ pub enum TransactError {
         "the connection was lost before the reply, so whether the transaction was committed is unknown: {why}"
     )]
     FateUnknown {
-        /// The reason for the loss of the connection.
+        /// The reason.
         why: String,
     },
     /// The reply is malformed. The transaction was probably committed, and the connection ends.
@@ -437,7 +437,7 @@ pub(crate) fn outcomes(
     let elements = result
         .as_array()
         .ok_or_else(|| reply_error(format!("no array: {}", shorten(&result.to_string()))))?;
-    // Errors first: after a failed operation the rest is null.
+    // Errors come first, because the elements after a failed operation are null.
     let failed = elements.iter().enumerate().find(|(_, element)| element.get("error").is_some());
     if let Some((index, element)) = failed {
         let (error, details) = error_parts(element);

@@ -439,7 +439,7 @@ mod tests {
             any::<i64>().prop_map(Atom::Integer),
             any::<bool>().prop_map(Atom::Boolean),
             any::<String>().prop_map(Atom::String),
-            // Reals with a fraction: without one the notation is that of an integer.
+            // Reals with a fraction, since a real without one is written like an integer.
             (-1000i32..1000).prop_map(|n| Atom::Real(f64::from(n) + 0.25)),
             any::<u128>().prop_map(|n| Atom::Uuid(Uuid::from_u128(n))),
             "[a-z]{1,8}".prop_map(Atom::NamedUuid),
@@ -467,7 +467,7 @@ mod tests {
 
         #[test]
         fn the_difference_of_two_maps_leads_from_one_to_the_other(old in small_map(), new in small_map()) {
-            // The difference as the server makes it: gone keys with their old value, others with the new one.
+            // The server's form of the difference: removed keys with their old values, other keys with the new ones.
             let mut difference: BTreeMap<i64, i64> =
                 old.iter().filter(|(key, _)| !new.contains_key(key)).map(|(key, value)| (*key, *value)).collect();
             difference.extend(new.iter().filter(|(key, value)| old.get(key) != Some(value)).map(|(k, v)| (*k, *v)));

@@ -1,9 +1,9 @@
 //! One connection: whole messages over a byte stream, reading and writing at the same time.
 //!
-//! Every wait ends. A silent peer is probed with an echo request and given up if it does not answer; so is a peer
-//! that takes no bytes, or that does not complete a message in time. Writing never blocks reading: a peer that
-//! answers a long request before it has read all of it would otherwise wait for this side to read, and this side for
-//! the peer.
+//! Every wait has a deadline. A silent peer is probed with an echo request and disconnected if it does not answer. A
+//! peer that takes no bytes, or that does not complete a message in time, is disconnected too. Writing never blocks
+//! reading. Otherwise, a peer that answers a long request before it has read all of it would wait for this side to
+//! read, while this side waits for the peer.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -25,7 +25,7 @@ use crate::timed_stream::TimedStream;
 /// The read buffer of a connection grows from this size to that of the largest message.
 const READ_BUFFER_BYTES: usize = 64 << 10;
 
-/// The time within which a runtime that is not starved reports the bytes that wait in a socket.
+/// The time within which a runtime with enough CPU time reports the bytes that wait in a socket.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
 /// A protocol: its codec and its echo messages.
@@ -50,7 +50,7 @@ pub trait Protocol:
     fn classify(&self, message: Self::Item) -> Received<Self::Item, Self::Outgoing>;
 }
 
-/// A received message, by the party that handles it.
+/// A received message, by its handler.
 #[derive(Debug)]
 pub enum Received<Message, Outgoing> {
     /// The owner of the connection handles it.
@@ -60,7 +60,7 @@ pub enum Received<Message, Outgoing> {
         /// The answer.
         answer: Outgoing,
     },
-    /// The answer to a probe. Any byte received counts as one.
+    /// The answer to a probe. Any received byte counts as a sign of life too.
     EchoReply,
 }
 
@@ -70,8 +70,8 @@ pub struct Timeouts {
     /// The peer is probed after this time without a sign of life: a byte from the peer, or a byte that it takes after
     /// its buffers were full.
     pub probe_interval: Duration,
-    /// The longest time without a sign of life after a probe. A peer that is stopped is given up after `probe_interval` and
-    /// `probe_timeout` together.
+    /// The longest time without a sign of life after a probe. A peer that has stopped is disconnected after
+    /// `probe_interval` and `probe_timeout` together.
     pub probe_timeout: Duration,
     /// The longest time in which the peer takes none of the bytes sent to it.
     pub write_timeout: Duration,
@@ -166,7 +166,7 @@ pub struct Connection<P> {
     message_began: Option<Instant>,
     /// The time of the last probe.
     probed: Option<Instant>,
-    /// The next deadline, and the time at which it counts as passed: see [`timer`](Self::timer).
+    /// The next deadline, and the time at which it counts as missed: see [`timer`](Self::timer).
     verdict: Option<(Instant, Instant)>,
 }
 
@@ -212,7 +212,7 @@ impl<P: Protocol> Connection<P> {
         Ok(Pin::new(&mut self.framed).start_send(message)?)
     }
 
-    /// The write buffer, for messages that are encoded in place by the thousand.
+    /// The write buffer, for callers that encode many messages in place.
     pub fn write_buffer(&mut self) -> &mut BytesMut {
         self.about_to_write();
         self.framed.write_buffer_mut()
@@ -237,7 +237,7 @@ impl<P: Protocol> Connection<P> {
         loop {
             let timer = self.timer();
             let progress = tokio::select! {
-                // A message that has arrived counts even if its deadline has passed since.
+                // A message that has arrived counts even if its deadline has passed meanwhile.
                 biased;
                 progress = poll_fn(|cx| self.poll_progress(cx)) => progress?,
                 () = tokio::time::sleep_until(timer) => {
@@ -254,12 +254,12 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Reads and writes. Both happen on each call, so that neither direction starves the other.
+    /// Reads and writes. Both happen on each call, so that neither direction starves.
     fn poll_progress(&mut self, cx: &mut Context<'_>) -> Poll<ConnectionResult<Option<P::Item>, P>> {
         let received = self.poll_receive(cx);
         let sent = self.poll_send(cx);
         match (received, sent) {
-            // A failure to send shows again on the next call, after what the peer had to say.
+            // A send error appears again on the next call, after the peer's remaining messages.
             (Poll::Ready(received), _) => Poll::Ready(received.map(Some)),
             (Poll::Pending, Err(error)) => Poll::Ready(Err(error)),
             (Poll::Pending, Ok(true)) => Poll::Ready(Ok(None)),
@@ -307,7 +307,7 @@ impl<P: Protocol> Connection<P> {
         ConnectionError::Closed { peer: P::PEER, partial: self.partial() }
     }
 
-    /// Reports a closed connection for the errors that follow when a peer closes it while bytes are in flight.
+    /// Turns the errors that follow when a peer closes the connection with bytes in flight into `Closed`.
     fn broken(&self, error: ConnectionError<P::Malformed>) -> ConnectionError<P::Malformed> {
         match &error {
             ConnectionError::Io(io)
@@ -330,7 +330,8 @@ impl<P: Protocol> Connection<P> {
     fn silence_deadline(&self) -> Instant {
         let stream = self.framed.get_ref();
         match self.unanswered_probe() {
-            // A probe behind other bytes is answered after them, so it waits while the peer takes bytes.
+            // The peer answers a probe after the bytes queued before it, so the deadline moves while the peer takes
+            // bytes.
             Some(probed) => after(probed.max(stream.last_drain), self.timeouts.probe_timeout),
             None => after(stream.last_read.max(stream.last_drain), self.timeouts.probe_interval),
         }
@@ -344,18 +345,19 @@ impl<P: Protocol> Connection<P> {
         Some(after(self.message_began?, self.timeouts.message_timeout?))
     }
 
-    /// The earliest deadline, provided that nothing is received or sent until then.
+    /// The earliest deadline, assuming that nothing is received or sent until then.
     fn deadline(&self) -> Instant {
         let deadlines = [Some(self.silence_deadline()), self.write_deadline(), self.message_deadline()];
         let first = deadlines.into_iter().flatten().min();
         first.unwrap_or_else(|| after(Instant::now(), Duration::MAX))
     }
 
-    /// The time of the next check of the deadlines, provided that nothing is received or sent until then.
+    /// The time of the next check of the deadlines, assuming that nothing is received or sent until then.
     ///
-    /// While the task is starved, a deadline can pass although bytes of the peer wait in the socket, and the runtime may
-    /// fire the timer before it reports the bytes. A deadline therefore counts as passed only if the task ran shortly
-    /// before it. The task wakes up once before each deadline; if it wakes up too late, it waits a moment longer.
+    /// While the task is starved, a deadline can pass although bytes of the peer wait in the socket, and the runtime
+    /// may fire the timer before it reports the bytes. A deadline therefore counts as missed only if the task ran
+    /// shortly before it. The task wakes up once before each deadline; if it wakes up too late, it allows a short
+    /// extra time.
     fn timer(&mut self) -> Instant {
         let (now, deadline) = (Instant::now(), self.deadline());
         if let Some(before) = deadline.checked_sub(GRACE).filter(|before| now < *before) {
@@ -379,7 +381,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Gives up the peer, or probes it, if a deadline has passed.
+    /// Disconnects the peer, or probes it, if a deadline was missed.
     fn check_deadlines(&mut self) -> ConnectionResult<(), P> {
         let now = Instant::now();
         let passed = |deadline: Option<Instant>| deadline.is_some_and(|deadline| now >= deadline);

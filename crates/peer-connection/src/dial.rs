@@ -36,7 +36,7 @@ impl Dial for Sockets {
                 Endpoint::Unix(path) => Box::new(UnixStream::connect(path).await?) as Stream,
                 Endpoint::Tcp { host, port } => {
                     let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                    // The last bytes of a request must not wait for the acknowledgement of earlier ones.
+                    // Without this, the last bytes of a request would wait for the acknowledgement of earlier ones.
                     stream.set_nodelay(true)?;
                     Box::new(stream)
                 }

@@ -21,7 +21,7 @@ pub enum Endpoint {
 /// The reason why a text is not an [`Endpoint`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// `ssl:` is a method of Open vSwitch that this crate does not support yet.
+    /// The method `ssl:` of Open vSwitch, which this crate does not support yet.
     #[error(
         "{0}: ssl: is not supported yet; use unix:/path, or tcp:host:port within a trusted network or tunnel"
     )]

@@ -1,4 +1,4 @@
-//! A network inside the process, for tests and simulations. It works under paused time.
+//! An in-process network, for tests and simulations. It works under paused time.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,14 +16,14 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 type Accepting = mpsc::UnboundedSender<DuplexStream>;
 
-/// A network of endpoints in memory, shared by its clones. An endpoint without a listener refuses connections.
+/// A network of in-memory endpoints, shared by its clones. An endpoint without a listener refuses connections.
 #[derive(Clone, Default)]
 pub struct InMemoryNetwork {
     listeners: Arc<Mutex<HashMap<Endpoint, Accepting>>>,
 }
 
 impl InMemoryNetwork {
-    /// Listens on an endpoint, in place of an earlier listener.
+    /// Listens on an endpoint and replaces an earlier listener.
     pub fn listen(&self, endpoint: Endpoint) -> InMemoryListener {
         let (sender, receiver) = mpsc::unbounded_channel();
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner).insert(endpoint, sender);
@@ -55,7 +55,8 @@ pub struct InMemoryListener {
 }
 
 impl InMemoryListener {
-    /// The server's end of the next stream. Fails once the network is gone or has another listener here.
+    /// The server's end of the next stream. Fails once the network is dropped or another listener has replaced this
+    /// one.
     pub async fn accept(&mut self) -> io::Result<DuplexStream> {
         self.streams.recv().await.ok_or_else(|| io::ErrorKind::ConnectionAborted.into())
     }

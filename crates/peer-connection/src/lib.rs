@@ -5,7 +5,7 @@
 //! - [`Dial`] opens a byte stream to an [`Endpoint`]. [`Sockets`] dials unix and TCP sockets; tests and simulations
 //!   supply an [`InMemoryNetwork`] instead. TLS will be another dialler.
 //! - [`Connection`] frames messages with a [`tokio_util::codec`], reads and writes at the same time, probes an idle
-//!   peer, and gives up a peer that has failed. Every wait has a deadline.
+//!   peer, and disconnects a peer that has failed. Every wait has a deadline.
 //! - [`Reconnect`] decides when to dial again: exponential backoff with jitter.
 #![forbid(unsafe_code)]
 // Bytes from outside must not end the process.
@@ -36,8 +36,8 @@ pub use reconnect::{Reconnect, Retry};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Waits for a future until a deadline, and returns `None` if it is not complete then. The future gets a moment longer
-/// after the deadline, because its input may have arrived while the runtime was starved.
+/// Waits for a future until a deadline, and returns `None` if it has not completed by then. The future gets a short
+/// extra time, because its input may have arrived while the runtime was starved.
 pub async fn within<T>(deadline: Instant, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     if let Ok(output) = tokio::time::timeout_at(deadline, &mut future).await {

@@ -1,4 +1,4 @@
-//! The time of the next attempt to connect, and the failures to report.
+//! The schedule of connection attempts, and the choice of failures to report.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use tokio::time::Instant;
 ///
 /// The delay between attempts doubles from the shortest to the longest. Jitter shortens each delay by up to a half,
 /// so that peers that failed together are not dialled together. A connection that lasts as long as the longest delay
-/// resets the backoff; a peer that accepts connections and closes them at once does not.
+/// resets the backoff. A peer that accepts connections and closes them at once does not reset it.
 #[derive(Debug)]
 pub struct Reconnect {
     backoff: ExponentialBuilder,
     delays: <ExponentialBuilder as BackoffBuilder>::Backoff,
     longest: Duration,
     connected_at: Option<Instant>,
-    /// The reason that was reported last.
+    /// The reason in the last report.
     reported: Option<String>,
 }
 
@@ -25,14 +25,14 @@ pub struct Reconnect {
 pub struct Retry {
     /// The time to wait before the next attempt.
     pub delay: Duration,
-    /// Whether to report the failure: the reason differs from the last one, or a connection was lost.
+    /// Whether to report the failure: a connection was lost, or the reason differs from the last reported one.
     pub report: bool,
 }
 
 impl Reconnect {
-    /// A backoff with delays between these two.
+    /// A backoff with delays between these limits.
     pub fn new(shortest: Duration, longest: Duration) -> Self {
-        // backon adds jitter of up to the whole delay; on half the delays that makes between a half and the whole.
+        // backon adds jitter of up to the whole delay. Halving the delays yields delays between a half and the whole.
         let backoff = ExponentialBuilder::new()
             .with_jitter()
             .with_min_delay(shortest.min(longest) / 2)
@@ -41,13 +41,13 @@ impl Reconnect {
         Reconnect { backoff, delays: backoff.build(), longest, connected_at: None, reported: None }
     }
 
-    /// Notes that there is a connection.
+    /// Records that a connection was made.
     pub fn connected(&mut self) {
         self.connected_at = Some(Instant::now());
         self.reported = None;
     }
 
-    /// Notes that an attempt failed or a connection was lost.
+    /// Records that an attempt failed or a connection was lost.
     pub fn failed(&mut self, why: &str) -> Retry {
         if self.connected_at.take().is_some_and(|at| at.elapsed() >= self.longest) {
             self.delays = self.backoff.build();

@@ -1,4 +1,4 @@
-//! A stream that records when bytes last moved in each direction.
+//! A stream that records the last time at which bytes moved in each direction.
 
 use std::io;
 use std::pin::Pin;
@@ -13,7 +13,7 @@ pub(crate) struct TimedStream {
     stream: Stream,
     pub(crate) last_read: Instant,
     pub(crate) last_write: Instant,
-    /// When the peer last took bytes after it had taken none: only then it is certain that it reads.
+    /// The last time at which the peer took bytes after it had taken none. Only this proves that the peer reads.
     pub(crate) last_drain: Instant,
     full: bool,
 }

@@ -14,15 +14,15 @@ use crate::record::rfc3339;
 pub(super) struct Switch {
     pub(super) generation: u64,
     pub(super) connection: [Option<String>; 3],
-    /// `None` if the transport node lacks an end point.
+    /// `None` if the transport node lacks an endpoint.
     pub(super) driver: Option<Box<dyn Driver>>,
     pub(super) up: BTreeSet<Channel>,
     /// Whether it is about to be removed, and its last report since.
     pub(super) removing: bool,
     pub(super) deferred_report: Option<Report>,
-    /// Whether it was reconciled with the desired state since it connected.
+    /// Whether the switch has been reconciled with the desired state since it connected.
     pub(super) reconciled: bool,
-    /// Transactions that were sent but not answered, and whether they change tunnels.
+    /// Unanswered transactions, and whether they change tunnels.
     pub(super) pending: BTreeMap<u64, bool>,
     /// Transactions that wait for a connection. Their receipts say `offline`.
     pub(super) flows_backlog: Backlog,
@@ -30,12 +30,12 @@ pub(super) struct Switch {
     pub(super) last_pushed: Option<u64>,
     pub(super) confirmed_txn: Option<u64>,
     pub(super) sync_flow_mods: Option<usize>,
-    /// The number of flows, groups and ports that the switch refuses now.
+    /// The number of flows, groups and ports that the switch currently refuses.
     pub(super) refused: usize,
-    /// The number of flows and groups that others changed, and the last of them with its time.
+    /// The number of flows and groups changed by others, and the last change with its time.
     pub(super) foreign_changes: usize,
     pub(super) last_foreign_change: String,
-    /// How often the driver failed, and the last failure with its time.
+    /// The number of failures of the driver, and the last failure with its time.
     pub(super) driver_restarts: usize,
     pub(super) last_driver_failure: String,
     pub(super) faults: Faults,
@@ -45,7 +45,7 @@ pub(super) struct Switch {
 #[derive(Default)]
 pub(super) struct Backlog {
     pub(super) count: usize,
-    /// The driver confirms all of them with this one.
+    /// The driver confirms all of them together with this one.
     pub(super) last: u64,
 }
 
@@ -54,15 +54,15 @@ pub(super) struct Backlog {
 pub(super) struct Faults {
     /// The connections that are down, and why.
     pub(super) connection: BTreeMap<Channel, String>,
-    /// The last refusal, until the driver reports that nothing is refused.
+    /// The last refusal, until the driver reports that nothing is refused any more.
     pub(super) refused: Option<String>,
     /// Why the rules refused its last report.
     pub(super) report: Option<String>,
-    /// Problems that it reports.
+    /// The problems that the switch reports.
     pub(super) problems: Option<String>,
-    /// What others changed, until it is undone.
+    /// Changes by others, until they are undone.
     pub(super) foreign: Option<String>,
-    /// Why the driver failed, until the switch was compared again.
+    /// Why the driver failed, until the switch has been compared again.
     pub(super) driver: Option<String>,
     /// Why there is no driver.
     pub(super) unreachable: Option<String>,
@@ -115,7 +115,7 @@ impl Switch {
         self.last_foreign_change = format!("{} {last}{more}", rfc3339(SystemTime::now()));
     }
 
-    /// Records that the driver failed and is started again. The driver logs it.
+    /// Records that the driver failed and was restarted. The driver logs it.
     pub(super) fn driver_failed(&mut self, why: &str, restart_in: Duration) {
         self.driver_restarts += 1;
         self.last_driver_failure = format!("{} {why}", rfc3339(SystemTime::now()));
@@ -131,7 +131,7 @@ impl Switch {
             self.deferred_report = Some(report);
             return None;
         }
-        // This one is newer.
+        // The new report replaces a deferred one.
         self.deferred_report = None;
         let problems: Vec<String> = report.problems.iter().map(ToString::to_string).collect();
         let problems = (!problems.is_empty()).then(|| problems.join("; "));
@@ -155,7 +155,7 @@ impl Backlog {
 }
 
 impl Faults {
-    /// Whether nothing is known to differ from the desired state.
+    /// Whether no difference from the desired state is known.
     pub(super) fn are_settled(&self) -> bool {
         self.refused.is_none() && self.foreign.is_none() && self.driver.is_none()
     }

@@ -5,7 +5,7 @@ use ovs_driver::{Encap, Remote, Tunnel};
 
 use super::*;
 
-/// What drivers were told, in order, by the address of their switch.
+/// The calls that drivers received, in order, by the address of their switch.
 #[derive(Clone, Default)]
 struct Told(Arc<Mutex<Vec<String>>>);
 
@@ -39,7 +39,7 @@ impl Driver for FakeDriver {
 
     fn end(self: Box<Self>) -> Shutdown {
         Box::pin(async move {
-            // Not at once.
+            // The driver ends with a delay.
             tokio::task::yield_now().await;
             drop(self);
         })
@@ -52,7 +52,7 @@ impl Drop for FakeDriver {
     }
 }
 
-/// A fleet beside the objects that it follows.
+/// A fleet, and the objects that it follows.
 struct Setting {
     fleet: Fleet,
     objects: ObjectStore,
@@ -89,7 +89,7 @@ impl Setting {
         self.follow(&changes);
     }
 
-    /// Deletes a transport node; what its flows are takes a transaction of the same number.
+    /// Deletes a transport node. The removal of its flows takes a transaction with the same number.
     fn delete(&mut self, node: &str, taken_away: Changes) -> Progress {
         let changes =
             self.objects.plan_delete(&[ObjectKey::new(network::Kind::TransportNode, node)]).unwrap();
@@ -171,7 +171,7 @@ fn a_transaction_whose_connection_is_down_holds_nobody_up() {
     setting.confirm("hv1", last - 1);
     assert!(matches!(setting.progress(last - 1, "hv1"), Progress::Confirmed(_)));
     assert_eq!(setting.status()[0].pending, 2);
-    // It comes back: the driver confirms both by the last one; receipts were final.
+    // The database reconnects. The driver confirms both transactions with the last one; their receipts were final.
     setting.connect("hv1", Channel::Ovsdb);
     setting.confirm("hv1", last);
     assert_eq!(setting.status()[0].pending, 0);
@@ -227,7 +227,7 @@ fn a_farewell_that_is_not_answered_ends_all_the_same() {
     setting.connect("hv1", Channel::OpenFlow);
     setting.push("hv1", Changes::default());
     let earlier = setting.txn;
-    // The database is down, so that its tunnel cannot be taken away.
+    // The database is down, so the tunnel cannot be removed.
     assert_eq!(setting.delete("hv1", tunnel()), Progress::Offline);
     assert_eq!(setting.fleet.draining.len(), 1);
     setting.confirm("hv1", earlier);
@@ -247,7 +247,7 @@ fn a_farewell_ends_when_it_is_answered_and_also_when_the_database_was_away_for_a
     setting.connect("hv1", Channel::Ovsdb);
     setting.confirm("hv1", txn);
     assert_eq!(setting.fleet.draining.len(), 0);
-    // Of a switch that is not connected nothing is expected.
+    // A switch that is not connected needs no removal.
     setting.apply(&node("hv2", "/b"));
     assert_eq!(setting.delete("hv2", tunnel()), Progress::Offline);
     assert_eq!((setting.fleet.draining.len(), setting.fleet.switches.len()), (0, 0));
@@ -263,11 +263,11 @@ fn what_a_switch_reports_when_its_node_is_about_to_be_elsewhere_is_not_credited_
     assert_eq!(setting.fleet.prepare(&changes), Vec::<String>::new());
     assert!(!setting.event("hv1", report()));
     assert!(setting.event("hv2", report()), "that of another counts");
-    // It does not come to it: the report counts after all.
+    // The change is rolled back: the report counts after all.
     setting.fleet.roll_back();
     let event = setting.runtime.block_on(setting.events.recv()).unwrap();
     assert_eq!(setting.fleet.event(event), Some(("hv1".to_owned(), ovs_driver::Report::default())));
-    // It does: what the new switch reports counts.
+    // The change is committed: the report of the new switch counts.
     setting.fleet.prepare(&changes);
     setting.event("hv1", report());
     setting.follow(&changes);

@@ -1,8 +1,9 @@
-//! How far the journal was when a transaction was last acknowledged: a small file beside it.
+//! The last acknowledged end of the journal, in a small file beside it.
 //!
-//! The journal alone cannot tell that its end is missing, or all of it. This file can: it is overwritten after each
-//! synchronisation of the journal and before any answer. It is not synchronised itself, which would double the cost of
-//! a transaction: a process that is killed leaves the last state, a machine that loses power perhaps an earlier one.
+//! The journal alone cannot show that its end is missing, or the whole file. This file can: it is overwritten after
+//! each synchronisation of the journal and before any answer. The file itself is not synchronised, because that would
+//! double the cost of a transaction. After a killed process it has the last state; after a loss of power perhaps an
+//! earlier one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,7 +19,7 @@ use super::{JournalError, io_error};
 
 /// The name of the file in the state folder.
 pub(super) const FILE: &str = "acknowledged";
-/// The size of the file: padding lets a shorter text replace a longer one in one write.
+/// The size of the file. Padding lets a shorter text replace a longer one in one write.
 const SIZE: usize = 160;
 
 /// An end of the journal.
@@ -28,7 +29,7 @@ pub(super) struct Position {
     pub(super) txn: u64,
     /// The first record that was written together with it.
     pub(super) group: u64,
-    /// How many bytes the journal has.
+    /// The size of the journal, in bytes.
     pub(super) bytes: u64,
     /// The checksum of the last record, which depends on all records before it.
     pub(super) sum: u32,
@@ -42,14 +43,14 @@ struct Text {
     journal: String,
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Known {
-    /// There is no such file: the folder is new, or an earlier version wrote it.
+    /// The file does not exist: the folder is new, or an earlier version wrote it.
     Nothing,
-    /// It is damaged.
+    /// The file is damaged.
     Damaged,
-    /// Up to there everything was acknowledged.
+    /// All records up to this position were acknowledged.
     UpTo(Position),
 }
 
@@ -94,7 +95,7 @@ fn text(position: &Position) -> io::Result<Vec<u8>> {
 }
 
 impl Acknowledged {
-    /// Opens the file, which is made if it does not exist, and writes the position to disk.
+    /// Opens or creates the file, and writes the position to disk.
     pub(super) fn open(folder: &Path, position: &Position) -> Result<Acknowledged, JournalError> {
         let path = folder.join(FILE);
         let mut options = OpenOptions::new();
@@ -109,14 +110,14 @@ impl Acknowledged {
         Ok(Acknowledged { path, file, failed: false })
     }
 
-    /// Notes that the journal was acknowledged up to there.
+    /// Records that the journal was acknowledged up to this position.
     pub(super) fn write(&mut self, position: &Position) {
         let written = text(position).and_then(|text| {
             self.file.write_all_at(&text, 0)?;
-            // From the first record on, a journal that is missing is an error after a loss of power too.
+            // Once there is a first record, a missing journal must be detected after a loss of power too.
             if position.group == 1 { self.file.sync_data() } else { Ok(()) }
         });
-        // The records are on disk, so they are acknowledged all the same.
+        // The records are on disk, so they count as acknowledged even if this write fails.
         if let Err(error) = &written
             && !self.failed
         {

@@ -1,4 +1,4 @@
-//! The state folder: its creation, its lock, and what may be in it.
+//! The state folder: its creation, its lock, and the kinds of files allowed in it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read as _, Seek as _};
@@ -12,16 +12,16 @@ use tracing::info;
 
 use super::{JournalError, io_error};
 
-/// The name of the file whose lock says that a controller uses the folder.
+/// The file whose lock marks the folder as in use.
 const LOCK: &str = "lock";
-/// The permissions of new files: they hold names and addresses of all tenants.
+/// The permissions of new files, which contain names and addresses of all tenants.
 pub(super) const MODE: u32 = 0o600;
 /// The permissions of a new state folder.
 const FOLDER_MODE: u32 = 0o700;
-/// What every user of the machine may do with a file.
+/// The permission bits of other users.
 const OTHERS: u32 = 0o007;
 
-/// Makes the state folder if it does not exist. Each new folder's entry is on disk afterwards.
+/// Creates the state folder if it does not exist. The entry of each new folder is on disk afterwards.
 pub(super) fn make_folder(folder: &Path) -> Result<(), JournalError> {
     let failed = |source| io_error(folder, "cannot make the state folder")(source);
     let missing: Vec<&Path> =
@@ -45,13 +45,13 @@ fn is_empty(path: &Path) -> bool {
     path.as_os_str().is_empty()
 }
 
-/// Waits until a folder's entries are on disk.
+/// Waits until the entries of a folder are on disk.
 pub(super) fn sync_folder(folder: &Path) -> Result<(), JournalError> {
     let synced = File::open(folder).and_then(|folder| folder.sync_all());
     synced.map_err(io_error(folder, "cannot synchronise the folder to disk"))
 }
 
-/// Whether there is a file; an error if it is a device, a FIFO or anything else that does not keep what is written.
+/// Whether the file exists. Fails if it is a device, a FIFO or anything else that does not keep its contents.
 pub(super) fn is_there(path: &Path) -> Result<bool, JournalError> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -68,7 +68,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, JournalError> {
     Err(JournalError::NotAFile { path: path.to_owned(), what })
 }
 
-/// Takes from every user of the machine what an earlier version and a wide umask let them do with a file.
+/// Removes the permissions of other users, which an earlier version and a wide umask may have left on a file.
 pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), JournalError> {
     let mode = file.metadata().map_err(io_error(path, "cannot look at it"))?.mode() & 0o7777;
     if mode & OTHERS == 0 {
@@ -80,11 +80,11 @@ pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), JournalErr
     Ok(())
 }
 
-/// The lock of a state folder, which the system releases when the process ends, however it ends.
+/// The lock of a state folder. The system releases it when the process ends for any reason.
 #[derive(Debug)]
 pub(super) struct Lock {
     _file: File,
-    /// Whether the folder was used before.
+    /// Whether the folder has been used before.
     pub(super) existed: bool,
 }
 
@@ -111,7 +111,7 @@ pub(super) fn lock(folder: &Path) -> Result<Lock, JournalError> {
     Ok(Lock { _file: file, existed })
 }
 
-/// Copies the end of a file, from a byte on, to another file, which it replaces.
+/// Copies the end of a file, from byte `from` on, into another file, which it replaces.
 pub(super) fn keep_end(file: &mut File, from: u64, to: &PathBuf) -> Result<(), JournalError> {
     is_there(to)?;
     let mut options = OpenOptions::new();

@@ -1,4 +1,4 @@
-//! Reads a journal at a start, one record after the other, and opens it for appending.
+//! Reads a journal at the start, record by record, and opens it for appending.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -13,28 +13,28 @@ use super::seal::{Seal, checksum};
 use super::{FILE, Journal, JournalError, io_error};
 use crate::record::Record;
 
-/// The name of the file that keeps the end that was removed last.
+/// The file that keeps the end that was last removed from the journal.
 const REMOVED: &str = "journal.removed";
-/// So many zero bytes side by side, or the last ones, are a part of the file that was never written. JSON has none, and
-/// a flipped bit makes one at most.
+/// This many zero bytes in a row, or zero bytes at the end, belong to a part of the file that was never written. JSON
+/// contains none, and a flipped bit produces at most one.
 const ZEROS_MIN: usize = 8;
 
-/// A journal that is being read. An iterator over its records; after the last one, [`Replay::finish`] opens the journal
-/// for appending. Only one record is in memory at a time.
+/// A journal being read: an iterator over its records. After the last one, [`Replay::finish`] opens the journal for
+/// appending. Only one record is in memory at a time.
 #[derive(Debug)]
 pub struct Replay {
     folder: PathBuf,
     path: PathBuf,
     reader: BufReader<File>,
-    /// How many bytes the file has.
+    /// The size of the file, in bytes.
     len: u64,
-    /// The line at hand, without its line feed.
+    /// The current line, without its line feed.
     text: Vec<u8>,
-    /// How many lines were read.
+    /// The number of lines read.
     lines: u64,
-    /// The end of the records that were read.
+    /// The end of the records read.
     end: Position,
-    /// Whether a record had a seal: all after it must have one.
+    /// Whether a record had a seal. All records after it must have one too.
     sealed: bool,
     known: Option<Position>,
     tail: Tail,
@@ -42,19 +42,19 @@ pub struct Replay {
     lock: Lock,
 }
 
-/// What follows the last whole record.
+/// The part after the last complete record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tail {
-    /// Nothing.
+    /// There is none.
     Nothing,
-    /// The last record lacks its line feed, or has another byte there.
+    /// The last record lacks its line feed, or has another byte in its place.
     NoFeed,
     /// The trace of a crash.
     Torn,
 }
 
 impl Replay {
-    /// Opens the journal in a folder. Both are made if they do not exist.
+    /// Opens the journal in a folder. Creates both if they do not exist.
     pub fn open(folder: &Path) -> Result<Replay, JournalError> {
         files::make_folder(folder)?;
         let lock = files::lock(folder)?;
@@ -79,7 +79,7 @@ impl Replay {
         let file = if let Some(file) = found {
             file
         } else {
-            // First, so that from now on a journal that is missing is noticed.
+            // First of all, so that a missing journal is detected from now on.
             Acknowledged::open(folder, &Position::default())?;
             let file = open(true).map_err(io_error(&path, "cannot open the journal"))?;
             files::sync_folder(folder)?;
@@ -102,17 +102,17 @@ impl Replay {
         })
     }
 
-    /// The file.
+    /// The path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many records were read.
+    /// The number of records read.
     pub fn records(&self) -> u64 {
         self.end.txn
     }
 
-    /// Opens the journal for appending, after its last record was read: removes the trace of a crash, if there is one.
+    /// Opens the journal for appending after its last record was read. Removes the traces of a crash.
     pub fn finish(mut self) -> Result<Journal, JournalError> {
         for record in &mut self {
             record?;
@@ -152,7 +152,7 @@ impl Replay {
         Ok(Journal { path, file, end, acknowledged, _lock: lock })
     }
 
-    /// Reads the next line; whether there was one, and whether it had its line feed.
+    /// Reads the next line. Returns whether it has its line feed; `None` at the end of the file.
     fn line(&mut self) -> Result<Option<bool>, JournalError> {
         self.text.clear();
         let read = self.reader.read_until(b'\n', &mut self.text);
@@ -172,7 +172,7 @@ impl Replay {
         let (mut read, mut len) = (self.check(line), line.len());
         if !fed
             && read.is_err()
-            // The line feed may have become another byte.
+            // The line feed may have turned into another byte.
             && let Some((_, line)) = line.split_last()
             && let Ok(record) = self.check(line)
         {
@@ -192,7 +192,7 @@ impl Replay {
         Ok(Some(record))
     }
 
-    /// The record in a line, its group if it is sealed, and the checksum of the line.
+    /// Checks a line and returns its record, its group if it is sealed, and its checksum.
     fn check(&self, line: &[u8]) -> Result<(Record, Option<u64>, u32), String> {
         let wanted = self.end.txn + 1;
         let seal = Seal::of(line);
@@ -229,13 +229,13 @@ impl Replay {
         Ok((record, seal.map(|seal| seal.group), sum))
     }
 
-    /// Judges a line that is no record: the trace of a crash, or an error.
+    /// Handles an invalid line: either the trace of a crash, or an error.
     fn damage(&mut self, fed: bool, why: String) -> Result<(), JournalError> {
         let damaged =
             JournalError::Damaged { path: self.path.clone(), line: self.lines, byte: self.end.bytes, why };
         let next = self.end.txn + 1;
         let in_last_group = |group: u64| group <= next;
-        // Only the last group can have been torn: all others were on disk before the next one was written.
+        // Only the last group can be torn, because all earlier groups were on disk before it was written.
         if self.known.is_some_and(|known| known.txn >= next && !in_last_group(known.group)) {
             return Err(damaged);
         }
@@ -263,7 +263,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Compares the journal with the end that was acknowledged.
+    /// Compares the journal with the acknowledged end.
     fn check_known(&self) -> Result<(), JournalError> {
         let Some(known) = self.known.filter(|known| known.txn == self.end.txn) else { return Ok(()) };
         if known.sum == self.end.sum {
@@ -300,7 +300,7 @@ impl Iterator for Replay {
     }
 }
 
-/// Judges a folder whose journal is missing or empty.
+/// Handles a folder whose journal is missing or empty.
 fn check_new(path: &Path, there: bool, used: bool, known: Known) -> Result<(), JournalError> {
     let state = if there { "empty" } else { "missing" };
     let lost = |what: &str| {

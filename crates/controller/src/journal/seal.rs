@@ -1,26 +1,27 @@
 //! The last members of a line: its length and its checksum.
 //!
-//! A sealed line is an object that ends with `"len":L,"group":G,"sum":"S"}`. `L` is the number of bytes before the comma
-//! in front of `"len"`. `G` is the number of the first record that was written together with this one. `S` is the CRC-32
-//! of the checksum of the line before (four bytes, little-endian; 0 before the first line) and of all bytes in front of
-//! `,"sum"`, as eight hexadecimal digits. So a line that was changed, lost, repeated or moved does not fit its place.
+//! A sealed line is an object that ends with `"len":L,"group":G,"sum":"S"}`. `L` is the number of bytes before the
+//! comma in front of `"len"`. `G` is the number of the first record of the group. `S` is the CRC-32, as eight
+//! hexadecimal digits, of the checksum of the previous line (four bytes, little-endian; 0 before the first line)
+//! followed by all bytes in front of `,"sum"`. A line that was changed, lost, repeated or moved therefore does not
+//! fit its position.
 
 use std::str;
 
-/// The seal of a line, taken apart.
+/// A decoded seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seal {
-    /// How many bytes the line has without its seal and its last bracket.
+    /// The number of bytes of the line without its seal and its last bracket.
     pub(super) object: usize,
-    /// The first record that was written together with this one.
+    /// The first record of the group.
     pub(super) group: u64,
     /// The checksum.
     pub(super) sum: u32,
-    /// How many bytes of the line the checksum covers.
+    /// The number of bytes of the line that the checksum covers.
     covered: usize,
 }
 
-/// Seals the object that `bytes` holds from `start` on, which has at least one member. Returns its checksum.
+/// Seals the object in `bytes` from `start` on, which must have at least one member. Returns its checksum.
 pub(super) fn seal(bytes: &mut Vec<u8>, start: usize, group: u64, before: u32) -> u32 {
     let bracket = bytes.pop();
     debug_assert_eq!(bracket, Some(b'}'), "only objects are sealed");
@@ -31,7 +32,7 @@ pub(super) fn seal(bytes: &mut Vec<u8>, start: usize, group: u64, before: u32) -
     sum
 }
 
-/// The checksum of a line, or of a part of one, in its place.
+/// The checksum of a line, or of a part of one, given the checksum of the previous line.
 pub(super) fn checksum(before: u32, bytes: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&before.to_le_bytes());
@@ -40,7 +41,7 @@ pub(super) fn checksum(before: u32, bytes: &[u8]) -> u32 {
 }
 
 impl Seal {
-    /// The seal at the end of a line, without its line feed, if there is one. Nothing is checked.
+    /// Decodes the seal at the end of a line without its line feed, if it has one. Checks nothing.
     pub(super) fn of(line: &[u8]) -> Option<Seal> {
         let rest = line.strip_suffix(br#""}"#)?;
         let (rest, sum) = rest.split_at_checked(rest.len().checked_sub(8)?)?;
@@ -57,7 +58,7 @@ impl Seal {
         Some(Seal { object: usize::try_from(object).ok()?, group, sum, covered }).filter(|_| !rest.is_empty())
     }
 
-    /// Whether the line, whose seal this is, has its length and its checksum after a line with checksum `before`.
+    /// Whether the line of this seal has the right length and checksum after a line with checksum `before`.
     pub(super) fn fits(&self, line: &[u8], before: u32) -> bool {
         let end = format!(r#","len":{},"group":{}"#, self.object, self.group);
         self.object + end.len() == self.covered

@@ -46,7 +46,7 @@ struct State {
 }
 
 impl State {
-    /// With a journal of these groups, each written at once.
+    /// A folder with a journal of these groups, each written at once.
     fn new(groups: &[&[Record]]) -> State {
         let folder = tempfile::tempdir().unwrap();
         let (mut journal, _) = open(folder.path()).unwrap();
@@ -63,14 +63,14 @@ impl State {
         &self.files[FILE]
     }
 
-    /// Where the lines begin, and the end.
+    /// The offsets of the lines, and of the end.
     fn lines(&self) -> Vec<usize> {
         let feeds =
             self.journal().iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
         std::iter::once(0).chain(feeds).collect()
     }
 
-    /// Opens the folder with other contents of one file; all else is as it was.
+    /// Opens the folder after replacing the contents of one file.
     fn open_with(&self, name: &str, contents: &[u8]) -> Result<Vec<Record>, JournalError> {
         for (name, contents) in &self.files {
             fs::write(self.folder.path().join(name), contents).unwrap();
@@ -87,7 +87,7 @@ impl State {
         result
     }
 
-    /// As if nothing had been acknowledged yet, or the machine had lost power since.
+    /// Sets the acknowledged position back, as if nothing had been acknowledged or the machine had lost power.
     fn forget(mut self, position: Option<Position>) -> State {
         let path = self.folder.path().join(acknowledged::FILE);
         match position {
@@ -104,7 +104,7 @@ impl State {
     }
 }
 
-/// Members of a seal that earlier versions did not write.
+/// Removes the members of seals, which earlier versions did not write.
 fn without_seals(journal: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     for line in journal.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n') {
@@ -163,7 +163,7 @@ fn a_flipped_bit_anywhere_gives_the_same_records_or_an_error() {
     for state in [state(), state().forget(None)] {
         let mut refused = 0;
         for (name, good) in &state.files {
-            // Written in place: a new file each time would have to wait for the disk.
+            // Written in place, since a new file each time would have to wait for the disk.
             let file = OpenOptions::new().write(true).open(state.folder.path().join(name)).unwrap();
             for (at, byte) in (0..).zip(good) {
                 for flip in (0..8).map(|bit| 1_u8 << bit).chain([0xff, 0x81]) {
@@ -208,7 +208,7 @@ fn damage_is_an_error_with_its_place_and_remedy() {
     }
 }
 
-/// What a controller sees that never acknowledged the last group: it was killed, or the machine lost power.
+/// The view of a controller that never acknowledged the last group: it was killed, or the machine lost power.
 #[test]
 fn a_group_that_was_never_acknowledged_and_is_torn_anywhere_is_removed() {
     let records = [record(1), large(2), record(3)];
@@ -219,11 +219,11 @@ fn a_group_that_was_never_acknowledged_and_is_torn_anywhere_is_removed() {
     let (good, lines) = (state.journal(), state.lines());
     let whole = |upto: usize| lines.iter().filter(|line| **line <= upto).count() - 1;
 
-    // Every eleventh byte, and all around the ends of lines.
+    // Every eleventh byte, and all bytes around the ends of lines.
     let near = |at: &usize| lines.iter().any(|line| line.abs_diff(*at) < 40);
     for cut in (lines[1]..good.len()).filter(|at| at % 11 == 0 || near(at)) {
         let read = state.open_with(FILE, &good[..cut]).unwrap();
-        // A record that only lacks its line feed is whole.
+        // A record that lacks only its line feed is complete.
         assert_eq!(read, records[..whole(cut + 1)], "cut at byte {cut}");
     }
     // Pages that were never written, up to the end and before it.
@@ -241,7 +241,7 @@ fn a_group_that_was_never_acknowledged_and_is_torn_anywhere_is_removed() {
             );
         }
     }
-    // Anything that is no JSON may have been appended by hand.
+    // Someone may have appended invalid JSON by hand.
     for end in [&b"{\"txn\":"[..], &[0; 4096], &[&[0; 4096][..], b"\n"].concat()] {
         let read = state.open_with(FILE, &[good, end].concat()).unwrap();
         assert_eq!(read, records);
@@ -285,7 +285,7 @@ fn only_the_last_group_can_be_torn() {
     }
 }
 
-/// A disk that says that it has written can lose the last group all the same. The end looks like a crash then.
+/// A disk that falsely reports a completed write can lose the last group. The end then looks like a crash.
 #[test]
 fn an_acknowledged_group_that_looks_torn_is_removed_and_kept_beside() {
     let records = [record(1), record(2), large(3)];
@@ -297,7 +297,7 @@ fn an_acknowledged_group_that_looks_torn_is_removed_and_kept_beside() {
     let mut zeroed = good.to_vec();
     zeroed[lines[2] + 600..lines[2] + 4696].fill(0);
     assert_eq!(state.open_with(FILE, &zeroed).unwrap(), records[..2]);
-    // More than a crash can take.
+    // More than a crash can damage.
     let error = state.open_with(FILE, &good[..lines[2] - 100]).unwrap_err().to_string();
     assert!(error.contains(":2: the journal is damaged"), "{error}");
 }
@@ -325,13 +325,13 @@ fn a_journal_that_lacks_acknowledged_records_is_refused() {
     let other = State::new(&[&[record(1)], &[Record { by: "somebody else".to_owned(), ..record(2) }]]);
     refused(Some(other.journal()), "this is another journal");
 
-    // The remedy that the message names.
+    // The remedy named in the message.
     fs::remove_file(state.folder.path().join("acknowledged")).unwrap();
     assert_eq!(open(state.folder.path()).unwrap().1.len(), 2);
     fs::remove_file(state.folder.path().join(FILE)).unwrap();
     fs::remove_file(state.folder.path().join("acknowledged")).unwrap();
     assert!(open(state.folder.path()).unwrap().1.is_empty());
-    // A folder without records starts empty as often as one likes.
+    // A folder without records can be opened any number of times.
     assert!(open(state.folder.path()).unwrap().1.is_empty());
     fs::remove_file(state.folder.path().join(FILE)).unwrap();
     assert!(open(state.folder.path()).unwrap().1.is_empty());
@@ -351,7 +351,7 @@ fn a_journal_of_an_earlier_version_is_read_and_then_goes_on_with_checksums() {
     assert_eq!((&mixed[..old.len()], mixed.ends_with(b"\"}\n")), (old.as_slice(), true));
     assert_eq!(open(folder.path()).unwrap().1, records);
 
-    // The first checksum covers the lines without one, and none follow it.
+    // The first checksum covers the lines without one, and no such lines may follow it.
     fs::remove_file(folder.path().join("acknowledged")).unwrap();
     let refused = |text: &[u8], why: &str| {
         fs::write(folder.path().join(FILE), text).unwrap();
@@ -394,7 +394,7 @@ fn a_journal_that_another_program_touches_takes_no_record() {
     assert_eq!(cut.metadata().unwrap().len(), good.len() as u64 - 1);
     fs::write(&path, [&good[..], b"x"].concat()).unwrap();
     refused(&mut journal, "bytes instead of");
-    // All is as it was: the journal goes on.
+    // With the original file, the journal works again.
     fs::write(&path, &good).unwrap();
     journal.append(&[record(2)]).unwrap();
     drop(journal);
@@ -416,7 +416,7 @@ fn a_state_folder_with_anything_but_files_is_refused() {
     }
 }
 
-/// A file on a disk that has room for so many bytes; `None`: that is broken.
+/// A file on a disk with room for this many bytes; `None` means that the disk is broken.
 struct Full {
     file: File,
     room: Option<usize>,

@@ -7,11 +7,11 @@ use tokio::sync::oneshot;
 
 use super::Client;
 
-/// How many connections there may be, and how many of one client.
+/// The most connections in all, and of one client.
 const CONNECTIONS_MAX: usize = 256;
 const CLIENT_MAX: usize = 64;
 
-/// The connections in use, by the order in which they last moved a byte.
+/// The connections in use, ordered by their last activity.
 #[derive(Debug, Default)]
 pub(super) struct Registry {
     table: Mutex<Table>,
@@ -19,7 +19,7 @@ pub(super) struct Registry {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// The most silent one first.
+    /// The connection that has been silent for the longest comes first.
     connections: BTreeMap<u64, Entry>,
     clients: BTreeMap<Client, usize>,
     next: u64,
@@ -28,11 +28,11 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     client: Client,
-    /// Dropped, it closes the connection.
+    /// Dropping it closes the connection.
     _close: oneshot::Sender<()>,
 }
 
-/// The place of a connection. It is free again when this is dropped.
+/// The slot of a connection. Dropping it frees the slot.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) client: Client,
@@ -41,8 +41,8 @@ pub(super) struct Slot {
 }
 
 impl Registry {
-    /// Gives a new connection a place; another one is closed for it if there are too many. The receiver is ready when
-    /// the connection must end.
+    /// Gives a new connection a slot, and closes another connection if there are too many. The receiver completes
+    /// when the connection must end.
     pub(super) fn admit(self: &Arc<Self>, client: Client) -> (Slot, oneshot::Receiver<()>) {
         let mut table = self.table();
         if table.clients.get(&client).is_some_and(|count| *count >= CLIENT_MAX) {
@@ -56,13 +56,13 @@ impl Registry {
         (Slot { client, number, registry: self.clone() }, closed)
     }
 
-    /// Closes the most silent connection of the client that has most of them.
+    /// Closes the most silent connection of the client with the most connections.
     pub(super) fn close_most_silent(&self) {
         self.table().close_most_silent();
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        // No method leaves half a change behind.
+        // No method leaves the table in an inconsistent state.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -100,7 +100,7 @@ impl Table {
 }
 
 impl Slot {
-    /// Notes that the connection has moved bytes.
+    /// Records that the connection has moved bytes.
     pub(super) fn touch(&mut self) {
         let mut table = self.registry.table();
         if table.next != self.number

@@ -1,5 +1,5 @@
-//! The connections of a fake switch. Like `ovs-vswitchd` it answers a message before it reads the next, and reads
-//! nothing while its answers are not taken.
+//! The connections of a fake switch. Like `ovs-vswitchd`, it answers each message before it reads the next, and stops
+//! reading while the client does not take its answers.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,14 +22,14 @@ use super::{Fault, Shared, Stage};
 use crate::flow::{Flow, FlowKey};
 use crate::openflow::fake_monitor;
 
-/// Flows in one part of a dump.
+/// The number of flows in one part of a dump.
 const DUMP_PART: usize = 400;
-/// Groups in one part; a part of a large one takes most of a message.
+/// The number of groups in one part of a dump. A part of a large group fills most of a message.
 const GROUPS_PART: usize = 1;
-/// What a fault sends that is no OpenFlow.
+/// The bytes that [`Fault::Garbage`] sends.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
 
-/// Where connections come from.
+/// The source of connections.
 pub(super) enum Listener {
     Unix(UnixListener),
     InMemory(InMemoryListener),
@@ -69,11 +69,11 @@ enum Staged {
 struct Connection {
     stream: Stream,
     shared: Arc<Shared>,
-    /// With the ids of their messages.
+    /// By bundle id, the messages, each with its transaction id.
     bundles: HashMap<u32, Vec<(u32, Staged)>>,
-    /// Encoded, not yet sent.
+    /// Encoded replies, not sent yet.
     replies: Vec<u8>,
-    /// Its number as a monitor, and the reports to send.
+    /// The number of this monitor, and the reports to send.
     monitor: Option<(usize, mpsc::UnboundedReceiver<Vec<u8>>)>,
 }
 
@@ -85,7 +85,7 @@ impl Drop for Connection {
     }
 }
 
-/// The next report of a monitor; waits for ever if there is none.
+/// The next report of the monitor. Never completes if there is no monitor.
 async fn report(monitor: &mut Option<(usize, mpsc::UnboundedReceiver<Vec<u8>>)>) -> Vec<u8> {
     if let Some((_, reports)) = monitor
         && let Some(report) = reports.recv().await
@@ -122,7 +122,7 @@ impl Connection {
             }
             thawed(&mut frozen).await;
             tokio::select! {
-                // In this order, as a switch reports what happened before it reads the next request.
+                // Biased, because a switch reports earlier changes before it reads the next request.
                 biased;
                 report = report(&mut self.monitor) => {
                     self.replies.extend_from_slice(&report);
@@ -142,7 +142,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The fault that was ordered for this message, if there is one.
+    /// The fault that is due at this message, if any.
     fn fault(&self, body: &Body) -> Option<Fault> {
         let mut state = self.shared.lock();
         let stage = stage(body)?;
@@ -161,20 +161,20 @@ impl Connection {
             Fault::Garbage => self.stream.write_all(GARBAGE).await?,
             Fault::Stall | Fault::Ignore => {}
             Fault::StallMidMessage => {
-                // An echo reply is understood at any time; only half of it comes.
+                // Half of an echo reply, which a client accepts at any time.
                 self.replies.clear();
                 self.reply(message.xid, Body::EchoReply(vec![0; 16]));
                 self.replies.truncate(12);
                 self.flush().await?;
             }
         }
-        // Until the peer gives up or the fake ends: nothing more is read.
+        // Nothing more is read until the peer gives up or the fake ends.
         tokio::time::sleep(Duration::MAX).await;
         Ok(())
     }
 
     fn reply(&mut self, xid: u32, body: Body) {
-        // Nothing that is replied here is longer than a message may be.
+        // No reply here exceeds the length limit of a message.
         let _ = Message { xid, body }.encode_into(&mut self.replies);
     }
 
@@ -210,7 +210,7 @@ impl Connection {
             Body::BundleControl(control) => self.control(xid, control),
             Body::BundleAdd(add) => {
                 if let Some(staged) = self.checked(xid, *add.body) {
-                    // An add without an open opens a bundle, as in Open vSwitch.
+                    // Adding to an unopened bundle opens it, as in Open vSwitch.
                     self.bundles.entry(add.bundle_id).or_default().push((xid, staged));
                 }
             }
@@ -238,7 +238,7 @@ impl Connection {
         self.replies.extend_from_slice(&fake_monitor::reply(xid));
     }
 
-    /// Counts a flow-mod or group-mod and reads what it is about; refuses it at once if that is to be so.
+    /// Counts a flow-mod or group-mod and decodes it. Sends a refusal at once if one is due now.
     fn checked(&mut self, xid: u32, body: Body) -> Option<Staged> {
         let checked = {
             let mut state = self.shared.lock();
@@ -290,7 +290,7 @@ impl Connection {
         }
     }
 
-    /// All or nothing; the error names the first message that cannot be carried out.
+    /// Commits all messages or none. The error names the first message that fails.
     fn commit(&mut self, staged: Vec<(u32, Staged)>) -> Result<(), (u32, Refusal)> {
         let mut state = self.shared.lock();
         let mut table = state.table.clone();
@@ -353,7 +353,7 @@ impl Connection {
 
 /// Waits while the switch is frozen.
 async fn thawed(frozen: &mut watch::Receiver<bool>) {
-    // An error means that the fake has ended, and its connections with it.
+    // An error means that the fake has ended together with its connections.
     let _ = frozen.wait_for(|frozen| !*frozen).await;
 }
 

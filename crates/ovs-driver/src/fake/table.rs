@@ -1,4 +1,4 @@
-//! Flow and group tables: what additions and deletions do to them, alone or in a bundle.
+//! Flow and group tables, and the effect of flow-mods and group-mods on them.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use super::Refuse;
 use crate::flow::{Flow, FlowKey};
 use crate::group;
 
-/// How a flow is refused: error type and code of OpenFlow, and when.
+/// The refusal of a flow-mod or group-mod: OpenFlow's error type and code, and the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
     /// `OFPET_*`.
     pub error_type: u16,
-    /// Depends on the type.
+    /// The code within the type.
     pub code: u16,
-    /// Found only when the bundle is committed, as with an unknown group; else when the flow is added to it.
+    /// Whether the error appears when the bundle is committed, as for an unknown group, or already when the message
+    /// is added.
     pub at_commit: bool,
 }
 
@@ -39,7 +40,7 @@ impl Refusal {
     pub(super) const BAD_LEN: Refusal = Refusal { error_type: 1, code: 6, at_commit: false };
 }
 
-/// At most one flow for each table, priority and match, and one group for each number.
+/// The contents of the switch: at most one flow for each table, priority and match, and one group for each number.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Table {
     pub(crate) flows: BTreeMap<FlowKey, Flow>,
@@ -48,7 +49,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// What one flow-mod is about: its key, and the flow it puts there; `None` deletes.
+    /// The key of a flow-mod, and the flow to install; `None` deletes.
     pub(crate) fn target(flow_mod: &FlowMod) -> Result<(FlowKey, Option<Flow>), Refusal> {
         let entry = &flow_mod.entry;
         let key = FlowKey::new(entry.table, entry.priority, &entry.matches).map_err(|_| Refusal::BAD_LEN)?;
@@ -62,7 +63,8 @@ impl Table {
         }
     }
 
-    /// Applies one flow-mod: an addition replaces the flow under its key, a strict deletion of nothing is no error.
+    /// Applies one flow-mod. An addition replaces the flow under its key. Deleting a flow that does not exist is no
+    /// error.
     pub(crate) fn apply(&mut self, key: FlowKey, flow: Option<Flow>) {
         match flow {
             Some(flow) => self.flows.insert(key, flow),
@@ -70,12 +72,12 @@ impl Table {
         };
     }
 
-    /// Whether a flow uses a group that is not there.
+    /// Whether a flow uses a group that does not exist.
     pub(crate) fn lacks_group(&self, flow: &Flow) -> bool {
         group::uses(flow.instructions(), |id| !self.groups.contains_key(&id))
     }
 
-    /// Applies a group-mod. A group that goes takes the flows with it that use it.
+    /// Applies a group-mod. Deleting a group also deletes the flows that use it.
     pub(crate) fn change_group(&mut self, change: &GroupMod) -> Result<(), Refusal> {
         let GroupMod { command, bucket, group } = change;
         let there = self.groups.contains_key(&group.id);
@@ -112,7 +114,7 @@ impl Table {
         if group.buckets.len() == before { Err(Refusal::UNKNOWN_BUCKET) } else { Ok(()) }
     }
 
-    /// A group as the driver keeps it.
+    /// A group in the driver's form.
     #[cfg(test)]
     pub(crate) fn part(&self, id: u32) -> Option<group::Part> {
         let group = self.groups.get(&id)?;
@@ -121,7 +123,7 @@ impl Table {
         group::parts(id, &buckets.collect()).remove(&id)
     }
 
-    /// Whether the flow-mod is refused at this time.
+    /// The refusal of the flow-mod at this stage, if any.
     pub(super) fn refusal(
         refuse: Option<&Refuse>,
         key: &FlowKey,

@@ -1,4 +1,5 @@
-//! The OpenFlow codec: the header of a message has its length (OpenFlow Switch Specification 1.5.1, section 7.1).
+//! The OpenFlow codec. The header of a message contains its length (OpenFlow Switch Specification 1.5.1, section
+//! 7.1).
 
 use std::fmt;
 use std::io;
@@ -10,7 +11,7 @@ use tokio_util::codec::{Decoder, Encoder};
 
 use super::wire::{HEADER_LEN, Header, VERSION, kind};
 
-/// The transaction id of probes. Requests use smaller ones.
+/// The transaction id of probes. Requests use smaller ids.
 pub(crate) const PROBE_XID: u32 = u32::MAX;
 
 /// Why bytes are not an OpenFlow message.
@@ -76,7 +77,7 @@ impl Decoder for OpenFlowCodec {
     fn decode(&mut self, bytes: &mut BytesMut) -> Result<Option<Frame>, Self::Error> {
         let Some(header) = Header::read(bytes) else { return Ok(None) };
         let length = usize::from(header.length);
-        // Checked before the message is whole: garbage may promise bytes that never arrive.
+        // Checked before the message is complete, since garbage may announce bytes that never arrive.
         let problem = if length < HEADER_LEN {
             Some(format!("a message of length {length}"))
         } else if header.version != VERSION && !self.negotiating {

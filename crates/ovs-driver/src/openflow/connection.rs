@@ -46,7 +46,7 @@ impl From<Malformed> for SessionError {
     }
 }
 
-/// A connection. Nothing happens unless [`step`](Self::step) or [`exchange`](Self::exchange) is polled.
+/// A connection. It makes progress only while [`step`](Self::step) or [`exchange`](Self::exchange) is polled.
 pub(crate) struct OpenFlowConnection {
     connection: Connection<OpenFlowCodec>,
     next_xid: u32,
@@ -76,9 +76,9 @@ impl OpenFlowConnection {
         self.connection.protocol_mut().negotiated();
     }
 
-    /// A transaction id that no message of this connection has, followed by `more` others that are free too.
+    /// An unused transaction id, followed by `more` unused ones.
     pub(crate) fn xids(&mut self, more: u32) -> u32 {
-        // 0 is the id of unsolicited messages, the last one that of probes.
+        // Id 0 is for unsolicited messages, the last id for probes.
         if self.next_xid.checked_add(more).is_none_or(|last| last == PROBE_XID) {
             self.next_xid = 1;
         }
@@ -104,7 +104,7 @@ impl OpenFlowConnection {
         Ok(self.connection.step().await?)
     }
 
-    /// Waits for the answer that `wanted` finds in a message. Errors call the request `request`.
+    /// Waits for the message in which `wanted` finds the answer. Errors use `request` as the name of the request.
     pub(crate) async fn wait_for<T>(
         &mut self,
         request: &'static str,
@@ -113,7 +113,7 @@ impl OpenFlowConnection {
         self.exchange(request, |_| {}, wanted).await
     }
 
-    /// As [`wait_for`](Self::wait_for), and sends what `feed` appends whenever little is queued.
+    /// Like [`wait_for`](Self::wait_for), and sends what `feed` appends whenever little is queued.
     pub(crate) async fn exchange<T>(
         &mut self,
         request: &'static str,
@@ -127,7 +127,7 @@ impl OpenFlowConnection {
                 feed(self.connection.write_buffer());
             }
             let deadline = peer_connection::after(progress, limit);
-            // Bytes of the request, not of a probe that is sent meanwhile.
+            // Bytes of the request, not of a probe.
             let unsent = self.connection.unsent() > 0;
             let Some(step) = peer_connection::within(deadline, self.connection.step()).await else {
                 return Err(SessionError::NoAnswer { request, seconds: limit.as_secs_f64() });

@@ -4,14 +4,14 @@ use openflow_rs::{Body, Message};
 
 use super::codec::Frame;
 
-/// The longest explanation of a switch that is shown.
+/// The longest explanation from a switch that is shown.
 const TEXT_MAX: usize = 200;
 
 /// The error's name, with the switch's explanation if there is one.
 pub(crate) fn describe(frame: &Frame) -> String {
     match Message::decode(&frame.bytes).map(|message| message.body) {
         Ok(Body::Error(error)) => {
-            // The data of an error about the version is text; that of other errors is the refused message.
+            // A version error carries text; other errors carry the refused message.
             let text: String = std::str::from_utf8(&error.data)
                 .map(|text| text.chars().filter(|c| !c.is_control()).take(TEXT_MAX).collect())
                 .unwrap_or_default();

@@ -22,7 +22,7 @@ const REMOVE_BUCKET: u16 = 5;
 const SHAPE: [u8; 2] = [0, 0];
 /// `OFPG_BUCKET_ALL`: no bucket in particular.
 const NO_BUCKET: u32 = 0xffff_ffff;
-/// `OFPG_BUCKET_LAST`: after all that are there.
+/// `OFPG_BUCKET_LAST`: after all existing buckets.
 const LAST: u32 = 0xffff_fffe;
 /// `OFPMP_GROUP_DESC`.
 const GROUP_DESC: u16 = 7;
@@ -53,8 +53,8 @@ pub(crate) fn put_group_mod(out: &mut BytesMut, xid: u32, change: &GroupChange, 
     }
 }
 
-/// Reads one part of the reply to a group description request, given the message's body, and hands every group to
-/// `take`. Returns whether more parts follow; `None` if it is the reply to another request.
+/// Reads one part of the reply to a group description request from the message's body, and passes every group to
+/// `take`. Returns whether more parts follow; `None` if the message replies to another request.
 pub(crate) fn group_descs(body: &[u8], mut take: impl FnMut(u32, Part)) -> Result<Option<bool>, BadDesc> {
     wire::descriptions(body, GROUP_DESC, |entry| group_desc(entry).map(|(id, part)| take(id, part)))
 }
@@ -71,7 +71,7 @@ fn group_desc(entry: &[u8]) -> Option<(u32, Part)> {
         let actions = usize::from(wire::u16_at(bucket, 2)?);
         let (actions, more) = bucket.get(BUCKET_HEAD..)?.split_at_checked(actions)?;
         let mut bytes = group::actions_from_switch(actions);
-        // Ours have no properties: what has some is another bucket.
+        // Our buckets have no properties, so a bucket with properties compares as different.
         bytes.extend_from_slice(more);
         buckets.insert(number, Arc::from(bytes));
         rest = after;
@@ -84,7 +84,8 @@ fn group_desc(entry: &[u8]) -> Option<(u32, Part)> {
     Some((id, Part { shape, buckets: Arc::new(buckets) }))
 }
 
-/// What a switch that has these mappings must be told so that it has ours; the error is why it cannot be.
+/// The message that adds the option to the mappings of a switch, if it is missing. Fails if another mapping is in the
+/// way.
 pub(crate) fn option_change(option: TlvMapping, reply: &TlvTableReply) -> Result<Option<Body>, String> {
     let same = |mapping: &TlvMapping| (mapping.class, mapping.kind) == (option.class, option.kind);
     match reply.mappings.iter().find(|mapping| mapping.field == option.field || same(mapping)) {

@@ -1,7 +1,7 @@
 //! Flow monitoring (OpenFlow 1.5, sections 7.3.5.18 and 7.4.7): the switch reports changes of flows that others make.
 //!
-//! Changes that the driver makes itself are reported too, but without the flow (`OFPFME_ABBREV`); they are ignored here.
-//! Groups cannot be monitored.
+//! The switch also reports the driver's own changes, but without the flow (`OFPFME_ABBREV`); this module ignores
+//! them. Groups cannot be monitored.
 
 use bytes::BytesMut;
 
@@ -14,7 +14,7 @@ const FLOW_MONITOR: u16 = 16;
 const FLAGS: u16 = 0x1e;
 /// The only monitor of a connection.
 const MONITOR_ID: u32 = 1;
-/// `OFPP_ANY`, `OFPG_ANY`: whatever a flow outputs to.
+/// `OFPP_ANY`, `OFPG_ANY`: no restriction on the output of a flow.
 const ANY: u32 = u32::MAX;
 /// `OFPTT_ALL`.
 const ALL_TABLES: u8 = 255;
@@ -38,19 +38,19 @@ mod event {
 /// One update of a monitor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Update {
-    /// Somebody else added the flow, or changed it to this.
+    /// Another client added the flow or changed it to this.
     Is(FlowKey, Flow),
-    /// The flow is gone, for this reason.
+    /// The flow was removed for this reason.
     Gone(FlowKey, Flow, Removal),
-    /// The switch could not report every change: all flows must be read again.
+    /// The switch could not report every change, so all flows must be read again.
     Missed,
 }
 
-/// Why a flow is gone (`OFPRR_*`).
+/// Why a flow was removed (`OFPRR_*`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Removal {
     Timeout,
-    /// A client asked for it.
+    /// A client deleted it.
     Deleted,
     /// A group that it used was deleted.
     GroupDeleted,
@@ -115,7 +115,7 @@ pub(crate) fn updates(body: &[u8], mut take: impl FnMut(Update)) -> Result<(), B
                 take(Update::Gone(key, flow, Removal::new(reason)));
             }
             event::PAUSED | event::RESUMED => take(Update::Missed),
-            // The driver's own changes.
+            // The driver's own changes need no handling.
             _ => {}
         }
         rest = after;
@@ -126,7 +126,7 @@ pub(crate) fn updates(body: &[u8], mut take: impl FnMut(Update)) -> Result<(), B
 /// The flow of a full update, and the reason of a removal.
 fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
     let (table, reason, priority) = (*entry.get(4)?, *entry.get(5)?, u16_at(entry, 10)?);
-    // An update has both timeouts, but neither flags nor importance.
+    // An update carries both timeouts, but neither flags nor importance.
     let mut attributes = [0; 8];
     attributes[..4].copy_from_slice(entry.get(6..10)?);
     let cookie = u64::from_be_bytes(entry.get(16..FULL)?.try_into().ok()?);
@@ -135,7 +135,7 @@ fn full(entry: &[u8]) -> Option<(FlowKey, Flow, u8)> {
     Some((key, flow, reason))
 }
 
-/// What the fake switch sends.
+/// The messages that the fake switch sends.
 pub(crate) mod fake {
     use super::{FLOW_MONITOR, FULL, Header, event, kind};
     use crate::flow::{Flow, FlowKey};
@@ -146,12 +146,12 @@ pub(crate) mod fake {
         super::is_update(data)
     }
 
-    /// The reply to the request: no flow yet.
+    /// The reply to the request, with no flow yet.
     pub(crate) fn reply(xid: u32) -> Vec<u8> {
         message(xid, &[])
     }
 
-    /// An update about a flow that is there now, or with a reason is gone.
+    /// An update about a flow that was added, or that was removed with the reason `gone`.
     pub(crate) fn update(key: &FlowKey, flow: &Flow, gone: Option<u8>) -> Vec<u8> {
         let event = if gone.is_some() { event::REMOVED } else { event::ADDED };
         let length = FULL + key.match_bytes().len() + flow.instructions().len();
@@ -167,7 +167,7 @@ pub(crate) mod fake {
         message(0, &entry)
     }
 
-    /// The switch had to leave changes out.
+    /// The report that the switch omitted changes.
     pub(crate) fn resumed() -> Vec<u8> {
         let [high, low] = event::RESUMED.to_be_bytes();
         message(0, &[0, 8, high, low, 0, 0, 0, 0])

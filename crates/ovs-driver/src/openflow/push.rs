@@ -1,4 +1,4 @@
-//! Sends one bundle to one switch, for benchmarks and for tools that need no driver.
+//! Sends one bundle to one switch, for benchmarks and for tools that run no driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ pub struct Pushed {
 /// Why a push failed. The switch has none of the flows, unless noted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PushError {
-    /// There is no connection, or it was lost. If it was lost during the commit, the switch may have the flows
+    /// The connection failed or was lost. If it was lost during the commit, the switch may have the flows
     /// nevertheless.
     #[error("{endpoint}: {why}")]
     Connection {

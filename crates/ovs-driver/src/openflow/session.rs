@@ -18,10 +18,10 @@ use crate::flow::{Flow, FlowKey};
 use crate::forwarding::{Batch, Installed};
 use crate::intent::Shared;
 
-/// The bytes encoded at once. Together with the unsent bytes they bound the memory that a bundle needs here.
+/// The number of bytes encoded at once. It bounds, together with the unsent bytes, the memory that a bundle takes.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// The most flows that are read. At some 200 bytes a flow they take 1 GB here, and 5 GB in the switch.
+/// The most flows that the driver reads. At about 200 bytes a flow, they take 1 GB here and 5 GB in the switch.
 const FLOWS_MAX: usize = 4_000_000;
 
 /// How often a bundle is retried without refused changes before the changes are sent one by one. A bundle that fails at
@@ -36,7 +36,7 @@ pub(crate) struct Session {
     observer: Observer,
 }
 
-/// Hands the reports of the flow monitor on. Messages that nobody waits for come at any time.
+/// Passes on the reports of the flow monitor. Unsolicited messages arrive at any time.
 #[derive(Default)]
 pub(crate) struct Observer {
     learned_tables: BTreeSet<u8>,
@@ -45,7 +45,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// Handles a message that is no answer to a request.
+    /// Handles a message that answers no request.
     fn see(&self, frame: &Frame) {
         let Some(intent) = self.intent.as_ref().filter(|_| is_monitor_update(frame)) else {
             return unsolicited(frame);
@@ -56,7 +56,7 @@ impl Observer {
                 Update::Is(key, _) | Update::Gone(key, ..) => self.learned_tables.contains(&key.table()),
                 Update::Missed => false,
             };
-            // Flows that the switch learns and forgets are its own.
+            // The switch owns the flows that it learns.
             news |= !learned && intent.lock().forwarding.updated(update);
         });
         if let Err(error) = read {
@@ -100,7 +100,7 @@ impl Session {
         let features = connection
             .wait_for("the features request", |frame| match frame.header.kind {
                 kind::FEATURES_REPLY if frame.header.xid == xid => read_features(&frame).map(Some),
-                // The answer to the hello: versions do not agree.
+                // The reply to the hello: the versions do not agree.
                 kind::ERROR => Err(SessionError::Refused {
                     request: "hello or the features request",
                     error: error::describe(&frame),
@@ -122,8 +122,8 @@ impl Session {
         }
     }
 
-    /// Asks the switch to report changes of flows that others make, except in tables that the switch itself fills.
-    /// Returns whether it does.
+    /// Asks the switch to report changes of flows by others, except in tables that the switch itself fills. Returns
+    /// whether the switch agreed.
     pub(crate) async fn monitor(
         &mut self,
         intent: &Arc<Shared>,
@@ -159,8 +159,8 @@ impl Session {
         Ok(groups)
     }
 
-    /// Reads all groups and all flows, except the flows of tables that the switch itself fills. First maps the tunnel
-    /// option to a field if it is not mapped, since no flow could use it otherwise.
+    /// Reads all groups and flows, except the flows of tables that the switch itself fills. First maps the tunnel
+    /// option to a field if it is not mapped, since flows need it.
     pub(crate) async fn read(
         &mut self,
         tunnel_option: Option<TlvMapping>,
@@ -184,8 +184,8 @@ impl Session {
         Ok(Installed { groups, flows, option_fault })
     }
 
-    /// Requests descriptions and hands each part of the reply to `take`, which returns whether more parts follow and the
-    /// number of flows so far.
+    /// Requests descriptions and passes each part of the reply to `take`, which returns whether more parts follow and
+    /// the number of flows so far.
     async fn dump(
         &mut self,
         what: &'static str,
@@ -278,14 +278,14 @@ impl Session {
                 Bundle::Refused(more) => {
                     refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
                 }
-                // The switch may have dropped it because either side was delayed (OFPBFC_TIMEOUT). Retry.
+                // The switch may have discarded it because of a delay on either side (OFPBFC_TIMEOUT). Retry.
                 Bundle::Failed(why) => tracing::warn!(why, "a bundle failed"),
             }
         }
         tracing::warn!("bundles failed {BUNDLE_ROUNDS_MAX} times; sending the changes one by one");
         let steps = steps(batch, |place| refused.contains_key(&place));
         let more = self.one_by_one(batch, &steps).await?;
-        // A group takes several messages, of which the others may be in force.
+        // A group takes several messages. If one is refused, others may be in force.
         let is_partial = more.iter().any(|refused| refused.place < batch.groups.len());
         refused.extend(more.into_iter().map(|refused| (refused.place, refused)));
         let mut applied = Applied::new(batch.len(), refused);
@@ -296,7 +296,7 @@ impl Session {
     }
 
     /// Applies a batch in one bundle or not at all. On failure returns the reason, and the index of the first refused
-    /// change if there is one.
+    /// change if the error names one.
     pub(crate) async fn apply_whole(
         &mut self,
         batch: &Batch,
@@ -328,7 +328,7 @@ impl Session {
         let observer = &self.observer;
         self.connection
             .wait_for("the discard of a bundle", |frame| {
-                // An error is fine too: it means that the bundle is gone already.
+                // An error is fine too: the bundle does not exist any more.
                 if frame.header.xid == discard {
                     return Ok(Some(()));
                 }
@@ -409,9 +409,9 @@ impl Session {
     }
 }
 
-/// Errors about the messages of one batch, assigned to changes by transaction id.
+/// Errors about the messages of one batch, attributed to changes by transaction id.
 struct Errors<'a> {
-    /// The transaction id of the first message; the others follow.
+    /// The transaction id of the first message. Later messages have consecutive ids.
     first: u32,
     batch: &'a Batch,
     steps: &'a [Step],
@@ -452,7 +452,7 @@ impl Errors<'_> {
 /// Logs an unsolicited message. The switch may report port changes and the like at any time.
 fn unsolicited(frame: &Frame) {
     if frame.header.kind == kind::BUNDLE_CONTROL {
-        // The reply to an open, for which nothing waits.
+        // The reply to an open, which no request waits for.
         return;
     }
     let Header { kind, xid, .. } = frame.header;
@@ -463,7 +463,8 @@ fn malformed(problem: String, frame: &Frame) -> SessionError {
     Malformed { problem, bytes: Excerpt::new(&frame.bytes) }.into()
 }
 
-/// Versions agree if both bitmaps have 1.5, or, from a peer without one, if its version is 1.5 (section 6.3.1).
+/// Versions agree if both bitmaps include 1.5. A peer without a bitmap must have version 1.5 in its header (section
+/// 6.3.1).
 fn check_version(hello: &Frame) -> Result<(), SessionError> {
     let versions = match Message::decode(&hello.bytes).map(|message| message.body) {
         Ok(Body::Hello(hello)) if hello.speaks(wire::VERSION) => return Ok(()),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::forwarding::{Batch, GroupChange};
 use crate::group::Part;
 
-/// One message, by the index of its change among the groups or the flows of the batch.
+/// One message, identified by the index of its change among the groups or the flows of the batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Flow(usize),
@@ -15,15 +15,15 @@ pub(crate) enum Step {
 /// The operation of a group-mod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GroupStep {
-    /// Adds it with all its buckets.
+    /// Add the group with all its buckets.
     Add,
-    /// Replaces it.
+    /// Replace the group.
     Modify,
-    /// Removes one bucket.
+    /// Remove one bucket.
     Remove(u32),
-    /// Inserts the buckets that are new or changed.
+    /// Insert the new and the changed buckets.
     Insert,
-    /// Deletes it.
+    /// Delete the group.
     Delete,
 }
 
@@ -73,7 +73,7 @@ fn corrections(installed: &Part, value: &Part) -> Vec<GroupStep> {
     steps
 }
 
-/// The buckets in the message of a group step.
+/// The buckets that the message of a group step carries.
 pub(crate) fn told(change: &GroupChange, step: GroupStep) -> Vec<(u32, &[u8])> {
     let Some(value) = &change.value else { return Vec::new() };
     let installed = change.installed.as_ref().filter(|_| step == GroupStep::Insert);

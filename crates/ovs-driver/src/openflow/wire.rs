@@ -1,4 +1,4 @@
-//! The encoding of messages that are sent by the hundred thousand, and the header of every message.
+//! The encoding of the messages that are sent by the hundred thousand, and the header of every message.
 //!
 //! Layouts: OpenFlow Switch Specification 1.5.1, sections 7.1, 7.3.4.2 (flow-mod), 7.3.9 (bundles) and 7.3.5.2
 //! (flow descriptions); groups have a file of their own.
@@ -33,7 +33,7 @@ pub(crate) mod kind {
     pub(crate) const BUNDLE_ADD: u8 = 34;
 }
 
-/// What a bundle control message says (`ofp_bundle_ctrl_type`).
+/// The operations of a bundle control message (`ofp_bundle_ctrl_type`).
 pub(crate) mod bundle {
     pub(crate) const OPEN_REQUEST: u16 = 0;
     pub(crate) const COMMIT_REQUEST: u16 = 4;
@@ -49,7 +49,7 @@ const ADD: u8 = 0;
 const DELETE_STRICT: u8 = 4;
 /// No buffered packet.
 const NO_BUFFER: u32 = u32::MAX;
-/// `OFPP_ANY`, `OFPG_ANY`: no restriction on what a deleted flow outputs to.
+/// `OFPP_ANY`, `OFPG_ANY`: no restriction on the output of a deleted flow.
 const ANY: u32 = u32::MAX;
 /// `OFPMP_FLOW_DESC`.
 const FLOW_DESC: u16 = 1;
@@ -61,7 +61,7 @@ pub(crate) const MORE: u16 = 1;
 pub(crate) struct Header {
     pub(crate) version: u8,
     pub(crate) kind: u8,
-    /// Of the whole message, in bytes.
+    /// The length of the whole message, in bytes.
     pub(crate) length: u16,
     pub(crate) xid: u32,
 }
@@ -85,7 +85,7 @@ impl Header {
     }
 
     pub(super) fn put_head(self, out: &mut BytesMut, body: usize) {
-        // Only flows and groups have bodies of any size, and both keep below the limit.
+        // Only flows and groups have bodies of variable size, and both stay below the limit.
         let length = (HEADER_LEN + body) as u16;
         out.extend_from_slice(&[self.version, self.kind]);
         out.extend_from_slice(&length.to_be_bytes());
@@ -131,7 +131,7 @@ pub(crate) fn put_step(out: &mut BytesMut, xid: u32, batch: &Batch, step: Step) 
     }
 }
 
-/// Appends the message of one step inside a bundle. Both messages have the same id, as the specification demands.
+/// Appends the message of one step inside a bundle. Both messages have the same id, as the specification requires.
 pub(crate) fn put_bundle_add(out: &mut BytesMut, bundle_id: u32, xid: u32, batch: &Batch, step: Step) {
     let start = out.len();
     Header::new(kind::BUNDLE_ADD, xid).put_head(out, 0);
@@ -166,14 +166,14 @@ pub(crate) struct BadDesc {
     pub(super) offset: usize,
 }
 
-/// Reads one part of the reply to a flow description request, given the message's body, and hands every flow to
-/// `take`. Returns whether more parts follow; `None` if it is the reply to another request.
+/// Reads one part of the reply to a flow description request from the message's body, and passes every flow to
+/// `take`. Returns whether more parts follow; `None` if the message replies to another request.
 pub(crate) fn flow_descs(body: &[u8], mut take: impl FnMut(FlowKey, Flow)) -> Result<Option<bool>, BadDesc> {
     descriptions(body, FLOW_DESC, |entry| flow_desc(entry).map(|(key, flow)| take(key, flow)))
 }
 
-/// Reads one part of a reply of descriptions, each of which begins with its length; `take` says whether it understood
-/// one.
+/// Reads one part of a reply that consists of descriptions, each beginning with its length. `take` returns whether it
+/// understood the description.
 pub(super) fn descriptions(
     body: &[u8],
     kind: u16,
@@ -209,7 +209,7 @@ fn flow_desc(entry: &[u8]) -> Option<(FlowKey, Flow)> {
     Some(flow::from_switch((table, priority), (cookie, attributes), matching, instructions))
 }
 
-/// Splits off a structure that has its length in its third and fourth byte, with its padding to eight.
+/// Splits off a structure that has its length in its third and fourth byte, with padding to eight bytes.
 pub(super) fn split_padded(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let length = usize::from(u16_at(bytes, 2)?);
     if length < 4 {
@@ -243,7 +243,7 @@ mod tests {
         FlowChange { key, value, installed: None, txn: None }
     }
 
-    /// The typed codec is the oracle of the bytes written here.
+    /// The typed codec is the oracle for the bytes written here.
     #[test]
     fn flow_mods_and_bundles_read_as_what_they_are() {
         for (adds, flow_mod) in

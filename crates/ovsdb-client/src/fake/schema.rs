@@ -1,5 +1,5 @@
-//! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports and who controls
-//! them.
+//! The schema of the fake database: the part of `Open_vSwitch` that describes bridges, their ports and their
+//! controllers.
 
 use serde_json::{Value, json};
 

@@ -22,14 +22,14 @@ use crate::row::Row;
 use crate::schema::{ColumnType, Schema};
 use crate::value::Datum;
 
-/// Not JSON at any place between messages.
+/// Invalid JSON at any position between messages.
 const GARBAGE: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\r\n";
-/// The id of a reply that nobody asked for.
+/// The id of an unsolicited reply.
 const WRONG_ID: u64 = 1 << 40;
-/// The bytes that one read takes.
+/// The most bytes per read.
 const READ_BYTES: usize = 64 << 10;
 
-/// Where connections come from.
+/// The source of connections.
 pub(super) enum Listener {
     Unix(UnixListener),
     InMemory(InMemoryListener),
@@ -165,7 +165,7 @@ impl Monitor {
     }
 }
 
-/// The columns that do not have their default values.
+/// The columns whose values differ from the default.
 fn shown<'a>(columns: impl Iterator<Item = (&'a str, ColumnType)>, row: &Row) -> Map<String, Value> {
     let other = columns.filter_map(|(column, kind)| {
         let datum = row.datum(column).filter(|datum| **datum != kind.default_datum())?;
@@ -187,7 +187,7 @@ fn modified<'a>(
     changed.collect()
 }
 
-/// The elements in one of the two sets; the pairs that are gone, with their old values, and those that are new.
+/// The symmetric difference of two sets. For maps: the removed pairs with their old values, and the new pairs.
 fn difference(old: &Datum, new: &Datum) -> Datum {
     match (old, new) {
         (Datum::Set(old), Datum::Set(new)) => Datum::Set(old ^ new),
@@ -200,7 +200,7 @@ fn difference(old: &Datum, new: &Datum) -> Datum {
     }
 }
 
-/// What a connection did last.
+/// The last event of a connection.
 enum Step {
     Wrote,
     Froze,
@@ -219,7 +219,7 @@ struct Connection {
     codec: JsonCodec,
     received: BytesMut,
     unsent: BytesMut,
-    /// Nothing is read or sent after the bytes that are unsent.
+    /// Whether the connection only sends its remaining bytes and neither reads nor replies any more.
     last_words: bool,
 }
 
@@ -264,7 +264,7 @@ impl Connection {
         })
     }
 
-    /// Encodes a message, with the fault that was ordered for it.
+    /// Encodes a message, with the fault that is due for it.
     async fn put(&mut self, Outgoing { stage, mut message }: Outgoing) -> io::Result<()> {
         let Some(fault) = self.fault(stage, |fault| !prevents(fault)) else {
             self.unsent.extend_from_slice(message.to_string().as_bytes());
@@ -310,11 +310,11 @@ impl Connection {
         Ok(())
     }
 
-    /// The next fault, if it was ordered for this stage and `now` says that it is due.
+    /// The next fault, if it belongs to this stage and `now` declares it due.
     fn fault(&self, stage: Stage, now: impl FnOnce(&Fault) -> bool) -> Option<Fault> {
         let mut state = self.shared.lock();
         let (wanted, fault) = state.faults.front()?;
-        // Nothing prevents an update, so all faults of updates are due when one is sent.
+        // No fault prevents an update, so all faults of updates are due when one is sent.
         if *wanted != stage || !(stage == Stage::Update || now(fault)) {
             return None;
         }
@@ -393,7 +393,7 @@ impl Connection {
         self.reply(Stage::Monitor, id, &result, &Value::Null);
     }
 
-    /// Runs a transaction now, or as soon as its `wait` holds.
+    /// Runs a transaction now, or as soon as its `wait` is satisfied.
     fn transact(&self, id: Value, operations: &[Value]) {
         self.shared.lock().counts.transactions += 1;
         let queue = self.queue.clone();
@@ -432,7 +432,7 @@ fn closed() -> io::Error {
     io::ErrorKind::ConnectionAborted.into()
 }
 
-/// Whether a fault happens when the request arrives, so that it is not executed.
+/// Whether the fault takes effect when the request arrives, so that the request is not executed.
 fn prevents(fault: &Fault) -> bool {
     matches!(fault, Fault::Close | Fault::Stall | Fault::Refuse(_))
 }

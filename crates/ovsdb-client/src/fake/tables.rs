@@ -12,16 +12,16 @@ use crate::schema::{ColumnType, Schema};
 use crate::value::{Atom, Datum};
 
 pub(super) struct Tables {
-    /// As `get_schema` returns it.
+    /// The schema as `get_schema` returns it.
     pub(super) notation: Value,
     pub(super) schema: Schema,
     pub(super) rows: Replica,
     next_uuid: u64,
 }
 
-/// How a transaction ended.
+/// The outcome of a transaction.
 pub(super) enum Run {
-    /// A `wait` does not hold yet.
+    /// A `wait` is not satisfied yet.
     Waits,
     /// The result array, and the changes if the transaction was committed.
     Done { result: Value, changes: Vec<Change> },
@@ -44,7 +44,7 @@ impl From<Failure> for Step {
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Tables {
-    /// A database as `ovs-vsctl init` leaves it, for an ovs-vswitchd with both datapaths.
+    /// The database after `ovs-vsctl init`, with an ovs-vswitchd that supports both datapath types.
     pub(super) fn initialised() -> Tables {
         let notation = schema();
         #[expect(clippy::expect_used, reason = "the schema is a constant")]
@@ -273,8 +273,8 @@ impl Tables {
         }
     }
 
-    /// The constraints of a commit: names are unique, columns have as many elements as they must, and references lead to
-    /// rows.
+    /// Checks the constraints of a commit: names are unique, columns have an allowed number of elements, and
+    /// references lead to rows.
     fn check(&self, staged: &Replica) -> Result<()> {
         for table in NAMED {
             let mut names = BTreeSet::new();
@@ -332,7 +332,7 @@ impl Mutation {
         let Some(before) = row.datum(&self.column).cloned() else { return Ok(()) };
         let after = match (self.mutator.as_str(), before, self.value.clone()) {
             ("insert", Datum::Set(before), Datum::Set(more)) => Datum::Set(&before | &more),
-            // A key that is there keeps its value.
+            // An existing key keeps its value.
             ("insert", Datum::Map(before), Datum::Map(more)) => {
                 Datum::Map(more.into_iter().chain(before).collect())
             }
@@ -369,7 +369,7 @@ fn put(rows: &mut Replica, table: &str, uuid: Uuid, new: Option<Row>) {
     rows.apply(&[Change { table: table.into(), uuid, old: None, new }]);
 }
 
-/// Deletes the rows that no row of the root table leads to.
+/// Deletes the rows that are not reachable from the root table.
 fn collect_garbage(rows: &mut Replica) {
     let mut alive: BTreeSet<(&str, Uuid)> = BTreeSet::new();
     let mut next: Vec<(&str, Uuid)> = rows.rows(ROOT).map(|(uuid, _)| (ROOT, uuid)).collect();
@@ -403,7 +403,7 @@ fn changeable(table: &str, column: &str) -> Result<()> {
     Ok(())
 }
 
-/// A column's value, `_uuid` and `_version` included.
+/// The value of a column, including `_uuid` and `_version`.
 fn datum(uuid: Uuid, row: &Row, column: &str) -> Datum {
     match column {
         "_uuid" => Datum::from(uuid),
@@ -412,7 +412,7 @@ fn datum(uuid: Uuid, row: &Row, column: &str) -> Datum {
     }
 }
 
-/// How many elements of `value` the datum has.
+/// The number of elements of `value` that the datum has.
 fn common(datum: &Datum, value: &Datum) -> usize {
     match (datum, value) {
         (Datum::Set(have), Datum::Set(value)) => have.intersection(value).count(),
@@ -454,7 +454,7 @@ fn syntax(wanted: &str, got: &Value) -> Failure {
     ("syntax error", format!("wanted {wanted}, got {got}"))
 }
 
-/// The operation with the rows that it names.
+/// The operation with the named rows resolved to their UUIDs.
 fn resolved(value: &Value, names: &BTreeMap<String, Uuid>) -> Value {
     match value {
         Value::Array(elements) => match elements.as_slice() {

@@ -1,4 +1,4 @@
-//! The fake `ovs-vswitchd`: gives interfaces their port numbers, and says which configuration is in force.
+//! The fake `ovs-vswitchd`: assigns port numbers to interfaces, and reports which configuration is in force.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,10 +17,10 @@ type Refuse = Box<dyn Fn(&Interface) -> Option<String> + Send>;
 pub(super) struct Vswitchd {
     pub(super) running: bool,
     pub(super) refuse: Option<Refuse>,
-    /// By bridge.
+    /// Datapath ids by bridge name.
     pub(super) datapath_ids: BTreeMap<String, u64>,
     next_datapath_id: u64,
-    /// The last port number given, by bridge. Numbers are not used again.
+    /// The last port number assigned, by bridge. Numbers are not reused.
     ofports: BTreeMap<Uuid, i64>,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Debug for Vswitchd {
 }
 
 impl Vswitchd {
-    /// Puts the configuration in force and returns what that changed in the database.
+    /// Puts the configuration in force and returns the resulting changes of the database.
     pub(super) fn take_up(&mut self, rows: &mut Replica) -> Vec<Change> {
         if !self.running {
             return Vec::new();

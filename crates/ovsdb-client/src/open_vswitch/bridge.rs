@@ -9,7 +9,7 @@ use crate::session::Client;
 use crate::transact::{Condition, Mutation, Mutator, Operation, Outcomes};
 use crate::value::Datum;
 
-/// The desired state of a bridge. Other settings are left alone.
+/// The desired state of a bridge. Settings that it does not mention stay unchanged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BridgeSpec {
     /// Its name.

@@ -72,7 +72,7 @@ async fn until_reached(
                 }
                 *reached = Some(cur_cfg);
             }
-            // The caller's time is up at the same moment.
+            // The caller's deadline passes at the same moment.
             Err(error) if error.is_timed_out() => std::future::pending().await,
             Err(TransactError::NotConnected { .. } | TransactError::FateUnknown { .. }) => {
                 tokio::time::sleep(RETRY_PAUSE).await;

@@ -23,7 +23,7 @@ const PATCH: &str = "patch";
 /// The desired state of a tunnel port or of a patch port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TunnelSpec {
-    /// The bridge of the port, if it is not the one named in the call.
+    /// The bridge of the port, unless it is the bridge named in the call.
     pub bridge: Option<String>,
     /// The name of the port and of its interface.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct TunnelSpec {
     pub tunnel_type: String,
     /// The exact set of options, such as `remote_ip=flow` and `key=flow`.
     pub options: BTreeMap<String, String>,
-    /// External ids of the interface, which mark its owner. Others are left alone.
+    /// External ids of the interface, which mark its owner. Other external ids stay unchanged.
     pub external_ids: BTreeMap<String, String>,
 }
 
@@ -92,9 +92,9 @@ pub struct TunnelOutcome {
 /// Creates missing ports and corrects ports that differ, in one transaction. Sends only selects if nothing has to
 /// change. With a `patience`, waits until the change is in force and each port has its number.
 ///
-/// An existing tunnel port with the name, on the right bridge, is taken over whoever created it; an existing patch port
-/// only if it has the external ids. A port of another kind or on another bridge is an [`Error::NameTaken`], and nothing
-/// is changed.
+/// An existing tunnel port with this name on the right bridge is adopted, no matter who created it. An existing patch
+/// port is adopted only if it has the external ids. A port of another kind or on another bridge causes
+/// [`Error::NameTaken`], and nothing is changed.
 pub async fn ensure_tunnels(
     client: &Client,
     bridge: &str,
@@ -103,7 +103,7 @@ pub async fn ensure_tunnels(
 ) -> Result<Vec<TunnelOutcome>, Error> {
     let (ensured, sent) = carry_out(client, &reads(), patience, |found| plan(bridge, specs, found)).await?;
     let mut outcomes = Vec::new();
-    // What was sent may have changed the status since it was read.
+    // The transaction may have changed the status since it was read.
     let reread = if sent { Some(State::read(&client.transact(&reads()).await?)?) } else { None };
     for (spec, (ensured, status)) in specs.iter().zip(ensured) {
         let status = match &reread {
@@ -115,7 +115,7 @@ pub async fn ensure_tunnels(
     Ok(outcomes)
 }
 
-/// Deletes the named ports from the bridge, with their interfaces, and returns the names of the ports that existed. Sends
+/// Deletes the named ports from the bridge, with their interfaces. Returns the names of the ports that existed. Sends
 /// only selects if none exists.
 pub async fn delete_ports(
     client: &Client,
@@ -129,7 +129,7 @@ pub async fn delete_ports(
     Ok(deleted.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Deletes ports, each named with its bridge, in one transaction, and returns the ports that existed. Sends only selects
+/// Deletes ports, each named with its bridge, in one transaction. Returns the ports that existed. Sends only selects
 /// if none exists.
 pub async fn delete_ports_of(
     client: &Client,
@@ -229,7 +229,7 @@ impl State {
         self.bridges.get(name).ok_or_else(|| Error::NoBridge { bridge: name.to_owned() })
     }
 
-    /// The interface with that name if it may be changed; `None` if the name is free.
+    /// The interface with the spec's name, if it may be changed; `None` if the name is free.
     fn tunnel(&self, bridge: &Bridge, spec: &TunnelSpec) -> Result<Option<&Interface>, Error> {
         let name = &spec.name;
         let taken = |by: &str| Err(Error::NameTaken { name: name.clone(), by: by.to_owned() });
@@ -256,7 +256,7 @@ type Planned = Vec<(Ensured, PortStatus)>;
 
 fn plan(bridge: &str, specs: &[TunnelSpec], found: &Outcomes) -> Result<Plan<Planned>, Error> {
     let state = State::read(found)?;
-    // That of the call is guarded also if only ports of others change.
+    // The bridge of the call is guarded even if only ports of other bridges change.
     let mut attached: BTreeMap<&str, Vec<crate::Atom>> = [(bridge, Vec::new())].into();
     let mut operations = Vec::new();
     let mut planned = Vec::new();
@@ -341,7 +341,7 @@ fn corrections(spec: &TunnelSpec, interface: &Interface) -> Vec<Operation> {
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     if !ids.is_empty() {
-        // An insert keeps the value that a key has, so wrong ones go first.
+        // An insert keeps the value of an existing key, so wrong values are deleted first.
         let keys = Datum::set(ids.keys().cloned());
         let mutations = vec![
             Mutation::new("external_ids", Mutator::Delete, keys),
