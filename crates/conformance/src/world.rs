@@ -32,7 +32,7 @@ pub struct Zone {
 /// A transport node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Its tunnel end point.
+    /// Its tunnel endpoint.
     pub ip: Ipv4Addr,
     /// Its zone.
     pub zone: String,

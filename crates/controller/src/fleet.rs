@@ -264,7 +264,7 @@ impl Fleet {
     fn stop_predecessors(&mut self, node: &TransportNode) -> Vec<Box<dyn Driver>> {
         let mut ending = Vec::new();
         if let Some(switch) = self.switches.remove(&node.id) {
-            info!(switch = node.id, "end points changed; the previous switch keeps its flows");
+            info!(switch = node.id, "endpoints changed; the previous switch keeps its flows");
             ending.extend(self.release(&node.id, switch));
         }
         let connection = connection_of(node);

@@ -203,7 +203,7 @@ async fn drivers_follow_transport_nodes() {
     let config = switches.look("hv1", |switch| switch.config.clone());
     assert_eq!((&*config.bridge, config.ovsdb.to_string()), ("br-int", "unix:/run/hv1/db.sock".to_owned()));
 
-    // Other end points are another switch; what the old driver still says does not count.
+    // Other endpoints are another switch; what the old driver still says does not count.
     switches.connect("hv1", report(&[], &[])).await;
     status_when(&mut client, |status| status.switches[0].synced).await;
     let moved = "{kind: transport_node, id: hv1, ip: 172.16.0.1, ovsdb: 'tcp:172.16.0.1:6640', openflow: 'unix:/run/hv1/br-int.mgmt', datapath_type: netdev}";

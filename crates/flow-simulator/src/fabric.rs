@@ -10,7 +10,7 @@ use crate::trace::Step;
 use crate::walk::{Hosts, Walk};
 use crate::{Bridge, Encapsulation, Packet, Stopped, Tunnel};
 
-/// A host: a bridge, the address of its tunnel end point, and the physical networks of its patch ports.
+/// A host: a bridge, the address of its tunnel endpoint, and the physical networks of its patch ports.
 #[derive(Clone, Debug)]
 pub struct Host {
     /// The bridge; tunnel and patch ports are ports of it too.
@@ -33,12 +33,12 @@ impl Host {
         Host { bridge, address, networks: BTreeMap::new() }
     }
 
-    /// The address of the host's tunnel end point.
+    /// The address of the host's tunnel endpoint.
     pub fn address(&self) -> Ipv4Addr {
         self.address
     }
 
-    /// Changes the address of the host's tunnel end point.
+    /// Changes the address of the host's tunnel endpoint.
     pub fn set_address(&mut self, address: Ipv4Addr) {
         self.address = address;
     }

@@ -11,22 +11,22 @@ use crate::field::{Fault, Fields, form, name, text};
 use crate::tree::{Cancel, Items, Tree};
 use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind};
 
-/// How many bytes the YAML of one object may have, and how many brackets. The parser takes quadratic time for nested
-/// brackets, and both limits are far beyond any object.
+/// The size limit of one object's YAML, and the limit of its brackets. The parser takes quadratic time for nested
+/// brackets. Both limits are far beyond any real object.
 const YAML_BYTES_MAX: usize = 1 << 20;
 const YAML_BRACKETS_MAX: usize = 10_000;
-/// How many faults are listed. Whoever has more mends these first.
+/// The most faults that are listed. A user with more faults corrects these first.
 const FAULTS_MAX: usize = 1000;
 
-/// Objects to be applied together, and all faults that each of them has by itself.
+/// Objects to be applied together, and the faults of each object by itself.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub(crate) entries: Vec<Entry>,
-    /// With the number of the object in the batch, by which faults are sorted.
+    /// Faults, each with the number of its object in the batch, which determines their order.
     pub(crate) faults: Vec<(usize, ObjectError)>,
     /// Ids of faulty objects: references to them are not additional faults.
     pub(crate) faulty: BTreeSet<String>,
-    /// Whether an object has no readable id, so that any dangling reference may mean it.
+    /// Whether any object has no readable id. Dangling references may refer to it and are not reported.
     pub(crate) unnamed: bool,
     /// The place of each object.
     seen: HashMap<ObjectKey, Place>,
@@ -47,7 +47,7 @@ pub struct Entry {
 }
 
 impl Batch {
-    /// A batch whose reading can be cancelled from elsewhere. A cancelled batch is incomplete and must not be used.
+    /// A batch whose reading can be cancelled through `cancel`. A cancelled batch is incomplete and must not be used.
     pub fn new(cancel: Cancel) -> Self {
         Batch { cancel, ..Batch::default() }
     }
@@ -64,7 +64,7 @@ impl Batch {
             Some("json" | "jsonl") => self.add_json(name, text),
             Some("yaml" | "yml") => self.add_yaml(name, text),
             _ if text.trim_start().starts_with(['{', '[']) => {
-                // YAML has mappings with braces too. If the text is neither, quotes show which format was meant.
+                // YAML has mappings in braces too. If the text is neither, quotes reveal the intended format.
                 let quoted =
                     text.trim_start_matches(|c: char| "{[".contains(c) || c.is_whitespace()).starts_with('"');
                 if is_json(text) || (quoted && !self.is_yaml(text)) {
@@ -77,12 +77,12 @@ impl Batch {
         }
     }
 
-    /// Reads objects of JSON text; their places are numbered objects of `name`.
+    /// Reads objects of JSON text. Their places are numbered objects of `name`.
     pub fn add_json(&mut self, name: &str, text: &str) {
         let text = without_mark(text);
         let mut place = Place { document: name.to_owned(), unit: "object", number: 0 };
         let cancel = self.cancel.clone();
-        // First each value as text, so that a long text never becomes a tree as a whole.
+        // Each value is split off as text first, so that a long text is never parsed into one tree.
         let mut values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
         while !self.is_at_end() {
             let read = match values.next() {
@@ -146,12 +146,12 @@ impl Batch {
             && documents.all(|document| Tree::new(&self.cancel).deserialize(document).is_ok())
     }
 
-    /// Whether nobody wants to know more: the reading is cancelled, or there are too many faults to list.
+    /// Whether to stop reading: the reading is cancelled, or there are too many faults to list.
     fn is_at_end(&self) -> bool {
         self.cancel.is_cancelled() || self.faults.len() >= FAULTS_MAX
     }
 
-    /// The objects that are valid by themselves, in the order given.
+    /// The objects without faults of their own, in input order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
@@ -192,7 +192,7 @@ impl Batch {
             _ => {
                 self.unnamed |= id.is_none();
                 self.faulty.extend(id.clone());
-                // Whatever is quoted may be as long as the text.
+                // The quoted text may be as long as the whole input.
                 let kind = kind.map(|kind| cut(&kind).into_owned());
                 let fault = |fault: Fault| {
                     let (kind, id, place) = (kind.clone(), id.clone(), Some(place.clone()));
@@ -206,18 +206,18 @@ impl Batch {
     }
 }
 
-/// A text without the byte order mark that some editors put before it.
+/// The text without the byte order mark that some editors write.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// Whether a text is JSON, without building anything of it.
+/// Whether a text is JSON. Builds no values.
 fn is_json(text: &str) -> bool {
     let text = without_mark(text);
     serde_json::Deserializer::from_str(text).into_iter::<&RawValue>().all(|value| value.is_ok())
 }
 
-/// The fault of a part of a JSON text, with line and column in the whole.
+/// The fault of a part of a JSON text, with line and column in the whole text.
 fn moved(error: &serde_json::Error, text: &str, part: &str) -> String {
     let message = error.to_string();
     let position = format!(" at line {} column {}", error.line(), error.column());
@@ -229,16 +229,16 @@ fn moved(error: &serde_json::Error, text: &str, part: &str) -> String {
     format!("{message} at line {line} column {}", error.column() + shift)
 }
 
-/// How much of a YAML text can be parsed in little time.
+/// The part of a YAML text that can be parsed in a short time.
 struct ReadableYaml {
-    /// From the beginning: whole documents.
+    /// The number of bytes from the beginning, in complete documents.
     bytes: usize,
-    /// The number of the document after them, and why it cannot.
+    /// The number of the next document, and why it cannot be parsed.
     fault: Option<(u32, String)>,
 }
 
-/// Finds documents that are too long, or have too many brackets. A line that begins with `---` begins a document,
-/// whatever is before it.
+/// Finds documents that are too long or have too many brackets. A line that starts with `---` begins a document in
+/// any context.
 fn readable_yaml(text: &str) -> ReadableYaml {
     let (mut number, mut begin, mut brackets, mut begun) = (1, 0, 0, false);
     let mut offset = 0;
@@ -249,7 +249,7 @@ fn readable_yaml(text: &str) -> ReadableYaml {
         if is_mark && begun {
             (number, begin, brackets) = (number + 1, offset, 0);
         }
-        // A mark before anything else, comments aside, does not end a document.
+        // A document marker before any content except comments does not end a document.
         begun |= is_mark || !matches!(line.trim_start().bytes().next(), None | Some(b'#' | b'%'));
         offset += line.len();
         brackets += line.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count();
@@ -265,7 +265,7 @@ fn readable_yaml(text: &str) -> ReadableYaml {
     ReadableYaml { bytes: text.len(), fault: None }
 }
 
-/// Reads an object; if there is any fault, the result is not to be used.
+/// Reads an object. If it has faults, the result must not be used.
 fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
     let mut fields = Fields::new(map, faults);
     let kind = fields.required("kind", |value| text(value).map(str::to_owned));
@@ -281,7 +281,7 @@ fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
             return None;
         }
     };
-    // A faulty id is noted; the other fields are still read, to find their faults.
+    // A faulty id is recorded, and the other fields are still read to find their faults.
     let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
     fields.finish();
     object

@@ -1,4 +1,4 @@
-//! Faults of objects, and where they are.
+//! Faults of objects, and their places.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub enum FaultCode {
     MissingField,
     /// The value of the field is invalid.
     BadValue,
-    /// Another object already has this id, address or end point.
+    /// Another object already has this id, address or endpoint.
     Duplicate,
     /// The referenced object does not exist.
     NoSuchObject,
@@ -79,7 +79,7 @@ pub struct ObjectError {
 }
 
 impl ObjectError {
-    /// A fault of a whole object that did not come from a document.
+    /// A fault of a whole object that is not from a document.
     pub(crate) fn of_object(code: FaultCode, key: &ObjectKey, message: String) -> Self {
         let (kind, id) = (Some(key.kind.name().to_owned()), Some(key.id.clone()));
         ObjectError { code, place: None, kind, id, path: String::new(), message }

@@ -19,17 +19,17 @@ pub(crate) struct Fault {
     pub(crate) message: String,
 }
 
-/// The member that `weft get --json` adds to an object. Printed objects can be applied again, so it is accepted and
-/// ignored.
+/// The member that `weft get --json` adds to an object. It is accepted and ignored, so that printed objects can be
+/// applied again.
 const STATE: &str = "state";
 
 /// The fields of an object or of a part of one.
 ///
-/// A reader requests each field that it knows, by name; [`Fields::finish`] then reports all others. A read that finds a
-/// fault records it and returns `None`. The object is then not used, so readers need not distinguish a faulty field
-/// from an absent one.
+/// A reader requests each field that it knows by name; [`Fields::finish`] then reports all other fields. A read that
+/// finds a fault records it and returns `None`. The object is then discarded, so readers need not distinguish a
+/// faulty field from an absent one.
 pub(crate) struct Fields<'a> {
-    /// Ends with a period, or is empty.
+    /// The path of the object, ending with a period; empty at the root.
     prefix: String,
     map: &'a Map<String, Json>,
     known: Vec<&'static str>,
@@ -41,7 +41,7 @@ impl<'a> Fields<'a> {
         Fields { prefix: String::new(), map, known: Vec::new(), faults }
     }
 
-    /// Notes a fault of a field.
+    /// Records a fault of a field.
     pub(crate) fn fault(&mut self, code: FaultCode, field: &str, message: impl Into<String>) {
         self.faults.push(Fault { code, path: format!("{}{field}", self.prefix), message: message.into() });
     }
@@ -51,7 +51,7 @@ impl<'a> Fields<'a> {
         self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// A field that may be absent; `null` counts as absent.
+    /// Reads an optional field; `null` counts as absent.
     pub(crate) fn optional<T>(
         &mut self,
         name: &'static str,
@@ -69,7 +69,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A field that must be there.
+    /// Reads a required field.
     pub(crate) fn required<T>(
         &mut self,
         name: &'static str,
@@ -158,7 +158,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Names, as a sentence lists them.
+/// Names, joined as in a sentence.
 pub(crate) fn list(names: &[&str]) -> String {
     let mut text = String::new();
     for (index, name) in names.iter().enumerate() {
@@ -169,7 +169,7 @@ pub(crate) fn list(names: &[&str]) -> String {
         } else {
             ", "
         };
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{joint}`{name}`");
     }
     text
@@ -221,7 +221,7 @@ pub(crate) fn flag(value: &Json) -> Result<bool, String> {
     value.as_bool().ok_or_else(|| format!("must be `true` or `false`, not {}", form(value)))
 }
 
-/// Reads a name: text that needs no quotes in a URL's path, a log line or a shell.
+/// Reads a name: text that needs no quoting in a URL path, a log line or a shell.
 pub(crate) fn name(value: &Json) -> Result<String, String> {
     let text = text(value)?;
     check_name(text).map(|()| text.to_owned())

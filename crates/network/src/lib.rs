@@ -1,9 +1,9 @@
 //! Network objects: transport zones and nodes, switches and their ports, as users declare them.
 //!
-//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of the field. An
-//! [`ObjectStore`] holds the objects in force and checks a batch as a whole: references, duplicate addresses, deletion of objects that
-//! others refer to. A batch that it accepts becomes a [`ChangeSet`], with the rows to insert into and to delete from the tables of
-//! `rules/interface/objects.nlog`.
+//! A [`Batch`] reads objects from YAML or JSON and finds every fault of every object at once, each with the path of
+//! the field. An [`ObjectStore`] has the objects in force and checks a batch as a whole: references, duplicate
+//! addresses, deletion of objects that others refer to. An accepted batch becomes a [`ChangeSet`], with the rows to
+//! insert into and to delete from the tables of `rules/interface/objects.nlog`.
 //!
 //! ```
 //! use network::{Batch, ObjectStore, Outcome};
@@ -37,7 +37,8 @@
 //! [`localnet_port`] (a file for each), [`document`] with `tree` (text to objects), [`store`] (objects in force), [`error`]. The private `field` reads
 //! single fields and records their faults.
 //!
-//! Left out on purpose: any I/O; labels, which the controller allocates; whether a switch supports the features that an object needs.
+//! Out of scope: any I/O; labels, which the controller allocates; whether a switch supports the features that an
+//! object needs.
 #![forbid(unsafe_code)]
 
 pub mod document;

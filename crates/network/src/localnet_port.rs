@@ -17,7 +17,7 @@ pub struct LocalnetPort {
     pub switch: String,
     /// The physical network: a name in the `bridge_mappings` of transport nodes.
     pub network: String,
-    /// The VLAN; 0, the default, stands for untagged frames.
+    /// The VLAN; 0, the default, means untagged frames.
     pub tag: u16,
 }
 

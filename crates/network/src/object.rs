@@ -1,7 +1,7 @@
 //! The kinds of objects.
 //!
-//! To add one: a file beside `switch.rs` with its type and its `ObjectKind`, one line in `kinds!` below, and the tables
-//! of its rows in `rules/interface/objects.nlog`.
+//! To add a kind, add a file beside `switch.rs` with its type and its `ObjectKind`, one line in `kinds!` below, and
+//! the tables of its rows in `rules/interface/objects.nlog`.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -40,29 +40,29 @@ pub(crate) trait ObjectKind: Sized {
 /// A value that at most one object can have.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Claim {
-    /// A transport node's tunnel end point.
+    /// The tunnel endpoint of a transport node.
     TunnelEndPoint(IpAddr),
-    /// A switch's OVSDB or OpenFlow end point.
+    /// The OVSDB or OpenFlow endpoint of a switch.
     EndPoint(String),
     /// A MAC address on a switch.
     Mac(String, MacAddr),
     /// An IP address on a switch.
     Ip(String, IpAddr),
-    /// The id of a port: ports of all kinds share one name space.
+    /// The id of a port. Ports of all kinds share one name space.
     PortId(String),
     /// A VLAN tag of a trunk.
     Tag(String, u16),
     /// The connection of a switch to a physical network.
     Localnet(String),
-    /// A VLAN of a physical network; 0 stands for untagged frames.
+    /// A VLAN of a physical network; 0 means untagged frames.
     Vlan(String, u16),
 }
 
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Claim::TunnelEndPoint(ip) => write!(f, "tunnel end point {ip}"),
-            Claim::EndPoint(endpoint) => write!(f, "end point {endpoint}"),
+            Claim::TunnelEndPoint(ip) => write!(f, "tunnel endpoint {ip}"),
+            Claim::EndPoint(endpoint) => write!(f, "endpoint {endpoint}"),
             Claim::Mac(switch, mac) => write!(f, "{mac} on switch {switch}"),
             Claim::Ip(switch, ip) => write!(f, "{ip} on switch {switch}"),
             Claim::PortId(id) => write!(f, "port id {id}"),
@@ -94,7 +94,7 @@ macro_rules! kinds {
             }
         }
 
-        /// An object that is valid by itself. References and uniqueness are checked by [`ObjectStore`](crate::ObjectStore).
+        /// An object without faults of its own. [`ObjectStore`](crate::ObjectStore) checks references and uniqueness.
         #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
         #[serde(tag = "kind")]
         pub enum Object {
@@ -120,7 +120,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// Its rows, each with its table of `rules/interface/objects.nlog`.
+            /// Its rows, each with its table in `rules/interface/objects.nlog`.
             pub fn rows(&self) -> Vec<(&'static str, Row)> {
                 match self {
                     $(Object::$variant(object) => object.rows(),)*
@@ -208,7 +208,7 @@ impl Object {
         ObjectKey { kind: self.kind(), id: self.id().to_owned() }
     }
 
-    /// Its canonical JSON, on one line: fields in the order of their kind, values that have a default included.
+    /// Its canonical JSON, on one line: fields in the order of their kind, including defaults.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_else(|error| unreachable!("maps have text keys alone: {error}"))
     }

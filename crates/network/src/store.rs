@@ -9,11 +9,11 @@ use nlog_data::Row;
 use crate::object::Claim;
 use crate::{Batch, FaultCode, Kind, Object, ObjectError, ObjectKey};
 
-/// The objects in force. Every reference leads to one of them, and unique values belong to at most one object.
+/// The objects in force. All references resolve, and unique values belong to at most one object.
 #[derive(Debug, Default)]
 pub struct ObjectStore {
     objects: BTreeMap<ObjectKey, Arc<Object>>,
-    /// How many there are of each kind.
+    /// The number of objects of each kind.
     counts: BTreeMap<Kind, usize>,
     /// The objects that refer to each object.
     referrers: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
@@ -42,13 +42,13 @@ pub struct Change {
 /// The outcome for one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// It did not exist.
+    /// The object was created.
     Created,
-    /// It was replaced.
+    /// The object was replaced.
     Updated,
-    /// It was equal already.
+    /// The object was equal already.
     Unchanged,
-    /// It was deleted.
+    /// The object was deleted.
     Deleted,
 }
 
@@ -118,7 +118,7 @@ impl ObjectStore {
         self.objects.range(from..).take_while(move |(key, _)| key.kind == kind).map(|(_, object)| object)
     }
 
-    /// The objects of a kind whose ids come after this one, or all, in order of their ids.
+    /// The objects of a kind that follow this id, or all of them, ordered by id.
     pub fn list_after(&self, kind: Kind, id: Option<String>) -> impl Iterator<Item = &Arc<Object>> {
         let from = match id {
             Some(id) => Bound::Excluded(ObjectKey::new(kind, id)),
@@ -128,7 +128,7 @@ impl ObjectStore {
         range.take_while(move |(key, _)| key.kind == kind).map(|(_, object)| object)
     }
 
-    /// The number of objects of a kind. Takes no time, however many there are.
+    /// The number of objects of a kind. Takes constant time.
     pub fn count(&self, kind: Kind) -> usize {
         self.counts.get(&kind).copied().unwrap_or(0)
     }
@@ -190,7 +190,7 @@ impl ObjectStore {
         let change = |object: Object| {
             let key = object.key();
             let before = self.objects.get(&key).cloned();
-            // An equal object keeps its allocation, so that applying everything again does not copy the store.
+            // An equal object keeps its allocation, so that applying all objects again does not copy the store.
             let after =
                 before.clone().filter(|before| **before == object).unwrap_or_else(|| Arc::new(object));
             Change { key, before, after: Some(after) }
@@ -219,7 +219,7 @@ impl ObjectStore {
             ));
         }
         let key = object.key();
-        // Members in the batch are checked by themselves, if they keep their parent.
+        // Members in the batch are checked themselves, if they keep their parent.
         let referrers = self.referrers.get(&key).into_iter().flatten();
         let is_member = |referrer: &&ObjectKey| {
             let there = self.objects.get(*referrer).and_then(|object| object.parent());
@@ -266,7 +266,7 @@ impl ObjectStore {
         if errors.is_empty() { Ok(ChangeSet { changes }) } else { Err(errors) }
     }
 
-    /// Applies a plan. It must be the latest: nothing may have been committed since it was made.
+    /// Applies a plan. Nothing else may have been committed since the plan was made.
     pub fn commit(&mut self, changes: &ChangeSet) {
         // Removals come first, because an address may move from one object to another.
         for change in changes.effective() {

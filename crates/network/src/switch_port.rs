@@ -49,7 +49,7 @@ pub struct Address {
     pub ips: Vec<IpAddr>,
 }
 
-// serde passes a reference.
+// serde passes a reference to serialisers.
 #[allow(clippy::trivially_copy_pass_by_ref)]
 fn mac_text<S: Serializer>(mac: &MacAddr, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(mac)
@@ -127,7 +127,7 @@ impl ObjectKind for SwitchPort {
     }
 }
 
-/// Reads the fields `parent` and `tag`, which require each other.
+/// Reads the fields `parent` and `tag`, which must occur together.
 fn trunk_member(id: &str, fields: &mut Fields) -> Option<TrunkMember> {
     let parent = fields.optional("parent", |value| {
         let parent = name(value)?;

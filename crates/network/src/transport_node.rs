@@ -22,24 +22,23 @@ pub struct TransportNode {
     pub id: String,
     /// Its role; a hypervisor by default.
     pub role: Role,
-    /// Its tunnel end point.
+    /// Its tunnel endpoint.
     pub ip: IpAddr,
     /// Its encapsulations in order of preference, never empty; geneve by default.
     pub encaps: Vec<Encap>,
-    /// Its transport zone; `None` stands for the default zone.
+    /// Its transport zone; `None` means the default zone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport_zone: Option<String>,
     /// For each physical network, the bridge of the same Open vSwitch that connects to it.
     pub bridge_mappings: BTreeMap<String, String>,
-    /// Its OVSDB end point; `None`: the switch connects to the controller and is identified by its
+    /// Its OVSDB endpoint. With `None`, the switch connects to the controller and is identified by its
     /// `external_ids:system-id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ovsdb: Option<Endpoint>,
-    /// The OpenFlow end point of its `br-int`; `None`: the controller's address is set as the bridge's
-    /// controller.
+    /// The OpenFlow endpoint of its `br-int`. With `None`, the bridge connects to the address of the controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub openflow: Option<Endpoint>,
-    /// The datapath type of `br-int` if the controller creates it; `None`: Open vSwitch's default.
+    /// The datapath type of `br-int` if the controller creates it. With `None`, Open vSwitch's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub datapath_type: Option<DatapathType>,
 }
@@ -81,7 +80,7 @@ impl DatapathType {
         &[("system", DatapathType::System), ("netdev", DatapathType::Netdev)];
 }
 
-/// The name that documents and rules use for a value.
+/// The name of a value in documents and rules.
 pub(crate) fn name_of<T: PartialEq>(names: &[(&'static str, T)], value: &T) -> &'static str {
     names.iter().find(|(_, named)| named == value).map_or("", |(name, _)| name)
 }
@@ -98,7 +97,7 @@ impl fmt::Display for DatapathType {
     }
 }
 
-/// Where a switch listens, as Open vSwitch writes it.
+/// The address at which a switch listens, in the notation of Open vSwitch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// A unix socket, by its absolute path.
@@ -126,7 +125,7 @@ impl FromStr for Endpoint {
         let forms = "write it as unix:/PATH, tcp:HOST:PORT or ssl:HOST:PORT";
         let (scheme, rest) = text
             .split_once(':')
-            .ok_or_else(|| format!("{} is not an end point; {forms}", quote_text(text)))?;
+            .ok_or_else(|| format!("{} is not an endpoint; {forms}", quote_text(text)))?;
         match scheme {
             "unix" if rest.starts_with('/') => Ok(Endpoint::Unix(rest.to_owned())),
             "unix" => Err(format!("{}: the path of a socket must be absolute", quote_text(text))),
@@ -150,7 +149,7 @@ impl FromStr for Endpoint {
                     port.ok_or_else(|| format!("{}: a port is a number from 1 to 65535", quote_text(text)))?;
                 Ok(if scheme == "tcp" { Endpoint::Tcp { host, port } } else { Endpoint::Ssl { host, port } })
             }
-            _ => Err(format!("{} is not an end point; {forms}", quote_text(text))),
+            _ => Err(format!("{} is not an endpoint; {forms}", quote_text(text))),
         }
     }
 }
@@ -185,7 +184,7 @@ const INTEGRATION_BRIDGE: &str = "br-int";
 /// The maximum length of a network device's name.
 const BRIDGE_BYTES_MAX: usize = 15;
 
-/// A bridge beside `br-int`.
+/// Reads the name of a bridge other than `br-int`.
 fn bridge(value: &Json) -> Result<String, String> {
     let bridge = name(value)?;
     if bridge.len() > BRIDGE_BYTES_MAX {

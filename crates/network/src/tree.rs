@@ -11,15 +11,15 @@ use serde_json::{Map, Value as Json};
 
 use crate::field::form;
 
-/// How many values one object may have, names of fields included.
+/// The most values in one object, including names of fields.
 const VALUES_MAX: usize = 100_000;
 
-/// Cancels the reading of a [`Batch`](crate::Batch) from elsewhere. All clones cancel the same.
+/// Cancels the reading of a [`Batch`](crate::Batch). All clones share one state.
 #[derive(Debug, Clone, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
 impl Cancel {
-    /// Cancels. What is being read ends soon, with a fault.
+    /// Cancels the reading, which ends soon with a fault.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -30,10 +30,10 @@ impl Cancel {
     }
 }
 
-/// Reads one value, in which no mapping has a key twice and every key is text.
+/// Reads one value. Keys of mappings must be texts and unique.
 pub(crate) struct Tree<'a> {
     cancel: &'a Cancel,
-    /// How many more values it may have.
+    /// The number of further values allowed.
     left: Cell<usize>,
 }
 
@@ -74,7 +74,8 @@ impl<'de> DeserializeSeed<'de> for &Tree<'_> {
     }
 }
 
-/// Reads the items of a list one by one. If one is the last that is wanted, the rest is not read, which is a fault.
+/// Reads the items of a list one by one. If an item is the last one wanted, the rest is not read, which counts as a
+/// fault.
 pub(crate) struct Items<'a> {
     /// Whether the next item is wanted.
     each: &'a mut dyn FnMut(&Json) -> bool,

@@ -12,8 +12,7 @@ use crate::{Committed, Delta, Row, RuleId, TableDelta, TableId, Transaction, Val
 
 /// Rows of one width, dictionary-coded by column.
 ///
-/// A dictionary may hold values that no row has, and equal values; [`Columns::into_ascending`] gives the form without
-/// them.
+/// A dictionary may contain unused values and duplicates; [`Columns::into_ascending`] removes both.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Columns {
     /// The values of each column.
@@ -24,7 +23,7 @@ pub struct Columns {
     pub(crate) rows: usize,
 }
 
-/// Why parts do not make [`Columns`].
+/// Why parts do not form [`Columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ColumnsError {
     /// Rows are of different widths.
@@ -47,7 +46,7 @@ pub enum ColumnsError {
         /// The number of cells.
         cells: usize,
     },
-    /// Cells have 32 bits.
+    /// There are more rows than cells of 32 bits can count.
     #[error("{rows} rows exceed the maximum for one table")]
     TooMany {
         /// The number of rows.
@@ -73,7 +72,7 @@ impl Columns {
         Columns { dictionaries: vec![Vec::new(); width], cells: Vec::new(), rows: 0 }
     }
 
-    /// Rows of these cells, row after row; each cell is the index of its value in its column's dictionary.
+    /// Builds rows from cells, row after row. Each cell is the index of its value in its column's dictionary.
     pub fn from_parts(
         dictionaries: Vec<Vec<Value>>,
         cells: Vec<u32>,
@@ -96,7 +95,7 @@ impl Columns {
         Ok(Columns { dictionaries, cells, rows })
     }
 
-    /// Converts rows, in the same order. Dictionaries hold each value once, in order of first occurrence.
+    /// Converts rows, in the same order. Dictionaries contain each value once, in order of first occurrence.
     pub fn from_rows(rows: &[Row]) -> Result<Self, ColumnsError> {
         let width = rows.first().map_or(0, Vec::len);
         let uneven = rows.iter().position(|row| row.len() != width);
@@ -223,8 +222,8 @@ impl Columns {
     }
 }
 
-/// Sorts values of one type. Matches and actions are compared by their texts, and would keep them; here each text is
-/// made once and dropped.
+/// Sorts values of one type. Comparing matches and actions would cache their texts in the values. Here each text is
+/// computed once and dropped.
 fn sort_values(order: &mut Vec<(Value, usize)>) {
     let text = |value: &Value| match value {
         Value::Match(value) => Some(value.text().into_owned()),
@@ -266,7 +265,7 @@ fn sorted(cells: &[u32], dictionaries: &[Vec<Value>], rows: usize) -> Vec<u32> {
             let mut below: u32 = bits.iter().sum();
             for bits in &bits {
                 below -= bits;
-                // A shift by all 64 bits occurs if the leading column has one value.
+                // The shift is by all 64 bits if the leading column has only one value.
                 out.push((word.checked_shr(below).unwrap_or(0) & ((1 << bits) - 1)) as u32);
             }
         }
@@ -283,7 +282,7 @@ fn sorted(cells: &[u32], dictionaries: &[Vec<Value>], rows: usize) -> Vec<u32> {
     out
 }
 
-/// A [`Transaction`] by columns. Rows fit their table's columns.
+/// A [`Transaction`] by columns. Rows conform to their table's columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ColumnTransaction {
     /// Rows to insert.
@@ -370,7 +369,7 @@ impl ColumnDelta {
 /// An accepted transaction's result by columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommittedColumns {
-    /// Changes of the tables asked for.
+    /// Changes of the requested tables.
     pub delta: ColumnDelta,
     /// The number of inserts of rows that were already present.
     pub redundant_inserts: u64,

@@ -1,12 +1,12 @@
-//! The encoding of texts from outside. Weft reads UTF-8; a byte order mark before it has no meaning.
+//! Encodings of texts from outside. Weft reads UTF-8 and ignores a byte order mark.
 
 /// The bytes without the byte order mark of UTF-8.
 pub fn without_mark(bytes: &[u8]) -> &[u8] {
     bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes)
 }
 
-/// The encoding of a text that is Unicode, but not in UTF-8: its name for messages. The byte order mark tells, or the
-/// zero bytes that the ASCII characters at the start of a text have in UTF-16.
+/// The encoding, as a name for messages, of a Unicode text that is not in UTF-8. It is recognised by its byte order
+/// mark, or by the zero bytes of UTF-16's ASCII characters at the start of the text.
 pub fn other_than_utf8(bytes: &[u8]) -> Option<&'static str> {
     const ASCII: std::ops::RangeInclusive<u8> = 1..=0x7f;
     match bytes {

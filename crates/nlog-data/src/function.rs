@@ -46,7 +46,7 @@ pub use reference::{describe, reference_markdown};
 pub enum FailureCode {
     /// Integer arithmetic left 64 bits.
     Overflow,
-    /// A value does not fit where it is used. Division by zero is included.
+    /// A value is out of range for its use. Division by zero is included.
     Range,
 }
 
@@ -61,12 +61,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// An integer that 64 bits cannot hold.
+    /// Integer arithmetic exceeded 64 bits.
     pub fn overflow(message: impl Into<Arc<str>>) -> Self {
         Failure { code: FailureCode::Overflow, message: message.into() }
     }
 
-    /// A value that does not fit where it is used.
+    /// A value is out of range for its use.
     pub fn range(message: impl Into<Arc<str>>) -> Self {
         Failure { code: FailureCode::Range, message: message.into() }
     }
@@ -184,7 +184,7 @@ pub struct Function {
     pub name: Cow<'static, str>,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// The last parameter may be repeated any number of times (`hash`), each time with a different type.
+    /// Whether the last parameter may be repeated any number of times (`hash`), each time with a different type.
     pub variadic: bool,
     /// Its result columns; a predicate has one of type `bool`.
     pub results: Vec<Parameter>,
@@ -196,12 +196,12 @@ pub struct Function {
     pub doc: Cow<'static, str>,
     /// Its test vectors.
     pub examples: Vec<Example>,
-    /// Its implementation; the arguments fit the parameters.
+    /// Its implementation. The arguments conform to the parameters.
     pub evaluate: Box<Evaluate>,
 }
 
 impl Function {
-    /// The types of the result columns for arguments of these types, if the function takes them.
+    /// The types of the result columns for arguments of these types, if the function accepts them.
     pub fn result_types(&self, arguments: &[Type]) -> Option<Vec<Type>> {
         let count = self.parameters.len();
         let fits = arguments.len() == count || self.variadic && arguments.len() > count;

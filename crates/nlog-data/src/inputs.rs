@@ -1,4 +1,4 @@
-//! The contents of input tables, and which transactions they accept.
+//! The contents of input tables, and the checks of transactions against them.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -47,9 +47,9 @@ impl Inputs {
 
     /// Applies all changes of a transaction, or none of them if a row is refused.
     ///
-    /// Deletes come before inserts. Inserting a row that is present, or deleting one that is absent, changes
-    /// nothing and is counted. A second row under a key is [`ErrorCode::DuplicateKey`]. Of several errors, the
-    /// first is reported, by table name, then in the order of rows, which is also the order of insertion.
+    /// Deletes come before inserts. Inserting a present row or deleting an absent one changes nothing and is counted.
+    /// A second row under a key is [`ErrorCode::DuplicateKey`]. Of several errors, the first is reported, by table
+    /// name, then in the order of rows, which is also the order of insertion.
     pub fn apply(&mut self, transaction: &Transaction) -> Result<Changes, TransactionError> {
         let mut changes = Changes::default();
         let touched: BTreeSet<TableId> =
@@ -65,7 +65,7 @@ impl Inputs {
         Ok(changes)
     }
 
-    /// Whether [`Inputs::apply`] would accept the transaction; changes nothing.
+    /// Whether [`Inputs::apply`] would accept the transaction. Changes nothing.
     pub fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
         let changes = self.apply(transaction)?;
         self.undo(changes);
@@ -97,7 +97,7 @@ impl Inputs {
         rows
     }
 
-    /// Whether the row is there.
+    /// Whether the table has the row.
     ///
     /// # Panics
     /// If the number belongs to another schema.
@@ -152,13 +152,13 @@ impl Contents {
         self.rows.find(hash(&self.hasher, table, row), |present| present == row).is_some()
     }
 
-    /// Whether the row was there.
+    /// Deletes a row. Returns whether it was present.
     fn remove(&mut self, table: &Table, row: &[Value]) -> bool {
         let found = self.rows.find_entry(hash(&self.hasher, table, row), |present| present == row);
         found.map(OccupiedEntry::remove).is_ok()
     }
 
-    /// Inserts a row. Returns whether it is new, or the other row under its key.
+    /// Inserts a row. Returns whether it is new. The error is another row with the same key.
     fn insert(&mut self, table: &Table, row: &Row) -> Result<bool, Row> {
         let Contents { rows, hasher } = self;
         let rehash = |row: &Row| hash(hasher, table, row);
@@ -194,8 +194,8 @@ fn same_key(table: &Table, a: &[Value], b: &[Value]) -> bool {
     }
 }
 
-/// Checks that the table is an input and that rows have its columns. Callers must ensure this; a mistake of
-/// theirs is an error and does no damage.
+/// Checks that the table is an input table and that rows conform to its columns. Callers must ensure this; if they do
+/// not, the result is an error and no harm.
 pub fn check_form<'a>(
     schema: &Schema,
     id: TableId,
@@ -219,7 +219,7 @@ pub fn check_form<'a>(
     }
 }
 
-/// The error for a row whose key another row has.
+/// The error for a row whose key belongs to another row.
 pub fn duplicate_key(table: &Table, row: &[Value], present: &[Value]) -> TransactionError {
     let message = format!(
         "table {}: row {} has the same {} as row {}; to replace a row, delete it in the same transaction",

@@ -1,10 +1,10 @@
 //! Transactions and deltas as JSON Lines.
 //!
-//! Values: `bool`, `int` and `string` as JSON has them; `mac`, `ip`, `net`, `match` and `actions` as strings in
-//! canonical form; sets (ascending) and lists as arrays. Printing yields only canonical text. Reading also accepts
-//! other text that can mean only one value (capitals, zeros that RFC 5952 omits, another spelling of a match, a set
-//! in any order). A `net` with host bits set is refused, because it could mean an address or a prefix. An `int` is a
-//! JSON integer within 64 bits: `1.0`, `1e3` and `-0` are not.
+//! Values: `bool`, `int` and `string` as in JSON; `mac`, `ip`, `net`, `match` and `actions` as strings in canonical
+//! form; sets (ascending) and lists as arrays. Output is always canonical. Reading also accepts other texts with only
+//! one possible meaning (capitals, zeros that RFC 5952 omits, another spelling of a match, a set in any order). A
+//! `net` with host bits set is refused, because it could mean an address or a prefix. An `int` is a JSON integer
+//! within 64 bits: `1.0`, `1e3` and `-0` are not.
 
 mod read;
 mod read_columns;

@@ -1,13 +1,14 @@
 //! The data of nlog: values, the functions over them, and rows.
 //!
-//! Everything that evaluates rules, checks them or carries their rows shares this crate, so that a value has one
+//! The crates that evaluate rules, check rules or carry their rows all share this crate, so that a value has one
 //! order, one canonical text and one meaning everywhere.
 //!
-//! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text), [`schema`]
-//! (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and their results),
-//! [`merge`] (several as one), [`columns`] (large ones, by columns), [`json`] (transactions and deltas as JSON Lines),
-//! [`encoding`] (of texts from outside), [`quotation`] (how messages repeat data), [`inputs`] (the contents of input tables, and which transactions they
-//! accept), [`state`] (those contents as a file).
+//! In reading order: [`types`], [`value`] (values, their order and text), [`literal`] (values as nlog text),
+//! [`schema`] (tables), [`function`] (the one table of functions and operators), [`transaction`] (transactions and
+//! their results), [`merge`] (several transactions as one), [`columns`] (large transactions, by columns), [`json`]
+//! (transactions and deltas as JSON Lines), [`encoding`] (texts from outside), [`quotation`] (data in messages),
+//! [`inputs`] (the contents of input tables, and the checks of transactions against them), [`state`] (these contents
+//! as a file).
 //!
 //! ```
 //! use nlog_data::{Column, Inputs, Role, Schema, Table, Type, json};
@@ -29,7 +30,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Left out on purpose: rules (crate `nlog`), how rows are stored in an engine (crate `nlog-dataflow`), any I/O.
+//! Out of scope: rules (crate `nlog`), the storage of rows in an engine (crate `nlog-dataflow`), any I/O.
 #![forbid(unsafe_code)]
 
 pub mod columns;

@@ -6,7 +6,7 @@
 
 use crate::{Type, Value};
 
-/// Text that is no literal.
+/// Text that is not a literal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at byte {at}: {message}")]
 pub struct LiteralError {
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         if self.rest().is_empty() { Ok(()) } else { self.error("unexpected text after the literal") }
     }
 
-    /// Values up to `close`, or to the end of the text.
+    /// Reads values up to `close`, or to the end of the text.
     fn values(&mut self, close: Option<char>) -> Result<Vec<Value>, LiteralError> {
         let mut values = Vec::new();
         loop {
@@ -125,7 +125,7 @@ impl<'a> Reader<'a> {
                 return self.error("missing comma");
             }
             self.skip_space();
-            // A comma may follow the last value.
+            // The last value may have a comma after it.
             if values.is_empty()
                 || !close.map_or(self.rest().is_empty(), |close| self.rest().starts_with(close))
             {

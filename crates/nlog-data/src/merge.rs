@@ -1,4 +1,4 @@
-//! Several transactions as one: the sum of their deltas.
+//! Merges several transactions into one: the sum of their deltas.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use crate::{
 /// The result of several transactions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommittedBatch {
-    /// The combined effect of the accepted ones: a row that was added and removed again is in no list.
+    /// The combined effect of the accepted transactions. A row that was added and removed again does not appear.
     pub committed: Committed,
-    /// The refused ones, by their index among the transactions, with the error.
+    /// The refused transactions, by index, with their errors.
     pub refused: Vec<(usize, TransactionError)>,
 }
 
-/// The default of [`Evaluator::commit_merged`]: one by one.
+/// The default of [`Evaluator::commit_merged`]: commits transactions one by one.
 pub(crate) fn one_by_one<E: Evaluator + ?Sized>(
     evaluator: &mut E,
     transactions: &[Transaction],
@@ -27,7 +27,7 @@ pub(crate) fn one_by_one<E: Evaluator + ?Sized>(
     Ok(merging.finish())
 }
 
-/// The results of transactions so far, for evaluators that run several at a time.
+/// Collects the results of transactions, for evaluators that run several at a time.
 #[derive(Debug, Clone, Default)]
 pub struct Merging {
     batch: CommittedBatch,
@@ -35,8 +35,8 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// Adds the result of the transaction at this index, or of several that were committed as one. Results are added in
-    /// the order of their transactions. Returns a failure of the engine.
+    /// Adds the result of the transaction at this index, or of several transactions that were committed as one.
+    /// Results must be added in the order of their transactions. Returns an engine failure as an error.
     pub fn add(&mut self, place: usize, result: Result<Committed, CommitError>) -> Result<(), CommitError> {
         match result {
             Ok(Committed { delta, redundant_inserts, redundant_deletes }) => {
@@ -50,7 +50,7 @@ impl Merging {
         Ok(())
     }
 
-    /// All of them together.
+    /// The combined result.
     pub fn finish(mut self) -> CommittedBatch {
         self.batch.committed.delta = self.sum.delta();
         self.batch
@@ -68,7 +68,7 @@ struct Sum {
 struct Change {
     /// Whether the row was present before all deltas.
     before: bool,
-    /// Whether it is there after them.
+    /// Whether the row is present after all deltas.
     after: bool,
     /// The rule that it is attributed to, if it is present and attribution was requested.
     rule: Option<RuleId>,
@@ -96,7 +96,7 @@ impl Sum {
         }
     }
 
-    /// All of them together.
+    /// The merged delta.
     fn delta(self) -> Delta {
         let mut delta = Delta::default();
         for (id, rows) in self.tables {

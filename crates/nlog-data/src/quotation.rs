@@ -1,7 +1,7 @@
-//! Quotations in messages: values, rows, texts and lists of names, cut where they get long.
+//! Quotations in messages: values, rows, texts and lists of names, truncated if they are long.
 //!
-//! A message repeats what it is about so that people find it. A value of a megabyte would hide the message instead, and
-//! fill the logs. So a long quotation ends after its first [`LONGEST`] bytes with `…` and its length.
+//! A message quotes the data that it is about, so that people can find it. A quotation of a megabyte would bury the
+//! message and fill the logs. So a long quotation ends after its first [`LONGEST`] bytes with `…` and its length.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -15,7 +15,7 @@ pub const LONGEST: usize = 400;
 /// The most names that a message lists.
 const MOST_NAMES: usize = 20;
 
-/// A text as it is, or its beginning if it is long: `reg0=1,reg1=1… (1,048,576 bytes)`.
+/// The text itself, or its beginning if it is long: `reg0=1,reg1=1… (1,048,576 bytes)`.
 pub fn cut(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST {
         return Cow::Borrowed(text);
@@ -24,14 +24,14 @@ pub fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{start}… ({} bytes)", grouped(text.len())))
 }
 
-/// A text as JSON, or its beginning if it is long: `"aaa… (1,048,576 bytes)`. The length is that of the text.
+/// The text as JSON, or its beginning if it is long: `"aaa… (1,048,576 bytes)`. The length is that of the text.
 pub fn quote_text(text: &str) -> String {
     let start = &text[..text.floor_char_boundary(LONGEST)];
     let mut json = Vec::new();
     write_text(&mut json, start);
     let mut json = String::from_utf8_lossy(&json).into_owned();
     if start.len() < text.len() {
-        // Without the closing quote.
+        // Drop the closing quote.
         json.pop();
         json.push_str(&format!("… ({} bytes)", grouped(text.len())));
     }
@@ -55,7 +55,7 @@ pub fn quote_row(row: &[Value]) -> String {
     cut(&String::from_utf8_lossy(&json)).into_owned()
 }
 
-/// Names with commas between them: `a, b, c`; of many the first, and how many more there are.
+/// Names separated by commas: `a, b, c`. A long list ends with the number of omitted names.
 pub fn names(names: impl ExactSizeIterator<Item: Display>) -> String {
     let count = names.len();
     let mut list = String::new();

@@ -9,15 +9,15 @@ use crate::{Type, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TableId(pub u32);
 
-/// The role of a table: who fills it and who reads it.
+/// The role of a table: which side fills it and which side reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// Filled by transactions.
     Input,
     /// Filled and read by rules alone.
     Internal,
-    /// Made by the compiler and not shown: only rules that the compiler made fill and read it. Its name begins with
-    /// the name of the table that it was made for, and a dot.
+    /// Created by the compiler and not shown to users: only compiler-generated rules fill and read it. Its name
+    /// begins with the name of the table that it serves, and a dot.
     Hidden,
     /// Filled by rules; its changes are the program's result.
     Output,
@@ -48,7 +48,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The key values of a row, or none if the whole row is the key.
+    /// The key values of a row; `None` if the whole row is the key.
     pub fn key_of(&self, row: &[Value]) -> Option<Vec<Value>> {
         let key = self.key.as_ref()?;
         Some(key.iter().filter_map(|column| row.get(*column).cloned()).collect())
@@ -72,7 +72,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Makes a schema of these tables, whose names differ, and numbers them in name order.
+    /// Creates a schema of tables with distinct names, and numbers them in name order.
     pub fn new(mut tables: Vec<Table>) -> Self {
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         let named = tables.iter().zip(0..).filter(|(table, _)| table.role != Role::Hidden);
@@ -98,7 +98,7 @@ impl Schema {
         self.by_name.get(name).copied()
     }
 
-    /// The table to show to users: for a hidden table the one that it was made for, otherwise the table itself.
+    /// The table to show to users: for a hidden table the table that it serves, otherwise the table itself.
     pub fn shown(&self, id: TableId) -> TableId {
         let Some(Table { name, role: Role::Hidden, .. }) = self.get(id) else { return id };
         name.split_once('.').and_then(|(shown, _)| self.find(shown)).unwrap_or(id)

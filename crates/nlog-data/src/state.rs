@@ -22,15 +22,15 @@
 //!
 //! # Format
 //!
-//! The format: the bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that.
-//! Numbers of four bytes are little-endian. All others are variable-length (seven bits a byte, the lowest first, the
-//! highest bit set if more follow; signed ones zigzag). A text is its length in bytes, then UTF-8.
+//! The bytes `weft-st` and a line feed; the version as four bytes; the body; the CRC-32 of all that. Numbers of four
+//! bytes are little-endian. All other numbers are variable-length (seven bits a byte, the lowest first, the highest
+//! bit set if more follow; signed numbers zigzag). A text is its length in bytes, then UTF-8.
 //!
-//! The body begins with the number of input tables and, for each in name order, its name and [signature]. Each table
-//! follows: one more than its index among those, its number of rows, and its columns. A column is the number of its
-//! distinct values, these values in ascending order, the number of bytes of a cell, and for each row the index of its
-//! value in that many bytes, little-endian (none if there is only one value). After the last table comes 0, then the
-//! number of sections, and for each its name, its length and its bytes.
+//! The body begins with the number of input tables and, for each in name order, its name and [signature]. The tables
+//! follow, each as one plus its index in this list, its number of rows, and its columns. A column is the number of
+//! its distinct values, these values in ascending order, the number of bytes of a cell, and for each row the index of
+//! its value in that many bytes, little-endian (no bytes if there is only one value). After the last table come a 0,
+//! the number of sections, and for each section its name, its length and its bytes.
 //!
 //! A value is a byte for its kind ([`Kind`]), then: for an int, the signed number; for an address, its bytes; for a
 //! prefix, its address and length; for a text, a match and actions, the text; for sets and lists, the number of
@@ -124,7 +124,7 @@ pub enum StateError {
         /// The fault.
         what: &'static str,
     },
-    /// The bytes are the state of a program with other input tables.
+    /// The bytes are the state of a program with different input tables.
     #[error("the state was saved from a program with different input tables: {difference}")]
     OtherProgram {
         /// The first table that differs, and the difference.
@@ -132,7 +132,7 @@ pub enum StateError {
     },
 }
 
-/// Writes a state: the rows of each table, then everything else.
+/// Writes a state: first the rows of each table, then the sections.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     out: Summed<W>,
@@ -160,11 +160,11 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Writes the rows of an input table, in the [ascending form](Columns::into_ascending). Called at most once for
-    /// each table; a table that is left out has no rows.
+    /// Writes the rows of an input table, in the [ascending form](Columns::into_ascending). Must be called at most
+    /// once for each table. A table that is not written has no rows.
     ///
     /// # Errors
-    /// An error of the writer; or the table is not an input of the program, or has another number of columns.
+    /// The underlying writer fails, the table is not an input of the program, or it has another number of columns.
     pub fn table(&mut self, table: TableId, rows: &Columns) -> io::Result<()> {
         let place = self.inputs.iter().position(|(input, _)| *input == table);
         let place =
@@ -185,7 +185,7 @@ impl<W: Write> Writer<W> {
         self.spill()
     }
 
-    /// Ends the state with these sections and returns the writer, which the caller may have to flush.
+    /// Ends the state with these sections and returns the underlying writer, which the caller may have to flush.
     pub fn finish(mut self, sections: &BTreeMap<String, Vec<u8>>) -> io::Result<W> {
         encode::number(&mut self.bytes, 0);
         encode::number(&mut self.bytes, sections.len() as u64);
@@ -236,7 +236,7 @@ pub fn signature(table: &Table) -> String {
     format!("({columns}) key({})", key.collect::<Vec<_>>().join(", "))
 }
 
-/// A type with the definitions of its names.
+/// A type, with its named types spelled out.
 fn type_in_full(ty: &Type) -> String {
     match ty {
         Type::Set(of) => format!("set<{}>", type_in_full(of)),

@@ -18,7 +18,8 @@ pub struct RuleId(pub u32);
 
 /// Rows to delete from and insert into input tables, atomically. Deletes come first.
 ///
-/// Rows must fit the columns of their table; whoever creates a transaction, such as [`crate::json`], ensures this.
+/// Rows must conform to the columns of their table. The creator of a transaction, such as [`crate::json`], ensures
+/// this.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// Rows to insert.
@@ -61,7 +62,7 @@ pub enum Tables {
     /// Output tables.
     #[default]
     Outputs,
-    /// All tables except hidden ones; inputs are included.
+    /// All tables except hidden ones, including inputs.
     All,
     /// These tables.
     These(BTreeSet<TableId>),
@@ -81,15 +82,15 @@ impl Tables {
     }
 }
 
-/// The maximum number of ways in which rules may derive one row: 2⁶².
+/// The maximum number of derivations of one row: 2⁶².
 ///
-/// A row has one way for each binding of a rule that derives it. Where a row can have several ways, the dataflow
-/// engines count them in 64 bits. A transaction after which a row would have more is refused with
+/// A row has one derivation for each binding of a rule that derives it. If a row can have several, the dataflow
+/// engines count them in 64 bits. A transaction that would exceed the maximum is refused with
 /// [`ErrorCode::Overflow`].
 ///
-/// The planner splits the bodies of rules so that the number of ways of a row is at most the product of the numbers of
-/// rows of two tables. A table of 2³¹ rows does not fit into memory, so no real program should reach the limit. It
-/// leaves room for the sum of a count and its change.
+/// The planner splits the bodies of rules so that the number of derivations of a row is at most the product of the
+/// row counts of two tables. A table of 2³¹ rows does not fit into memory, so no real program should reach the limit.
+/// The limit leaves room for the sum of a count and its change.
 pub const MOST_WAYS: i64 = 1 << 62;
 
 /// The reason why a transaction was refused, as a code for scripts.
@@ -101,7 +102,7 @@ pub enum ErrorCode {
     UnknownTable,
     /// The table is filled by rules.
     NotAnInput,
-    /// A row has too few or too many values.
+    /// A row has the wrong number of values.
     Arity,
     /// A value does not have its column's type.
     TypeMismatch,
@@ -109,9 +110,9 @@ pub enum ErrorCode {
     DuplicateKey,
     /// Two derived tuples with one key.
     KeyConflict,
-    /// Integer arithmetic left 64 bits, or a row is derived in more than [`MOST_WAYS`] ways.
+    /// Integer arithmetic exceeded 64 bits, or a row has more than [`MOST_WAYS`] derivations.
     Overflow,
-    /// A value does not fit where it is used.
+    /// A value is out of range for its use.
     Range,
 }
 
@@ -151,7 +152,7 @@ impl ErrorCode {
 pub struct TransactionError {
     /// The code of the error.
     pub code: ErrorCode,
-    /// The message: what is wrong, where, and the remedy.
+    /// The message: fault, place and remedy.
     pub message: String,
     /// The rule whose expression failed. Diagnostics show its place and text. Scripts see only code and message,
     /// which do not depend on the order of files, rules or atoms.
@@ -169,11 +170,11 @@ impl TransactionError {
 ///
 /// A transaction can cause many. Evaluators continue past them: a binding that fails derives nothing, a group whose
 /// sum fails has no row, and all rows that share a key count. The least of all these errors is reported, so every
-/// evaluator reports the same one, whatever order it works in: by table name, then failures (code, message, rule)
-/// before key conflicts (rows in value order) before rows with too many ways.
+/// evaluator reports the same one in whatever order it works. They are ordered by table name, then failures (code,
+/// message, rule) before key conflicts (rows in value order) before rows with too many derivations.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DerivedError {
-    /// The head's table, or the [table shown in its place](Schema::shown); tables are numbered in name order.
+    /// The table of the head, or the [table shown in its place](Schema::shown). Tables are numbered in name order.
     pub table: TableId,
     /// The cause.
     pub cause: DerivedCause,
@@ -196,12 +197,12 @@ pub enum DerivedCause {
         /// The second least.
         second: Row,
     },
-    /// A row is derived in more than [`MOST_WAYS`] ways.
+    /// A row has more than [`MOST_WAYS`] derivations.
     TooManyWays,
 }
 
 impl DerivedError {
-    /// The refusal that this error means.
+    /// The refusal that this error causes.
     pub fn to_transaction_error(&self, schema: &Schema) -> TransactionError {
         let table = schema.table(self.table);
         match &self.cause {
@@ -238,7 +239,7 @@ impl DerivedError {
 /// An accepted transaction's result.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Committed {
-    /// Changes of the tables asked for.
+    /// Changes of the requested tables.
     pub delta: Delta,
     /// The number of inserts of rows that were already present.
     pub redundant_inserts: u64,
@@ -265,17 +266,17 @@ pub trait Evaluator {
     /// The tables of the program.
     fn schema(&self) -> &Schema;
 
-    /// Whether input tables would accept the transaction now; changes nothing.
+    /// Checks the transaction against the input tables as they are now. Changes nothing.
     fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError>;
 
-    /// Runs one transaction: atomically, after all earlier ones.
+    /// Runs one transaction atomically, after all earlier ones.
     fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError>;
 
     /// The current rows of a table, ascending. Tables that were not requested at construction may be absent.
     fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError>;
 
-    /// [`Evaluator::commit`] for large transactions and deltas. An evaluator that does not work by columns converts
-    /// them to rows.
+    /// Like [`Evaluator::commit`], for large transactions and deltas. An evaluator that does not work by columns
+    /// converts them to rows.
     fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
         let committed = self.commit(&transaction.to_rows())?;
         CommittedColumns::from_rows(committed).map_err(|error| CommitError::Engine(error.to_string()))
@@ -286,27 +287,27 @@ pub trait Evaluator {
     /// [reattributed](TableDelta::reattributed), because its earlier rule is not known.
     ///
     /// The default runs them one by one. An evaluator may use a faster way with the same result: the fused engine
-    /// applies each transaction to the input tables in turn, and runs the rules once for several transactions if it
-    /// knows beforehand that each of them is accepted if all are accepted together. After an error the evaluator must
-    /// not be used again.
+    /// applies each transaction to the input tables in turn. It then runs the rules once for several transactions, if
+    /// it knows beforehand that accepting all of them together means accepting each of them. After an error the
+    /// evaluator must not be used again.
     fn commit_merged(&mut self, transactions: &[Transaction]) -> Result<CommittedBatch, CommitError> {
         merge::one_by_one(self, transactions)
     }
 
-    /// [`Evaluator::contents`] by columns, in the [ascending form](Columns::into_ascending).
+    /// Like [`Evaluator::contents`], by columns in the [ascending form](Columns::into_ascending).
     fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
         let rows = Columns::from_rows(&self.contents(table)?);
         rows.map(Columns::into_ascending).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// Uses time in which no transaction waits for work that makes later ones cheaper. Results are the same with it and
-    /// without it. The default does nothing.
+    /// Does maintenance that makes later transactions cheaper, to be called while no transaction waits. Does not
+    /// affect results. The default does nothing.
     fn idle(&mut self) -> Result<(), CommitError> {
         Ok(())
     }
 
-    /// Advances time to `now_ms` (milliseconds since any fixed moment), as a separate transaction. Evaluators read no
-    /// clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
+    /// Advances time to `now_ms` (milliseconds since an arbitrary origin), as a separate transaction. Evaluators read
+    /// no clock, so a replay with the same ticks has the same result. Evaluators that do not depend on time refuse.
     fn tick(&mut self, now_ms: u64) -> Result<Committed, CommitError> {
         let message =
             format!("tick {now_ms}: the program has no timed hook; configure one or remove the tick");

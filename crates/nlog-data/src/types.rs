@@ -18,7 +18,7 @@ pub enum Type {
     Mac,
     /// An IPv4 or IPv6 address.
     Ip,
-    /// A CIDR prefix, host bits zero.
+    /// A CIDR prefix without host bits.
     Net,
     /// An OpenFlow match.
     Match,
@@ -28,7 +28,7 @@ pub enum Type {
     Set(Arc<Type>),
     /// A list of values of one type.
     List(Arc<Type>),
-    /// A value, or none. The type must not be optional itself.
+    /// A value or none. The inner type must not be optional.
     Opt(Arc<Type>),
     /// One of a few texts.
     Enum(Arc<Enumeration>),

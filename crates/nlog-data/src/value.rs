@@ -28,7 +28,7 @@ pub enum Value {
     Mac(MacAddr),
     /// An `ip`.
     Ip(IpAddr),
-    /// A `net`; host bits are zero.
+    /// A `net` without host bits.
     Net(IpNet),
     /// A `match`.
     Match(Arc<Canonical<Match>>),
@@ -42,8 +42,8 @@ pub enum Value {
     Record(Arc<[Value]>),
 }
 
-/// An OpenFlow value in few bytes. Its canonical text decides order; as equal values have equal texts, the bytes
-/// decide equality and hash.
+/// A packed OpenFlow value. Its canonical text determines the order. Equal values have equal texts, so the packed
+/// bytes determine equality and hash.
 pub struct Canonical<T> {
     packed: Packed<T>,
     /// The text, cached by the first comparison.
@@ -56,7 +56,7 @@ impl<T: Pack + fmt::Display> Canonical<T> {
         Canonical { packed: Packed::new(&value), compared: OnceLock::new() }
     }
 
-    /// The value itself.
+    /// The unpacked value.
     pub fn get(&self) -> T {
         self.packed.get()
     }
@@ -69,7 +69,7 @@ impl<T: Pack + fmt::Display> Canonical<T> {
         }
     }
 
-    /// The text, which is kept then.
+    /// The text, cached from now on.
     fn compared(&self) -> &str {
         self.compared.get_or_init(|| self.packed.get().to_string().into_boxed_str())
     }
@@ -125,7 +125,7 @@ impl<T: Pack + fmt::Display> Ord for Canonical<T> {
 }
 
 impl Value {
-    /// A set of these values, whatever their order and however often they occur.
+    /// A set of these values, in any order and with duplicates allowed.
     pub fn set(values: impl IntoIterator<Item = Value>) -> Value {
         let mut values: Vec<Value> = values.into_iter().collect();
         values.sort_unstable();
@@ -187,7 +187,7 @@ impl From<IpAddr> for Value {
 }
 
 impl From<IpNet> for Value {
-    /// Host bits are cleared.
+    /// Clears host bits.
     fn from(value: IpNet) -> Value {
         Value::Net(value.trunc())
     }
@@ -205,7 +205,7 @@ impl From<Actions> for Value {
     }
 }
 
-/// The value as an nlog literal, which [`literal`](crate::literal) reads back.
+/// The value as an nlog literal, which [`literal`](crate::literal) can parse.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,4 +1,4 @@
-//! Failures of the driver itself, its end, and wrong end points, on the fake switch.
+//! Failures of the driver itself, its end, and wrong endpoints, on the fake switch.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::io;

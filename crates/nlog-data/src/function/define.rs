@@ -350,8 +350,8 @@ impl Entry {
         Function { variadic: true, ..self.finish::<R>(vec![Shape::Any(0)], Box::new(evaluate)) }
     }
 
-    /// The failure for arguments of wrong types. The checker rejects such calls; one that slips through fails
-    /// harmlessly.
+    /// The failure for arguments of wrong types. The checker rejects such calls; one that slips through causes a
+    /// failure and no harm.
     fn misfit(&self) -> impl Fn() -> Failure + use<> {
         let message: Arc<str> =
             format!("{}: an argument does not have the type of its parameter", self.name).into();

@@ -13,15 +13,14 @@ pub fn sum_overflow(total: i128) -> Failure {
     overflow(format_args!("sum: {total}"))
 }
 
-/// The sum of integers, whatever their order.
+/// The sum of integers, in any order.
 pub(super) fn sum(integers: &[i64]) -> Result<i64, Failure> {
     // A sequence in memory is too short to overflow 128 bits.
     let total: i128 = integers.iter().copied().map(i128::from).sum();
     i64::try_from(total).map_err(|_| overflow(format_args!("sum_of: {total}")))
 }
 
-/// The maximum number of integers that `range` returns: a mistake in a bound must not exhaust
-/// memory.
+/// The maximum number of integers that `range` returns, so that a wrong bound does not exhaust memory.
 const LONGEST_RANGE: u64 = 1 << 24;
 
 fn range(from: i64, to: i64) -> Result<Vec<i64>, Failure> {

@@ -32,7 +32,7 @@ fn slice(list: &[Value], from: i64, to: i64) -> Option<AnyList> {
     list.get(from..to).map(|part| AnyList(part.into()))
 }
 
-/// The most elements of a list that `++` makes: rules that double a list must not exhaust memory.
+/// The longest list that `++` returns, so that rules that double a list do not exhaust memory.
 const LONGEST_LIST: usize = 1 << 24;
 
 fn concatenation(a: &[Value], b: &[Value]) -> Result<AnyList, Failure> {

@@ -1,4 +1,4 @@
-//! OpenFlow actions: for every field that can be written `set_FIELD(value)` and, where it takes masks,
+//! OpenFlow actions: for every writable field `set_FIELD(value)` and, if the field takes masks,
 //! `set_FIELD_masked(value, mask)`; and the other actions that rules need.
 //!
 //! A switch accepts an action on a field only in a flow that matches the field's prerequisites: `set_arp_op`
@@ -209,7 +209,7 @@ fn outputs() -> Vec<Function> {
 /// `OFPG_MAX`; numbers above it mean no group or all.
 const GREATEST_GROUP: u32 = 0xffff_ff00;
 
-/// A table that can contain flows; 255 has another meaning wherever a table is named.
+/// A table that can contain flows. Number 255 means all tables.
 fn table_number(function: &str, table: i64) -> Result<u8, Failure> {
     let number = u8::try_from(table).ok().filter(|table| *table != 255);
     number.ok_or_else(|| Failure::range(format!("{function}: {table} is not a table number: use 0 to 254")))

@@ -1,5 +1,5 @@
-//! Test vectors of the functions that exist for every OpenFlow field. They follow from the field's name, width and
-//! notation, never from the results of the functions.
+//! Test vectors of the functions that exist for every OpenFlow field. They are computed from the field's name, width
+//! and notation, never from the results of the functions.
 
 use openflow_rs::field::Format;
 use openflow_rs::{Field, Prerequisite};

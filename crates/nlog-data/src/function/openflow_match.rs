@@ -1,4 +1,4 @@
-//! OpenFlow matches: for every field `match_FIELD(value)` and, where it takes masks, `match_FIELD_masked(value,
+//! OpenFlow matches: for every field `match_FIELD(value)` and, if the field takes masks, `match_FIELD_masked(value,
 //! mask)`.
 //!
 //! A match of a field includes the field's prerequisites if there is only one way to satisfy them: a match of
@@ -115,7 +115,7 @@ pub(super) fn over_ipv6(name: &str) -> Option<String> {
     pairs.iter().find_map(|(four, six)| Some(format!("{six}{}", name.strip_prefix(four)?)))
 }
 
-/// `flow_expr_match_regN`, as the literature names it.
+/// `flow_expr_match_regN`, the name in the literature.
 fn flow_expr(n: u8, field: Field) -> Function {
     let name = format!("flow_expr_match_reg{n}");
     entry(&format!("{name}(value) -> match"), format!("Matches packets whose register {n} has this value."))
@@ -175,7 +175,7 @@ fn of_form<V: FieldValue>(field: Field, name: &str, six: bool, form: Form) -> Ve
     vec![exact, masked]
 }
 
-/// Matches that are no field's.
+/// Matches that do not belong to a field.
 fn fixed() -> Vec<Function> {
     let of = |kind| Match::any().with(Field::EthType, kind).unwrap_or_default();
     vec![

@@ -1,4 +1,4 @@
-//! The table as documentation: one function as text, all of them as Markdown.
+//! The documentation of functions: one function as text, all of them as Markdown.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv6Addr};
@@ -113,7 +113,7 @@ const WIDEST_CALL: usize = 60;
 /// The text of a call. An operator is between its operands, or before its only one.
 fn call(function: &Function, example: &Example) -> String {
     let (name, arguments) = (&function.name, &*example.arguments);
-    // The comma between the arguments is the one with a literal on either side.
+    // The comma that separates the arguments has a literal on either side.
     let pair = arguments.match_indices(", ").find_map(|(at, comma)| {
         let (left, right) = (&arguments[..at], &arguments[at + comma.len()..]);
         (literal::parse(left).is_ok() && literal::parse_list(right).is_ok()).then_some((left, right))
@@ -219,7 +219,7 @@ fn properties(field: Field, six: bool) -> String {
         _ if twin != field => format!("`{}` or `{}`, as the address is", added(field), added(twin)),
         _ => quoted(added(field)),
     };
-    // Writing does not depend on the protocol, so there is one function for it.
+    // Writing does not depend on the protocol, so one function serves both.
     let (mask, written) = (yes(info.maskable), yes(settable(field) && !six));
     format!("{} | {} | {mask} | {written} | {needs}", field.bits(), values.join(" or "))
 }

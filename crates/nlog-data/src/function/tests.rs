@@ -3,7 +3,7 @@
 use super::*;
 use crate::literal;
 
-/// Whether a value fits the shape. This serves examples, where an empty set has no type.
+/// Whether a value has the shape. For examples only, where an empty set has no type.
 fn fits(shape: &Shape, value: &Value) -> bool {
     match (shape, value) {
         (Shape::Is(ty), value) => ty.admits(value),
@@ -143,7 +143,7 @@ fn arguments_of_wrong_types_are_refused_without_harm() {
             [vec![], vec![Value::Set([].into()); function.parameters.len()], vec![Value::Int(1); 5]]
         {
             let parameters = &function.parameters;
-            // The checker ensures the number of arguments; functions ignore further ones.
+            // The checker ensures the number of arguments; functions ignore excess arguments.
             let right = parameters.len() <= arguments.len()
                 && parameters.iter().zip(&arguments).all(|(parameter, value)| fits(&parameter.shape, value));
             let result = (function.evaluate)(&arguments);

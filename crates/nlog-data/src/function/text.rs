@@ -40,10 +40,11 @@ fn split(text: &str, separator: &str) -> Texts {
     Texts(text.split(separator).map(Arc::from).collect())
 }
 
-/// The most bytes of a text that a function makes of others: rules that double a text must not exhaust memory.
+/// The longest text in bytes that a function builds from others, so that rules that double a text do not exhaust
+/// memory.
 const LONGEST_TEXT: usize = 1 << 24;
 
-/// Refuses to make a longer text.
+/// Refuses to build a longer text.
 fn bounded(function: &str, bytes: usize) -> Result<(), Failure> {
     if bytes <= LONGEST_TEXT {
         return Ok(());
@@ -53,11 +54,11 @@ fn bounded(function: &str, bytes: usize) -> Result<(), Failure> {
 }
 
 fn replace(text: &str, part: &str, by: &str) -> Result<String, Failure> {
-    // An empty part is nowhere in particular.
+    // An empty part has no position.
     if part.is_empty() {
         return Ok(text.to_string());
     }
-    // Only a longer part makes the text longer.
+    // The text grows only if the replacement is longer.
     if by.len() > part.len() {
         let more = text.matches(part).count().saturating_mul(by.len() - part.len());
         bounded("replace", text.len().saturating_add(more))?;
@@ -65,7 +66,7 @@ fn replace(text: &str, part: &str, by: &str) -> Result<String, Failure> {
     Ok(text.replace(part, by))
 }
 
-/// The maximum number of characters that `pad_left` returns: a mistake in a width must not exhaust memory.
+/// The most characters that `pad_left` returns, so that a wrong width does not exhaust memory.
 const WIDEST: usize = 1 << 16;
 
 fn pad_left(text: &str, width: i64, fill: &str) -> Result<String, Failure> {

@@ -10,7 +10,7 @@ use crate::quotation::{cut, names, quote_text};
 use crate::types::Record;
 use crate::{Column, ErrorCode, Role, Row, Schema, TableId, Transaction, TransactionError, Type, Value};
 
-/// A line that is a transaction.
+/// The contents of a line that is a transaction.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Line {
     /// Its number, if it has one.
@@ -21,7 +21,7 @@ pub struct Line {
     pub origin: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A line that is not a valid transaction for this schema.
+/// A line that is not a valid transaction for the schema.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{error}")]
 pub struct LineError {
@@ -73,13 +73,13 @@ pub fn parse_line(line: &[u8], number: u64, schema: &Schema) -> Result<Line, Lin
     if origin.contains_key("error") {
         return Ok(Line { txn, transaction: Transaction::default(), origin });
     }
-    // Both maps are in name order; if a table has a fault in both, the one among its deletes counts.
+    // Both maps are in name order. If a table has a fault in both, the fault among its deletes counts.
     let first = |side: &Side| side.faults.keys().next().cloned();
     let (in_insert, in_delete) = (first(&insert), first(&delete));
     if let Some(faulty) = in_insert.iter().chain(&in_delete).min() {
         let in_delete = in_delete.as_ref() == Some(faulty);
         let error = if in_delete { delete.faults.remove(faulty) } else { insert.faults.remove(faulty) };
-        // Inserts follow all deletes, and count only if the deletes have no fault.
+        // Inserts follow all deletes, so they count only if the deletes have no fault.
         insert.keep_before(faulty, !in_delete, schema);
         delete.keep_before(faulty, true, schema);
         if let Some(error) = error {
@@ -97,8 +97,8 @@ pub fn from_json(json: &serde_json::Value, ty: &Type) -> Result<Value, Mismatch>
     read.unwrap_or_else(|error| Err(mismatch(ty, "this", Some(error.to_string()))))
 }
 
-/// The members of a line that is not a transaction; none if it is not an object. Its number still counts, and a line
-/// with an `error` member need not be a transaction.
+/// The members of a line that is not a transaction; none if it is not an object. Its transaction number still counts,
+/// and a line with an `error` member need not be a transaction.
 fn members_of(line: &[u8]) -> serde_json::Map<String, serde_json::Value> {
     serde_json::from_slice(line).unwrap_or_default()
 }
@@ -107,7 +107,7 @@ fn members_of(line: &[u8]) -> serde_json::Map<String, serde_json::Value> {
 fn bad_json(error: &serde_json::Error, line: &[u8], number: u64) -> TransactionError {
     let text = error.to_string();
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    // What was found may be a long text; what was expected comes after it.
+    // The found value may be a long text; the expected type comes after it.
     let what = match what.rsplit_once(", expected ") {
         Some((found, expected)) => format!("{}, expected {}", cut(found), cut(expected)),
         None => what.to_owned(),
@@ -135,8 +135,8 @@ struct Side {
 }
 
 impl Side {
-    /// Drops the tables after the faulty one, and also the faulty one unless it is to be kept. A table that accepts
-    /// no rows has none to keep.
+    /// Drops the tables after the faulty one, and the faulty one too unless it is to be kept. A table that accepts no
+    /// rows has no rows to keep.
     fn keep_before(&mut self, faulty: &str, keep_faulty: bool, schema: &Schema) {
         self.rows.retain(|&id, rows| {
             let name = schema.table(id).name.as_str();
@@ -285,7 +285,7 @@ impl RowFault {
     }
 }
 
-/// Reads an array of rows; without columns, only checks that it is one.
+/// Reads an array of rows. Without columns, only checks that it is an array.
 struct RowsSeed<'a> {
     columns: Option<&'a [Column]>,
 }
@@ -504,12 +504,12 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
 
 impl Type {
     /// Reads the text of a value: for a `string` the text itself; for other types that are strings in JSON, the
-    /// canonical form or another form that can only mean the same.
+    /// canonical form or another form with the same single meaning.
     pub fn parse_text(&self, text: &str) -> Result<Value, Mismatch> {
         let wrong = |why: String| mismatch(self, quote_text(text), Some(why));
         match self {
             Type::String => Ok(text.into()),
-            // Some tools print octets of one digit, but they could be typing mistakes.
+            // Some tools print octets of one digit, but these could be typing errors.
             Type::Mac if text.len() != 17 => {
                 Err(wrong("six pairs of hexadecimal digits, with colons".to_string()))
             }

@@ -1,7 +1,7 @@
 //! Reads transactions by columns from JSON text.
 //!
-//! The text of a cell is looked up among the earlier texts of its column, and read as a value only if it is new.
-//! Anything out of the ordinary passes the line on to [`parse_line`], which reports what is wrong with it.
+//! The text of a cell is looked up among the earlier texts of its column, and parsed only if it is new. Any
+//! irregularity passes the line on to [`parse_line`], which reports the fault.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -39,7 +39,7 @@ pub fn parse_line_columns(line: &[u8], number: u64, schema: &Schema) -> Result<C
     let Line { txn, transaction, origin } = parse_line(line, number, schema)?;
     match ColumnTransaction::from_rows(&transaction) {
         Ok(transaction) => Ok(ColumnLine { txn, transaction, origin }),
-        // Rows have their table's columns, so this only happens with more rows than cells can count.
+        // Rows conform to their table's columns, so this happens only with more rows than cells can count.
         Err(error) => {
             let error = TransactionError::new(ErrorCode::Range, format!("line {number}: {error}"));
             Err(LineError { txn, error, before: transaction })
@@ -47,7 +47,7 @@ pub fn parse_line_columns(line: &[u8], number: u64, schema: &Schema) -> Result<C
     }
 }
 
-/// The line, if it has no fault and nothing unusual.
+/// Reads a line without faults and irregularities; `None` for any other line.
 fn ordinary(line: &[u8], schema: &Schema) -> Option<ColumnLine> {
     let mut deserializer = serde_json::Deserializer::from_slice(line);
     let line = LineSeed { schema }.deserialize(&mut deserializer).ok()?;
@@ -55,7 +55,7 @@ fn ordinary(line: &[u8], schema: &Schema) -> Option<ColumnLine> {
     (!line.origin.contains_key("error")).then_some(line)
 }
 
-/// An internal error that marks an unusual line; it is never shown.
+/// An internal error that marks an irregular line. It is never shown.
 fn unusual<E: serde::de::Error>() -> E {
     E::custom("unusual")
 }
@@ -163,7 +163,7 @@ impl<'de> Visitor<'de> for RowsSeed<'_> {
         if columns.iter().any(|column| nesting(&column.ty) > DEEPEST) {
             return Err(unusual());
         }
-        // In a column that is a key by itself, values are distinct.
+        // In a column that is a key by itself, the values are distinct.
         let differ = |column| self.table.key.as_ref().is_some_and(|key| key[..] == [column]);
         let readers = columns.iter().enumerate().map(|(at, column)| CellReader::new(&column.ty, differ(at)));
         let mut readers: Vec<_> = readers.collect();
@@ -190,7 +190,7 @@ fn nesting(ty: &Type) -> usize {
     }
 }
 
-/// Reads one row, to the end of the cells.
+/// Reads one row and stores its cells.
 struct RowSeed<'r, 'a, 'de> {
     readers: &'r mut [CellReader<'a, 'de>],
     cells: &'r mut Vec<u32>,
@@ -216,12 +216,12 @@ impl<'de> Visitor<'de> for RowSeed<'_, '_, 'de> {
             let text = seq.next_element::<&'de RawValue>()?.ok_or_else(unusual)?;
             self.cells.push(reader.cell(text.get()).ok_or_else(unusual)?);
         }
-        // A longer row is refused when its end is expected.
+        // The parser refuses a longer row when it expects the row's end.
         Ok(())
     }
 }
 
-/// The cells of one column: their distinct texts and the values of these.
+/// The cells of one column: their distinct texts, and the texts' values.
 struct CellReader<'a, 'de> {
     ty: &'a Type,
     values: Vec<Value>,

@@ -1,7 +1,7 @@
-//! Deltas and contents by columns to JSON text, written in pieces.
+//! Writes deltas and contents by columns as JSON text, in pieces.
 //!
-//! A value that many rows share becomes text once; a row is assembled from copies of its values' texts. The output is
-//! the same as that of [`write_delta_line`](super::write_delta_line) and
+//! A value that many rows share is converted to text once; each row is assembled from copies of its values' texts.
+//! The output equals that of [`write_delta_line`](super::write_delta_line) and
 //! [`write_contents_line`](super::write_contents_line) for the same rows.
 
 use std::io::{self, Write};
@@ -30,8 +30,8 @@ pub fn write_delta_columns(
     out.write_all(&text)
 }
 
-/// Writes the contents of tables, `{"table":[rows],…}` and a line feed, a table at a time; callers give them in name
-/// order.
+/// Writes the contents of tables, `{"table":[rows],…}` and a line feed, one table at a time. Callers pass the tables
+/// in name order.
 pub struct ContentsWriter<'a, W: Write> {
     out: &'a mut W,
     /// The output not written yet.
@@ -107,7 +107,7 @@ fn write_table(out: &mut impl Write, text: &mut Vec<u8>, name: &str, rows: &Colu
 enum Texts<'a> {
     /// All texts, one after the other, and the end of each.
     Written { texts: Vec<u8>, ends: Vec<usize> },
-    /// Most values are needed once: each is written in place.
+    /// Most values occur once, so each is written in place.
     Values(&'a [Value]),
 }
 

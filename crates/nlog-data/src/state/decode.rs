@@ -1,5 +1,5 @@
-//! Decodes values, columns and states. No input does harm: invalid bytes are an error, and allocations are bounded by
-//! the length of the input.
+//! Decodes values, columns and states. No input causes harm: invalid bytes are an error, and the length of the input
+//! bounds all allocations.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -50,7 +50,7 @@ pub fn read(bytes: &[u8], schema: &Schema) -> Result<SavedState, StateError> {
     if bytes.0.is_empty() { Ok(state) } else { Err(damaged("unexpected data after the end")) }
 }
 
-/// Reads a value that [`write_value`](super::write_value) wrote, and leaves the bytes after it.
+/// Reads a value that [`write_value`](super::write_value) wrote, and advances `bytes` past it.
 ///
 /// # Errors
 /// [`StateError::Damaged`] if the bytes are not a value.
@@ -65,7 +65,7 @@ fn damaged(what: &'static str) -> StateError {
     StateError::Damaged { what }
 }
 
-/// The input tables of the program, if they are the same as in the state.
+/// Reads the list of input tables, and checks it against the program's.
 fn inputs_of<'a>(bytes: &mut Bytes<'_>, schema: &'a Schema) -> Result<Vec<(TableId, &'a Table)>, StateError> {
     let other = |difference| Err(StateError::OtherProgram { difference });
     let mut saved = BTreeMap::new();
@@ -122,7 +122,7 @@ impl<'a> Bytes<'a> {
         Err(damaged("a number is too long"))
     }
 
-    /// The number of items that take at least a byte each, so that there are at most as many as bytes.
+    /// Reads the number of items. Each item takes at least one byte, so the count cannot exceed the remaining bytes.
     fn count(&mut self) -> Result<usize, StateError> {
         let count = usize::try_from(self.number()?).ok();
         count.filter(|count| *count <= self.0.len()).ok_or(damaged("unexpected end"))
@@ -137,7 +137,7 @@ impl<'a> Bytes<'a> {
         let too_many = damaged("a table has more rows than bytes");
         let rows = usize::try_from(self.number()?).map_err(|_| too_many.clone())?;
         let width = table.columns.len();
-        // Ascending rows are distinct, so at most one row can take no byte.
+        // Ascending rows are distinct, so at most one row takes no bytes.
         if rows > self.0.len().max(1) {
             return Err(too_many);
         }
@@ -223,7 +223,7 @@ impl<'a> Bytes<'a> {
         })
     }
 
-    /// A value of unknown type. No program has types nested as deep as the limit.
+    /// Reads a value of unknown type. The types of all programs are nested less deeply than the limit.
     fn any_value(&mut self, depth: u8) -> Result<Value, StateError> {
         let kind = *Kind::ALL.get(usize::from(self.byte()?)).ok_or(damaged("a value is of no kind"))?;
         let ty = match kind {

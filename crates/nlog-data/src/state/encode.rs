@@ -10,11 +10,11 @@ use crate::{Columns, Value};
 enum Form {
     /// The reader knows the type, as in a state.
     Typed,
-    /// The reader does not, so a record includes the number of its fields.
+    /// The reader does not know the type, so a record includes the number of its fields.
     Alone,
 }
 
-/// A variable-length number.
+/// Appends a variable-length number.
 pub(super) fn number(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -23,13 +23,13 @@ pub(super) fn number(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// A text: its length and its bytes.
+/// Appends a text: its length and its bytes.
 pub(super) fn text(out: &mut Vec<u8>, text: &str) {
     number(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
-/// The bytes of a cell in a column with this many distinct values.
+/// The number of bytes of a cell in a column with this many distinct values.
 pub(super) fn cell_bytes(values: usize) -> usize {
     match values {
         0..=1 => 0,
@@ -37,7 +37,7 @@ pub(super) fn cell_bytes(values: usize) -> usize {
     }
 }
 
-/// The rows of a table.
+/// Appends the rows of a table.
 pub(super) fn columns(out: &mut Vec<u8>, rows: &Columns) {
     number(out, rows.len() as u64);
     for (column, dictionary) in rows.dictionaries().iter().enumerate() {
@@ -81,7 +81,7 @@ fn value(out: &mut Vec<u8>, value: &Value, form: Form) {
     out.push(kind as u8);
     match value {
         Value::None | Value::Bool(_) => {}
-        // Zigzag: small numbers of either sign are short.
+        // Zigzag encoding keeps small numbers of either sign short.
         Value::Int(value) => number(out, (value << 1 ^ value >> 63) as u64),
         Value::String(value) => text(out, value),
         Value::Mac(value) => out.extend_from_slice(&value.0),

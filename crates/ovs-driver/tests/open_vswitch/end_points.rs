@@ -1,4 +1,4 @@
-//! Wrong end points, names that are taken, and ports that keep changing.
+//! Wrong endpoints, names that are taken, and ports that keep changing.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeMap;
