@@ -103,7 +103,7 @@ fn best_pinned(plan: &Plan, case: &Case, sizes: &Sizes) -> Pinned {
     let pipelines = (0..case.atoms.len()).map(|at| sizes.best_order(Some(at)).iter().map(name).collect());
     let orders = PinnedJoins {
         pipelines: pipelines.collect(),
-        whole: sizes.best_order(None).first().map(name),
+        full: sizes.best_order(None).first().map(name),
         ..PinnedJoins::default()
     };
     let mut pinned = plan.pinned();
@@ -186,7 +186,7 @@ fn cost(plan: &Plan, case: &Case, sizes: &Sizes) -> Result<f64> {
 
 /// The order of a rule's atoms in the full load.
 fn order(rule: &RulePlan) -> Result<Vec<usize>> {
-    let pipeline = rule.body.pipelines.get(rule.body.whole).context("a rule without pipelines")?;
+    let pipeline = rule.body.pipelines.get(rule.body.full).context("a rule without pipelines")?;
     let mut order = match pipeline.start {
         Start::Row { atom, .. } => vec![atom],
         Start::Once => Vec::new(),

@@ -1,10 +1,10 @@
 //! The composed engine: rules as a dataflow of differential's own operators.
 //!
 //! A direct translation of a plan into `arrange`, `join_traces`, `threshold_total`, `reduce` and maps. A transaction
-//! is an epoch; a transaction that causes a failure or violates a key is undone by its inverse in the next epoch.
+//! is an epoch. A transaction that causes a failure or violates a key is undone by its inverse in the next epoch.
 //!
-//! In reading order: `head` (what becomes of bindings), `groups` (aggregates), `layout` (how each relation is kept,
-//! and what is arranged at each probe), `operators`, `graph` (plan to operators), `worker` (threads), `output`
+//! In reading order: `head` (the results of bindings), `groups` (aggregates), `layout` (the representation of
+//! relations, and the arrangements at probes), `operators`, `graph` (plan to operators), `worker` (threads), `output`
 //! (changes to deltas).
 
 mod graph;
@@ -37,32 +37,32 @@ use crate::panic::{message, refusal_of_all};
 use crate::row::{Narrow, Row, Wide, mix};
 use crate::symbol::{Symbol, Symbols};
 
-/// The number of a transaction, or of an attempt at one. Half the bytes of 64 bits in every index; the coordinator
-/// stops before it wraps.
+/// The number of a transaction, or of an attempt at one. It takes half the bytes of 64 bits in every index. The
+/// coordinator stops before it wraps.
 type Time = u32;
 
-/// How often a row is there. Projections make counts, and counts multiply in joins. Sums wrap, so that a transaction is
-/// undone by its inverse whatever its counts were; counts above [`MOST_WAYS`] are noted where rows become a set, and
-/// products that come near the limits of 128 bits where they are made.
+/// The count of a row. Projections create counts, and joins multiply them. Sums wrap, so that the inverse undoes a
+/// transaction for any counts. Counts above [`MOST_WAYS`] are detected where rows become a set, and products near the
+/// limits of 128 bits where they are computed.
 type Diff = Wrapping<i128>;
 
-/// A product of counts above which sums of products could wrap.
+/// The product of counts above which sums of products could wrap.
 const MOST_PRODUCT: i128 = 1 << 96;
 
 const NONE: Diff = Wrapping(0);
 const ONCE: Diff = Wrapping(1);
 
-/// Whether a row that is derived so often is there.
+/// Whether a row with this many derivations is present.
 fn is_there(ways: Diff) -> bool {
     ways > NONE
 }
 
-/// Whether a row is derived more often than it may be.
+/// Whether a row has more derivations than allowed.
 fn is_too_many(ways: Diff) -> bool {
     ways.0 > i128::from(MOST_WAYS)
 }
 
-/// Which rule a change is attributed to, where that is not asked.
+/// The rule of changes without attribution.
 const NO_RULE: u32 = u32::MAX;
 
 /// A program as a running dataflow.
@@ -73,15 +73,15 @@ pub(crate) struct Composed {
     workers: Workers,
     /// The next epoch.
     time: Time,
-    /// Whether facts are true: from the first accepted transaction on.
+    /// Whether the facts hold: from the first accepted transaction on.
     facts: bool,
     reported: BTreeMap<TableId, Reported>,
-    /// Why nothing works any more.
+    /// The cause if the engine is broken.
     broken: Option<String>,
 }
 
 impl Composed {
-    /// Starts workers, one or more. The plan has what it takes to know the wanted tables.
+    /// Starts one or more workers. The plan must compute the wanted tables.
     pub(crate) fn new(
         plan: Plan,
         wanted: BTreeSet<TableId>,
@@ -106,12 +106,12 @@ impl Composed {
         })
     }
 
-    /// The plan that is run.
+    /// The plan in use.
     pub(crate) fn plan(&self) -> &Plan {
         &self.layout.plan
     }
 
-    /// Runs changes of input tables, or with sign −1 their inverse, as the next epoch.
+    /// Runs changes of input tables as the next epoch; with sign −1, their inverse.
     fn epoch(
         &mut self,
         changes: &Delta,
@@ -165,7 +165,7 @@ impl Composed {
         Ok((by_table.into_iter().collect(), troubles))
     }
 
-    /// The error to report of those that were met, if any is left once they are summed up.
+    /// The error to report, if any remains after the counts of errors are summed.
     fn least_error(&self, troubles: Troubles) -> Option<DerivedError> {
         let program = &self.layout.plan.program;
         let mut failures: BTreeMap<(u32, Symbol), Diff> = BTreeMap::new();
@@ -191,13 +191,13 @@ impl Composed {
         failures.chain(conflicts).chain(too_many).min()
     }
 
-    /// Whether nothing has failed that left the state unknown.
+    /// Fails if an earlier failure left the state unknown.
     fn is_sound(&self) -> Result<(), CommitError> {
         let Some(why) = &self.broken else { return Ok(()) };
         Err(CommitError::Engine(refusal_of_all(why)))
     }
 
-    /// Runs accepted changes; an error among derived rows undoes them.
+    /// Runs accepted changes. An error among derived rows undoes them.
     fn run(&mut self, changes: &Delta) -> Result<Result<Delta, DerivedError>, String> {
         let facts = if self.facts { NONE } else { ONCE };
         if changes.tables.is_empty() && facts == NONE {
@@ -280,7 +280,7 @@ fn reported_table(layout: &Layout, id: TableId) -> Reported {
     Reported::new(layout.arity(relation), layout.width(relation) == Width::Wide, rule)
 }
 
-/// Rows as words, each at the worker that its hash says.
+/// Converts rows to words, and assigns each row to the worker that its hash selects.
 fn share<'a, R: Row>(
     rows: impl Iterator<Item = (&'a ValueRow, Diff)>,
     workers: usize,

@@ -15,32 +15,33 @@ use crate::composed::Composed;
 use crate::fused;
 use crate::processes::{Meeting, MeetingError};
 
-/// How an engine is run. The results do not depend on it.
+/// The options of an engine. They do not affect results.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How rules become operators.
+    /// The execution of rules.
     pub engine: Kind,
-    /// Threads that share the work, 1 or more. One has the least latency; more load large states faster where
-    /// processors are free.
+    /// The number of threads that share the work, at least 1. One thread has the least latency; more threads load
+    /// large states faster if CPU cores are free.
     pub workers: usize,
-    /// Which tables' changes are reported.
+    /// The tables whose changes are reported.
     pub observe: Tables,
-    /// Whether inserted rows name their rules, as [`TableDelta::rules`](nlog_data::TableDelta::rules) says.
+    /// Whether each inserted row names its rule, as in [`TableDelta::rules`](nlog_data::TableDelta::rules).
     pub attribute: bool,
-    /// What the planner is told.
+    /// The settings of the planner.
     pub planning: Settings,
-    /// From so many rows on a transaction is planned for that has most of the rows to come; later the engine plans
-    /// anew where its plan has turned out not to fit the rows that are there. Only where the planner was told neither
-    /// figures nor a plan. `usize::MAX`: the plan stays what it is.
+    /// The number of rows from which on a transaction that inserts most of the future rows is planned for its own
+    /// rows. Later, the engine plans again if its plan does not fit the present rows. This applies only if the
+    /// planner was given neither statistics nor a plan. With `usize::MAX` the plan never changes.
     pub plan_anew_from: usize,
 }
 
-/// How rules become operators.
+/// The execution of rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// Rules are evaluated in their static order over traces that they share: a transaction pays for what it touches.
+    /// Rules are evaluated in a static order over shared traces, so a transaction costs only the rules that it
+    /// touches.
     Fused,
-    /// One dataflow of differential's own operators: the plain reading of a plan, and a second oracle in tests.
+    /// One dataflow of differential's own operators: the direct translation of a plan, and a second oracle for tests.
     Composed,
 }
 
@@ -63,15 +64,15 @@ pub enum StartError {
     /// [`Options::workers`] is 0.
     #[error("the engine needs at least one worker")]
     NoWorkers,
-    /// Threads or their dataflows.
+    /// Threads or their dataflows cannot be started.
     #[error("cannot start the workers of the engine: {0}")]
     Workers(String),
-    /// Other processes do not take part.
+    /// The other processes cannot be joined.
     #[error(transparent)]
     Processes(#[from] MeetingError),
 }
 
-/// A program as a running dataflow. It stays in the thread that made it.
+/// A program as a running dataflow. It must stay in the thread that created it.
 pub struct Dataflow {
     engine: Engine,
 }
@@ -114,7 +115,7 @@ impl Dataflow {
         }
     }
 
-    /// The plan that is run.
+    /// The plan in use.
     pub fn plan(&self) -> &Plan {
         match &self.engine {
             Engine::Fused(engine) => engine.plan(),
@@ -122,12 +123,13 @@ impl Dataflow {
         }
     }
 
-    /// The program that is run.
+    /// The program in use.
     pub fn program(&self) -> &Arc<Program> {
         &self.plan().program
     }
 
-    /// What the engine has done since it was started, and what it holds; the composed engine does not count.
+    /// The work of the engine since it was started, and its present contents; `None` for the composed engine, which
+    /// keeps no profile.
     pub fn profile(&mut self) -> Result<Option<fused::Profile>, CommitError> {
         match &mut self.engine {
             Engine::Fused(engine) => engine.profile().map(Some),
@@ -135,7 +137,7 @@ impl Dataflow {
         }
     }
 
-    /// Derives what another program would change, without deciding: see [`fused::Engine::propose`].
+    /// Derives the effect of changing to another program, without deciding: see [`fused::Engine::propose`].
     pub fn propose(
         &mut self,
         program: Arc<Program>,
@@ -147,7 +149,7 @@ impl Dataflow {
         }
     }
 
-    /// Plans the program anew and goes over to the plan, without any effect on results; see
+    /// Plans the program again and changes to the new plan, which does not affect results; see
     /// [`fused::Engine::replan`]. The composed engine keeps its plan.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         match &mut self.engine {

@@ -9,7 +9,7 @@ use nlog_plan::Scalar;
 
 use crate::symbol::{FALSE, HashBuilder, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 
-/// The results that a call site remembers before it forgets them all: two words each, and the arguments.
+/// The most results that a call site caches before it clears its cache. A result takes two words and its arguments.
 const MEMO_LIMIT: usize = 1 << 18;
 
 /// An expression over slots.
@@ -17,18 +17,18 @@ const MEMO_LIMIT: usize = 1 << 18;
 pub(crate) enum Expression {
     Slot(usize),
     Constant(Symbol),
-    /// `==` (true) or `!=` (false), which symbols decide.
+    /// `==` (true) or `!=` (false), which compare symbols.
     Compare(Box<[Expression; 2]>, bool),
     Call(Box<Call>),
     If(Box<[Expression; 3]>),
 }
 
-/// Results by arguments.
+/// A cache of results by arguments.
 #[derive(Debug, Clone)]
 enum Memo {
-    /// Computing is no dearer than looking up.
+    /// No cache, because computing costs no more than looking up.
     None,
-    /// Of functions of one argument, which most are.
+    /// The cache of a function with one argument, as most have.
     One(HashMap<Symbol, Symbol, HashBuilder>),
     Many(HashMap<Box<[Symbol]>, Symbol, HashBuilder>),
 }
@@ -70,7 +70,7 @@ impl Memo {
     }
 }
 
-/// A call of a function at one place.
+/// A call site of a function.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     function: Arc<Function>,
@@ -109,7 +109,7 @@ impl Expression {
         }
     }
 
-    /// Its value, a failure, or [`NONE`].
+    /// The value, a failure, or [`NONE`].
     #[inline]
     pub(crate) fn evaluate(&mut self, frame: &[Symbol], symbols: &Symbols) -> Symbol {
         match self {
@@ -135,7 +135,7 @@ impl Expression {
         }
     }
 
-    /// Forgets the results that calls remember.
+    /// Clears the caches of calls.
     pub(crate) fn forget(&mut self) {
         match self {
             Expression::Slot(_) | Expression::Constant(_) => {}
@@ -148,7 +148,7 @@ impl Expression {
         }
     }
 
-    /// Every constant in it.
+    /// Visits every constant in it.
     pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
         match self {
             Expression::Slot(_) => {}
@@ -160,13 +160,14 @@ impl Expression {
     }
 }
 
-/// What an expression is of which some arguments are no values: nothing if one is nothing, else the least failure.
+/// The result of an expression some of whose arguments have no value: [`NONE`] if any argument is, otherwise the
+/// least failure.
 fn combine(one: Symbol, other: Symbol, symbols: &Symbols) -> Symbol {
     let failure = |symbol| if is_failure(symbol) { symbol } else { NO_FAILURE };
     if one == NONE || other == NONE { NONE } else { symbols.least_failure(failure(one), failure(other)) }
 }
 
-/// Evaluates arguments; an error is what the whole expression is without looking at the function.
+/// Evaluates arguments. An error is the result of the whole expression, which then does not call the function.
 pub(crate) fn evaluate_all(
     arguments: &mut [Expression],
     frame: &[Symbol],
@@ -219,17 +220,17 @@ impl Call {
     }
 }
 
-/// A binding on its way.
+/// A binding in a pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct Binding {
-    /// By slot.
+    /// Values by slot.
     pub(crate) slots: Vec<Symbol>,
-    /// The least failure that no slot shows.
+    /// The least failure that no slot has.
     pub(crate) failure: Symbol,
 }
 
 impl Binding {
-    /// The least failure of all.
+    /// The least failure of all, including those in slots.
     #[inline]
     pub(crate) fn least_failure(&self, symbols: &Symbols) -> Symbol {
         self.slots

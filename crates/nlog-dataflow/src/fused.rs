@@ -1,18 +1,19 @@
 //! The fused engine: all rules in their static order over differential's traces, outside timely.
 //!
-//! A transaction pays for the rules that it touches, not for those that the program has; an idle engine pays nothing.
-//! Traces, batches, builders, cursors and merging are differential's. How it works, with the measurements that led to
-//! it, is in docs/internals/rule-to-operators.md; the ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
+//! A transaction costs only the rules that it touches, and an idle engine costs nothing. Traces, batches, builders,
+//! cursors and merging are differential's. `docs/internals/rule-to-operators.md` explains the design, with the
+//! measurements that led to it. The ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
-//! In reading order: `trace` (pairs with counts, and what a transaction stages beside them), `probe` (finding keys in
-//! batches), `delta` (rows that come and go), `sorted` (rows in order), `index`, `pipeline` (changed rows of one atom
-//! to rows of the head) with `lot` (bindings before a probe), `keys` (what a lot is sorted by) and `pipeline_end`, `groups` (aggregates), `relation` (rows
-//! to sets), `rule`, `trouble` (what can be wrong), `fault` (failures that tests inject), `engine` (one transaction), `reading` (rows of relations),
-//! `inputs` (what transactions may do), `merged` (several at once), `output` and `raw_delta` (words to values),
-//! `profile`, `planning` (another plan for the rows that are there); then rules that change: `edit` (the transaction), `live` (what moves from one program to the next),
-//! `proposal` (how it is asked for and decided); then several workers: `placement` (where rows are), `rounds` (a
-//! transaction at several workers), `workers` (what they say to each other), `threads`; processes are in
+//! In reading order: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (finding keys in
+//! batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`, `pipeline` (changed rows of one
+//! atom to rows of the head) with `lot` (bindings before a probe), `keys` (the sort keys of a lot) and
+//! `pipeline_end`, `groups` (aggregates), `relation` (rows to sets), `rule`, `trouble` (errors), `fault` (failures
+//! that tests inject), `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
+//! `merged` (several transactions at once), `output` and `raw_delta` (words to values), `profile`, `planning`
+//! (another plan for the present rows); then edits of rules: `edit` (the transaction), `live` (moving state from one
+//! program to the next), `proposal` (the interface); then several workers: `placement` (the worker of each row),
+//! `rounds` (a transaction on several workers), `workers` (their protocol), `threads`. Processes are in
 //! [`processes`](crate::processes).
 
 pub(crate) mod delta;
@@ -80,26 +81,26 @@ pub use proposal::{ChangeError, Proposal};
 pub use raw_delta::{RawDelta, RawTableDelta};
 pub use workers::Load;
 
-/// Symbols are looked through once there are so many new ones, at least.
+/// The least number of new symbols after which unused symbols are collected.
 pub(crate) const NEW_SYMBOLS: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 
 /// A program as a running engine.
 pub struct Engine {
     state: State,
-    /// The other workers, if there are any; the state is then the part that this one has.
+    /// The other workers, if there are any. The state is then this worker's part.
     workers: Option<Workers>,
     inputs: Inputs,
     options: Options,
     planning: Planning,
-    /// Whether facts are true: from the first accepted transaction on.
+    /// Whether the facts hold: from the first accepted transaction on.
     facts: bool,
-    /// How many symbols there are when it is time to look which are needed.
+    /// The number of symbols at which unused ones are collected next.
     symbols_limit: usize,
-    /// Whether rows have gone, or been refused, since symbols were given back.
+    /// Whether rows were deleted or refused since symbols were last collected.
     gone: bool,
-    /// How many transactions were run.
+    /// The number of transactions run.
     transactions: u64,
-    /// What can come of changes, once transactions were to go together.
+    /// The possible effects of changes, computed when transactions are first merged.
     reaches: Option<Reaches>,
     /// The work in progress, for the error if it panics.
     phase: &'static str,
@@ -143,18 +144,18 @@ impl Engine {
         }
     }
 
-    /// The plan that is run.
+    /// The plan in use.
     pub fn plan(&self) -> &Plan {
         &self.state.plan
     }
 
-    /// The program that is run.
+    /// The program in use.
     pub fn program(&self) -> &Arc<Program> {
         &self.state.plan.program
     }
 
-    /// Runs changes of input tables, whose rows are stored already, up to what is reported; whatever comes of them is
-    /// staged and waits for [`Engine::end`].
+    /// Runs changes of input tables, whose rows are stored already, and returns the changes to report. All derived
+    /// changes are staged until [`Engine::end`].
     fn derive(&mut self, changes: &Changes) -> Result<Result<Vec<Output>, Refusal>, Lost> {
         inject(Fault::Deriving);
         let plan = Arc::clone(&self.state.plan);
@@ -179,7 +180,7 @@ impl Engine {
         Ok(Ok(outputs))
     }
 
-    /// Ends a transaction everywhere: what it would do is done, or dropped.
+    /// Ends a transaction on all workers: its staged changes are published or dropped.
     fn end(&mut self, accepted: bool) -> Result<(), Lost> {
         self.phase = "ending a transaction";
         self.state.end(accepted);
@@ -187,13 +188,13 @@ impl Engine {
         self.workers.as_mut().map_or(Ok(()), |workers| workers.end(accepted))
     }
 
-    /// Nothing works any more.
+    /// Breaks the engine because a worker was lost.
     fn lost(&mut self) -> CommitError {
         let why = self.workers.take().map(Workers::stop).unwrap_or_default();
         self.broken_by(why)
     }
 
-    /// Breaks the engine. Its state may be half of a transaction, so nothing of it is shown any more.
+    /// Breaks the engine. Its state may be half of a transaction, so none of it is readable any more.
     fn broken_by(&mut self, why: String) -> CommitError {
         // Workers that wait for this one must not wait for ever.
         self.workers = None;
@@ -201,8 +202,8 @@ impl Engine {
         CommitError::Engine(why)
     }
 
-    /// Does work that leaves the state unknown if it fails. A failure other than a refusal, or a panic, breaks the engine:
-    /// it is reported here, and everything later is refused with the same cause.
+    /// Does work that leaves the state unknown if it fails. A panic or an error other than a refusal breaks the
+    /// engine: it is reported now, and every later call fails with the same cause.
     fn guarded<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, CommitError>,
@@ -222,7 +223,7 @@ impl Engine {
         }
     }
 
-    /// What the engine has done since it was started, and what it holds.
+    /// The work of the engine since it was started, and its present contents.
     pub fn profile(&mut self) -> Result<Profile, CommitError> {
         let mut profile = self.state.profile();
         profile.workers = self.loads()?;
@@ -230,7 +231,7 @@ impl Engine {
         Ok(profile)
     }
 
-    /// What each worker has done since the engine was started.
+    /// The work of each worker since the engine was started.
     pub fn loads(&mut self) -> Result<Vec<Load>, CommitError> {
         let mut loads = vec![self.state.load()];
         if let Some(workers) = &mut self.workers {
@@ -243,7 +244,7 @@ impl Engine {
         Ok(loads)
     }
 
-    /// The rule of all rows of a table, if it has only one.
+    /// The rule of all rows of a table, if the table has only one rule.
     fn only_rule(&self, table: TableId) -> Option<RuleId> {
         let mut rules = self.state.plan.program.rules_of(table).map(|(rule, _)| rule);
         match (rules.next(), rules.next()) {
@@ -252,14 +253,15 @@ impl Engine {
         }
     }
 
-    /// Takes changes through the rules: what is reported, or why they are refused, after which all is as before.
+    /// Takes changes through the rules. Returns the changes to report, or a refusal, after which the state is
+    /// unchanged.
     fn run(&mut self, changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
-        // Of what other processes derive nothing stays here.
+        // Rows derived by other processes leave no trace in this process.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
@@ -282,7 +284,7 @@ impl Engine {
         }
     }
 
-    /// What a refusal is to others.
+    /// Converts a refusal to the public error.
     fn refused(&self, refusal: Refusal) -> CommitError {
         match refusal {
             Refusal::Derived(error) => error.to_transaction_error(self.schema()).into(),
@@ -294,7 +296,7 @@ impl Engine {
         }
     }
 
-    /// What tables that rules fill have changed by, in the running transaction.
+    /// The changes that the running transaction makes to derived tables.
     fn outputs(&self, changed: Changed) -> Vec<Output> {
         let plan = Arc::clone(&self.state.plan);
         let mut outputs = Vec::new();
@@ -310,7 +312,7 @@ impl Engine {
         outputs
     }
 
-    /// Commits changes that input tables have taken.
+    /// Commits changes that input tables have accepted.
     fn commit_changes(&mut self, changes: Changes) -> Result<Committed, CommitError> {
         let (outputs, changes) = self.run(changes)?;
         inject(Fault::Output);
@@ -334,14 +336,14 @@ impl Engine {
         Err(CommitError::Engine(refusal_of_all(why)))
     }
 
-    /// Gives symbols back that nothing holds any more, once there are as many new ones as there were old ones.
+    /// Collects unused symbols, once there are as many new symbols as there were old ones.
     fn collect_symbols(&mut self) -> Result<(), CommitError> {
         let symbols = self.state.symbols.len();
         if symbols < self.symbols_limit {
             return Ok(());
         }
         if !std::mem::take(&mut self.gone) {
-            // Nothing has gone since the last time, so that all are needed.
+            // Nothing was deleted since the last time, so all symbols are in use.
             self.symbols_limit = symbols + symbols.max(NEW_SYMBOLS);
             return Ok(());
         }
@@ -359,13 +361,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Input rows of a transaction, each as words.
+    /// Applies a transaction to the input tables and returns their changes as words.
     fn apply_columns(&mut self, transaction: &ColumnTransaction) -> Result<Changes, TransactionError> {
         let schema = Arc::clone(&self.state.plan.program.schema);
         let touched: BTreeSet<TableId> =
             transaction.delete.keys().chain(transaction.insert.keys()).copied().collect();
         let mut changes = Changes::default();
-        // Until it is accepted.
+        // Set until the transaction is accepted.
         let gone = std::mem::replace(&mut self.gone, true);
         for id in touched {
             let fits = |columns: Option<&Columns>| {
@@ -378,7 +380,7 @@ impl Engine {
             };
             let (delete, insert) = (transaction.delete.get(&id), transaction.insert.get(&id));
             if !fits(delete) || !fits(insert) {
-                // The plain way says what is wrong.
+                // The row-by-row way reports the error.
                 self.inputs.undo(&changes);
                 return self.inputs.apply(&transaction.to_rows(), &self.state.symbols);
             }
@@ -401,11 +403,11 @@ impl Engine {
         Ok(changes)
     }
 
-    /// Commits a transaction and leaves its delta in the engine's own words, for whoever goes through many rows: see
+    /// Commits a transaction and leaves its delta in the engine's own words, for callers that process many rows: see
     /// [`RawDelta`].
     pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
         let outputs = self.guarded(|engine| {
-            // Before, since the words that are given out must stay what they are.
+            // First, because the returned words must stay valid.
             engine.collect_symbols()?;
             engine.plan_for_columns(transaction)?;
             let changes = engine.apply_columns(transaction)?;
@@ -420,7 +422,7 @@ impl Engine {
         self.guarded(|engine| engine.rows_of(table))
     }
 
-    /// Whether the rows of a table can be asked for.
+    /// Fails if the rows of a table were not requested.
     fn is_known(&self, table: TableId) -> Result<(), CommitError> {
         let schema = Arc::clone(&self.state.plan.program.schema);
         let relation = self.state.plan.relations.get(table.0 as usize);
@@ -458,13 +460,13 @@ impl Engine {
     }
 }
 
-/// The tables whose changes are asked for.
+/// The tables whose changes are wanted.
 fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     let ids = program.schema.iter().map(|(id, _)| id);
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()
 }
 
-/// Plans a program and starts what it takes to run it in this process.
+/// Plans a program and starts an engine for it in this process.
 fn start(
     program: Arc<Program>,
     symbols: Arc<Symbols>,
@@ -474,7 +476,7 @@ fn start(
     start_plan(Arc::new(Plan::new(program, &wanted, &options.planning)), symbols, options)
 }
 
-/// Starts what it takes to run a plan in this process.
+/// Starts an engine for a plan in this process.
 fn start_plan(
     plan: Arc<Plan>,
     symbols: Arc<Symbols>,

@@ -23,16 +23,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A transaction takes effect whole or not at all: if it brings about a failure or breaks a key, all is as before and
-//! the least error is reported, the same one that the reference evaluator reports. Results depend neither on the
-//! number of workers nor on which [`Kind`] of engine runs the rules.
+//! A transaction takes effect as a whole or not at all. If it causes a failure or violates a key, the state is
+//! unchanged and the least error is reported, the same one as by the reference evaluator. Results depend neither on
+//! the number of workers nor on the [`Kind`] of engine.
 //!
 //! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and
 //! functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed`
-//! (rules as standard operators), [`processes`] (engines whose work several processes share), [`dataflow`] (what
-//! users see).
+//! (rules as standard operators), [`processes`] (engines that share work between processes), [`dataflow`] (the public
+//! interface).
 //!
-//! Left out on purpose: planning (crate `nlog-plan`), and what transactions look like as text (crate `nlog-data`).
+//! Out of scope: planning (crate `nlog-plan`), and transactions as text (crate `nlog-data`).
 #![forbid(unsafe_code)]
 
 mod aggregate;

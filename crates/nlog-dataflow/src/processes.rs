@@ -1,9 +1,9 @@
 //! Engines distributed over several processes, on one or several machines.
 //!
-//! The results are those of one process, byte for byte. Process 0 takes transactions and gives deltas; every other
-//! one has its part of the derived rows and serves until process 0 is done. All have the same program and the same
-//! build, which is checked when they meet; how the program is planned and what is reported process 0 tells the
-//! others.
+//! The results are the same as those of one process, byte for byte. Process 0 takes transactions and returns deltas.
+//! Every other process has its part of the derived rows and serves until process 0 ends. All processes must have the
+//! same program and the same build, which is checked when they meet. Process 0 tells the others the planning settings
+//! and the observed tables.
 //!
 //! ```
 //! use nlog_data::{Evaluator, Transaction, Value};
@@ -35,15 +35,15 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Packets go through timely's communication layer. A process that ends, or whose machine is gone, makes every wait
-//! for it an error: the engine then answers each transaction with it and has to be started anew. One that is slow is
-//! waited for. Processes know each other by a secret, but nothing is encrypted, and what a process says that knows
-//! the secret is believed: this is for the loopback interface, or a network that nobody else is in.
+//! Packets go through timely's communication layer. If a process ends or its machine fails, every wait for it becomes
+//! an error: the engine then answers each transaction with that error and must be restarted. Slow processes are
+//! waited for. A shared secret authenticates processes, but nothing is encrypted, and a process with the secret is
+//! trusted. Use the loopback interface, or a network without other users.
 //!
-//! In reading order: `handshake` (how processes meet), `socket` and `mesh` (how messages go), `wire` (what they are).
+//! In reading order: `handshake` (meeting), `socket` and `mesh` (transport of messages), `wire` (their contents).
 //!
-//! Left out on purpose: several workers in each process (start more processes), and changes of rules in a running
-//! engine of several processes.
+//! Out of scope: several workers in each process (start more processes), and edits of rules in a running engine of
+//! several processes.
 
 mod handshake;
 mod mesh;
@@ -66,10 +66,10 @@ use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 use mesh::Mesh;
 
-/// How long processes wait for each other when they meet, unless something else is asked for.
+/// The default time for processes to meet.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where process 0 waits for the others.
+/// The meeting point of the processes, at process 0.
 #[derive(Debug)]
 pub struct Meeting {
     listener: TcpListener,
@@ -79,10 +79,10 @@ pub struct Meeting {
     patience: Duration,
 }
 
-/// Why processes do not come together.
+/// Why processes cannot meet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetingError {
-    /// There would be one process only.
+    /// There would be only one process.
     #[error("cannot distribute work over {0} processes; use 2 or more, or start a single-process engine")]
     TooFew(usize),
     /// [`Options::workers`] is not 1.
@@ -97,50 +97,50 @@ pub enum MeetingError {
     /// An address cannot be listened on or reached.
     #[error("{address}: {why}")]
     Address {
-        /// Which.
+        /// The address.
         address: String,
-        /// What the system says.
+        /// The cause.
         why: String,
     },
-    /// Not all processes came in time.
+    /// Not all processes joined in time.
     #[error(
         "only {came} of {processes} processes joined within {} seconds; check that the others are running, \
         can reach process 0 and have the secret",
         patience.as_secs()
     )]
     Late {
-        /// How many were there, process 0 among them.
+        /// The number of processes that joined, including process 0.
         came: usize,
-        /// How many were to come.
+        /// The number of expected processes.
         processes: usize,
-        /// How long they were waited for.
+        /// The time allowed.
         patience: Duration,
     },
     /// A process runs another program, or another build.
     #[error("{who} cannot join: {difference}")]
     Differs {
-        /// Which.
+        /// The process.
         who: String,
-        /// What is different, and what helps.
+        /// The difference, and the remedy.
         difference: String,
     },
-    /// A process went away.
+    /// A process was lost.
     #[error("{who} disconnected during startup: {why}; check its output and restart all processes")]
     Lost {
-        /// Which.
+        /// The process.
         who: String,
-        /// What the connection says.
+        /// The cause, according to the connection.
         why: String,
     },
 }
 
-/// Why a process serves no longer, although process 0 was not done.
+/// Why a process stopped serving before process 0 was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
-    /// It did not come to it.
+    /// The processes did not meet.
     #[error(transparent)]
     Meeting(#[from] MeetingError),
-    /// Another process is gone, or failed.
+    /// Another process ended or failed.
     #[error("{0}; restart all processes")]
     Lost(String),
     /// A function of a rule, or the engine, panicked.
@@ -149,7 +149,7 @@ pub enum ServeError {
 }
 
 impl Meeting {
-    /// Listens for so many processes less one. Port 0 is any free one, which [`Meeting::address`] then tells.
+    /// Listens for the other processes. Port 0 selects a free port, which [`Meeting::address`] returns.
     pub fn new(address: impl ToSocketAddrs, secret: &str, processes: usize) -> Result<Self, MeetingError> {
         if processes < 2 {
             return Err(MeetingError::TooFew(processes));
@@ -163,12 +163,12 @@ impl Meeting {
         Ok(Meeting { listener, address, secret: secret.to_owned(), processes, patience: PATIENCE })
     }
 
-    /// Waits so long for the others, instead of [`PATIENCE`].
+    /// Waits this long for the others, instead of [`PATIENCE`].
     pub fn with_patience(self, patience: Duration) -> Self {
         Meeting { patience, ..self }
     }
 
-    /// Where the others find process 0.
+    /// The address at which the others reach process 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -193,7 +193,7 @@ fn mesh(
         .map_err(|error| MeetingError::Lost { who: format!("process {me}"), why: error.to_string() })
 }
 
-/// Takes part in the work of process 0, which is waited for if it does not listen yet, until it is done.
+/// Shares the work of process 0 until it is done. Waits for process 0 if it does not listen yet.
 pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str) -> Result<(), ServeError> {
     let addresses = process_0.to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
@@ -216,13 +216,13 @@ pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str)
         Ok(Err(_)) => ServeError::Lost(mesh.why()),
         Err(panic) => ServeError::Panicked(format!("process {me} panicked: {}", message(panic.as_ref()))),
     };
-    // The others say why.
+    // The others receive the cause.
     let (ServeError::Lost(why) | ServeError::Panicked(why)) = &error else { return Err(error) };
     mesh.say_failed(why);
     Err(error)
 }
 
-/// Gives symbols back that this process holds no longer, once there are as many new ones as there were old ones.
+/// Collects unused symbols of this process, once there are as many new symbols as there were old ones.
 fn collect_symbols(state: &mut State, limit: &mut usize) {
     if state.symbols.len() < *limit {
         return;

@@ -1,10 +1,10 @@
 //! Rows as the dataflow carries them: a few inline words.
 //!
-//! Two widths. Nearly all indexes have keys and values of at most four columns; measured on the paper's Figure 6, rows
-//! of four words load a third faster than rows of eight and take half the memory of heap rows. Wider rows have eight
-//! words; where even that is too few, the last word stands for a tuple of the remaining columns, interned by
-//! [`Symbols::tuple`](crate::symbol::Symbols::tuple): slow, rare, and correct, since equal tuples have one symbol.
-//! A third width would add another third to compile time for programs that are not there yet.
+//! There are two widths. Nearly all indexes have keys and values of at most four columns; measured on the paper's
+//! Figure 6, rows of four words load a third faster than rows of eight and take half the memory of heap rows. Wider
+//! rows have eight words. If eight are too few, the last word represents a tuple of the remaining columns, interned
+//! by [`Symbols::tuple`](crate::symbol::Symbols::tuple): slow, rare, and correct, since equal tuples have one symbol.
+//! A third width would add another third to the compile time for programs that do not exist yet.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::symbol::{Symbol, Symbols};
 
-/// A row of a fixed number of words, unused ones zero.
+/// A row with a fixed number of words. Unused words are zero.
 pub(crate) trait Row: ExchangeData + Hash + Copy + Default + fmt::Debug {
     /// The number of words.
     const WIDTH: usize;
@@ -41,7 +41,7 @@ pub(crate) trait Row: ExchangeData + Hash + Copy + Default + fmt::Debug {
         row
     }
 
-    /// Appends the first `count` columns of a row that has so many.
+    /// Appends the first `count` columns.
     #[inline]
     fn unpack(&self, count: usize, symbols: &Symbols, into: &mut Vec<Symbol>) {
         if count <= Self::WIDTH {
@@ -60,7 +60,7 @@ macro_rules! row {
         pub(crate) struct $name([Symbol; $width]);
 
         impl Ord for $name {
-            /// Word by word, two at once: sorting is most of what loading costs.
+            /// Compares two words at once, since sorting is most of a load's cost.
             #[inline]
             fn cmp(&self, other: &Self) -> Ordering {
                 for at in (0..$width).step_by(2) {
@@ -96,7 +96,7 @@ macro_rules! row {
         }
 
         impl Hash for $name {
-            /// One mixed word: differential hashes byte by byte otherwise.
+            /// Feeds one mixed word to the hasher; differential would otherwise hash byte by byte.
             #[inline]
             fn hash<H: Hasher>(&self, state: &mut H) {
                 state.write_u64(mix(&self.0));
@@ -114,7 +114,7 @@ row! {
     Wide, 8
 }
 row! {
-    /// A row without columns: what stands under a key that is a whole row.
+    /// A row without columns: the value of a key that is a whole row.
     Empty, 0
 }
 
@@ -124,6 +124,6 @@ pub(crate) fn mix(words: &[Symbol]) -> u64 {
     let mixed = words.iter().fold(0u64, |hash, word| {
         (hash.rotate_left(5) ^ u64::from(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     });
-    // The low bits choose the worker, and multiplication leaves them poor.
+    // The low bits choose the worker, and multiplication mixes them poorly.
     mixed ^ (mixed >> 32)
 }

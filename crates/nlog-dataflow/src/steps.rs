@@ -10,7 +10,7 @@ use nlog_plan::query::Step;
 use crate::expression::{Binding, Expression, evaluate_all};
 use crate::symbol::{FALSE, NONE, Symbol, Symbols, TRUE, is_failure};
 
-/// A step that finds nothing in indexes.
+/// A step that does no lookup in an index.
 #[derive(Debug)]
 enum Action {
     Let(Expression),
@@ -21,7 +21,7 @@ enum Action {
     Generate { function: Arc<Function>, arguments: Vec<Expression>, wanted: Vec<bool> },
 }
 
-/// Two slots that have to be equal, or not.
+/// Two slots that must be equal, or must differ.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Comparison {
     pub(crate) one: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Of the steps before the first probe.
+    /// The steps before the first probe.
     pub(crate) fn before_probe(steps: &[Step], symbols: &Symbols) -> Self {
         let expression = |scalar: &Scalar| Expression::new(scalar, symbols);
         let action = |step: &Step| {
@@ -61,7 +61,7 @@ impl Steps {
         self.actions.is_empty()
     }
 
-    /// The pairs of slots that have to be equal, or not, if that is all.
+    /// The comparisons of slots, if there are no other steps.
     pub(crate) fn comparisons(&self) -> Option<Vec<Comparison>> {
         let comparison = |action: &Action| match action {
             Action::Filter(Expression::Compare(sides, equal)) => match **sides {
@@ -75,7 +75,7 @@ impl Steps {
         self.actions.iter().map(comparison).collect()
     }
 
-    /// Calls `done` for each binding that comes of one.
+    /// Calls `done` for each resulting binding.
     #[inline]
     pub(crate) fn run(
         &mut self,
@@ -86,7 +86,7 @@ impl Steps {
         run(&mut self.actions, binding, symbols, done);
     }
 
-    /// Forgets results that expressions remember.
+    /// Clears the caches of expressions.
     pub(crate) fn forget(&mut self) {
         for action in &mut self.actions {
             match action {
@@ -100,7 +100,7 @@ impl Steps {
         }
     }
 
-    /// Every symbol that the expressions hold.
+    /// Visits every constant in the expressions.
     pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
         for action in &self.actions {
             match action {
@@ -189,7 +189,7 @@ fn generate(
                 Err(failed) => failed,
                 Ok(mut tuples) => {
                     if !wanted.iter().all(|wanted| *wanted) {
-                        // Results that differ only in columns that nothing reads are one.
+                        // Results that differ only in columns that nothing reads count as one.
                         for tuple in &mut tuples {
                             for (value, _) in tuple.iter_mut().zip(wanted).filter(|(_, wanted)| !**wanted) {
                                 *value = Value::Bool(false);

@@ -1,13 +1,14 @@
-//! Values as 32 bits: small integers as they are, everything else by its number in a table that all workers of a process
+//! Values as 32 bits: small integers directly, all other values by number in a table that all workers of a process
 //! share.
 //!
-//! Equal values have one symbol, so that joins and `==` compare words. Integers are exact: one that does not fit into
-//! 31 bits is interned like a string. Symbols have no order of their own; whatever is ordered is looked up.
+//! Equal values have one symbol, so joins and `==` compare words. Integers are exact: one that does not fit into 31
+//! bits is interned like a string. The numbers of symbols have no meaningful order; ordering values requires looking
+//! them up.
 //!
-//! Symbols are given back by marking and sweeping: whoever holds symbols marks them ([`Marks`]), and what is not marked
-//! is forgotten ([`Symbols::sweep`]). That costs nothing where symbols are copied, which is everywhere, and time in
-//! proportion to the state once for as many new symbols as there were in it. The composed engine cannot look into its
-//! operators and keeps all.
+//! Unused symbols are collected by mark and sweep: every holder of symbols marks them ([`Marks`]), and unmarked ones
+//! are forgotten ([`Symbols::sweep`]). Copying symbols, which happens everywhere, costs nothing extra. A collection
+//! costs time in proportion to the state, once the number of symbols has doubled. The composed engine cannot look
+//! into its operators and keeps all symbols.
 
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -35,9 +36,9 @@ pub(crate) type Symbol = u32;
 pub(crate) const FALSE: Symbol = 0;
 /// `true`.
 pub(crate) const TRUE: Symbol = 1;
-/// What a partial function gives where it has no value. Never in a row.
+/// The result of a partial function without a value. Never occurs in a row.
 pub(crate) const NONE: Symbol = FAILURE | (FAILURE - 2);
-/// Nothing failed.
+/// The absence of a failure.
 pub(crate) const NO_FAILURE: Symbol = FAILURE | (FAILURE - 1);
 
 /// Set in small integers, whose other bits are the number in two's complement.
@@ -45,16 +46,16 @@ const INTEGER: Symbol = 1 << 31;
 /// Set, without [`INTEGER`], in failures.
 const FAILURE: Symbol = 1 << 30;
 
-/// How many parts the table has, each with its lock.
+/// The number of shards of the table, each with its own lock.
 const SHARDS: u32 = 16;
-/// A shard's first entry, so that [`FALSE`] and [`TRUE`] stay free.
+/// The first entry of a shard, so that [`FALSE`] and [`TRUE`] stay free.
 const FIRST: u32 = 1;
-/// The word of the first place in a dictionary, so that [`FALSE`] and [`TRUE`] stay free.
+/// The word of the first position in a dictionary, so that [`FALSE`] and [`TRUE`] stay free.
 const FIRST_PLACE: Symbol = TRUE + 1;
-/// A shard's entries.
+/// The most entries of a shard.
 const SHARD_LIMIT: u32 = FAILURE / SHARDS;
 
-/// Whether the symbol stands for a failure.
+/// Whether the symbol represents a failure.
 #[inline]
 pub(crate) fn is_failure(symbol: Symbol) -> bool {
     symbol & (INTEGER | FAILURE) == FAILURE
@@ -67,23 +68,23 @@ pub(crate) struct Symbols {
     values: [RwLock<Interned<Value>>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
     tuples: RwLock<Interned<Tuple>>,
-    /// If other processes have symbols of their own: by number, what is the same of a value everywhere; 0 until
-    /// somebody asks.
+    /// If other processes have their own symbols: by number, a hash that is the same in all processes; 0 until it is
+    /// first needed.
     homes: Option<[RwLock<Vec<u32>>; SHARDS as usize]>,
 }
 
-/// What a word stands for beyond its process.
+/// The meaning of a word for another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The same everywhere.
     Same,
     /// A value of this process's table.
     Value,
-    /// A failure of it.
+    /// A failure of this process's table.
     Failure,
 }
 
-/// What a word stands for beyond its process.
+/// The meaning of a word for another process.
 #[inline]
 pub(crate) fn meaning(symbol: Symbol) -> Meaning {
     match symbol {
@@ -94,8 +95,8 @@ pub(crate) fn meaning(symbol: Symbol) -> Meaning {
     }
 }
 
-/// The word that says the place of a value, or of a failure, in a dictionary; the places of each begin with 0. What
-/// [`meaning`] says of it holds for what it says.
+/// The word for the position of a value or failure in a dictionary; both kinds of positions start at 0. [`meaning`]
+/// returns the same for this word as for the original symbol.
 pub(crate) fn place_word(meaning: Meaning, place: usize) -> Option<Symbol> {
     let place = Symbol::try_from(place).ok().filter(|place| *place < FAILURE - FIRST_PLACE)?;
     match meaning {
@@ -105,7 +106,7 @@ pub(crate) fn place_word(meaning: Meaning, place: usize) -> Option<Symbol> {
     }
 }
 
-/// The place that such a word says.
+/// The position encoded in such a word.
 pub(crate) fn place_of(word: Symbol) -> usize {
     let place = if is_failure(word) { word & !FAILURE } else { word - FIRST_PLACE };
     place as usize
@@ -115,15 +116,15 @@ pub(crate) fn place_of(word: Symbol) -> usize {
 #[derive(Debug)]
 struct Tuple(Box<[Symbol]>);
 
-/// Things with numbers.
+/// Interned items by number.
 #[derive(Debug)]
 struct Interned<T> {
     things: Vec<Option<T>>,
     numbers: HashTable<u32>,
-    /// Numbers of things that were forgotten, and can be given again.
+    /// The numbers of forgotten items, which can be reused.
     free: Vec<u32>,
-    /// In debug builds, those of the last sweep. They are not given again before the next one, so that a symbol that is
-    /// read although it was forgotten is noticed.
+    /// In debug builds, the numbers freed by the last sweep. They are not reused before the next sweep, so that a use
+    /// of a forgotten symbol is noticed.
     resting: Vec<u32>,
 }
 
@@ -143,7 +144,7 @@ impl<T> Interned<T> {
         self.things.get(number as usize)?.as_ref()
     }
 
-    /// The thing of a number that was given and not taken back.
+    /// The item of a number in use.
     #[inline]
     fn thing(&self, number: u32) -> &T {
         self.things[number as usize]
@@ -151,10 +152,10 @@ impl<T> Interned<T> {
             .expect("a symbol that is held is marked, so that it is not swept")
     }
 
-    /// The number of a thing that is not there.
+    /// Inserts an absent item and returns its number.
     ///
     /// # Panics
-    /// If there are too many: memory ends long before.
+    /// If there are too many items; memory runs out long before.
     fn insert(&mut self, thing: T, hash: u64, limit: u32, hash_of: impl Fn(&T) -> u64) -> u32 {
         let number = self.free.pop().unwrap_or(self.things.len() as u32);
         assert!(number < limit, "the symbol table is full");
@@ -169,7 +170,7 @@ impl<T> Interned<T> {
         number
     }
 
-    /// Forgets what is not marked.
+    /// Forgets the unmarked items.
     fn sweep(&mut self, marks: &Bits, hash_of: impl Fn(&T) -> u64) {
         self.free.append(&mut self.resting);
         let forgotten = if cfg!(debug_assertions) { &mut self.resting } else { &mut self.free };
@@ -201,13 +202,13 @@ impl Symbols {
         }
     }
 
-    /// Those of one of several processes, each of which has its own.
+    /// The symbols of one process of several, each of which has its own.
     pub(crate) fn of_one_process() -> Self {
         Symbols { homes: Some(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
     }
 
-    /// What the home of a row is found by: of workers that share a table the symbol itself, of processes that do not
-    /// something that is the same for the value in all of them.
+    /// The hash by which the home of a row is found: the symbol itself if workers share a table, otherwise a hash of
+    /// the value that is the same in all processes.
     #[inline]
     pub(crate) fn home(&self, symbol: Symbol) -> u32 {
         match &self.homes {
@@ -273,7 +274,7 @@ impl Symbols {
         }
     }
 
-    /// All values at once, for reading many.
+    /// Locks all values, for reading many.
     pub(crate) fn reader(&self) -> Reader<'_> {
         Reader { values: std::array::from_fn(|shard| read(&self.values[shard])) }
     }
@@ -288,7 +289,7 @@ impl Symbols {
         FAILURE | number
     }
 
-    /// The failure of a symbol that stands for one.
+    /// The failure that a symbol represents.
     pub(crate) fn failure(&self, symbol: Symbol) -> Failure {
         read(&self.failures).thing(symbol & !FAILURE).clone()
     }
@@ -320,19 +321,19 @@ impl Symbols {
         })
     }
 
-    /// Looks at the columns of a tuple.
+    /// Passes the columns of a tuple to `look`.
     pub(crate) fn with_tuple(&self, tuple: Symbol, look: impl FnOnce(&[Symbol])) {
         look(&read(&self.tuples).thing(tuple).0);
     }
 
-    /// How many values and tuples have symbols that are not small numbers.
+    /// The number of interned values and tuples.
     pub(crate) fn len(&self) -> usize {
         let values: usize = self.values.iter().map(|shard| read(shard).numbers.len()).sum();
         values + read(&self.tuples).numbers.len()
     }
 
-    /// Forgets every value and tuple that is not marked, and all failures. Between transactions alone: nobody may hold
-    /// another symbol.
+    /// Forgets every unmarked value and tuple, and all failures. Only between transactions: no unmarked symbol may be
+    /// in use.
     pub(crate) fn sweep(&self, marks: &Marks) {
         for (shard, marked) in self.values.iter().zip(&marks.values) {
             let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
@@ -342,14 +343,14 @@ impl Symbols {
         tuples.sweep(&marks.tuples, |tuple| self.hasher.hash_one(&*tuple.0));
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default(), |failure| self.hasher.hash_one(failure));
-        // Numbers are given anew.
+        // Numbers will be reused.
         for homes in self.homes.iter().flatten() {
             homes.write().unwrap_or_else(PoisonError::into_inner).clear();
         }
     }
 }
 
-/// Which symbols are held.
+/// The set of symbols in use.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     values: [Bits; SHARDS as usize],
@@ -376,7 +377,7 @@ impl Bits {
 }
 
 impl Marks {
-    /// What another one marked, too.
+    /// Adds the marks of another worker.
     pub(crate) fn append(&mut self, other: &Marks) {
         let pairs = self.values.iter_mut().chain([&mut self.tuples]);
         for (mine, theirs) in pairs.zip(other.values.iter().chain([&other.tuples])) {
@@ -385,7 +386,7 @@ impl Marks {
         }
     }
 
-    /// A word that may be a symbol is held. Small numbers need no mark.
+    /// Marks a word that may be a symbol. Small integers need no mark.
     #[inline]
     pub(crate) fn symbol(&mut self, symbol: Symbol) {
         if symbol & (INTEGER | FAILURE) == 0 && symbol >= FIRST * SHARDS {
@@ -393,7 +394,7 @@ impl Marks {
         }
     }
 
-    /// The words of a row of so many columns are held, and the tuple that some may stand in.
+    /// Marks the words of a row with this many columns, and the tuple that the last one may represent.
     #[inline]
     pub(crate) fn row<R: crate::row::Row>(&mut self, row: &R, columns: usize, symbols: &Symbols) {
         let words = row.words();
@@ -408,7 +409,7 @@ impl Marks {
     }
 }
 
-/// The table of values, held for reading.
+/// The table of values, locked for reading.
 pub(crate) struct Reader<'a> {
     values: [RwLockReadGuard<'a, Interned<Value>>; SHARDS as usize],
 }
@@ -435,7 +436,7 @@ fn fold(digest: u64) -> u32 {
     (digest >> 32) as u32 ^ digest as u32
 }
 
-/// The symbol of an integer that fits into it.
+/// The symbol of an integer that fits.
 #[inline]
 fn small(value: i64) -> Option<Symbol> {
     let word = i32::try_from(value).ok()?;
@@ -519,7 +520,7 @@ mod tests {
             assert_eq!(symbols.len(), 101);
         }
         let places: usize = symbols.values.iter().map(|shard| read(shard).things.len()).sum();
-        // In debug builds those of the last round rest.
+        // In debug builds, the numbers of the last round are not reusable yet.
         assert!(places <= 1100 * 3, "places are used again: {places}");
         for (number, symbol) in (0..).zip(&kept) {
             assert_eq!(symbols.value(*symbol), text(number));
@@ -564,7 +565,7 @@ mod tests {
         let mut reversed = homes(&other, &mut values.iter().rev());
         reversed.reverse();
         assert_eq!(wanted, reversed);
-        // The second time they are remembered; after a sweep numbers stand for others.
+        // The second call uses the cache; after a sweep, numbers represent other values.
         assert_eq!(wanted, homes(&one, &mut values.iter()));
         one.sweep(&Marks::default());
         let mut reversed = homes(&one, &mut values.iter().rev());

@@ -14,7 +14,7 @@ pub(crate) fn variables_of(expr: &Expr) -> Variables {
     variables
 }
 
-/// Whether some function in the expression can fail.
+/// Whether any function in the expression can fail.
 pub(crate) fn may_fail(expr: &Expr) -> bool {
     match expr {
         Expr::Variable(_) | Expr::Constant(_) => false,

@@ -1,4 +1,4 @@
-//! A rule as the planner represents it: atoms over relations, items, head.
+//! A rule in the planner's form: atoms over relations, items, and a head.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::dependency::{Dependency, Knowledge, Variables};
 use crate::plan::{Operand, Selection};
 use crate::query::RelationId;
 
-/// A conjunction and the head made of its bindings.
+/// A conjunction, and the head built from its bindings.
 #[derive(Debug, Clone)]
 pub(crate) struct Body {
     pub(crate) atoms: Vec<Atom>,
@@ -21,7 +21,7 @@ pub(crate) struct Body {
     pub(crate) names: Vec<String>,
     /// The variables of the head.
     pub(crate) head: Variables,
-    /// The variables that are columns of the head themselves, so that equal rows agree on them.
+    /// The variables that are themselves columns of the head, so that equal rows agree on them.
     pub(crate) plain: Variables,
     /// Variables whose value can be a failure.
     pub(crate) failing: Variables,
@@ -37,20 +37,20 @@ pub(crate) struct Atom {
     pub(crate) columns: Vec<(usize, VariableId)>,
     /// The variables as a set.
     pub(crate) variables: Variables,
-    /// The variables that determine the row, by its declared key or as a whole; `None` if one of the columns is
-    /// `_`.
+    /// The variables that determine the row, through its declared key or all together; `None` if one of the columns
+    /// is `_`.
     pub(crate) row: Option<Variables>,
-    /// The variables of its declared key, if it has one and each column of it is a variable or a constant.
+    /// The variables of its declared key, if it has one and all key columns are variables or constants.
     pub(crate) key: Option<Variables>,
     /// Further functional dependencies.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// Anything but an atom.
+/// A part of a body other than an atom.
 #[derive(Debug, Clone)]
 pub(crate) struct Item {
     pub(crate) what: What,
-    /// The variables that it uses.
+    /// The variables that it reads.
     pub(crate) uses: Variables,
     /// Whether it can fail by itself.
     pub(crate) may_fail: bool,
@@ -157,8 +157,8 @@ impl Body {
         knowledge
     }
 
-    /// The body with an equation, the item of this number, replaced by its side that can fail; the other side is a
-    /// variable of an atom. This side can be evaluated before the variable is bound.
+    /// The body in which the equation with this item number is replaced by the side that can fail. The other side is
+    /// a variable of an atom. The replacement can be evaluated before the variable is bound.
     pub(crate) fn with_failing_side(&self, item: usize) -> Body {
         let mut body = self.clone();
         if let What::Filter(expr) = &self.items[item].what
@@ -175,15 +175,15 @@ impl Body {
         !generates && self.knowledge(0..self.atoms.len()).is_unique(&self.plain)
     }
 
-    /// The number of rows that determine a binding once its row of the head is known, by a greedy choice of atoms. If it
-    /// is `n`, a row of the head has at most as many bindings as the product of `n` tables has rows (an edge cover with
-    /// functional dependencies).
+    /// The number of body rows that together with a row of the head determine a binding, by a greedy choice of atoms.
+    /// If it is `n`, a row of the head has at most as many bindings as the product of `n` tables has rows (an edge
+    /// cover with functional dependencies).
     pub(crate) fn cover(&self) -> usize {
         let knowledge = self.knowledge(0..self.atoms.len());
         let is_generated = |item: &&Item| matches!(item.what, What::Generate { .. });
         let generated = self.items.iter().filter(is_generated);
         let mut left: Vec<&Atom> = Vec::new();
-        // Nothing determines a row that has columns outside the binding.
+        // Columns outside the binding are determined by nothing.
         let (mut chosen, mut known) =
             (0, if self.is_grouped() { self.head.clone() } else { self.plain.clone() });
         for atom in &self.atoms {
@@ -261,7 +261,7 @@ impl Item {
         }
     }
 
-    /// Whether it neither drops bindings nor fails; then it matters only where its value is read.
+    /// Whether it neither drops bindings nor fails. Such an item matters only where its value is read.
     pub(crate) fn is_harmless(&self) -> bool {
         match &self.what {
             What::Let { expr, .. } => !self.may_fail && !may_be_none(expr),

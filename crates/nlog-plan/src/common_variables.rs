@@ -11,9 +11,9 @@ use crate::dependency::Variables;
 #[derive(Debug, Clone)]
 pub(crate) struct CommonVariables {
     pub(crate) variables: Variables,
-    /// The atoms that contain all of them, each with their columns. The order of the columns is the same for all:
-    /// that of the atom whose relation comes first. So rules that join the same tables request the same columns in
-    /// the same order.
+    /// The atoms that contain all of them, each with their columns. All atoms use the same order of columns: that of
+    /// the atom whose relation comes first. Rules that join the same tables therefore request the same columns in the
+    /// same order.
     pub(crate) members: Vec<(usize, Vec<usize>)>,
 }
 

@@ -18,12 +18,12 @@ use nlog::program::{Aggregate, Expr, HeadTerm, VariableId};
 /// The cost of a row in an index: it is sorted, stored and merged.
 pub(crate) const INDEXED: f64 = 3.0;
 
-/// How the rows of a head become a set.
+/// The treatment of duplicate rows of a head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Duplicates {
     /// Duplicates do not matter.
     Ignored,
-    /// Duplicates are counted if there can be any.
+    /// Rows are counted if duplicates are possible.
     Counted,
     /// Rows are counted in any case.
     AlwaysCounted,
@@ -96,7 +96,7 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     });
     let counted = search.model.atoms.iter().all(|atom| atom.counted);
     let mut estimate = Estimate::even(rows, distinct.collect(), counted).bounded();
-    // A projection to a few of the variables has fewer rows, but much the same values.
+    // A projection to a few of the variables has fewer rows, but almost the same values.
     for ((spread, distinct), term) in estimate.spreads.iter_mut().zip(&estimate.distinct).zip(&body.terms) {
         let of_term = match chosen(term) {
             Some(Expr::Variable(variable)) => search.model.spread_of(body, *variable),
@@ -108,7 +108,7 @@ pub(crate) fn estimate(search: &Search, body: &Body) -> Estimate {
     estimate
 }
 
-/// The expression whose values the column has; none if the column has other values.
+/// The expression whose values become the column's values; `None` if there is no such expression.
 fn chosen(term: &HeadTerm) -> Option<&Expr> {
     match term {
         HeadTerm::Value(expr) => Some(expr),

@@ -1,4 +1,4 @@
-//! Functional dependencies: which variables determine which, by the keys that tables declare.
+//! Functional dependencies: the variables that determine other variables through the keys of tables.
 
 use std::collections::BTreeSet;
 

@@ -26,21 +26,21 @@ pub struct RuleDescription {
     pub head: String,
     /// Its place: `file:line:column`.
     pub place: String,
-    /// Its source.
+    /// The text of the rule.
     pub rule: String,
     /// Whether it is a stage that the planner split off from the rule.
     pub stage: bool,
-    /// A pipeline for each atom.
+    /// One pipeline for each atom.
     pub pipelines: Vec<PipelineDescription>,
     /// The aggregates, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<String>,
-    /// The pipelines that find failures that the others do not see.
+    /// The pipelines that find failures which the other pipelines do not see.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<PipelineDescription>,
 }
 
-/// From changed rows of an atom to rows of the head.
+/// A pipeline from changed rows of an atom to rows of the head.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PipelineDescription {
     /// The atom, with the columns read from it.
@@ -50,7 +50,8 @@ pub struct PipelineDescription {
     /// The rows touched if the pipeline starts with all rows of the atom.
     pub cost: f64,
     /// Whether this pipeline computes all rows of the rule from scratch.
-    pub whole: bool,
+    #[serde(rename = "whole")]
+    pub full: bool,
     /// The steps for each binding.
     pub steps: Vec<StepDescription>,
     /// The result of each binding.
@@ -69,7 +70,7 @@ pub struct InsteadDescription {
     pub cost: f64,
 }
 
-/// Something done to bindings.
+/// An operation on bindings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepDescription {
     /// The operation.
@@ -80,22 +81,22 @@ pub struct StepDescription {
     /// The bindings after the step for each row at the start of the pipeline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bindings: Option<f64>,
-    /// Why it comes here.
+    /// The reason for its position.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
 }
 
-/// Rows of a relation by some of its columns.
+/// The rows of a relation, indexed by some of its columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IndexDescription {
     /// Its name in this plan.
     pub index: String,
-    /// The relation whose rows it has.
+    /// The indexed relation.
     pub relation: String,
     /// The conditions on rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fit: Vec<String>,
-    /// The columns to find them by.
+    /// The key columns.
     pub by: Vec<String>,
     /// The columns returned.
     pub of: Vec<String>,
@@ -110,13 +111,14 @@ pub struct IndexDescription {
 pub struct RelationDescription {
     /// Its name.
     pub name: String,
-    /// How derived rows become a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not computed`.
+    /// The way in which derived rows become a set: `as it is`, `distinct`, `key (…) checked`, `input`, `not
+    /// computed`.
     pub keep: String,
-    /// Its place in the order of evaluation.
+    /// Its level in the order of evaluation.
     pub level: u32,
     /// The number of rows.
     pub rows: f64,
-    /// Whether that was counted.
+    /// Whether the number was counted, not estimated.
     pub counted: bool,
 }
 

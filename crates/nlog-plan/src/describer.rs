@@ -70,7 +70,7 @@ impl Plan {
 
     fn describe_rule(&self, plan: &RulePlan) -> RuleDescription {
         let rule = self.program.rule(plan.rule);
-        let whole = Some(plan.body.whole);
+        let full = Some(plan.body.full);
         let failures = plan.failures.iter().flat_map(|joins| self.describe_joins(joins, None));
         let groups = match &plan.output {
             Output::Rows => None,
@@ -92,13 +92,13 @@ impl Plan {
             place: rule.place.to_string(),
             rule: rule.text.to_string(),
             stage: self.relation(plan.head).table.is_none(),
-            pipelines: self.describe_joins(&plan.body, whole),
+            pipelines: self.describe_joins(&plan.body, full),
             groups,
             failures: failures.collect(),
         }
     }
 
-    fn describe_joins(&self, joins: &Joins, whole: Option<usize>) -> Vec<PipelineDescription> {
+    fn describe_joins(&self, joins: &Joins, full: Option<usize>) -> Vec<PipelineDescription> {
         let describe = |(at, pipeline): (usize, &Pipeline)| {
             let mut describer = Describer { plan: self, joins, names: Vec::new() };
             let begins = describer.begin(&pipeline.start);
@@ -110,7 +110,7 @@ impl Plan {
                 begins,
                 rows: pipeline.rows,
                 cost: pipeline.cost,
-                whole: whole == Some(at),
+                full: full == Some(at),
                 steps,
                 end: describer.end(&pipeline.end),
                 instead,
@@ -159,7 +159,7 @@ fn names_at_end(pipeline: &Pipeline) -> Vec<String> {
 }
 
 impl Step {
-    /// Changes the names of the slots before the step to those after it.
+    /// Changes the names of the slots before the step into those after it.
     fn rename(&self, names: &mut Vec<String>) {
         match self {
             Step::Let { name, .. } | Step::Key { name, .. } => names.push(name.clone()),
@@ -179,7 +179,7 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    /// An atom's relation, with a number if the rule has several of it.
+    /// An atom's relation, with a number if the rule has several atoms of this relation.
     fn atom(&self, at: usize) -> String {
         let relation = self.joins.atoms[at];
         let name = &self.plan.relation(relation).name;

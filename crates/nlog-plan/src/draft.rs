@@ -9,7 +9,7 @@ use crate::dependency::Variables;
 /// The purpose of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// Finds all bindings, except those for which an equation fails that provides a probe's key.
+    /// Finds all bindings, except those for which the equation behind a probe's key fails.
     Main,
     /// Finds the bindings for which the item of this number fails.
     Failure(usize),
@@ -23,16 +23,17 @@ pub(crate) struct Draft {
     pub(crate) ops: Vec<Op>,
 }
 
-/// Something done to each binding.
+/// An operation on each binding.
 #[derive(Debug, Clone)]
 pub(crate) enum Op {
     /// An item of the body.
     Item(usize),
-    /// Computes the value of a variable of the next atom from the equation that is the item of this number.
+    /// Computes the value of a variable of the next atom from the equation with this item number.
     Key { item: usize, variable: VariableId, expr: Expr },
     /// Finds the rows of an atom that agree on these columns.
     Probe { atom: usize, key: Vec<(usize, VariableId)> },
-    /// Evaluates an expression of the head that can fail or have no value, in a pipeline that makes no head.
+    /// Evaluates an expression of the head that can fail or have no value, in a pipeline that does not build the
+    /// head.
     Head(Expr),
 }
 
@@ -50,18 +51,18 @@ pub(crate) struct State<'a> {
 pub(crate) struct KeyPart<'a> {
     pub(crate) column: usize,
     pub(crate) variable: VariableId,
-    /// The item and the expression that compute the value, if the binding does not have it.
+    /// The item and the expression that compute the value, if the variable is not bound.
     pub(crate) equation: Option<(usize, &'a Expr)>,
 }
 
 impl<'a> State<'a> {
-    /// Before anything.
+    /// The state before any operation.
     pub(crate) fn new(body: &'a Body, aim: Aim) -> Self {
         State { body, aim, bound: Variables::new(), applied: vec![false; body.items.len()] }
     }
 
-    /// The key of an atom: the variables by which its rows are found, each with the equation that computes its
-    /// value if the binding does not have it.
+    /// The key of an atom: the variables by which its rows are found, each with the equation that computes its value
+    /// if it is not bound.
     pub(crate) fn key(&self, atom: usize) -> Vec<KeyPart<'a>> {
         let columns = &self.body.atoms[atom].columns;
         let part = |(column, variable): &(usize, VariableId)| {
@@ -72,7 +73,7 @@ impl<'a> State<'a> {
         columns.iter().filter_map(part).collect()
     }
 
-    /// An equation that computes a value for the variable.
+    /// An equation that computes the variable's value.
     fn equation(&self, wanted: VariableId) -> Option<(usize, &'a Expr)> {
         let body = self.body;
         body.items.iter().enumerate().find_map(|(at, item)| {
@@ -91,7 +92,7 @@ impl<'a> State<'a> {
         })
     }
 
-    /// Joins an atom, then applies the items that can be applied.
+    /// Joins an atom, then applies the items whose variables are bound.
     pub(crate) fn join(&mut self, atom: usize, ops: &mut Vec<Op>) {
         let parts = self.key(atom);
         for part in &parts {
@@ -105,7 +106,7 @@ impl<'a> State<'a> {
         self.bind(atom, ops);
     }
 
-    /// Binds the variables of an atom, then applies the items that can be applied.
+    /// Binds the variables of an atom, then applies the items whose variables are bound.
     pub(crate) fn bind(&mut self, atom: usize, ops: &mut Vec<Op>) {
         self.bound.extend(self.body.atoms[atom].variables.iter().copied());
         self.apply(ops);
@@ -125,7 +126,7 @@ impl<'a> State<'a> {
 }
 
 impl Draft {
-    /// Drafts a pipeline that joins the atoms in this order, which is empty for a fact.
+    /// Drafts a pipeline that joins the atoms in this order; the order is empty for a fact.
     pub(crate) fn new(body: &Body, aim: Aim, order: &[usize]) -> Self {
         let mut state = State::new(body, aim);
         let mut ops = Vec::new();
@@ -147,7 +148,7 @@ impl Draft {
         draft
     }
 
-    /// The items that can fail and are used as keys here, so that their failures are not seen.
+    /// The items that can fail and serve as keys here, so that this pipeline does not see their failures.
     pub(crate) fn unseen<'a>(&'a self, body: &'a Body) -> impl Iterator<Item = usize> + 'a {
         self.ops.iter().filter_map(|op| match op {
             Op::Key { item, .. } if body.items[*item].may_fail => Some(*item),
@@ -155,7 +156,7 @@ impl Draft {
         })
     }
 
-    /// For each operation, the variables needed after it; the last entry has those needed at the start.
+    /// For each operation, the variables needed after it. The last entry has the variables needed at the start.
     pub(crate) fn live(&self, body: &Body, aim: Aim) -> Vec<Variables> {
         let mut live = if aim == Aim::Main { body.head.clone() } else { Variables::new() };
         let mut all = Vec::with_capacity(self.ops.len() + 1);
@@ -190,7 +191,7 @@ impl Draft {
 }
 
 impl Op {
-    /// Changes the variables needed after the operation to those needed before it.
+    /// Turns the variables needed after the operation into those needed before it.
     fn before(&self, body: &Body, live: &mut Variables) {
         match self {
             Op::Item(at) => {

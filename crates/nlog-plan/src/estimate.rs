@@ -8,7 +8,7 @@ use crate::query::RelationId;
 use crate::spread::Spread;
 use crate::statistics::{Statistics, TableStatistics};
 
-/// The assumed rows of an input table without statistics.
+/// The assumed number of rows of an input table without statistics.
 const ROWS: f64 = 1000.0;
 
 /// The assumed fraction of distinct values in a column without statistics.
@@ -23,8 +23,8 @@ pub(crate) struct Estimate {
     /// The distribution of values, by column, if it is known.
     pub(crate) spreads: Vec<Option<Arc<Spread>>>,
     /// Joint estimates of several columns.
-    pub(crate) together: Vec<JointEstimate>,
-    /// Whether the number was counted, or follows from counted numbers.
+    pub(crate) joint: Vec<JointEstimate>,
+    /// Whether the number was counted or follows from counted numbers.
     pub(crate) counted: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct JointEstimate {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Estimates<'a> {
     all: &'a [Estimate],
-    /// The estimate of the relation after those.
+    /// The estimate of the next relation.
     next: Option<&'a Estimate>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Estimates<'a> {
         Estimates { all, next: None }
     }
 
-    /// With one relation more.
+    /// These estimates and that of one more relation.
     pub(crate) fn with(all: Estimates<'a>, next: &'a Estimate) -> Self {
         Estimates { all: all.all, next: Some(next) }
     }
@@ -59,7 +59,7 @@ impl<'a> Estimates<'a> {
         self.next.filter(|_| at == self.all.len()).unwrap_or_else(|| &self.all[at])
     }
 
-    /// The number of the relation after those with estimates.
+    /// The number of the first relation without an estimate.
     pub(crate) fn next(&self) -> RelationId {
         RelationId(self.all.len() as u32)
     }
@@ -69,11 +69,11 @@ impl Estimate {
     /// An estimate with uniform and independent columns.
     pub(crate) fn even(rows: f64, distinct: Vec<f64>, counted: bool) -> Self {
         let spreads = vec![None; distinct.len()];
-        Estimate { rows, distinct, spreads, together: Vec::new(), counted }
+        Estimate { rows, distinct, spreads, joint: Vec::new(), counted }
     }
 
     /// The estimate of an input table, from its statistics or else from its declaration: a column that is a key by
-    /// itself has as many values as there are rows.
+    /// itself has as many distinct values as the table has rows.
     pub(crate) fn of_input(table: &Table, known: Option<&Statistics>) -> Self {
         let is_key = |column: usize| table.key.as_deref() == Some(&[column]) || table.columns.len() == 1;
         let thought = |column| if is_key(column) { ROWS } else { ROWS * DIFFERENT };
@@ -96,7 +96,7 @@ impl Estimate {
         self.sampled(known).bounded()
     }
 
-    /// With what samples say.
+    /// Adds the information of samples.
     fn sampled(mut self, known: &TableStatistics) -> Self {
         let rows = self.rows;
         let samples = known.samples.iter().map(Some).chain(std::iter::repeat(None));
@@ -104,13 +104,13 @@ impl Estimate {
         for ((spread, distinct), sample) in columns {
             *spread = sample.and_then(|sample| Spread::new(sample, rows, *distinct)).map(Arc::new);
         }
-        let together = known.together.iter().map(|together| {
-            let distinct = (together.distinct as f64).min(rows).max(1.0);
-            let sample = together.sample.as_ref();
+        let joint = known.joint.iter().map(|joint| {
+            let distinct = (joint.distinct as f64).min(rows).max(1.0);
+            let sample = joint.sample.as_ref();
             let spread = sample.and_then(|sample| Spread::new(sample, rows, distinct)).map(Arc::new);
-            JointEstimate { columns: together.columns.clone(), distinct, spread }
+            JointEstimate { columns: joint.columns.clone(), distinct, spread }
         });
-        self.together = together.collect();
+        self.joint = joint.collect();
         self
     }
 
@@ -122,8 +122,8 @@ impl Estimate {
         self
     }
 
-    /// The estimate of the union of several rules' rows; `None` without rules. Estimates of about the same size are
-    /// united first, so that many facts take little more than linear time.
+    /// The estimate of the union of several rules' rows; `None` without rules. Estimates of similar size are united
+    /// first, so that many facts take little more than linear time.
     pub(crate) fn of_all(mut estimates: Vec<Estimate>) -> Option<Self> {
         while estimates.len() > 1 {
             let mut left = estimates.into_iter();
@@ -142,7 +142,7 @@ impl Estimate {
     /// The estimate of the union with the rows of another rule.
     pub(crate) fn or(mut self, other: &Estimate) -> Self {
         self.rows += other.rows;
-        self.together.clear();
+        self.joint.clear();
         self.counted &= other.counted;
         for (distinct, other) in self.distinct.iter_mut().zip(&other.distinct) {
             *distinct = distinct.max(*other);

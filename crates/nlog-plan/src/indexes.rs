@@ -1,4 +1,4 @@
-//! The indexes of a plan: equal ones are shared, and those contained in others are dropped.
+//! The indexes of a plan. Equal indexes are shared, and indexes contained in others are dropped.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::body::Atom;
 use crate::query::{Index, IndexId, RelationId, Step};
 
-/// The indexes so far.
+/// The indexes collected so far.
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     all: Vec<Index>,
@@ -27,8 +27,8 @@ impl Indexes {
         IndexId(at as u32)
     }
 
-    /// Drops indexes that another one contains. Returns for each index the one that replaces it, and the positions
-    /// of its values there.
+    /// Drops indexes that are contained in another one. Returns for each index its replacement, and the positions of
+    /// its values there.
     pub(crate) fn merge(self) -> (Vec<Index>, Vec<(IndexId, Vec<usize>)>) {
         let contains = |one: &Index, other: &Index| {
             one.is_alike(other) && other.value.iter().all(|column| one.value.contains(column))
@@ -57,7 +57,7 @@ impl Indexes {
 }
 
 impl Index {
-    /// Whether it has the same rows under the same key.
+    /// Whether both have the same rows under the same key.
     fn is_alike(&self, other: &Index) -> bool {
         self.relation == other.relation && self.select == other.select && self.key == other.key
     }

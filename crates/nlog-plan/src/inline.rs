@@ -1,4 +1,4 @@
-//! Inlining: replaces an atom by the rule of its table.
+//! Inlining: replacing an atom by the rule of its table.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ struct Renaming {
     constants: BTreeMap<VariableId, Value>,
 }
 
-/// A body with an atom replaced by the body of a rule. None if no row of the rule fits the atom.
+/// Replaces an atom by the body of a rule. `None` if no row of the rule fits the atom.
 ///
-/// The rule must have no aggregates and nothing that can fail. The atom must be an atom of a table.
+/// The rule must have no aggregates and must not be able to fail. The atom must be an atom of a table.
 pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -> Option<Body> {
     let table_of = |atom: &Atom| program.schema.table(TableId(atom.relation.0));
     let equal = function::lookup(EQUAL).first().map(Arc::clone)?;
@@ -45,7 +45,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
             HeadTerm::Aggregate { .. } => None,
         })
         .collect();
-    // Constants first, so that they reach the rule's atoms whatever else their variables are equal to.
+    // Constants come first, so that they reach the rule's atoms even if their variables equal other terms.
     for (term, head) in terms.iter().zip(&heads) {
         match (term, head) {
             (Term::Constant(value), Expr::Variable(variable)) if in_atoms(variable) => {
@@ -102,7 +102,7 @@ pub(crate) fn inline(reader: &Body, at: usize, rule: &Body, program: &Program) -
     items.extend(conditions.iter().map(|expr| Item::new(What::Filter(renaming.expr(expr)))));
     let mut bound: Vec<VariableId> = atoms.iter().flat_map(|atom| atom.variables.iter().copied()).collect();
     for (variable, expr) in values {
-        // Ignored variables already belong to the reader; the rule's other variables do not.
+        // Ignored variables belong to the reader already; the rule's other variables do not.
         let expr = renaming.expr(&expr);
         items.push(Item::new(if bound.contains(&variable) {
             What::Filter(call(&equal, Expr::Variable(variable), expr))
@@ -119,7 +119,7 @@ fn call(function: &Arc<Function>, a: Expr, b: Expr) -> Expr {
     Expr::Call { function: Arc::clone(function), arguments: vec![a, b] }
 }
 
-/// An atom's term for each column of its relation.
+/// The terms of an atom, one for each column of its relation.
 fn terms_of(atom: &Atom, width: usize) -> Vec<Term> {
     let mut terms = vec![Term::Any; width];
     for (column, variable) in &atom.columns {
@@ -150,8 +150,8 @@ impl Renaming {
         }
     }
 
-    /// An atom of a stage, for which only variables are known. None if two of them become one, or one becomes a
-    /// constant.
+    /// Renames an atom of a stage, which may contain only variables. `None` if two of them become one, or one becomes
+    /// a constant.
     fn stage(&self, atom: &Atom) -> Option<Atom> {
         let set = |variables: &Variables| variables.iter().map(|variable| self.variable(*variable)).collect();
         let variables: Variables = set(&atom.variables);

@@ -1,4 +1,4 @@
-//! A rule's plan: its pipelines and those for its failures.
+//! Plans one rule: its pipelines, and the pipelines for its failures.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ impl RulePlanner<'_> {
         RulePlan { rule, head, body: main, output, failures, may_fail, stages, through }
     }
 
-    /// An order for each atom to begin with.
+    /// An order for each starting atom.
     fn orders(&self, body: &Body, aim: Aim, pinned: Option<&Orders>) -> Vec<Order> {
         let search = Search::new(body, aim, self.estimates);
         match pinned {
@@ -61,7 +61,7 @@ impl RulePlanner<'_> {
         }
     }
 
-    /// Plans the pipelines of a body. `place` selects the pipelines that may go through rules.
+    /// Plans the pipelines of a body. `place` identifies the pipelines that may go through rules.
     fn joins(
         &mut self,
         lowering: Lowering<'_>,
@@ -76,11 +76,11 @@ impl RulePlanner<'_> {
             let draft = Draft::new(body, aim, &[]);
             let order = Search::new(body, aim, self.estimates).along(&[]);
             let pipeline = lowering.pipeline(&draft, &order, self.indexes);
-            return Joins { atoms, pipelines: vec![pipeline], whole: 0 };
+            return Joins { atoms, pipelines: vec![pipeline], full: 0 };
         }
         let pinned = pinned.filter(|pinned| pinned.fit(body.atoms.len()));
-        let other = place.and_then(|place| self.unfolded.whole.get(&place).copied());
-        let whole = pinned.map(|pinned| pinned.whole).or(other).unwrap_or_else(|| cheapest(orders));
+        let other = place.and_then(|place| self.unfolded.full.get(&place).copied());
+        let full = pinned.map(|pinned| pinned.full).or(other).unwrap_or_else(|| cheapest(orders));
         let pipelines = orders.iter().zip(drafts).enumerate();
         let pipelines = pipelines.map(|(start, (order, draft))| {
             match place.and_then(|place| self.unfolded.ways.get(&(place, start))) {
@@ -88,6 +88,6 @@ impl RulePlanner<'_> {
                 None => lowering.pipeline(draft, order, self.indexes),
             }
         });
-        Joins { atoms, pipelines: pipelines.collect(), whole }
+        Joins { atoms, pipelines: pipelines.collect(), full }
     }
 }

@@ -27,7 +27,8 @@
 //! How a rule becomes a plan:
 //!
 //! - Each atom of the body has a pipeline that starts with changed rows of that atom and probes indexes of the
-//!   others, in the order that touches the fewest rows according to statistics, declared keys and default estimates.
+//!   others. The order is the one that touches the fewest rows according to statistics, declared keys and default
+//!   estimates.
 //! - Filters and functions run as soon as their variables are bound, columns are dropped as soon as they are no
 //!   longer needed, and indexes contain only the columns that are read from them.
 //! - An equation between a variable and an expression provides a key to probe. If the expression can fail, separate
@@ -39,8 +40,8 @@
 //!   duplicates are removed early and the head needs no counts.
 //! - An internal table that only one atom reads can be *inlined*: its rule replaces that atom.
 //!
-//! Out of scope: when statistics are collected, bushy join orders except through stages, and the implementation of
-//! operators.
+//! Out of scope: the time at which statistics are collected, bushy join orders except through stages, and the
+//! implementation of operators.
 #![forbid(unsafe_code)]
 
 mod analysis;

@@ -26,7 +26,7 @@ struct Slots {
 pub(crate) struct Lowering<'a> {
     pub(crate) body: &'a Body,
     pub(crate) aim: Aim,
-    /// Items whose failures other pipelines do not see, so that this one also leaves them to [`Aim::Failure`].
+    /// Items whose failures other pipelines do not see, so that this pipeline also leaves them to [`Aim::Failure`].
     pub(crate) followed: &'a BTreeSet<usize>,
 }
 
@@ -81,8 +81,8 @@ impl Lowering<'_> {
         Pipeline { start, steps, end, may_fail: self.may_fail(draft), rows, cost, second, through: None }
     }
 
-    /// The pipeline in which a table's rule replaces one of the body's atoms. The rows that it finds count as
-    /// that atom's.
+    /// The pipeline in which a table's rule replaces one of the body's atoms. The rows that it finds count as rows of
+    /// that atom.
     pub(crate) fn through_rule(&self, unfolded: &Unfolded, indexes: &mut Indexes) -> Pipeline {
         let draft = Draft::new(&unfolded.body, self.aim, &unfolded.order.atoms);
         let mut pipeline =
@@ -143,7 +143,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Whether bindings of these atoms can be equal in the variables that a probe still needs.
+    /// Whether bindings of these atoms can agree on all variables that are still needed at a probe.
     fn repeats(&self, joined: &[usize], key: &[(usize, VariableId)], live: &Variables) -> bool {
         let generates = self.body.items.iter().any(|item| matches!(item.what, What::Generate { .. }));
         let of_items = self.body.items.iter().flat_map(crate::body::Item::binds);
@@ -257,7 +257,7 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// The number of an aggregate's arguments that are values, not just names of variables.
+/// The number of an aggregate's arguments that are values, not only names of variables.
 fn counted(aggregate: Aggregate) -> usize {
     use Aggregate::{ArgMax, ArgMin, Count, List, Max, Min, Set, Sum};
     match aggregate {
@@ -273,19 +273,19 @@ impl Slots {
         self.names.push(name);
     }
 
-    /// The slot of a bound variable.
+    /// The slot of a variable, which must be bound.
     fn of(&self, variable: VariableId) -> Slot {
         let slot = self.variables.iter().position(|slot| *slot == Some(variable));
         slot.expect("drafts read bound variables only")
     }
 
-    /// The slots whose variables are wanted.
+    /// The slots of the needed variables.
     fn keep(&self, live: &Variables) -> Vec<Slot> {
         let wanted = |slot: &Slot| self.variables[*slot].is_some_and(|variable| live.contains(&variable));
         (0..self.variables.len()).filter(wanted).collect()
     }
 
-    /// The expression over the slots.
+    /// The expression over slots instead of variables.
     fn scalar(&self, expr: &Expr) -> Scalar {
         match expr {
             Expr::Variable(variable) => Scalar::Slot(self.of(*variable)),

@@ -24,14 +24,14 @@ use crate::plan::{Operand, Selection};
 use crate::spread::Spread;
 use crate::statistics::sampled_hash;
 
-/// A set of variables or items, by their numbers in a [`Model`]. Those beyond the 128th are in no set: for such rules
-/// estimates are coarser, but plans are still correct.
+/// A set of variables or items, by their numbers in a [`Model`]. Numbers beyond 128 belong to no set, so estimates
+/// for such large rules are coarser, but plans remain correct.
 pub(crate) type Mask = u128;
 
 /// The cost of looking up a binding's key, in rows touched.
 pub(crate) const LOOKUP: f64 = 1.0;
 
-/// The assumed number of results of a function with many results.
+/// The assumed number of results of a multi-valued function.
 const GENERATED: f64 = 4.0;
 
 /// The assumed minimum number of rows that a product finds in a table without statistics.
@@ -46,27 +46,27 @@ const HOLDS: f64 = 0.5;
 /// The assumed fraction of bindings for which an expression fails.
 const FAILS: f64 = 0.001;
 
-/// A body with figures.
+/// A body with its estimates.
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) atoms: Vec<AtomModel>,
     items: Vec<ItemModel>,
     /// The estimated maximum number of values, by variable.
     values: Vec<f64>,
-    /// Facts about columns that atoms have in common; those with most variables first.
+    /// Facts about columns that atoms have in common, those with the most variables first.
     common: Vec<Common>,
-    /// The result of joining the atoms of this set by one of those.
+    /// The spread of common values after joining a set of atoms, by entry of `common` and set.
     joined: RefCell<HashMap<(usize, u64), Arc<Spread>>>,
 }
 
-/// A variable that occurs in several atoms, or several such variables together.
+/// A variable that occurs in several atoms, or several such variables treated as one.
 #[derive(Debug)]
 struct Common {
     variables: Mask,
     members: Vec<Member>,
 }
 
-/// An atom in which they stand.
+/// An atom that contains the common variables.
 #[derive(Debug)]
 struct Member {
     atom: usize,
@@ -77,7 +77,7 @@ struct Member {
 
 #[derive(Debug)]
 pub(crate) struct AtomModel {
-    /// The number of rows that fit the atom by itself.
+    /// The number of rows that satisfy the atom's own conditions.
     pub(crate) selected: f64,
     variables: Mask,
     columns: Vec<ColumnModel>,
@@ -100,9 +100,9 @@ struct ColumnModel {
 struct ItemModel {
     uses: Mask,
     binds: Mask,
-    /// The number of bindings after it for each binding before it.
+    /// The number of bindings after the item for each binding before it.
     share: f64,
-    /// Variables whose value it can compute, each with the variables needed for that.
+    /// The variables whose value it can compute, each with the variables that this needs.
     gives: Vec<(usize, Mask)>,
     /// The variable that it binds to one value for each combination of its inputs.
     computes: Option<usize>,
@@ -113,7 +113,7 @@ struct ItemModel {
 pub(crate) struct Bindings {
     /// The number of bindings.
     pub(crate) count: f64,
-    /// The atoms, as a set; those beyond the 64th are in none.
+    /// The atoms, as a set. Atoms beyond the 64th belong to no set.
     atoms: u64,
     bound: Mask,
     applied: Mask,
@@ -126,7 +126,7 @@ pub(crate) struct Bindings {
 pub(crate) struct Found {
     /// Rows for each binding, before items are applied to them.
     pub(crate) fan_out: f64,
-    /// The columns of the key, as a set; those beyond the 64th are in none.
+    /// The key columns, as a set. Columns beyond the 64th belong to no set.
     pub(crate) by: u64,
     /// Whether no column of the atom was bound.
     pub(crate) is_product: bool,
@@ -202,7 +202,7 @@ impl Model {
         Model { atoms, items, values, common, joined: RefCell::default() }
     }
 
-    /// Bindings before any atom.
+    /// The single binding before any atom.
     pub(crate) fn once(&self) -> Bindings {
         let values = vec![f64::INFINITY; self.values.len()];
         let mut bindings = Bindings { count: 1.0, atoms: 0, bound: 0, applied: 0, values };
@@ -262,7 +262,7 @@ impl Model {
         let fan_out = match (is_lookup, counted) {
             (false, _) => fan_out,
             (true, true) => fan_out.min(1.0),
-            // References to keys mostly exist; other conditions may not hold.
+            // References to keys usually resolve; other conditions may not hold.
             (true, false) => {
                 let fits = |column: &ColumnModel| {
                     let of_variable = bit(Some(column.variable)).unwrap_or(0);
@@ -308,7 +308,7 @@ impl Model {
         let rows = |member: &Member| member.spread.as_ref().map_or(1.0, |spread| spread.rows);
         let members = self.common[common].members.iter().filter(|member| atoms & one(member.atom) != 0);
         let all: f64 = members.map(rows).product();
-        // Even if nothing agrees now, something may later.
+        // Values that do not occur now may occur later.
         self.spread(common, atoms).map_or(1.0, |spread| spread.rows.max(0.5) / all)
     }
 
@@ -418,7 +418,7 @@ fn common(
             members: members(body, estimates, atoms, &common_variables),
         })
         .collect();
-    // Those with most variables first: they tell more than their variables one by one.
+    // Combinations with the most variables first: they are more informative than single variables.
     all.sort_by_key(|common| (std::cmp::Reverse(common.variables.count_ones()), common.variables));
     let mut single: BTreeMap<VariableId, Vec<Member>> = BTreeMap::new();
     for (at, atom) in body.atoms.iter().enumerate() {
@@ -454,8 +454,8 @@ fn members(
         let is_same = |other: &[usize]| {
             other.len() == columns.len() && other.iter().all(|column| columns.contains(column))
         };
-        let counted = estimate.together.iter().find(|together| is_same(&together.columns));
-        let counted = counted.map(|together| together.distinct);
+        let counted = estimate.joint.iter().find(|joint| is_same(&joint.columns));
+        let counted = counted.map(|joint| joint.distinct);
         counted.or_else(|| (is_key(atom) && estimate.counted).then_some(atoms[atom].selected))
     };
     let keyed =
@@ -466,14 +466,14 @@ fn members(
             let keyed = keyed.filter(|_| estimate.counted)?;
             Some(referring(estimate, columns, estimates.of(body.atoms[keyed.0].relation), &keyed.1))
         })?;
-        let exact = estimate.together.iter().find(|together| together.columns == *columns);
-        Some(Member { atom: *atom, distinct, spread: exact.and_then(|together| together.spread.clone()) })
+        let exact = estimate.joint.iter().find(|joint| joint.columns == *columns);
+        Some(Member { atom: *atom, distinct, spread: exact.and_then(|joint| joint.spread.clone()) })
     };
     common.members.iter().filter_map(member).collect()
 }
 
-/// The number of combinations of values of columns that refer to a key. References to keys mostly exist, so if each
-/// column by itself has a matching row, all of them together are assumed to have one.
+/// The number of combinations of values in columns that refer to a key. References to keys usually resolve. So if
+/// each column by itself has a matching row, all of them together are assumed to have one.
 fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[usize]) -> f64 {
     let values = columns.iter().map(|column| estimate.distinct[*column]);
     let known = key.iter().map(|column| keyed.distinct[*column]);
@@ -485,7 +485,7 @@ fn referring(estimate: &Estimate, columns: &[usize], keyed: &Estimate, key: &[us
 fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     let share = |selection: &Selection| match &selection.equals {
         Operand::Constant(value) => match &estimate.spreads[selection.column] {
-            // Even if no row has the value now, one may later.
+            // A value that does not occur now may occur later.
             Some(spread) => (spread.rows_with(sampled_hash(value)).max(0.5) / spread.rows).min(1.0),
             None => 1.0 / estimate.distinct[selection.column],
         },
@@ -494,7 +494,7 @@ fn selected(estimate: &Estimate, select: &[Selection]) -> f64 {
     estimate.rows * select.iter().map(share).product::<f64>()
 }
 
-/// The fraction of bindings for which a condition holds, given the numbers of values of variables.
+/// The fraction of bindings that satisfy a condition, given the numbers of values of variables.
 fn share_that_holds(expr: &Expr, values: &dyn Fn(&VariableId) -> f64) -> f64 {
     let Expr::Call { function, arguments } = expr else { return HOLDS };
     let of_all = arguments.iter().flat_map(variables_of).map(|variable| values(&variable));
@@ -507,7 +507,7 @@ fn share_that_holds(expr: &Expr, values: &dyn Fn(&VariableId) -> f64) -> f64 {
     }
 }
 
-/// Numbers the variables; those that occur several times come first.
+/// Numbers the variables. Variables that occur several times come first.
 fn numbers(body: &Body) -> BTreeMap<VariableId, usize> {
     let mut places: BTreeMap<VariableId, usize> = BTreeMap::new();
     let in_atoms = body.atoms.iter().flat_map(|atom| atom.variables.iter().copied());

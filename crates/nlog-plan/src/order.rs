@@ -1,10 +1,11 @@
 //! The join order of a rule's atoms.
 //!
-//! For each starting atom, dynamic programming over sets of atoms finds the cheapest left-deep plan, as in Selinger and
-//! others (SIGMOD 1979), but from the full set down: the remaining cost of a set does not depend on the starting atom,
-//! so one table serves all of them.
+//! For each starting atom, dynamic programming over sets of atoms finds the cheapest left-deep plan, as in Selinger
+//! and others (SIGMOD 1979), but downwards from the full set. The remaining cost of a set does not depend on the
+//! starting atom, so one table serves all of them.
 //!
-//! An order that costs hardly more is preferred if it needs only indexes that the rule's other pipelines probe anyway.
+//! An order that costs little more is preferred if it probes only indexes that the rule's other pipelines need
+//! anyway.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -15,8 +16,8 @@ use crate::draft::Aim;
 use crate::estimate::Estimates;
 use crate::model::{Bindings, Found, LOOKUP, Model, UNKNOWN};
 
-/// The maximum number of atoms for which all orders are compared; with more, the next atom is always the one that finds
-/// the fewest rows.
+/// The maximum number of atoms for which all orders are compared. With more atoms, the next atom is always the one
+/// that finds the fewest rows.
 pub(crate) const EXHAUSTIVE: usize = 12;
 
 /// The maximum number of atoms for which orders that save indexes are searched.
@@ -25,7 +26,8 @@ const SPARING: usize = 9;
 /// The maximum cost of an order that saves indexes, relative to the cheapest order.
 pub(crate) const HARDLY_DEARER: f64 = 1.5;
 
-/// The factor by which the cost of a product is raised: with a wrong estimate, a product is far worse than a lookup.
+/// The factor by which the cost of a product is raised. If the estimate is wrong, a product is far worse than a
+/// lookup.
 const PRODUCT: f64 = 2.0;
 
 /// Costs whose relative difference is less than this count as equal.
@@ -38,7 +40,7 @@ pub(crate) struct Search {
     atoms: usize,
     /// For each atom, the first atom with the same rows; they can share indexes.
     alike: Vec<usize>,
-    /// By set of atoms; empty if there are too many atoms.
+    /// The sets, by set of atoms; empty if there are too many atoms.
     sets: Vec<Set>,
 }
 
@@ -60,7 +62,7 @@ struct Way {
     by: u64,
 }
 
-/// The cheapest way from a set of atoms to all atoms.
+/// The cheapest continuation from a set of atoms to all atoms.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rest {
     /// The minimum cost.
@@ -70,7 +72,7 @@ struct Rest {
     second: Option<(usize, f64)>,
 }
 
-/// An index: the first atom with its rows, and the columns of its key.
+/// An index: the first atom with the same rows, and the key columns.
 type Known = BTreeSet<(usize, u64)>;
 
 /// An order and its estimated cost.
@@ -119,7 +121,7 @@ impl Search {
         let mut all: Vec<Option<Bindings>> = vec![None; 1 << self.atoms];
         all[0] = Some(self.model.once());
         for set in 0..all.len() {
-            // Smaller sets have smaller numbers, so all ways to this set have been visited.
+            // Subsets have smaller numbers, so all ways to this set have been visited.
             let Some(bindings) = all[set].take() else { continue };
             let mut ways = vec![Way::default(); self.atoms];
             for atom in (0..self.atoms).filter(|atom| set & (1 << atom) == 0) {
@@ -134,8 +136,7 @@ impl Search {
         }
     }
 
-    /// The cheapest way from each set to all atoms, where indexes that are not known add to the cost (`None`: they do
-    /// not).
+    /// The cheapest continuation from each set to all atoms. If `known` is given, indexes outside it add to the cost.
     fn compare(&self, known: Option<&Known>) -> Vec<Rest> {
         let full = self.sets.len() - 1;
         let mut rests = vec![Rest::default(); self.sets.len()];
@@ -185,7 +186,7 @@ impl Search {
         if self.atoms <= SPARING { self.spare(free) } else { free }
     }
 
-    /// Orders that probe as few indexes as possible, among those that cost hardly more than these.
+    /// Orders that probe as few indexes as possible, among those that cost little more than these.
     fn spare(&self, mut orders: Vec<Order>) -> Vec<Order> {
         let mut known = Known::new();
         let mut left: Vec<usize> = (0..self.atoms).collect();
@@ -220,7 +221,7 @@ impl Search {
         Order { second, ..self.along(&atoms) }
     }
 
-    /// This order.
+    /// The order that joins these atoms in this sequence, with its cost.
     pub(crate) fn along(&self, atoms: &[usize]) -> Order {
         let atoms = atoms.to_vec();
         let Some((first, rest)) = atoms.split_first() else {
@@ -294,7 +295,7 @@ mod tests {
     use super::*;
     use crate::estimate::Estimate;
 
-    /// All orders of so many atoms.
+    /// All permutations of this many atoms.
     fn permutations(of: usize) -> Vec<Vec<usize>> {
         let mut all: Vec<Vec<usize>> = vec![Vec::new()];
         for _ in 0..of {

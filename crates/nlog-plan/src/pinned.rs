@@ -8,10 +8,11 @@ use serde::{Deserialize, Serialize};
 use crate::body::Body;
 use crate::query::{Joins, Plan, RelationId, RulePlan, Start, Step, Through};
 
-/// The choices made in a plan. A new plan repeats them for the rules that they name, whatever the statistics say.
+/// The choices made in a plan. A new plan repeats them for the rules that they name, no matter what the statistics
+/// are.
 ///
-/// They can be edited as JSON: atoms are named by their tables, the second of a table in a rule `table#2`, stages
-/// `stage1`, `stage2` and so on.
+/// They can be edited as JSON. Atoms are named by their tables; the second atom of a table in a rule is `table#2`.
+/// Stages are `stage1`, `stage2` and so on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pinned {
@@ -26,7 +27,7 @@ pub struct Pinned {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedRule {
-    /// The table that it fills, for readers of the file.
+    /// The table that the rule fills, for readers of the file.
     pub head: String,
     /// Its stages, in the order in which they were split off.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -34,7 +35,7 @@ pub struct PinnedRule {
     /// The join orders.
     #[serde(flatten)]
     pub orders: PinnedJoins,
-    /// The same for the separate pipelines of failures.
+    /// The join orders of the separate pipelines for failures.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<PinnedJoins>,
 }
@@ -43,7 +44,7 @@ pub struct PinnedRule {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PinnedStage {
-    /// The atoms that it consists of.
+    /// The atoms of the stage.
     pub of: Vec<String>,
     /// The join orders.
     pub orders: PinnedJoins,
@@ -55,8 +56,8 @@ pub struct PinnedJoins {
     /// For each atom, the order of all atoms that starts with it.
     pub pipelines: Vec<Vec<String>>,
     /// The starting atom of the pipeline that computes all rows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub whole: Option<String>,
+    #[serde(rename = "whole", default, skip_serializing_if = "Option::is_none")]
+    pub full: Option<String>,
     /// By starting atom, the order of a pipeline in which a table's rule replaces one of the atoms: that rule's
     /// atoms and all others.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -67,7 +68,7 @@ pub struct PinnedJoins {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Orders {
     pub(crate) atoms: Vec<Vec<usize>>,
-    pub(crate) whole: usize,
+    pub(crate) full: usize,
 }
 
 /// Orders of a body and of its failures.
@@ -80,27 +81,27 @@ pub(crate) struct PinnedOrders {
 }
 
 impl Orders {
-    /// Whether they are orders of this many atoms, one starting with each.
+    /// Whether there is one order of this many atoms starting with each atom.
     pub(crate) fn fit(&self, atoms: usize) -> bool {
         let is_order = |(at, order): (usize, &Vec<usize>)| {
             let mut sorted = order.clone();
             sorted.sort_unstable();
             order.first() == Some(&at) && sorted.into_iter().eq(0..atoms)
         };
-        self.atoms.len() == atoms && self.whole < atoms && self.atoms.iter().enumerate().all(is_order)
+        self.atoms.len() == atoms && self.full < atoms && self.atoms.iter().enumerate().all(is_order)
     }
 
-    /// Resolves names; none if they do not fit the body.
+    /// Resolves names; `None` if they do not fit the body.
     pub(crate) fn named(pinned: &PinnedJoins, labels: &[String]) -> Option<Orders> {
         let number = |name: &String| labels.iter().position(|label| label == name);
         let order = |names: &Vec<String>| names.iter().map(number).collect::<Option<Vec<usize>>>();
         let mut atoms = pinned.pipelines.iter().map(order).collect::<Option<Vec<_>>>()?;
         atoms.sort_by_key(|order| order.first().copied());
-        let whole = match &pinned.whole {
+        let full = match &pinned.full {
             Some(name) => number(name)?,
             None => 0,
         };
-        let orders = Orders { atoms, whole };
+        let orders = Orders { atoms, full };
         orders.fit(labels.len()).then_some(orders)
     }
 }
@@ -132,12 +133,12 @@ impl PinnedJoins {
             let names = through(way);
             Some((label.clone(), way.order.iter().map(|atom| names[*atom].clone()).collect()))
         });
-        PinnedJoins { pipelines, whole: labels.get(joins.whole).cloned(), through: through.collect() }
+        PinnedJoins { pipelines, full: labels.get(joins.full).cloned(), through: through.collect() }
     }
 }
 
-/// The names of a conjunction's atoms: by relation, numbered if a relation occurs several times. `stages` are
-/// those of the rule.
+/// The names of a conjunction's atoms: the relation, numbered if a relation occurs several times. `stages` are the
+/// stages of the rule.
 pub(crate) fn labels(
     atoms: &[RelationId],
     stages: &[RelationId],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nlog::program::Aggregate;
 use nlog_data::{Function, Value};
 
-/// The maximum columns of a narrow key, value or row: four words.
+/// The maximum number of columns of a narrow key, value or row: four words.
 pub const NARROW: usize = 4;
 
 /// A place in a binding: a pipeline's start fills the first slots, and each [`Step`](crate::query::Step) that
@@ -77,8 +77,8 @@ pub enum GroupColumn {
 /// How the derived rows of a table become a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Keep {
-    /// They are a set already: an input table, or a rule that cannot derive a row twice and has no key left to
-    /// check.
+    /// The rows are a set already: those of an input table, or of a rule that cannot derive a row twice and whose
+    /// table has no key left to check.
     AsIs,
     /// Duplicates are removed.
     Distinct,
@@ -87,7 +87,7 @@ pub enum Keep {
 }
 
 impl Scalar {
-    /// Whether some function in it can fail.
+    /// Whether any function in it can fail.
     pub fn may_fail(&self) -> bool {
         match self {
             Scalar::Slot(_) | Scalar::Constant(_) => false,

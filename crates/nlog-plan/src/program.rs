@@ -22,7 +22,7 @@ use crate::statistics::Statistics;
 use crate::tables::{keys_that_hold, needed, rule_may_fail};
 use crate::unfold::{Place, Reader, Unfolding};
 
-/// The maximum number of stages of a rule that only reduce its cost.
+/// The most stages of a rule that serve only to reduce its cost.
 const STAGES: usize = 3;
 
 /// The settings of a planner.
@@ -30,11 +30,11 @@ const STAGES: usize = 3;
 pub struct Settings {
     /// The statistics of the tables.
     pub statistics: Option<Statistics>,
-    /// Earlier choices.
+    /// Choices to repeat from an earlier plan.
     pub pinned: Option<Pinned>,
-    /// Makes no stages, except those that keep counts of ways within their limit.
+    /// Whether to create no stages, except those that bound the number of derivations of a row.
     pub without_stages: bool,
-    /// Inlines no tables.
+    /// Whether to inline no tables.
     pub without_inlining: bool,
 }
 
@@ -50,10 +50,10 @@ impl Plan {
         Plan { program, relations, indexes, rules, inlined, warnings }
     }
 
-    /// The table of a relation; for a stage, the table of the rule that the stage was made for.
+    /// The table of a relation. For a stage, the table of the first rule that uses it.
     ///
     /// # Panics
-    /// If the relation is of another plan.
+    /// If the relation belongs to another plan.
     pub fn table_of(&self, relation: RelationId) -> TableId {
         let of_stage = || {
             let rule = self.rules.iter().find(|rule| rule.head == relation);
@@ -182,8 +182,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The only rule of a table, and the body that reads the table with the rule inlined; none if the table has to
-    /// stay, or if several atoms read it, because each of them would compute it.
+    /// The only rule of a table, and the body that reads the table, with the rule inlined. `None` if the table must
+    /// stay, or if several atoms read it, because each of them would compute its rows.
     fn inlined_reader(&self, table: TableId) -> Option<(RuleId, RuleId, Body)> {
         let at = table.0 as usize;
         let declared = self.program.schema.table(table);
@@ -211,13 +211,13 @@ impl<'a> Planner<'a> {
         (after.atoms.len() <= MOST_ATOMS).then_some((rule, reader, after))
     }
 
-    /// Whether evaluating the reader with the inlined rule does not cost more.
+    /// Whether evaluating the reader with the inlined rule costs no more than before.
     fn is_worth_inlining(&self, table: TableId, rule: RuleId, reader: RuleId, with: &Body) -> bool {
         let duplicates = self.duplicates(self.program.rule(reader).head);
-        let together = self.costs(with, duplicates);
+        let inlined = self.costs(with, duplicates);
         let mut apart = self.costs(&self.bodies[&reader], duplicates);
         apart.extend(self.costs(&self.bodies[&rule], self.duplicates(table)));
-        Cost::total(&together) <= Cost::total(&apart)
+        Cost::total(&inlined) <= Cost::total(&apart)
     }
 
     /// The cost of a body, with its best stage if it has one.
@@ -233,10 +233,10 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Whether anybody reads a table.
+    /// Whether any rule or stage reads a table.
     fn is_read(&self, table: TableId) -> bool {
         let relation = RelationId(table.0);
-        // An atom that is part of a stage is in no rule's body any more.
+        // An atom that moved into a stage is no longer in any rule's body.
         let of_stages = self.stages.iter().map(|stage| &stage.body);
         let mut atoms = self.bodies.values().chain(of_stages).flat_map(|body| &body.atoms);
         self.wanted.contains(&table) || atoms.any(|atom| atom.relation == relation)
@@ -248,7 +248,7 @@ impl<'a> Planner<'a> {
         if declared.key.is_some() && !self.keys_hold[table.0 as usize] {
             return Duplicates::AlwaysCounted;
         }
-        // In a table that is not read, only failures matter.
+        // In a table that is never read, only failures matter.
         if !self.is_read(table) {
             return Duplicates::Ignored;
         }
@@ -465,7 +465,7 @@ impl<'a> Planner<'a> {
         (self.relations(), rules, indexes)
     }
 
-    /// By table, the body of its only rule, if it derives each row once and cannot fail.
+    /// By table, the body of its only rule, if that rule derives each row once and cannot fail.
     fn unfoldable(&self) -> BTreeMap<RelationId, &Body> {
         let body_of = |table: &TableId| {
             let mut rules = self.program.rules_of(*table);
@@ -494,7 +494,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// The program's tables, in their order, then stages.
+    /// The program's tables in order, then the stages.
     fn relations(&self) -> Vec<Relation> {
         let statistics = self.settings.statistics.as_ref();
         let tables = self.program.schema.iter().map(|(id, table)| Relation {
@@ -544,7 +544,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// How the derived rows of a table become a set.
+    /// The way in which the derived rows of a table become a set.
     fn keep(&self, table: TableId) -> Keep {
         let declared = self.program.schema.table(table);
         if declared.role == Role::Input || !self.needed[table.0 as usize] {

@@ -1,12 +1,12 @@
 //! The parts of a query plan: relations, indexes, and for each rule a pipeline from each of its atoms.
 //!
 //! A rule is a conjunction. Its bindings change when the rows of one of its atoms change, so the plan has one
-//! [`Pipeline`] for each atom: it begins with changed rows of that atom and *probes* indexes of the other atoms, one
+//! [`Pipeline`] for each atom. It begins with changed rows of that atom and *probes* indexes of the other atoms, one
 //! after the other (the delta join of a worst-case optimal or "half join" plan; Figure 1 of `McSherry` and others,
-//! CIDR 2013, calls the pieces updates and traces). No intermediate results have to be stored, and each pipeline has
-//! a separate order. The pipeline [`Joins::whole`] is the cheapest way to all bindings at once.
+//! CIDR 2013, calls the pieces updates and traces). No intermediate results are stored, and each pipeline has its own
+//! order. The pipeline [`Joins::full`] is the cheapest way to compute all bindings at once.
 //!
-//! An engine that joins two arrangements at a time uses the same plan: it runs the pipeline `whole` and arranges the
+//! An engine that joins two arrangements at a time uses the same plan: it runs the pipeline `full` and arranges the
 //! bindings that arrive at each probe.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Plan {
     pub relations: Vec<Relation>,
     /// All indexes that pipelines probe. Rules share equal indexes.
     pub indexes: Vec<Index>,
-    /// The needed rules by number, then those of stages.
+    /// The needed rules by number, then the rules of stages.
     pub rules: Vec<RulePlan>,
     /// The names of tables whose rows are not stored: their rules are inlined into the rules that read them.
     pub inlined: Vec<String>,
@@ -51,14 +51,14 @@ pub struct Relation {
     pub table: Option<TableId>,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// Whether anything needs it.
+    /// Whether any rule or request needs it.
     pub needed: bool,
-    /// Whether its changes are asked for.
+    /// Whether its changes were requested.
     pub wanted: bool,
-    /// How the derived rows become a set.
+    /// The way in which derived rows become a set.
     pub keep: Keep,
-    /// 0 for inputs, otherwise one more than the highest level that its rules read. Rules of one level do not read
-    /// each other's heads.
+    /// 0 for inputs, otherwise one more than the highest level of the relations that its rules read. Rules of one
+    /// level do not read each other's heads.
     pub level: u32,
     /// The estimated number of rows.
     pub rows: f64,
@@ -66,14 +66,14 @@ pub struct Relation {
     pub counted: bool,
 }
 
-/// Rows of a relation by some of their columns.
+/// The rows of a relation, indexed by some of their columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Index {
-    /// The relation whose rows it has.
+    /// The indexed relation.
     pub relation: RelationId,
     /// The conditions on its rows.
     pub select: Vec<Selection>,
-    /// The key columns, in order. Without any, all rows are under the empty key.
+    /// The key columns, in order. Without key columns, all rows are under the empty key.
     pub key: Vec<usize>,
     /// The value columns, ascending. Equal values are counted.
     pub value: Vec<usize>,
@@ -92,14 +92,14 @@ pub struct RulePlan {
     pub body: Joins,
     /// The use of the pipelines' results.
     pub output: Output,
-    /// The pipelines for bindings that fail where `body` cannot follow them: each binding that arrives
+    /// The pipelines for bindings that fail where `body` cannot follow them. Each binding that arrives
     /// ([`End::Failure`]) is a failure.
     pub failures: Vec<Joins>,
-    /// Whether any of its computations can fail: in the body, in the head, or a sum.
+    /// Whether any of its computations can fail: in the body, in the head, or in a sum.
     pub may_fail: bool,
     /// The stages that replace some of the rule's atoms in the body, in the order in which they were made.
     pub stages: Vec<Stage>,
-    /// The relations whose rule some pipeline goes through instead of an index of their rows.
+    /// The relations for which some pipeline uses the rule instead of an index of the rows.
     pub through: Vec<RelationId>,
 }
 
@@ -108,22 +108,22 @@ pub struct RulePlan {
 pub struct Stage {
     /// The relation. Rules can share it.
     pub relation: RelationId,
-    /// The atoms, named by their relations; the second of one relation is `name#2`.
+    /// The atoms, named by their relations. The second atom of a relation is `name#2`.
     pub of: Vec<String>,
 }
 
-/// A conjunction.
+/// The pipelines of a conjunction.
 #[derive(Debug, Clone)]
 pub struct Joins {
     /// The relation of each atom, in the order of the rule's body.
     pub atoms: Vec<RelationId>,
-    /// One pipeline for each atom, which starts with it. A fact has one, which starts with an empty binding.
+    /// One pipeline for each atom, which starts with it. A fact has one pipeline, which starts with an empty binding.
     pub pipelines: Vec<Pipeline>,
-    /// The cheapest pipeline for computing all rows.
-    pub whole: usize,
+    /// The index of the cheapest pipeline for computing all bindings.
+    pub full: usize,
 }
 
-/// From changed rows of one atom to bindings of all.
+/// A pipeline from changed rows of one atom to bindings of all atoms.
 #[derive(Debug, Clone)]
 pub struct Pipeline {
     /// The start of bindings.
@@ -139,16 +139,16 @@ pub struct Pipeline {
     /// The estimated number of rows touched if it starts with all rows of its atom: these rows, and for each probe
     /// the lookups and the rows found.
     pub cost: f64,
-    /// The minimum cost with another second atom.
+    /// The cheapest order with another second atom.
     pub second: Option<Alternative>,
-    /// The order, if a table's rule replaces one of the body's atoms.
+    /// The join order, if a table's rule replaces one of the body's atoms.
     pub through: Option<Through>,
 }
 
 /// The order of a pipeline through a table's rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Through {
-    /// The relations of the body's atoms, where those of the rule replace the atom.
+    /// The relations of the body's atoms, with the rule's atoms in place of the replaced one.
     pub atoms: Vec<RelationId>,
     /// The join order, as indices of `atoms`.
     pub order: Vec<usize>,
@@ -181,7 +181,7 @@ pub enum Start {
     },
 }
 
-/// Something done to each binding.
+/// An operation on each binding.
 #[derive(Debug, Clone)]
 pub enum Step {
     /// Computes the next slot. Without a value, the binding is dropped. A failure becomes the slot's value.
@@ -191,19 +191,18 @@ pub enum Step {
         /// The name of the slot, for display.
         name: String,
     },
-    /// Computes the next slot as a key for a probe. Without a value, or with a failure, the binding is dropped.
+    /// Computes the next slot as the key of a probe. Without a value, or with a failure, the binding is dropped.
     Key {
         /// The expression.
         scalar: Scalar,
         /// The name of the slot, for display.
         name: String,
     },
-    /// Keeps bindings for which the condition holds or fails; its failure is remembered.
+    /// Keeps bindings for which the condition holds or fails. A failure is remembered.
     Filter(Scalar),
-    /// Keeps bindings for which the condition holds; those for which it fails are followed by
-    /// [`RulePlan::failures`].
+    /// Keeps bindings for which the condition holds. [`RulePlan::failures`] follows those for which it fails.
     Must(Scalar),
-    /// Keeps bindings for which the expression fails; its failure is remembered.
+    /// Keeps bindings for which the expression fails. The failure is remembered.
     Failed(Scalar),
     /// For each tuple of results, yields a binding with a slot for each wanted result.
     Generate {
@@ -224,8 +223,8 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Probe {
     /// The atom whose rows are found, as an index of [`Joins::atoms`]; or the atom that its table's rule replaces
-    /// ([`RulePlan::through`]), and the index then belongs to another relation. In a transaction, atoms before the
-    /// pipeline's own are read in their new state, those after it in their old state.
+    /// ([`RulePlan::through`]), in which case the index belongs to another relation. In a transaction, atoms before
+    /// the pipeline's own are read in their new state, atoms after it in their old state.
     pub atom: usize,
     /// The index.
     pub index: IndexId,
@@ -233,7 +232,8 @@ pub struct Probe {
     pub key: Vec<Slot>,
     /// The slots to keep, in this order; they become the first slots. Failures in dropped slots are remembered.
     pub keep: Vec<Slot>,
-    /// Whether equal bindings can arrive, since variables that told them apart were dropped. Their counts add up.
+    /// Whether equal bindings can arrive, because variables that distinguished them were dropped. Their counts add
+    /// up.
     pub repeats: bool,
     /// The values to take, as indices of [`Index::value`]; they become the next slots.
     pub take: Vec<usize>,
@@ -243,8 +243,8 @@ pub struct Probe {
     pub bindings: f64,
 }
 
-/// The use of a binding at the end of its pipeline. Failures in its slots count, whether or not they are read, and so
-/// do remembered ones.
+/// The use of a binding at the end of its pipeline. All failures in its slots count, even in slots that are not read,
+/// and so do remembered failures.
 #[derive(Debug, Clone)]
 pub enum End {
     /// A row of the head: an expression for each column.
@@ -255,7 +255,7 @@ pub enum End {
         group: Vec<Scalar>,
         /// The other slots that the head uses.
         tuple: Vec<Slot>,
-        /// Expressions that may fail among the aggregates' arguments: each failure counts.
+        /// The expressions that may fail among the aggregates' arguments. Each failure counts.
         check: Vec<Scalar>,
     },
     /// A failure.
@@ -265,7 +265,7 @@ pub enum End {
 /// The use of the results of a rule's pipelines.
 #[derive(Debug, Clone)]
 pub enum Output {
-    /// Each is a row.
+    /// Each result is a row.
     Rows,
     /// A row for each group.
     Groups {
@@ -281,7 +281,7 @@ pub enum Output {
 }
 
 impl Plan {
-    /// Whether both plans of one program are run alike: they differ in estimates at most.
+    /// Whether an engine runs both plans of a program alike: they differ at most in estimates.
     pub fn is_run_like(&self, other: &Plan) -> bool {
         let form = |relation: &Relation| {
             let Relation { name, needed, wanted, keep, level, .. } = relation;

@@ -1,14 +1,15 @@
-//! The distribution of a column's values over rows, as far as a sample shows it, and the join of such columns.
+//! The distribution of a column's values over rows, as far as a sample shows it, and joins of such columns.
 //!
-//! For some values, the number of rows is known; the other values share the other rows evenly. The join of two columns
-//! has, for each value, the product of the rows on both sides. If only one side knows a value, the other side is
-//! assumed to have its mean. Values that neither knows are estimated from the values up to the smaller of the two
-//! limits: how many of them both sides have, and their products. If there are few such values, they are combined with
-//! the estimate of System R: all values of the column with fewer values occur in the other, evenly.
+//! For some values, the number of rows is known; the other values share the other rows evenly. The join of two
+//! columns has, for each value, the product of the rows on both sides. If only one side knows a value, the other side
+//! is assumed to have its mean. Estimates for values that neither side knows come from the sampled values up to the
+//! smaller of the two limits: the fraction that both sides have, and the mean product. If there are few such values,
+//! they are combined with the estimate of System R: all values of the column with fewer values occur in the other,
+//! evenly.
 
 use crate::statistics::Sample;
 
-/// The weight of the estimate of System R beside the values seen, as a number of values.
+/// The weight of the estimate of System R against sampled values, as a number of values.
 const PRIOR: f64 = 4.0;
 
 /// The distribution of a column's values.
@@ -18,7 +19,7 @@ pub(crate) struct Spread {
     pub(crate) rows: f64,
     /// The number of distinct values.
     pub(crate) distinct: f64,
-    /// Every value with a hash up to this is known or does not occur.
+    /// The sampling limit: every value with a hash up to it is known or does not occur.
     limit: u32,
     /// The hash of each known value and its number of rows, by hash.
     known: Vec<(u32, f64)>,
@@ -37,7 +38,7 @@ impl Spread {
         known.retain(|(_, count)| *count > 0.0);
         let sampled: f64 = known.iter().map(|(_, count)| count).sum();
         if known.is_empty() || sampled > rows * 1.01 {
-            // Figures that do not fit together.
+            // The figures contradict each other.
             return None;
         }
         let is_whole = sample.limit == u32::MAX;
@@ -66,7 +67,7 @@ impl Spread {
         }
     }
 
-    /// The distribution over the rows of both.
+    /// The distribution over the rows of both columns.
     pub(crate) fn or(&self, other: &Spread) -> Spread {
         let limit = self.limit.min(other.limit);
         let of = |spread: &Spread| spread.known.iter().filter(|(hash, _)| *hash <= limit).count() as f64;
@@ -77,7 +78,7 @@ impl Spread {
             known.push((hash, a.unwrap_or(0.0) + b.unwrap_or(0.0)));
             different += f64::from(u8::from(hash <= limit));
         }
-        // The fraction of other values that occur on both sides is the same as among the values seen.
+        // The fraction of other values that occur on both sides is assumed to be that of the sampled values.
         let fewest = self.other_values.max(other.other_values);
         let most = self.other_values + other.other_values;
         let other_values = if seen > 0.0 { (most * different / seen).max(fewest) } else { fewest };
@@ -113,12 +114,12 @@ impl Spread {
         scaled
     }
 
-    /// The mean number of rows of a value that is not known.
+    /// The mean number of rows of an unknown value.
     fn mean(&self) -> f64 {
         if self.other_values > 0.0 { self.other_rows / self.other_values } else { 0.0 }
     }
 
-    /// The number of rows from which on a value is known in any case.
+    /// The number of rows from which on a value is always known.
     fn frequent(&self) -> f64 {
         let frequent = self.known.iter().filter(|(hash, _)| *hash > self.limit);
         frequent.map(|(_, count)| *count).fold(f64::INFINITY, f64::min)
@@ -129,7 +130,7 @@ impl Spread {
         let seen = Seen::new(self, other);
         let limit = self.limit.min(other.limit);
         let common = seen.overlap * self.distinct.min(other.distinct);
-        // The weight of a value that only one side knows: the probability that the other side has it.
+        // A value that only one side knows is weighted with the probability that the other side has it.
         let of_other = (common / self.distinct.max(1.0)).min(1.0) * other.mean();
         let of_self = (common / other.distinct.max(1.0)).min(1.0) * self.mean();
         let mut known = Vec::with_capacity(self.known.len());
@@ -160,11 +161,11 @@ impl Spread {
     }
 }
 
-/// Estimates for values that are in neither sample.
+/// Estimates for values in neither sample.
 struct Seen {
     /// The fraction of the values of the column with fewer values that the other column has too.
     overlap: f64,
-    /// The mean of the products of both sides' rows, for values that are not frequent.
+    /// The mean product of both sides' rows, for infrequent values.
     product: f64,
 }
 
@@ -191,7 +192,7 @@ impl Seen {
     }
 }
 
-/// The hashes of either side, ascending, with the rows of each side.
+/// The hashes of both sides, ascending, each with the rows of each side.
 struct Merged<'a>([&'a [(u32, f64)]; 2]);
 
 impl Iterator for Merged<'_> {

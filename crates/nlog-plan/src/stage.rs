@@ -20,20 +20,20 @@ use crate::query::RelationId;
 /// The maximum number of atoms of a body that is searched for stages.
 const MOST_ATOMS: usize = 9;
 
-/// The maximum number of atoms of a body whose ways are limited by stages.
+/// The most atoms of a body for which stages bound the number of derivations.
 const MOST_LIMITED: usize = 40;
 
-/// The maximum number of tables whose product of rows fits into a count of ways: a table has fewer than 2³¹ rows in
+/// The most tables whose product of row counts fits into a count of derivations: a table has fewer than 2³¹ rows in
 /// any memory, and [`MOST_WAYS`](nlog_data::MOST_WAYS) is 2⁶².
 const COUNTABLE: usize = 2;
 
 /// The maximum remaining fraction of the cost at which a stage is worth its memory.
 const WORTH: f64 = 0.8;
 
-/// A fraction of rows per binding that counts as few.
+/// The fraction of rows per binding below which duplicates are worth removing.
 const FEW: f64 = 0.5;
 
-/// A part of a body, and the rest of the body with the part's rows in its place.
+/// A part of a body, and the rest of the body in which the part's rows replace it.
 #[derive(Debug, Clone)]
 pub(crate) struct Split {
     /// The atoms of the part, as indices of the body's atoms.
@@ -43,11 +43,11 @@ pub(crate) struct Split {
 }
 
 impl Split {
-    /// Makes these atoms a stage, the relation of this number. None if there would be no gain because all columns that
-    /// distinguish bindings are needed.
+    /// Turns these atoms into a stage, which becomes the relation with this number. `None` if nothing is gained
+    /// because all columns that distinguish bindings are needed.
     pub(crate) fn new(body: &Body, atoms: &[usize], stage: RelationId) -> Option<Split> {
         let inside: Variables = atoms.iter().flat_map(|atom| &body.atoms[*atom].variables).copied().collect();
-        // Lets stay outside: their variables would be unnecessary columns.
+        // Lets stay outside, because their variables would be unnecessary columns.
         let belongs = |item: &crate::body::Item| {
             matches!(item.what, What::Filter(_)) && !item.may_fail && item.uses.is_subset(&inside)
         };
@@ -58,7 +58,8 @@ impl Split {
         outside.extend(others.iter().flat_map(|item| &item.uses));
         let mut atoms = atoms.to_vec();
         atoms.sort_by_key(|atom| body.atoms[*atom].relation);
-        // In the order of the part's own atoms, so that equal parts of different rules are recognised.
+        // The columns follow the order of the part's own atoms, so that equal parts of different rules are
+        // recognised.
         let mut columns: Vec<VariableId> = Vec::new();
         for (_, variable) in atoms.iter().flat_map(|atom| &body.atoms[*atom].columns) {
             if outside.contains(variable) && !columns.contains(variable) {
@@ -91,7 +92,7 @@ impl Split {
         Some(Split { atoms, stage: part, rest })
     }
 
-    /// The stage that saves most, if any does.
+    /// The stage that saves the most, if any saves enough.
     pub(crate) fn best(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Option<Split> {
         let count = body.atoms.len();
         if !(2..=MOST_ATOMS).contains(&count) || body.knowledge(0..count).is_unique(&body.head) {
@@ -117,8 +118,8 @@ impl Split {
         best.map(|(_, split)| split)
     }
 
-    /// The cheapest stage that reduces the number of ways of a row of the head, if that could be the product of the
-    /// numbers of rows of three tables or more.
+    /// The cheapest stage that reduces the number of derivations of a row, if that number could be the product of the
+    /// row counts of three or more tables.
     pub(crate) fn needed(body: &Body, duplicates: Duplicates, estimates: Estimates<'_>) -> Option<Split> {
         let count = body.atoms.len();
         if !(2..=MOST_LIMITED).contains(&count) {
@@ -149,8 +150,8 @@ impl Split {
         best.map(|(_, split)| split)
     }
 
-    /// Whether the head's rows no longer need to be counted, or the stage is known to have far fewer rows than
-    /// bindings.
+    /// Whether the rows of the head need no counts any more, or counted statistics show that the stage has far fewer
+    /// rows than bindings.
     fn spares_duplicates(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> bool {
         if duplicates == Duplicates::Counted && self.rest.is_unique() {
             return true;
@@ -163,7 +164,7 @@ impl Split {
         estimate(&search, &self.stage).rows <= search.bindings() * FEW
     }
 
-    /// The cost of the stage and the rest, if the stage is the next relation after those with estimates.
+    /// The costs of the stage and of the rest. The stage is the next relation after those with estimates.
     pub(crate) fn costs(&self, duplicates: Duplicates, estimates: Estimates<'_>) -> Vec<Cost> {
         let own = estimate(&Search::new(&self.stage, Aim::Main, estimates), &self.stage);
         vec![
@@ -199,7 +200,7 @@ impl Body {
         for item in &self.items {
             match &item.what {
                 What::Filter(expr) => write_expr(&mut text, expr, &numbers),
-                // Stages have no others.
+                // Stages have no other items.
                 other => drop(write!(text, "{other:?}")),
             }
             text.push(';');

@@ -1,10 +1,10 @@
 //! Statistics of tables: numbers of rows, numbers of distinct values per column, and the frequencies of some values.
 //!
-//! Skew decides the size of a join: if two columns have 1,000 values each, and one of the values is in every other
-//! row, a quarter of all pairs match, not a thousandth. So a [`Sample`] contains the frequencies of some values. The
+//! Skew decides the size of a join: if two columns have 1,000 values each, and one value occurs in every other row,
+//! then a quarter of all pairs match, not a thousandth. So a [`Sample`] contains the frequencies of some values. The
 //! hash of a value decides whether it is sampled (coordinated sampling, as in Estan and Naughton, "End-biased Samples
-//! for Join Cardinality Estimation", ICDE 2006): the same values are sampled in every table, so the samples of two
-//! columns show their common values. A sample also contains the most frequent values.
+//! for Join Cardinality Estimation", ICDE 2006). The same values are therefore sampled in every table, and the
+//! samples of two columns show their common values. A sample also contains the most frequent values.
 //!
 //! Columns that form a key together, such as a key of three columns, usually depend on each other. For sets of
 //! columns that a program joins on, a [`Counter`] samples the combined values.
@@ -31,7 +31,7 @@ const OFTEN: u64 = 2;
 /// Statistics of tables, taken from a state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// By table name. Nothing is known about a missing table.
+    /// Statistics by table name. Nothing is known about a missing table.
     pub tables: BTreeMap<String, TableStatistics>,
 }
 
@@ -48,8 +48,8 @@ pub struct TableStatistics {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub samples: Vec<Sample>,
     /// Groups of columns with joint statistics. Other columns are assumed to be independent.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub together: Vec<JointColumns>,
+    #[serde(rename = "together", default, skip_serializing_if = "Vec::is_empty")]
+    pub joint: Vec<JointColumns>,
 }
 
 /// Joint statistics of several columns.
@@ -64,13 +64,14 @@ pub struct JointColumns {
     pub sample: Option<Sample>,
 }
 
-/// The frequencies of some of a column's values: all whose hash is not above a limit, and the most frequent ones.
+/// The frequencies of some of a column's values: all values whose hash is up to a limit, and the most frequent
+/// values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
-    /// Every value with a hash up to this is in the sample or does not occur. With the greatest possible limit, the
-    /// sample is the whole column.
+    /// The sampling limit: every value with a hash up to it is in the sample or does not occur. With the greatest
+    /// possible limit, the sample covers the whole column.
     pub limit: u32,
-    /// The hash of each value and its number of rows, by hash, each once.
+    /// The hash of each value and its number of rows, ordered by hash.
     pub values: Vec<(u32, u64)>,
 }
 
@@ -78,35 +79,35 @@ pub struct Sample {
 #[derive(Debug, Clone, Default)]
 pub struct Counter {
     /// By table, the sets of columns with joint statistics, each in the order in which their values are combined.
-    together: BTreeMap<TableId, BTreeSet<Vec<usize>>>,
+    joint: BTreeMap<TableId, BTreeSet<Vec<usize>>>,
 }
 
 impl Counter {
-    /// A counter for a program, whose rules decide which columns are counted together.
+    /// A counter for a program. The joins of its rules decide which columns get joint statistics.
     pub fn new(program: &Program) -> Self {
         let mut counter = Counter::default();
         for rule in &program.rules {
             let body = Body::new(rule, &program.schema);
             for (atom, columns) in common_variables(&body).into_iter().flat_map(|common| common.members) {
                 let table = TableId(body.atoms[atom].relation.0);
-                counter.together.entry(table).or_default().insert(columns);
+                counter.joint.entry(table).or_default().insert(columns);
             }
         }
         counter
     }
 
     /// The statistics of a table with these rows. Each dictionary must contain each value once, as those of
-    /// [`Evaluator::contents_columns`](nlog_data::Evaluator::contents_columns) do; otherwise too many distinct values
-    /// are counted.
+    /// [`Evaluator::contents_columns`](nlog_data::Evaluator::contents_columns) do; otherwise the number of distinct
+    /// values is too high.
     pub fn count(&self, table: TableId, rows: &Columns) -> TableStatistics {
-        TableStatistics::of(rows, self.together.get(&table).into_iter().flatten())
+        TableStatistics::of(rows, self.joint.get(&table).into_iter().flatten())
     }
 }
 
 impl TableStatistics {
-    /// Counts rows, and each of these sets of columns as if it were one column. Columns that the rows do not have are
-    /// ignored.
-    fn of<'a>(rows: &Columns, together: impl IntoIterator<Item = &'a Vec<usize>>) -> Self {
+    /// Counts rows, and treats each of these sets of columns as one column. Ignores columns that the rows do not
+    /// have.
+    fn of<'a>(rows: &Columns, joint: impl IntoIterator<Item = &'a Vec<usize>>) -> Self {
         let width = rows.width();
         let hashes: Vec<Vec<u64>> =
             rows.dictionaries().iter().map(|values| values.iter().map(hash).collect()).collect();
@@ -120,7 +121,7 @@ impl TableStatistics {
             statistics.distinct.push(counts.len() as u64);
             statistics.samples.push(Sample::new(counts));
         }
-        for columns in together.into_iter().filter(|columns| columns.iter().all(|column| *column < width)) {
+        for columns in joint.into_iter().filter(|columns| columns.iter().all(|column| *column < width)) {
             let combined = |row: &[u32]| {
                 columns.iter().fold(0, |all, column| mix(all, hashes[*column][row[*column] as usize]))
             };
@@ -128,7 +129,7 @@ impl TableStatistics {
             combined.sort_unstable();
             let counts = combined.chunk_by(|a, b| a == b).map(|equal| (equal[0], equal.len() as u64));
             let counts: Vec<(u64, u64)> = counts.collect();
-            statistics.together.push(JointColumns {
+            statistics.joint.push(JointColumns {
                 columns: columns.clone(),
                 distinct: counts.len() as u64,
                 sample: Some(Sample::new(counts)),
@@ -155,7 +156,7 @@ impl Sample {
         let rows: u64 = counts.iter().map(|(_, count)| count).sum();
         let often = OFTEN * rows.div_ceil(counts.len().max(1) as u64);
         counts.retain(|counted| counted.1 >= often && short(counted).0 > limit);
-        // Among equally frequent values, those with the smaller hashes, as everywhere.
+        // Equally frequent values are ordered by hash, so that every table prefers the same ones.
         counts.sort_unstable_by_key(|(hash, count)| (std::cmp::Reverse(*count), *hash));
         values.extend(counts.iter().take(FREQUENT).map(short));
         Sample { limit, values: values.into_iter().collect() }
@@ -167,7 +168,7 @@ fn hash(value: &Value) -> u64 {
     (hash_values(std::slice::from_ref(value)) as u64) << 1
 }
 
-/// The part of a hash that a sample stores: its higher half.
+/// The part of a hash that a sample stores: its upper half.
 fn short(hash: u64) -> u32 {
     (hash >> 32) as u32
 }

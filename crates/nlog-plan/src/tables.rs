@@ -1,4 +1,4 @@
-//! Tables: keys that hold, and tables that are needed.
+//! The keys that certainly hold, and the tables that are needed.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,12 @@ use crate::analysis::{may_fail, variables_of};
 use crate::body::Body;
 use crate::dependency::Variables;
 
-/// By table, whether its declared key is certain to hold: this is so for input tables, whose keys are checked before
-/// rules see them, and for tables with one rule whose key columns determine the others by keys that hold.
+/// By table, whether its declared key is certain to hold. This is true for input tables, whose keys are checked
+/// before rules see their rows, and for tables with a single rule whose key columns determine the other columns
+/// through keys that hold.
 ///
-/// Keys that are checked only after rows are derived are not relied on: a transaction that is later refused can
-/// violate them, and then every further key that is violated has to be detected too.
+/// Keys that are checked only after rows are derived are not relied on. A transaction that is later refused can
+/// violate them, and every further violation must then be detected too.
 pub(crate) fn keys_that_hold(program: &Program) -> Vec<bool> {
     let mut holds: Vec<bool> = program.schema.iter().map(|(_, table)| table.role == Role::Input).collect();
     for table in &program.order {
@@ -57,7 +58,7 @@ pub(crate) fn needed(program: &Program, wanted: &BTreeSet<TableId>, keys_hold: &
         let at = table.0 as usize;
         let declared = program.schema.table(*table);
         if declared.role == Role::Input {
-            // The changes of an input table are known without rules.
+            // The changes of an input table are known without evaluating rules.
             continue;
         }
         let key_to_check = declared.key.is_some() && !keys_hold[at];

@@ -113,10 +113,10 @@ impl Text<'_> {
         from: &str,
         pipeline: &PipelineDescription,
     ) -> fmt::Result {
-        let PipelineDescription { begins, rows: count, cost, whole, steps, end, instead } = pipeline;
-        let whole = if *whole { "; all rows this way" } else { "" };
+        let PipelineDescription { begins, rows: count, cost, full, steps, end, instead } = pipeline;
+        let full = if *full { "; all rows this way" } else { "" };
         let cost = figure(*cost);
-        writeln!(f, "  {from} {begins}: {}, {cost} touched{whole}", rows(*count))?;
+        writeln!(f, "  {from} {begins}: {}, {cost} touched{full}", rows(*count))?;
         for step in steps {
             write!(f, "    {}", step.does)?;
             if let (Some(index), Some(bindings)) = (&step.index, step.bindings) {

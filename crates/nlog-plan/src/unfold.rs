@@ -1,8 +1,9 @@
 //! Pipelines that go through a derived table's rule instead of an index of its rows.
 //!
-//! If a table has a single rule that derives each row once, its rows are the join of the rule's atoms, before a
-//! transaction and after it. So a pipeline can probe those atoms instead of the table. If every pipeline that would probe
-//! an index can do so for hardly more work, the index is dropped; it would be as large as the table.
+//! If a table has a single rule that derives each row once, its rows are the join of the rule's atoms, both before
+//! and after a transaction. A pipeline can then probe those atoms instead of the table. If every pipeline that would
+//! probe an index of the table can do so for little more work, the index is dropped. This saves as much memory as the
+//! table takes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +19,13 @@ use crate::order::{HARDLY_DEARER, Order, Search, cheapest};
 use crate::pinned::PinnedOrders;
 use crate::query::RelationId;
 
-/// The minimum number of rows for which it is worthwhile to avoid an index.
+/// The minimum number of rows for which avoiding an index is worthwhile.
 const WORTH: f64 = 10_000.0;
 
 /// The maximum factor by which a pipeline's cost may grow.
 const HARDLY_MORE: f64 = 2.0;
 
-/// A body in its plan: that of a rule, or of a stage by its number.
+/// The owner of a body in the plan: a rule, or one of the stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Rule(RuleId),
@@ -44,7 +45,7 @@ pub(crate) struct Unfolded {
     /// The body with the rule in place of the atom.
     pub(crate) body: Body,
     pub(crate) order: Order,
-    /// The atom that it stands for.
+    /// The replaced atom.
     pub(crate) atom: usize,
     /// The number of atoms of the rule.
     pub(crate) atoms: usize,
@@ -63,13 +64,13 @@ impl Unfolded {
     }
 }
 
-/// The chosen pipelines.
+/// The chosen alternatives.
 #[derive(Debug, Default)]
 pub(crate) struct Chosen {
     /// Pipelines that go through rules, by body and starting atom.
     pub(crate) ways: BTreeMap<(Place, usize), Unfolded>,
-    /// The pipeline for all rows, if it is not the cheapest one.
-    pub(crate) whole: BTreeMap<Place, usize>,
+    /// The pipeline for computing all rows, for bodies where it is not the cheapest one.
+    pub(crate) full: BTreeMap<Place, usize>,
 }
 
 /// An index that an order needs: its relation, the selection of rows, and the key columns.
@@ -80,22 +81,22 @@ struct Use {
     place: Place,
     start: usize,
     index: Wanted,
-    /// The alternative through the rule, if there is one.
+    /// The alternative that goes through the rule, if there is one.
     way: Option<Unfolded>,
 }
 
-/// Finds what can go through rules.
+/// Searches for pipelines that can go through rules.
 pub(crate) struct Unfolding<'a> {
     pub(crate) program: &'a Program,
     pub(crate) estimates: Estimates<'a>,
-    /// By table, the body of its only rule, if it derives each row once and cannot fail.
+    /// By table, the body of its only rule, if that rule derives each row once and cannot fail.
     pub(crate) rules: BTreeMap<RelationId, &'a Body>,
     /// The names of atoms in pinned plans.
     pub(crate) labels: &'a dyn Fn(Place, &Body) -> Vec<String>,
 }
 
 impl<'a> Unfolding<'a> {
-    /// Chooses the pipelines that go through rules. `readers` are all bodies.
+    /// Chooses the pipelines that go through rules. `readers` are all bodies of the plan.
     pub(crate) fn choose(&self, readers: &[Reader<'a>]) -> Chosen {
         let mut chosen = Chosen::default();
         let mut known: BTreeSet<Wanted> = BTreeSet::new();
@@ -111,15 +112,15 @@ impl<'a> Unfolding<'a> {
             }
             let orders = self.orders(reader);
             let of_reader = self.uses(reader, &orders, &mut known);
-            let whole = match reader.pinned {
-                Some(pinned) => pinned.body.whole,
-                None => self.whole(&orders, &of_reader),
+            let full = match reader.pinned {
+                Some(pinned) => pinned.body.full,
+                None => self.full(&orders, &of_reader),
             };
-            if reader.pinned.is_none() && whole != cheapest(&orders) {
-                chosen.whole.insert(reader.place, whole);
+            if reader.pinned.is_none() && full != cheapest(&orders) {
+                chosen.full.insert(reader.place, full);
             }
             for of_index in of_reader {
-                if of_index.start == whole || of_index.way.is_none() {
+                if of_index.start == full || of_index.way.is_none() {
                     stay.insert(of_index.index.clone());
                 }
                 uses.entry(of_index.index.clone()).or_default().push(of_index);
@@ -143,8 +144,8 @@ impl<'a> Unfolding<'a> {
         }
     }
 
-    /// The indexes of tables with such rules that a body's pipelines probe, with the alternatives. Notes all indexes
-    /// probed.
+    /// The indexes that a body's pipelines probe on tables with such rules, with the alternatives. Records all probed
+    /// indexes in `known`.
     fn uses(&self, reader: &Reader<'a>, orders: &[Order], known: &mut BTreeSet<Wanted>) -> Vec<Use> {
         let body = reader.body;
         let mut uses = Vec::new();
@@ -165,7 +166,7 @@ impl<'a> Unfolding<'a> {
         uses
     }
 
-    /// A pipeline through the rule of one of its atoms, if it costs hardly more than this.
+    /// A pipeline through the rule of one of its atoms, if it costs little more than this.
     fn way(&self, body: &Body, start: usize, atom: usize, cost: f64) -> Option<Unfolded> {
         let rule = self.rules[&body.atoms[atom].relation];
         let unfolded = inline(body, atom, rule, self.program)?;
@@ -180,22 +181,23 @@ impl<'a> Unfolding<'a> {
         fits.then_some(Unfolded { body: unfolded, order, atom, atoms })
     }
 
-    /// The pipeline for all rows. It runs on all rows of tables, and the indexes that it probes stay: so among the
-    /// pipelines that cost hardly more than the cheapest, this is the one with the fewest rows in indexes.
-    fn whole(&self, orders: &[Order], uses: &[Use]) -> usize {
+    /// The pipeline for computing all rows. It runs on all rows of tables, and the indexes that it probes must exist.
+    /// So among the pipelines that cost little more than the cheapest, this is the one with the fewest rows in
+    /// indexes.
+    fn full(&self, orders: &[Order], uses: &[Use]) -> usize {
         let first = cheapest(orders);
-        let cost = |whole: usize| {
-            let stay = uses.iter().filter(|of| of.start == whole || of.way.is_none());
+        let cost = |full: usize| {
+            let stay = uses.iter().filter(|of| of.start == full || of.way.is_none());
             let stay: BTreeSet<&Wanted> = stay.map(|of| &of.index).collect();
             let rows: f64 = stay.iter().map(|index| self.estimates.of(index.0).rows).sum();
-            orders[whole].cost + INDEXED * rows
+            orders[full].cost + INDEXED * rows
         };
         let others = (0..orders.len()).filter(|at| orders[*at].cost <= orders[first].cost * HARDLY_DEARER);
-        // Among equals, the cheapest.
+        // Among equals, the cheapest one.
         std::iter::once(first).chain(others).min_by(|a, b| cost(*a).total_cmp(&cost(*b))).unwrap_or(first)
     }
 
-    /// Whether the indexes probed instead of one have fewer rows in total.
+    /// Whether the indexes probed instead have fewer rows in total.
     fn is_worth(&self, index: &Wanted, uses: &[Use], known: &BTreeSet<Wanted>) -> bool {
         let rule = self.rules[&index.0];
         let orders = Search::new(rule, Aim::Main, self.estimates).all();
@@ -233,7 +235,7 @@ impl<'a> Unfolding<'a> {
     }
 }
 
-/// The index of an atom after this many atoms replaced another one.
+/// The new index of an atom after this many atoms have replaced another one.
 fn begin(start: usize, atom: usize, atoms: usize) -> usize {
     if start < atom { start } else { start + atoms - 1 }
 }

@@ -166,7 +166,7 @@ fn planned(atoms: &[Atom], told: Told) -> Vec<usize> {
     let body = &plan.rules[0].body;
     let table =
         |atom: usize| plan.relations[body.atoms[atom].0 as usize].name[1..].parse().expect("a number");
-    let pipeline = &body.pipelines[body.whole];
+    let pipeline = &body.pipelines[body.full];
     let mut order = Vec::new();
     if let Start::Row { atom, .. } = &pipeline.start {
         order.push(table(*atom));
@@ -190,7 +190,7 @@ fn statistics(atoms: &[Atom], program: &nlog::Program, told: Told) -> Statistics
         let mut known = counter.count(id, &Columns::from_rows(&rows).expect("rows of two columns"));
         if told == Told::Numbers {
             known.samples.clear();
-            known.together.clear();
+            known.joint.clear();
         }
         statistics.tables.insert(name, known);
     }

@@ -33,7 +33,7 @@ fn counted(program: &Program, tables: &[(&str, &Rows)]) -> Statistics {
 fn without_samples(mut statistics: Statistics) -> Statistics {
     for table in statistics.tables.values_mut() {
         table.samples.clear();
-        table.together.clear();
+        table.joint.clear();
     }
     statistics
 }
@@ -138,7 +138,7 @@ fn columns_that_depend_on_each_other_are_estimated_together() {
         assert!(factor(thought, truth) <= 2.0, "seed {seed}: {thought} for {truth} of {values} values");
         let alone = {
             let mut alone = statistics;
-            alone.tables.values_mut().for_each(|table| table.together.clear());
+            alone.tables.values_mut().for_each(|table| table.joint.clear());
             estimated(&program, alone)
         };
         if values >= 64 {
@@ -246,7 +246,7 @@ fn what_older_states_say_is_still_read() {
         compile("input table a(x: int, y: int); output table joined(x: int); joined(x) :- a(x, y), a(y, x);");
     let rows = (0..1000).map(|row| vec![row, row % 7]).collect();
     let counted = counted(&program, &[("a", &rows)]);
-    assert_eq!(counted.tables["a"].together.len(), 2, "{:?}", counted.tables["a"].together);
+    assert_eq!(counted.tables["a"].joint.len(), 2, "{:?}", counted.tables["a"].joint);
     let json = serde_json::to_string(&counted).expect("it is written");
     assert_eq!(serde_json::from_str::<Statistics>(&json).expect("it is read"), counted);
 }

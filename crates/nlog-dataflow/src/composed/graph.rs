@@ -1,8 +1,8 @@
-//! From a plan to a dataflow of one worker: every worker builds the same one.
+//! Builds the dataflow of one worker from a plan. Every worker builds the same dataflow.
 //!
-//! Of each rule the pipeline that is cheapest for all bindings together is run: its rows are scanned, and at each probe
-//! what arrives is arranged by the probe's key and joined to the probed index. Failures and broken keys leave by the
-//! side: they end the transaction, so nothing in the dataflow needs them.
+//! Each rule runs the pipeline that is cheapest for computing all its bindings: it scans the starting rows, and at
+//! each probe it arranges the arriving bindings by the probe's key and joins them to the probed index. Failures and
+//! violated keys leave through side outputs: they end the transaction, so nothing in the dataflow needs them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,42 +27,42 @@ use crate::row::{Narrow, Row, Wide};
 use crate::steps::Steps;
 use crate::symbol::Symbols;
 
-/// The same thing for either width of rows.
+/// A pair of variants for the two widths of rows.
 #[derive(Debug, Clone)]
 pub(super) enum ByWidth<N, W> {
     Narrow(N),
     Wide(W),
 }
 
-/// Where rows go in.
+/// The input of a table.
 pub(super) type InputHandle = ByWidth<InputSession<Time, Narrow, Diff>, InputSession<Time, Wide, Diff>>;
 
-/// Changes of a table: row, rule, how often.
+/// Changes of a table: row, rule, change of the count.
 pub(super) type Changes = ByWidth<Vec<(Narrow, u32, Diff)>, Vec<(Wide, u32, Diff)>>;
 
-/// What a worker keeps of its dataflow.
+/// A worker's handles to its dataflow.
 pub(super) struct Graph {
     /// By table number: the needed input tables.
     pub(super) inputs: Vec<Option<InputHandle>>,
-    /// Once a row is in here, facts are true.
+    /// The input whose single row makes the facts hold.
     pub(super) facts: InputSession<Time, Narrow, Diff>,
-    /// By table number: the changes of wanted tables since they were last taken.
+    /// By table number, the changes of wanted tables since they were last taken.
     pub(super) changes: Vec<Option<Rc<RefCell<Changes>>>>,
-    /// What went wrong since it was last taken.
+    /// The errors since they were last taken.
     pub(super) troubles: Rc<RefCell<Troubles>>,
-    /// For each place where the dataflow ends the least time that can still come; none if none can.
+    /// For each end of the dataflow, the least time that can still arrive; `None` if none can.
     pub(super) frontiers: Vec<Rc<Cell<Option<Time>>>>,
 }
 
 type Rows<'s> = ByWidth<Collection<'s, Narrow>, Collection<'s, Wide>>;
 
-/// The rows of a derived relation, and with their rules where these are asked for.
+/// The rows of a derived relation, also with their rules if attribution is on.
 struct Derived<'s, R: Row> {
     rows: Collection<'s, R>,
     with_rules: Option<Collection<'s, (R, u32)>>,
 }
 
-/// Makes the last step of a rule of this number.
+/// Builds the last step of the rule with this number.
 type Finisher<'f, O> = &'f dyn Fn(&Layout, &Arc<Symbols>, u32) -> Finish<O>;
 
 type AnyIndex<'s> = ByWidth<Index<'s, Narrow>, Index<'s, Wide>>;
@@ -128,7 +128,7 @@ impl<'s> Builder<'s, '_> {
         handle
     }
 
-    /// A derived relation: what its rules derive, as a set.
+    /// Builds a derived relation: the rows derived by its rules, as a set.
     fn relation(&mut self, id: RelationId) {
         let rows = match self.layout.width(id) {
             Width::Narrow => {
@@ -145,7 +145,7 @@ impl<'s> Builder<'s, '_> {
         self.relations[id.0 as usize] = Some(rows);
     }
 
-    /// The rows of a relation as a set.
+    /// The rows of a relation, as a set.
     fn derived<R: Row>(&mut self, id: RelationId) -> Derived<'s, R> {
         match self.layout.form(id) {
             Form::Rows => {
@@ -161,7 +161,7 @@ impl<'s> Builder<'s, '_> {
         }
     }
 
-    /// The rows of a relation whose rules or keys have to be looked at row by row.
+    /// The rows of a relation whose keys are checked or whose rows are attributed to rules.
     fn keyed<P: Row, R: Row>(&mut self, id: RelationId) -> Derived<'s, R> {
         let keyed = self.layout.keyed(id);
         let pairs: Collection<'s, (P, P)> = {
@@ -190,13 +190,13 @@ impl<'s> Builder<'s, '_> {
         Derived { rows, with_rules: None }
     }
 
-    /// Notes that a row of a relation, or a binding on the way to one, has more ways than it may.
+    /// Records that a row of a relation, or a binding on the way to it, has too many derivations.
     fn too_many(&self, id: RelationId) -> Box<dyn Fn()> {
         let (table, troubles) = (self.layout.plan.table_of(id), Rc::clone(&self.troubles));
         Box::new(move || troubles.borrow_mut().too_many.extend([table]))
     }
 
-    /// What all rules of a relation derive.
+    /// The rows derived by all rules of a relation.
     fn derive<O: ExchangeData>(&mut self, id: RelationId, finisher: Finisher<'_, O>) -> Collection<'s, O> {
         let layout = self.layout;
         let mut parts = Vec::new();
@@ -215,14 +215,14 @@ impl<'s> Builder<'s, '_> {
     fn rule<O: ExchangeData>(&mut self, rule: &RulePlan, finish: Finish<O>) -> Collection<'s, O> {
         for joins in &rule.failures {
             let made = head::failed(rule.rule.0, &self.symbols, &self.troubles);
-            let failures: Collection<'s, Narrow> = self.whole(Chain::new(joins, rule.head), made);
+            let failures: Collection<'s, Narrow> = self.full_pipeline(Chain::new(joins, rule.head), made);
             self.watch(&failures);
         }
         let chain = Chain::new(&rule.body, rule.head);
         match (&rule.output, &chain.pipeline.end) {
             (Output::Rows, End::Row(columns)) => {
                 let made = head::rows(columns, rule.rule.0, &self.symbols, &self.troubles, finish);
-                self.whole(chain, made)
+                self.full_pipeline(chain, made)
             }
             (Output::Groups { group, tuple, aggregates, .. }, End::Group { .. }) => {
                 if [*group, *tuple, aggregates.len()].iter().all(|columns| *columns <= Narrow::WIDTH) {
@@ -235,7 +235,7 @@ impl<'s> Builder<'s, '_> {
         }
     }
 
-    /// A rule with aggregates.
+    /// The results of a rule with aggregates.
     fn groups<G: Row, O: ExchangeData>(
         &mut self,
         rule: &RulePlan,
@@ -249,7 +249,7 @@ impl<'s> Builder<'s, '_> {
             unreachable!("only pipelines to groups come here")
         };
         let made = head::group::<G>(group, tuple, check, rule.rule.0, &self.symbols, &self.troubles);
-        let pairs = self.whole(chain, made);
+        let pairs = self.full_pipeline(chain, made);
         let mut reduction =
             Groups::new(aggregates, (*groups, *tuples), rule.rule.0, &self.symbols, &self.troubles);
         let too_many = self.too_many(rule.head);
@@ -276,12 +276,13 @@ impl<'s> Builder<'s, '_> {
         })
     }
 
-    /// What a pipeline's bindings become at its end.
-    fn whole<O: ExchangeData>(&mut self, chain: Chain<'_>, made: Made<O>) -> Collection<'s, O> {
+    /// The results of a pipeline's bindings at its end.
+    fn full_pipeline<O: ExchangeData>(&mut self, chain: Chain<'_>, made: Made<O>) -> Collection<'s, O> {
         self.bindings(chain, chain.probes().count(), made)
     }
 
-    /// What is made of a pipeline's bindings just before the probe of this number, or at the end if there are no more.
+    /// The results of a pipeline's bindings just before the probe with this number, or at the end if no probe is
+    /// left.
     fn bindings<O: ExchangeData>(
         &mut self,
         chain: Chain<'_>,
@@ -326,7 +327,7 @@ impl<'s> Builder<'s, '_> {
         self.relations[id.0 as usize].clone().expect("a plan's levels have bodies before heads")
     }
 
-    /// An index, built when it is first asked for.
+    /// An index, built at the first request.
     fn index(&mut self, id: IndexId) -> AnyIndex<'s> {
         if let Some(index) = &self.indexes[id.0 as usize] {
             return index.clone();
@@ -352,7 +353,7 @@ impl<'s> Builder<'s, '_> {
         pairs.arrange_by_key()
     }
 
-    /// Captures a relation's changes if they are wanted, and watches it if nothing behind it is watched.
+    /// Captures the changes of a wanted relation, and watches its frontier if no later operator is watched.
     fn end<R: Row>(&mut self, id: RelationId, derived: &Derived<'s, R>)
     where
         Changes: Capture<R>,

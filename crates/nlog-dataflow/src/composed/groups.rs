@@ -1,4 +1,4 @@
-//! Groups of tuples and their aggregates, as differential's `reduce` hands them over.
+//! Groups of tuples and their aggregates, as differential's `reduce` presents them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub(super) struct Groups {
     rule: u32,
     symbols: Arc<Symbols>,
     troubles: Rc<RefCell<Troubles>>,
-    /// The group's columns, then a tuple's.
+    /// The group's columns, then the columns of a tuple.
     frame: Vec<Symbol>,
 }
 
@@ -48,7 +48,7 @@ impl Groups {
         }
     }
 
-    /// The aggregates of a group, unless it has no tuples or one of them fails.
+    /// The row of a group, unless the group has no tuples or an aggregate fails.
     pub(super) fn row<G: Row>(&mut self, key: &G, tuples: &[(&G, Diff)]) -> Option<G> {
         let symbols = Arc::clone(&self.symbols);
         let present: Vec<&G> =

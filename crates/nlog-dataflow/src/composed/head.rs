@@ -13,15 +13,15 @@ use crate::expression::{Binding, Expression};
 use crate::row::{Narrow, Row};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 
-/// Makes something of a binding that is there so many times; nothing if it fails or has no values.
+/// Converts a binding with this count; `None` if it fails or has no values.
 pub(super) type Made<O> = Box<dyn FnMut(&mut Binding, Diff) -> Option<O>>;
 
-/// Makes something of the columns of a head.
+/// Converts the columns of a head.
 pub(super) type Finish<O> = Box<dyn FnMut(&[Symbol]) -> O>;
 
 type Noted = Rc<RefCell<Troubles>>;
 
-/// Key and value of what comes to a probe.
+/// Builds key and value of a binding that arrives at a probe.
 pub(super) fn arriving<R: Row>(arrival: &Arrival, symbols: &Arc<Symbols>) -> Made<(R, R)> {
     let symbols = Arc::clone(symbols);
     let Arrival { key, value, failure } = arrival.clone();
@@ -38,7 +38,7 @@ pub(super) fn arriving<R: Row>(arrival: &Arrival, symbols: &Arc<Symbols>) -> Mad
     })
 }
 
-/// Key and value of an index.
+/// Builds key and value of a row in an index.
 pub(super) fn indexed<R: Row>(key_columns: usize, symbols: &Arc<Symbols>) -> Made<(R, R)> {
     let symbols = Arc::clone(symbols);
     Box::new(move |binding, _| {
@@ -47,7 +47,7 @@ pub(super) fn indexed<R: Row>(key_columns: usize, symbols: &Arc<Symbols>) -> Mad
     })
 }
 
-/// A head of plain columns.
+/// Builds a head of plain columns.
 pub(super) fn rows<O: 'static>(
     columns: &[Scalar],
     rule: u32,
@@ -59,7 +59,7 @@ pub(super) fn rows<O: 'static>(
     Box::new(move |binding, diff| columns.evaluate(binding, diff).map(&mut finish))
 }
 
-/// Group and tuple of a head with aggregates.
+/// Builds group and tuple of a head with aggregates.
 pub(super) fn group<G: Row>(
     group: &[Scalar],
     tuple: &[Slot],
@@ -69,7 +69,7 @@ pub(super) fn group<G: Row>(
     troubles: &Noted,
 ) -> Made<(G, G)> {
     let (groups, tuple) = (group.len(), tuple.to_vec());
-    // What is only checked is evaluated behind the group's columns, and dropped.
+    // Expressions that are only checked follow the group's columns, and their values are dropped.
     let all: Vec<Scalar> = group.iter().chain(check).cloned().collect();
     let mut columns = Columns::new(&all, rule, symbols, troubles);
     let symbols = Arc::clone(symbols);
@@ -80,7 +80,7 @@ pub(super) fn group<G: Row>(
     })
 }
 
-/// Bindings of which each is a failure.
+/// Records bindings, each of which is a failure.
 pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Made<Narrow> {
     let mut columns = Columns::new(&[], rule, symbols, troubles);
     Box::new(move |binding, diff| {
@@ -89,7 +89,7 @@ pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Mad
     })
 }
 
-/// The columns of a head, where a binding's failures end.
+/// The columns of a head. A binding's failures are recorded here.
 struct Columns {
     expressions: Vec<Expression>,
     rule: u32,
@@ -109,7 +109,7 @@ impl Columns {
         }
     }
 
-    /// The columns, if all have values and nothing failed on the way.
+    /// The columns, if all have values and nothing failed.
     fn evaluate(&mut self, binding: &Binding, diff: Diff) -> Option<&[Symbol]> {
         self.words.clear();
         let mut failure = binding.least_failure(&self.symbols);
@@ -131,7 +131,7 @@ impl Columns {
     }
 }
 
-/// Rows as they are.
+/// Builds plain rows.
 pub(super) fn row<R: Row>(arity: usize, symbols: &Arc<Symbols>) -> Finish<R> {
     let symbols = Arc::clone(symbols);
     Box::new(move |columns| {
@@ -140,7 +140,7 @@ pub(super) fn row<R: Row>(arity: usize, symbols: &Arc<Symbols>) -> Finish<R> {
     })
 }
 
-/// Rows as key and rest.
+/// Builds rows as key and rest.
 pub(super) fn pair<P: Row>(keyed: Keyed, rule: u32, symbols: &Arc<Symbols>) -> Finish<(P, P)> {
     let symbols = Arc::clone(symbols);
     let mut value = Vec::new();
@@ -160,7 +160,7 @@ pub(super) struct Keep<P> {
     keyed: Keyed,
     symbols: Arc<Symbols>,
     troubles: Noted,
-    /// Called for a row that is derived too often.
+    /// Called for a row with too many derivations.
     too_many: Box<dyn Fn()>,
     seen: Vec<(Vec<Symbol>, u32, P)>,
 }
@@ -170,13 +170,13 @@ impl<P: Row> Keep<P> {
         Keep { keyed, symbols, troubles, too_many, seen: Vec::new() }
     }
 
-    /// Of the values under a key those that differ in more than the rule, each with its least rule. Notes a broken
+    /// Reduces the values under a key that differ only in their rule to one with the least rule. Records a violated
     /// key.
     pub(super) fn reduce(&mut self, key: &P, values: &[(&P, Diff)], output: &mut Vec<(P, Diff)>) {
         if values.iter().any(|(_, ways)| is_too_many(*ways)) {
             (self.too_many)();
         }
-        // Nearly always: one rule derives one row.
+        // The usual case: one rule derives one row.
         if let [(value, ways)] = values {
             output.extend(is_there(*ways).then_some((**value, ONCE)));
             return;

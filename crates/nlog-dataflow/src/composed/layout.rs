@@ -10,7 +10,7 @@ use super::NO_RULE;
 use crate::row::{Narrow, Row};
 use crate::symbol::{Symbol, Symbols};
 
-/// Which kind of row.
+/// The width of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Width {
     Narrow,
@@ -23,16 +23,16 @@ impl Width {
     }
 }
 
-/// How a derived relation is made a set.
+/// The way in which derived rows become a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Row by row: as it is, or distinct.
+    /// Row by row: unchanged, or distinct.
     Rows,
-    /// Key by key, in pairs of this width: a key is checked or rules are attributed.
+    /// Key by key, in pairs of this width, because a key is checked or rows are attributed.
     Keyed(Width),
 }
 
-/// A plan and what is asked of it.
+/// A plan, with the requested outputs.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) plan: Plan,
@@ -40,25 +40,25 @@ pub(super) struct Layout {
     pub(super) wanted: BTreeSet<TableId>,
     /// Whether changes of output tables name their rules.
     pub(super) attribute: bool,
-    /// By relation, whether some pipeline that is run begins with it or probes it.
+    /// By relation, whether some pipeline in use starts with it or probes it.
     read: Vec<bool>,
-    /// By index. Both sides of a join are of one width.
+    /// By index. Both sides of a join have the same width.
     widths: Vec<Width>,
 }
 
-/// A pipeline, taken apart at its probes.
+/// A pipeline, split at its probes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain<'p> {
     pub(super) joins: &'p Joins,
     pub(super) pipeline: &'p Pipeline,
-    /// The relation whose rows come of it.
+    /// The relation that it derives.
     pub(super) head: RelationId,
 }
 
 impl<'p> Chain<'p> {
-    /// The one that is run.
+    /// The full pipeline of a conjunction.
     pub(super) fn new(joins: &'p Joins, head: RelationId) -> Self {
-        Chain { joins, pipeline: &joins.pipelines[joins.whole], head }
+        Chain { joins, pipeline: &joins.pipelines[joins.full], head }
     }
 
     /// The probe of this number.
@@ -73,12 +73,12 @@ impl<'p> Chain<'p> {
             .filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })
     }
 
-    /// The steps before the probe of this number and after the one before it.
+    /// The steps between the previous probe and the probe with this number.
     pub(super) fn steps_before(self, probe: usize) -> &'p [Step] {
         self.pipeline.steps.split(|step| matches!(step, Step::Probe(_))).nth(probe).unwrap_or_default()
     }
 
-    /// What bindings are found by at a probe, and what is kept of them.
+    /// The key of bindings that arrive at a probe, and the slots kept of them.
     pub(super) fn arrival(self, number: usize, probe: &Probe) -> Arrival {
         let mut before = self.pipeline.steps.split(|step| matches!(step, Step::Probe(_))).take(number + 1);
         let failure = before.any(|steps| steps.iter().any(may_fail));
@@ -88,19 +88,19 @@ impl<'p> Chain<'p> {
     }
 }
 
-/// What is arranged of bindings that come to a probe.
+/// The arranged slots of bindings that arrive at a probe.
 #[derive(Debug, Clone)]
 pub(super) struct Arrival {
-    /// The slots to find rows by.
+    /// The slots of the key.
     pub(super) key: Vec<usize>,
-    /// The slots that are kept and are not in the key.
+    /// The other slots that are kept.
     pub(super) value: Vec<usize>,
     /// Whether a last, hidden value column holds the least failure so far.
     pub(super) failure: bool,
 }
 
 impl Arrival {
-    /// How many columns a value has.
+    /// The number of columns of a value.
     pub(super) fn value_columns(&self) -> usize {
         self.value.len() + usize::from(self.failure)
     }
@@ -113,7 +113,7 @@ fn may_fail(step: &Step) -> bool {
         Step::Generate { function, arguments, .. } => {
             function.may_fail || arguments.iter().any(nlog_plan::Scalar::may_fail)
         }
-        // What fails is dropped.
+        // Failing bindings are dropped.
         Step::Key { .. } | Step::Must(_) | Step::Probe(_) => false,
     }
 }
@@ -150,12 +150,12 @@ impl Layout {
         Width::of(self.arity(id))
     }
 
-    /// The width of an index's keys and values, and of what comes to it.
+    /// The width of an index's keys and values, and of the bindings that probe it.
     pub(super) fn index_width(&self, id: IndexId) -> Width {
         self.widths[id.0 as usize]
     }
 
-    /// The table that the relation is, if its changes are to be reported.
+    /// The table of the relation, if its changes are reported.
     pub(super) fn wanted(&self, id: RelationId) -> Option<TableId> {
         self.plan.relations[id.0 as usize].table.filter(|table| self.wanted.contains(table))
     }
@@ -165,7 +165,7 @@ impl Layout {
         self.read[id.0 as usize]
     }
 
-    /// Whether the rules of the relation's rows have to be told apart: they are asked for, and there are several.
+    /// Whether the relation's rows are attributed to rules: attribution is on, and the relation has several rules.
     fn is_attributed(&self, id: RelationId) -> bool {
         let several = |table| self.plan.program.rules_of(table).count() > 1;
         self.attribute && self.wanted(id).is_some_and(several)
@@ -181,7 +181,7 @@ impl Layout {
         }
     }
 
-    /// How the relation's rows are split.
+    /// The division of the relation's rows into key and rest.
     pub(super) fn keyed(&self, id: RelationId) -> Keyed {
         let columns = 0..self.arity(id);
         let relation = &self.plan.relations[id.0 as usize];
@@ -199,18 +199,18 @@ impl Layout {
 pub(super) struct Keyed {
     pub(super) key: Vec<usize>,
     pub(super) rest: Vec<usize>,
-    /// The table whose key it is that is checked.
+    /// The table whose key is checked.
     pub(super) checked: Option<TableId>,
     pub(super) attributed: bool,
 }
 
 impl Keyed {
-    /// How many columns a value has.
+    /// The number of columns of a value.
     pub(super) fn value_columns(&self) -> usize {
         self.rest.len() + usize::from(self.attributed)
     }
 
-    /// Puts a row together again, and gives its rule.
+    /// Assembles a row, and returns its rule.
     pub(super) fn row<P: Row>(&self, key: &P, value: &P, symbols: &Symbols, into: &mut Vec<Symbol>) -> u32 {
         let mut parts = Vec::with_capacity(self.key.len() + self.value_columns());
         key.unpack(self.key.len(), symbols, &mut parts);

@@ -1,4 +1,4 @@
-//! The operators: differential's, with what Weft does to rows inside.
+//! The operators: differential's, with Weft's processing of rows inside.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 pub(super) type Collection<'s, D> = VecCollection<'s, Time, D, Diff>;
 pub(super) type Index<'s, R> = Arranged<'s, TraceAgent<ValSpine<R, R, Time, Diff>>>;
 
-/// What becomes of all values under a key. Boxed, so that differential's operator is compiled once for each width.
+/// The reduction of all values under a key. Boxed, so that differential's operator is compiled once for each width.
 pub(super) type Reduction<P> = Box<dyn FnMut(&P, &[(&P, Diff)], &mut Vec<(P, Diff)>)>;
 
-/// What `logic` makes of the values of each key.
+/// Applies `logic` to the values of each key.
 pub(super) fn reduce<'s, P: Row>(
     name: &str,
     pairs: Collection<'s, (P, P)>,
@@ -37,8 +37,8 @@ pub(super) fn reduce<'s, P: Row>(
     pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(name, logic)
 }
 
-/// Each row once. `too_many` is called for one that is derived too often. (`distinct_total` of differential 0.25.1 never
-/// takes a row back.)
+/// Each row once. `too_many` is called for a row with too many derivations. (`distinct_total` of differential 0.25.1
+/// never retracts a row.)
 pub(super) fn distinct<D>(rows: Collection<'_, D>, too_many: impl Fn() + 'static) -> Collection<'_, D>
 where
     D: ExchangeData + std::hash::Hash,
@@ -51,12 +51,12 @@ where
     })
 }
 
-/// How a relation's rows become bindings.
+/// The conversion of a relation's rows to bindings.
 pub(super) struct Scan {
     symbols: Arc<Symbols>,
-    /// Columns that have to equal a word.
+    /// Columns that must equal a constant.
     constants: Vec<(usize, Symbol)>,
-    /// Columns that have to equal another one.
+    /// Columns that must equal another column.
     equalities: Vec<(usize, usize)>,
     columns: Vec<usize>,
     arity: usize,
@@ -84,7 +84,7 @@ impl Scan {
         scan
     }
 
-    /// Fills a binding; false if the row does not fit.
+    /// Fills a binding. Returns whether the row satisfies the conditions.
     fn load<R: Row>(&self, row: &R, whole: &mut Vec<Symbol>, binding: &mut Binding) -> bool {
         let words = if self.arity <= R::WIDTH {
             row.words()
@@ -133,16 +133,16 @@ pub(super) fn scan<R: Row, O: ExchangeData>(
         .as_collection()
 }
 
-/// How the two sides of a join become bindings.
+/// The conversion of the two sides of a join to bindings.
 pub(super) struct Sides {
     symbols: Arc<Symbols>,
     key_columns: usize,
-    /// How many columns there are of what arrives, the failure left out.
+    /// The number of columns of arriving bindings, without the failure.
     kept_columns: usize,
-    /// Whether what arrives has a failure as its last column.
+    /// Whether arriving bindings have a failure as their last column.
     failure: bool,
     value_columns: usize,
-    /// Where each slot comes from: the key, then what is kept, then the index's values, counted through.
+    /// The source of each slot, numbered consecutively: the key, the kept slots, the index's values.
     slots: Vec<usize>,
     parts: Vec<Symbol>,
 }
@@ -189,7 +189,7 @@ impl Sides {
     }
 }
 
-/// What arrives, joined to an index. `too_many` is called for counts whose product cannot be trusted.
+/// Joins arriving bindings to an index. `too_many` is called for counts whose product could overflow.
 pub(super) fn join<'s, R: Row, O: ExchangeData>(
     arriving: Collection<'s, (R, R)>,
     index: Index<'s, R>,

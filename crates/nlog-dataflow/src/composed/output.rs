@@ -8,7 +8,7 @@ use super::{Diff, NO_RULE};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{HashBuilder, Symbol, Symbols};
 
-/// Above so many rows values are ordered once each and rows by the numbers of their values.
+/// From this many rows on, each distinct value is ranked once and rows are sorted by ranks.
 const RANKED_FROM: usize = 256;
 
 /// A table's changes, each row once.
@@ -19,13 +19,13 @@ struct Net<R> {
     reattributed: Vec<(R, u32)>,
 }
 
-/// Sums changes up.
+/// Sums the changes of each row.
 fn net<R: Row>(mut changes: Vec<(R, u32, Diff)>) -> Net<R> {
     changes.sort_unstable();
     let mut net = Net { insert: Vec::new(), delete: Vec::new(), reattributed: Vec::new() };
     for of_row in changes.chunk_by(|a, b| a.0 == b.0) {
         let row = of_row[0].0;
-        // Of the rules at most one comes and one goes.
+        // At most one rule of the row appears and one disappears.
         let (mut came, mut went) = (None, None);
         for of_rule in of_row.chunk_by(|a, b| a.1 == b.1) {
             let sum: Diff = of_rule.iter().map(|(_, _, diff)| *diff).sum();
@@ -46,20 +46,20 @@ fn net<R: Row>(mut changes: Vec<(R, u32, Diff)>) -> Net<R> {
     net
 }
 
-/// A wanted table as it is now, and what of it was reported.
+/// A wanted table: its current rows, and the last reported state.
 #[derive(Debug)]
 pub(super) struct Reported {
     columns: usize,
-    /// The rule of all rows, if there is only one and rules are asked for.
+    /// The rule of all rows, if there is only one and attribution is on.
     rule: Option<RuleId>,
     contents: ByWidth<Contents<Narrow>, Contents<Wide>>,
 }
 
-/// Rows that came and went.
+/// A log of inserted and deleted rows.
 #[derive(Debug)]
 struct Contents<R> {
     log: Vec<(R, i8)>,
-    /// How many rows there were when the log was last made short.
+    /// The length of the log after it was last compacted.
     settled: usize,
 }
 
@@ -71,7 +71,7 @@ impl<R: Row> Contents<R> {
     fn append(&mut self, net: &Net<R>) {
         self.log.extend(net.insert.iter().map(|(row, _)| (*row, 1)));
         self.log.extend(net.delete.iter().map(|(row, _)| (*row, -1)));
-        // Longer than twice what it was: on average each change is looked at a few times in all.
+        // Compacting at twice the last length keeps the amortised cost per change constant.
         if self.log.len() > 2 * self.settled + 4096 {
             self.settle();
         }
@@ -111,7 +111,7 @@ impl Reported {
         Reported { columns, rule, contents }
     }
 
-    /// Takes changes in and says what they are as values; none if nothing changed.
+    /// Takes changes in and returns them as values; `None` if nothing changed.
     pub(super) fn report(
         &mut self,
         changes: Changes,
@@ -163,7 +163,7 @@ fn report<R: Row>(
     (!nothing).then_some(TableDelta { insert, delete, rules, reattributed })
 }
 
-/// Rows as values, ascending.
+/// Converts rows to values, ascending.
 fn values<R: Row>(rows: Vec<(R, u32)>, columns: usize, symbols: &Symbols) -> Vec<(nlog_data::Row, u32)> {
     if rows.len() >= RANKED_FROM && columns <= R::WIDTH {
         return ranked(rows, columns, symbols);
@@ -181,8 +181,8 @@ fn values<R: Row>(rows: Vec<(R, u32)>, columns: usize, symbols: &Symbols) -> Vec
     rows
 }
 
-/// Orders rows by giving each column's values numbers in their order: each value is looked up and compared few times,
-/// however many rows have it.
+/// Sorts rows by the ranks of each column's values, so that each value is looked up and compared only a few times, no
+/// matter how many rows have it.
 fn ranked<R: Row>(mut rows: Vec<(R, u32)>, columns: usize, symbols: &Symbols) -> Vec<(nlog_data::Row, u32)> {
     let reader = symbols.reader();
     let mut by_rank: Vec<Vec<Value>> = Vec::with_capacity(columns);

@@ -7,22 +7,22 @@ use nlog_data::TableId;
 use super::Diff;
 use crate::symbol::Symbol;
 
-/// What a worker met since it was last asked.
+/// The errors that a worker has met since they were last taken.
 ///
-/// Between transactions no binding fails and no key is broken: a transaction that brings either about is undone. So
-/// what is noted is new, and nothing has to be remembered in order to take it back.
+/// Between transactions no binding fails and no key is violated, because a transaction that causes either is undone.
+/// All recorded errors are therefore new, and none has to be remembered for later retraction.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
-    /// Rule, failure, and how many more bindings fail so. Within an epoch a join can report a binding that another
-    /// input's change takes back: only what is left of the sum counts.
+    /// Rule, failure, and the change of the number of failing bindings. Within an epoch, a join can report a binding
+    /// that the change of another input retracts. Only the sum counts.
     pub(super) failures: Vec<(u32, Symbol, Diff)>,
     /// Rows that share a key.
     pub(super) conflicts: Vec<Conflict>,
-    /// Tables, as people know them, with a row that is derived in more ways than it may be.
+    /// Tables, as shown to users, that have a row with too many derivations.
     pub(super) too_many: BTreeSet<TableId>,
 }
 
-/// All rows of a table that share a key: two or more.
+/// All rows of a table that share a key: two or more of them.
 #[derive(Debug)]
 pub(super) struct Conflict {
     pub(super) table: TableId,
@@ -38,7 +38,7 @@ impl Troubles {
 }
 
 impl Conflict {
-    /// The conflict of the rows under a key, if there is one.
+    /// The conflict of the rows under a key, if there are several.
     pub(super) fn of(rows: Vec<Vec<Symbol>>, table: TableId) -> Option<Self> {
         (rows.len() > 1).then_some(Conflict { table, rows })
     }

@@ -1,7 +1,7 @@
 //! Worker threads: each runs the same dataflow on its part of the rows.
 //!
-//! The coordinator sends every worker its rows of a transaction; a worker steps until its dataflow is done with them
-//! and sends back what came out. Between transactions workers wait on their channels and use no processor time.
+//! The coordinator sends every worker its rows of a transaction. A worker steps until its dataflow has processed them
+//! and sends back the results. Between transactions, workers wait on their channels and use no CPU time.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,10 +24,10 @@ use crate::panic::message;
 use crate::row::{Narrow, Wide};
 use crate::symbol::Symbols;
 
-/// How long a worker that waits for others sleeps before it looks whether they are still alive.
+/// How long a waiting worker sleeps before it checks whether the other workers are still alive.
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
-/// Rows of an input table that come or go.
+/// Inserted and deleted rows of an input table.
 pub(super) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
 
 /// One worker's part of a transaction.
@@ -35,21 +35,21 @@ pub(super) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
 pub(super) struct Epoch {
     pub(super) time: Time,
     pub(super) rows: Vec<(TableId, InputRows)>,
-    /// How many more times facts are true: once, sooner or later.
+    /// The change of the number of times that the facts hold: 1 once, otherwise 0.
     pub(super) facts: Diff,
 }
 
-/// What came out at a worker.
+/// The results of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) changes: Vec<(TableId, Changes)>,
     pub(super) troubles: Troubles,
 }
 
-/// An answer, or why there will be none any more.
+/// An answer, or the reason why no answers will follow.
 type Answer = Result<Outcome, String>;
 
-/// The threads.
+/// The worker threads.
 pub(super) struct Workers {
     epochs: Vec<Sender<Epoch>>,
     answers: Receiver<Answer>,
@@ -57,7 +57,7 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Starts threads and waits until each has its dataflow.
+    /// Starts threads and waits until each has built its dataflow.
     pub(super) fn start(count: usize, layout: &Arc<Layout>, symbols: &Arc<Symbols>) -> Result<Self, String> {
         let config =
             if count == 1 { CommunicationConfig::Thread } else { CommunicationConfig::Process(count) };
@@ -76,10 +76,10 @@ impl Workers {
             let Some(epochs) = epochs else { return };
             let run = AssertUnwindSafe(|| run(&mut worker, &layout, &symbols, &epochs, &answer, &broken));
             if let Err(panic) = catch_unwind(run) {
-                // Nobody listens any more if the engine is being dropped. The reason goes before what follows from it.
+                // The send fails only if the engine is being dropped. The reason is sent before its consequences.
                 let _ = answer.send(Err(format!("worker {index}: {}", message(&*panic))));
                 broken.store(true, Ordering::Release);
-                // Its dataflow stopped in the middle of something: better lost than taken apart.
+                // Its dataflow stopped in the middle of an operation, so leaking it is safer than dropping it.
                 std::mem::forget(worker);
             }
         })?;
@@ -92,7 +92,7 @@ impl Workers {
         self.epochs.len()
     }
 
-    /// Runs one epoch: one part for each worker.
+    /// Runs one epoch, with one part for each worker.
     pub(super) fn run(&self, parts: Vec<Epoch>) -> Result<Vec<Outcome>, String> {
         for (worker, part) in self.epochs.iter().zip(parts) {
             worker.send(part).map_err(|_| "a worker is gone".to_owned())?;
@@ -100,7 +100,7 @@ impl Workers {
         self.gather()
     }
 
-    /// An answer of each.
+    /// Collects an answer from each worker.
     fn gather(&self) -> Result<Vec<Outcome>, String> {
         self.epochs
             .iter()
@@ -113,7 +113,7 @@ impl Drop for Workers {
     fn drop(&mut self) {
         self.epochs.clear();
         if let Some(guards) = self.guards.take() {
-            // A worker that panicked has said so already.
+            // A worker that panicked has reported it already.
             let _ = guards.join();
         }
     }

@@ -9,14 +9,14 @@ use super::index::Fit;
 use super::sorted::{Entry, Packed as _, Sorted, Use, sort};
 use crate::symbol::Symbol;
 
-/// How many more times something is there.
+/// The change of a count.
 pub(crate) type Diff = i64;
 
-/// A count that has left what it can hold.
+/// A count exceeded its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// How many rows a full piece has.
+/// The number of rows of a full piece.
 const PIECE: usize = 1 << 14;
 
 /// Changes of rows of one width.
@@ -26,9 +26,9 @@ pub(crate) struct Delta {
     len: usize,
     /// Full pieces.
     pieces: Vec<Vec<Symbol>>,
-    /// The piece that is not full.
+    /// The last piece, which is not full.
     words: Vec<Symbol>,
-    /// Empty as long as each row comes once, which saves a third of a load's memory.
+    /// Empty while each row has the count 1, which saves a third of a load's memory.
     diffs: Vec<Diff>,
 }
 
@@ -50,7 +50,7 @@ impl Delta {
     }
 
     pub(crate) fn clear(&mut self) {
-        // What a large transaction took is given back.
+        // Returns the memory that a large transaction took.
         if !self.pieces.is_empty() || self.words.capacity() > PIECE {
             *self = Delta::new(self.width);
         } else {
@@ -67,7 +67,7 @@ impl Delta {
         self.count(diff);
     }
 
-    /// Adds a row of an iterator's words.
+    /// Adds a row, given as an iterator of words.
     #[inline]
     pub(crate) fn push_words(&mut self, row: impl Iterator<Item = Symbol>, diff: Diff) {
         self.words.extend(row);
@@ -75,7 +75,8 @@ impl Delta {
         debug_assert_eq!(self.words.len(), self.len % PIECE * self.width);
     }
 
-    /// Begins a row, whose words are then put into [`Delta::words_mut`], and which [`Delta::end`] makes one or drops.
+    /// Begins a row. The caller writes its words to [`Delta::words_mut`] and then keeps or drops it with
+    /// [`Delta::end`].
     #[inline]
     pub(crate) fn begin(&mut self) -> usize {
         self.words.len()
@@ -86,7 +87,7 @@ impl Delta {
         &mut self.words
     }
 
-    /// Every symbol in rows whose last `raw` words are none.
+    /// Visits every symbol, except the last `raw` words of each row, which are not symbols.
     pub(crate) fn symbols_mut(&mut self, raw: usize) -> impl Iterator<Item = &mut Symbol> {
         let symbols = self.width.saturating_sub(raw);
         let width = self.width.max(1);
@@ -94,7 +95,7 @@ impl Delta {
         pieces.flat_map(move |words| words.chunks_mut(width)).flat_map(move |row| &mut row[..symbols])
     }
 
-    /// Ends the row that was begun here: it changes by so much, or is dropped.
+    /// Ends the row begun at this position: gives it the count `diff`, or drops it.
     #[inline]
     pub(crate) fn end(&mut self, begun: usize, diff: Option<Diff>) {
         match diff {
@@ -106,7 +107,7 @@ impl Delta {
         }
     }
 
-    /// The words of one more row are there.
+    /// Counts a row whose words are complete.
     #[inline]
     fn count(&mut self, diff: Diff) {
         if diff != 1 || !self.diffs.is_empty() {
@@ -120,7 +121,7 @@ impl Delta {
         }
     }
 
-    /// Gives each row its own count.
+    /// Stores an explicit count for each row.
     fn spell_out(&mut self) {
         if self.diffs.is_empty() {
             self.diffs.resize(self.len, 1);
@@ -158,7 +159,7 @@ impl Delta {
         })
     }
 
-    /// Hands every row on; each piece is given back once it is read.
+    /// Passes on every row and frees each piece once it is read.
     pub(crate) fn into_rows(self, mut each: impl FnMut(&[Symbol], Diff)) {
         let Delta { width, len, pieces, words, diffs } = self;
         let mut at = 0;
@@ -170,12 +171,12 @@ impl Delta {
         }
     }
 
-    /// Whether each row comes once; whether a row stands there twice nobody knows.
+    /// Whether each row has the count 1. The same row may still occur twice.
     pub(crate) fn is_once(&self) -> bool {
         self.diffs.is_empty()
     }
 
-    /// Turns what comes into what goes.
+    /// Turns insertions into deletions and the reverse.
     pub(crate) fn negate(&mut self) {
         self.spell_out();
         for diff in &mut self.diffs {
@@ -183,17 +184,17 @@ impl Delta {
         }
     }
 
-    /// Whether some row goes.
+    /// Whether any row is deleted.
     pub(crate) fn has_gone(&self) -> bool {
         self.diffs.iter().any(|diff| *diff < 0)
     }
 
-    /// Whether rows only come, or only go: then nothing cancels.
+    /// Whether all rows are inserted or all are deleted, so that nothing can cancel.
     pub(crate) fn is_one_way(&self) -> bool {
         self.diffs.iter().all(|diff| *diff > 0) || self.diffs.iter().all(|diff| *diff < 0)
     }
 
-    /// Of consolidated rows those that are there, each once.
+    /// Reduces consolidated rows to those with a positive count, each once.
     pub(crate) fn make_set(&mut self) {
         if self.is_once() {
             return;
@@ -207,7 +208,7 @@ impl Delta {
         *self = kept;
     }
 
-    /// Sorts rows by their words and sums equal ones up; what cancels goes.
+    /// Sorts rows by their words and sums the counts of equal rows. Rows with a zero sum disappear.
     pub(crate) fn consolidate(&mut self) -> Result<(), TooMany> {
         if self.len() < 2 {
             if self.diffs.first() == Some(&0) {
@@ -250,7 +251,7 @@ impl Delta {
     }
 }
 
-/// Rows with their sums.
+/// Consolidated rows with their sums.
 struct Sums {
     width: usize,
 }
@@ -271,7 +272,7 @@ impl Use for Sums {
 }
 
 fn sum(diffs: impl Iterator<Item = Diff>) -> Result<Diff, TooMany> {
-    // Parts of the sum may leave 64 bits.
+    // Partial sums may exceed 64 bits.
     Diff::try_from(diffs.map(i128::from).sum::<i128>()).map_err(|_| TooMany)
 }
 

@@ -12,7 +12,7 @@ use super::rule::finish;
 use super::trace::View;
 use super::trouble::Refusal;
 
-/// How rules change.
+/// A change of rules.
 #[derive(Debug)]
 pub(crate) struct Edit {
     pub(crate) fresh: BTreeSet<usize>,
@@ -20,9 +20,9 @@ pub(crate) struct Edit {
 }
 
 impl State {
-    /// A transaction that changes rules and no input: `gone` are rows, of relations, that rules derived which are no
-    /// more; `fresh` are rules that derive for the first time; `surplus` is what readers of relations have seen more
-    /// often than they shall.
+    /// Runs a transaction that changes rules and no inputs. `gone` has the rows, by relation, that removed rules
+    /// derived. `fresh` has the rules that derive for the first time. `surplus` has the counts that readers of
+    /// relations have seen in excess.
     pub(crate) fn edit(
         &mut self,
         fresh: BTreeSet<usize>,
@@ -52,7 +52,7 @@ impl State {
         result.and_then(|()| self.refusal())
     }
 
-    /// What an edit derives for a relation.
+    /// The rows that an edit derives for a relation.
     fn edited(&mut self, relation: usize, inputs: &dyn Fn(TableId) -> Delta) -> Result<Delta, Refusal> {
         let id = RelationId(relation as u32);
         let mut derived = self.derive(relation)?;
@@ -85,7 +85,7 @@ impl State {
         Ok(derived)
     }
 
-    /// Gives rules the numbers that attributed rows know them by: those that went on keep theirs.
+    /// Assigns to rules the numbers used in attributed rows. Rules that continue keep their numbers.
     pub(crate) fn renumber(&mut self, former: &State, from: &[Option<usize>]) {
         self.numbers = former.numbers.clone();
         for (rule, from) in self.rules.iter_mut().zip(from) {

@@ -1,4 +1,4 @@
-//! Runs transactions: level by level, derives changes, makes them sets, and updates indexes.
+//! Runs transactions level by level: derives changes, turns them into sets, and updates indexes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,65 +18,65 @@ use super::trouble::{Refusal, Troubles};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
 
-/// Debug builds look up so many changed rows at most in indexes.
+/// The most changed rows that debug builds look up in indexes.
 const MOST_CHECKED: usize = 64;
 
-/// What a program's rules have derived, and how it changes.
+/// The derived rows of a program, and their changes in the running transaction.
 pub(crate) struct State {
     pub(crate) plan: Arc<Plan>,
     pub(crate) symbols: Arc<Symbols>,
     pub(crate) placement: Placement,
     pub(crate) relations: Vec<Relation>,
     pub(crate) indexes: Vec<Index>,
-    /// By relation, its indexes.
+    /// The indexes of each relation.
     pub(crate) indexed: Vec<Vec<usize>>,
     pub(crate) rules: Vec<Rule>,
-    /// By relation, the pipelines that begin with its changes.
+    /// By relation, the pipelines that start with its changes.
     pub(crate) uses: Vec<Vec<PipelineAt>>,
-    /// The pipelines that run once.
+    /// The pipelines that run only once.
     once: Vec<PipelineAt>,
     pub(crate) agenda: Agenda,
     pub(crate) numbers: Numbers,
-    /// The rules that are being changed.
+    /// The edit in progress.
     pub(crate) editing: Option<Edit>,
     /// The relations that the running transaction has reached.
     pub(crate) reached: Vec<usize>,
-    /// The rules whose groups it has reached.
+    /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
     pub(crate) troubles: Troubles,
-    /// Rows of inputs that changed since the plan was made, and rows that pipelines began with and found.
+    /// The number of input rows changed since the plan was made, plus the rows that pipelines started with and found.
     pub(crate) touched: u64,
 }
 
-/// What a relation's rules have derived so far in a transaction.
+/// The rows that a relation's rules have derived so far in a transaction.
 #[derive(Debug)]
 pub(crate) struct Derivation {
     pub(crate) relation: usize,
     pub(crate) pending: Vec<PipelineAt>,
-    /// By rule what its pipelines ended with.
+    /// By rule, the results of its pipelines.
     pub(crate) rules: Vec<(usize, Delta)>,
     pub(crate) too_many: bool,
 }
 
-/// What remains to be done in a transaction.
+/// The remaining work of a transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Agenda {
-    /// Relations to look at, by level.
+    /// The relations to process, by level.
     pub(crate) relations: BTreeSet<(u32, usize)>,
     /// By relation, the pipelines that derive its rows.
     pending: Vec<Vec<PipelineAt>>,
-    /// By relation, how many pending pipelines begin with its changes.
+    /// By relation, the number of pending pipelines that start with its changes.
     awaited: Vec<usize>,
 }
 
 impl State {
-    /// Nothing derived yet. `attribute`: wanted tables tell which rule derives a row.
+    /// An empty state. With `attribute`, each row of a wanted table names the rule that derives it.
     pub(crate) fn new(plan: Arc<Plan>, symbols: Arc<Symbols>, attribute: bool) -> Self {
         let placement = Placement::alone(&plan);
         State::placed(plan, symbols, attribute, placement)
     }
 
-    /// The part of it that one of several workers has.
+    /// One worker's part of an empty state.
     pub(crate) fn placed(
         plan: Arc<Plan>,
         symbols: Arc<Symbols>,
@@ -124,7 +124,7 @@ impl State {
         state
     }
 
-    /// Notes what a rule's pipelines begin with.
+    /// Registers the starts of a rule's pipelines.
     fn connect(&mut self, rule: usize) {
         for (part, joins) in self.rules[rule].parts.iter().enumerate() {
             for (pipeline, running) in joins.pipelines.iter().enumerate() {
@@ -137,14 +137,14 @@ impl State {
         }
     }
 
-    /// Puts what runs once on the agenda.
+    /// Schedules the pipelines that run once.
     pub(crate) fn state_facts(&mut self) {
         for at in self.once.clone() {
             self.schedule(at);
         }
     }
 
-    /// A relation changes in this way: an input, or whatever is known not to be derived in this transaction.
+    /// Records the change of a relation that is not derived in this transaction, such as an input.
     pub(crate) fn change(&mut self, id: RelationId, delta: Delta) -> Result<(), Refusal> {
         let at = id.0 as usize;
         self.reached.push(at);
@@ -154,7 +154,7 @@ impl State {
 
     pub(crate) fn schedule(&mut self, at: PipelineAt) {
         if self.editing.as_ref().is_some_and(|edit| edit.fresh.contains(&at.rule)) {
-            // It derives everything, not changes.
+            // The pipeline derives all rows, not changes.
             return;
         }
         let head = self.rules[at.rule].head.0 as usize;
@@ -165,7 +165,7 @@ impl State {
         self.agenda.relations.insert((self.plan.relations[head].level, head));
     }
 
-    /// Runs changes of inputs; whatever comes of them is staged. How relations have changed.
+    /// Runs changes of inputs and stages all derived changes. Returns the changes of relations.
     pub(crate) fn run(&mut self, changes: Vec<(RelationId, Delta)>, facts: bool) -> Result<Changed, Refusal> {
         if facts {
             self.state_facts();
@@ -177,7 +177,7 @@ impl State {
         Ok(self.take_changed())
     }
 
-    /// Works the agenda off.
+    /// Processes the agenda until it is empty.
     fn propagate(&mut self) -> Result<(), Refusal> {
         while let Some((_, relation)) = self.agenda.relations.pop_first() {
             self.reached.push(relation);
@@ -187,12 +187,12 @@ impl State {
         self.refusal()
     }
 
-    /// The least error that was met, if any.
+    /// Fails with the least error met, if any.
     pub(crate) fn refusal(&self) -> Result<(), Refusal> {
         self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
     }
 
-    /// Makes a set of what is derived.
+    /// Turns derived rows into a set.
     pub(crate) fn settle_rows(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
         let (symbols, numbers) = (&self.symbols, &self.numbers);
         let conflicts = &mut self.troubles.conflicts;
@@ -200,12 +200,12 @@ impl State {
         settled.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))
     }
 
-    /// Makes a set of what is derived, and passes on how it changed.
+    /// Turns derived rows into a set, and passes on its changes.
     fn settle(&mut self, relation: usize, derived: Delta) -> Result<(), Refusal> {
         if derived.is_empty() { Ok(()) } else { self.settle_with(relation, derived, None) }
     }
 
-    /// The same, with a correction of what readers have seen.
+    /// Like `settle`, with a correction of the counts that readers have seen.
     pub(crate) fn settle_with(
         &mut self,
         relation: usize,
@@ -222,7 +222,7 @@ impl State {
         self.spread(relation)
     }
 
-    /// Indexes a relation's changes and puts what depends on them on the agenda.
+    /// Adds a relation's changes to its indexes and schedules the pipelines that depend on them.
     fn spread(&mut self, relation: usize) -> Result<(), Refusal> {
         let changes = self.relations[relation].delta.len() as u64;
         self.relations[relation].changes += changes;
@@ -234,7 +234,7 @@ impl State {
             let staged = self.indexes[*index].stage(delta, &self.symbols);
             staged.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
         }
-        // An edit also takes back what readers have seen too often.
+        // An edit also retracts counts that readers have seen in excess.
         if cfg!(debug_assertions) && self.editing.is_none() {
             self.check_set(relation);
         }
@@ -244,11 +244,11 @@ impl State {
         Ok(())
     }
 
-    /// Panics if the staged changes of a relation make it hold a row twice. Where rows are counted they never do; where
-    /// the plan says that none is derived twice, this checks the plan.
+    /// Panics if the staged changes of a relation would make it contain a row twice. Counted relations cannot contain
+    /// one twice; for other relations this checks the plan's claim that no row is derived twice.
     pub(crate) fn check_set(&self, relation: usize) {
         if self.uses[relation].is_empty() {
-            // Of rows that no rule reads only the errors behind them matter.
+            // If no rule reads the rows, only the errors behind them matter.
             return;
         }
         let (name, delta) = (&self.plan.relations[relation].name, &self.relations[relation].delta);
@@ -263,7 +263,7 @@ impl State {
         }
     }
 
-    /// Runs the pending pipelines of a relation's rules; rows may come several times where they are counted.
+    /// Runs the pending pipelines of a relation's rules. Counted rows may occur several times.
     pub(crate) fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
         let mut derivation = self.begin(relation);
         self.finish(&mut derivation)
@@ -310,13 +310,13 @@ impl State {
         derivation
     }
 
-    /// The relation with whose changes a pipeline begins.
+    /// The relation whose changes a pipeline starts with.
     fn begins_with(&self, at: PipelineAt) -> Option<usize> {
         let part = &self.rules[at.rule].parts[at.part];
         part.pipelines[at.pipeline].atom.map(|atom| part.atoms[atom].0 as usize)
     }
 
-    /// Gives back the changes of relations that no pipeline waits for any more, and nobody else: a load's are large.
+    /// Frees the changes of relations that no pipeline and no caller needs any more, since those of a load are large.
     fn release(&mut self, done: &[PipelineAt]) {
         for at in done {
             let Some(relation) = self.begins_with(*at) else { continue };
@@ -328,7 +328,7 @@ impl State {
         }
     }
 
-    /// Makes rows of the head of what pipelines ended with.
+    /// Converts the results of pipelines to rows of the head.
     pub(crate) fn finish(&mut self, derivation: &mut Derivation) -> Result<Delta, Refusal> {
         let relation = derivation.relation;
         let head = &self.relations[relation];
@@ -347,8 +347,8 @@ impl State {
         let mut pending = std::mem::take(&mut derivation.pending);
         pending.clear();
         self.agenda.pending[relation] = pending;
-        // Where rows are counted they are summed up on the way. Elsewhere no row is derived twice, so that only what
-        // comes can cancel what goes.
+        // Counted rows are summed later. In other relations no row is derived twice, so only an insertion can cancel
+        // a deletion.
         let settled = head.keeps_rows() || derived.is_one_way();
         if derivation.too_many || (!settled && derived.consolidate().is_err()) {
             return Err(Refusal::TooMany(RelationId(relation as u32)));
@@ -356,7 +356,7 @@ impl State {
         Ok(derived)
     }
 
-    /// How relations have changed; with the rules of rows where these are attributed.
+    /// The changes of relations, with the rules of rows where rows are attributed.
     pub(crate) fn take_changed(&mut self) -> Changed {
         let mut changed = Vec::new();
         for at in &self.reached {
@@ -373,10 +373,10 @@ impl State {
         changed
     }
 
-    /// Ends a transaction: what it would do is done, or dropped.
+    /// Ends a transaction: its staged changes are published or dropped.
     pub(crate) fn end(&mut self, accepted: bool) {
         for (_, relation) in std::mem::take(&mut self.agenda.relations) {
-            // Only a refused transaction ends early.
+            // Only a refused transaction ends before its agenda is empty.
             self.agenda.pending[relation].clear();
         }
         if !accepted && self.placement.peers > 1 {
@@ -398,7 +398,7 @@ impl State {
         self.troubles = Troubles::default();
     }
 
-    /// Keeps the rows of what is wanted, so that they can be read at each worker.
+    /// Keeps the rows of wanted relations, so that they can be read at each worker.
     pub(crate) fn keep_wanted(&mut self) {
         let plan = Arc::clone(&self.plan);
         for (relation, of_plan) in self.relations.iter_mut().zip(&plan.relations) {
@@ -414,7 +414,7 @@ impl State {
         table.is_none_or(|table| self.plan.program.schema.table(table).role != Role::Input)
     }
 
-    /// What all pipelines have done.
+    /// The total work of all pipelines.
     pub(crate) fn load(&self) -> Load {
         let mut load = Load::default();
         let pipelines = self.rules.iter().flat_map(|rule| &rule.parts).flat_map(|part| &part.pipelines);
@@ -427,7 +427,7 @@ impl State {
         load
     }
 
-    /// Marks every symbol that something here holds, and forgets what expressions remember.
+    /// Marks every symbol in use here, and clears the caches of expressions.
     pub(crate) fn mark(&mut self, marks: &mut Marks) {
         let symbols = Arc::clone(&self.symbols);
         for index in &self.indexes {
@@ -449,13 +449,13 @@ impl State {
     }
 }
 
-/// Whether rows of the relation have to be told apart by their rules: there are several.
+/// Whether rows of the relation are distinguished by rule: the relation has several rules.
 fn is_attributed(plan: &Plan, id: RelationId) -> bool {
     let relation = &plan.relations[id.0 as usize];
     relation.wanted && relation.table.is_some_and(|table| plan.program.rules_of(table).count() > 1)
 }
 
-/// What pipelines that begin with nothing begin with.
+/// The single row that pipelines without a starting atom begin with.
 pub(crate) fn one_row() -> Delta {
     let mut one = Delta::new(0);
     one.push(&[], 1);
@@ -469,8 +469,8 @@ mod tests {
     use super::*;
     use crate::symbol::Symbol;
 
-    /// Runs transactions, each rows of a table with two columns, through a rule that derives rows twice, as if the plan
-    /// said that it does not.
+    /// Runs transactions (rows of a table with two columns) through a rule that derives rows twice, as if the plan
+    /// claimed the opposite.
     fn run_without_counts(transactions: &[&[[Symbol; 2]]]) {
         let text = "input table a(x: int, y: int); table b(x: int); output table c(x: int, z: int);
             b(x) :- a(x, y); c(x, z) :- b(x), b(z);";

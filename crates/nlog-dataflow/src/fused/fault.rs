@@ -1,24 +1,24 @@
-//! Failures that tests inject, to see what an engine says and does when its own code fails.
+//! Failures that tests inject, to observe an engine whose own code fails.
 
 /// A place where a test can make the engine panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests look at it"))]
 pub(crate) enum Fault {
-    /// While a plan takes the place of another one.
+    /// While one plan replaces another.
     Planning,
     /// While rows are derived.
     Deriving,
-    /// While worker 0 publishes or drops what was staged.
+    /// While worker 0 publishes or drops staged changes.
     Ending,
-    /// While another worker does.
+    /// While another worker publishes or drops staged changes.
     WorkerEnding,
-    /// While the changes of an accepted transaction become values.
+    /// While the changes of an accepted transaction are converted to values.
     Output,
-    /// Once symbols were given back.
+    /// After symbols were collected.
     Symbols,
 }
 
-/// Panics if a test has asked for a failure here.
+/// Panics if a test has requested a failure here.
 #[cfg(not(test))]
 #[inline]
 pub(crate) fn inject(_: Fault) {}
@@ -35,7 +35,7 @@ mod tests {
     use super::Fault;
     use crate::{Dataflow, Kind, Options};
 
-    /// The place where the next failure is to happen; a test is a process, so all its threads see it.
+    /// The place of the next failure. Each test is a process, so all its threads see it.
     static NEXT: Mutex<Option<Fault>> = Mutex::new(None);
 
     fn next() -> std::sync::MutexGuard<'static, Option<Fault>> {
@@ -61,7 +61,7 @@ mod tests {
         (Dataflow::new(program, options).expect("it starts"), a)
     }
 
-    /// Thirty rows whose texts were not there before, in place of the last ones: so symbols are given back.
+    /// Replaces the last thirty rows by thirty rows with new texts, so that symbols are collected.
     fn rows(a: TableId, round: i64) -> Transaction {
         let of_round = |round: i64| -> Vec<Vec<Value>> {
             (0..30).map(|at| vec![Value::String(format!("{round} {at}").into()), Value::Int(at)]).collect()
@@ -82,7 +82,8 @@ mod tests {
         }
     }
 
-    /// Runs transactions until one meets the fault: that one names it, and everything after it names it, too.
+    /// Runs transactions until one meets the fault. That transaction names the fault, and so does everything after
+    /// it.
     fn breaks(fault: Fault, options: Options, columns: bool) {
         let what = format!("{fault:?}, {:?}, {} workers", options.engine, options.workers);
         let (mut engine, a) = engine(options.clone());
@@ -96,13 +97,14 @@ mod tests {
                 engine.commit(&rows).map(drop)
             }
         };
-        // Plans are made for the first transaction alone.
+        // Plans are made for the first transaction only.
         let first = if fault == Fault::Planning { 0 } else { 3 };
         for round in 0..first {
             assert_eq!(commit(&mut engine, round), Ok(()), "{what}");
         }
         *next() = Some(fault);
-        // Symbols are not given back after every transaction, and what other workers do shows in the one after it.
+        // Symbols are not collected after every transaction, and failures of other workers appear one transaction
+        // later.
         let met = (first..first + 10).map(|round| commit(&mut engine, round)).find(Result::is_err);
         let why = broken(met.unwrap_or(Ok(())), fault, &what);
         for result in [
@@ -143,7 +145,7 @@ mod tests {
             (Fault::Deriving, &other, false),
             (Fault::Ending, &other, false),
             (Fault::Ending, &other, true),
-            // It is refused, and cannot be taken back.
+            // The transaction is refused, but cannot be undone.
             (Fault::Ending, &wrong, false),
         ] {
             let (mut engine, a) = engine(Options::default());

@@ -22,7 +22,7 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Of a rule with aggregates; none of others.
+    /// The groups of a rule with aggregates; `None` for other rules.
     pub(crate) fn new(output: &Output, symbols: &Symbols) -> Option<Self> {
         let Output::Groups { group, tuple, aggregates, columns } = output else { return None };
         let expressions = |plan: &nlog_plan::AggregatePlan| {
@@ -41,12 +41,12 @@ impl Groups {
         })
     }
 
-    /// How many columns group and tuple have together.
+    /// The number of columns of group and tuple together.
     pub(crate) fn width(&self) -> usize {
         self.group + self.tuple
     }
 
-    /// Takes changes of tuples, each group before its tuple, consolidated; gives rows of the head.
+    /// Applies consolidated changes of tuples, each given as group and tuple, and returns changes of the head's rows.
     pub(crate) fn settle(
         &mut self,
         changes: &Delta,
@@ -104,16 +104,16 @@ impl Groups {
     }
 }
 
-/// Groups being computed.
+/// The computation of groups.
 struct Computing<'a> {
     group: usize,
     tuple: usize,
     aggregates: &'a mut [(Aggregate, Vec<Expression>)],
     columns: &'a [GroupColumn],
     symbols: &'a Symbols,
-    /// The group's columns, then a tuple's.
+    /// The group's columns, then the columns of a tuple.
     frame: Vec<Symbol>,
-    /// The aggregates' values.
+    /// The values of the aggregates.
     values: Vec<Symbol>,
 }
 
@@ -139,7 +139,7 @@ impl Computing<'_> {
         let (mut before, mut after) = (trace.probe(View::Before), trace.probe(View::After));
         for group in &groups {
             for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
-                // What was and its change fit each by itself.
+                // The old count and its change each fit.
                 found.iter().try_for_each(|(_, count)| Ways::of(*count).map(drop))?;
                 debug_assert!(
                     found.iter().all(|(_, count)| *count > 0),
@@ -174,7 +174,7 @@ impl Computing<'_> {
         }
     }
 
-    /// Computes a group's values, if it has tuples; of several failures any.
+    /// Computes a group's values, if it has tuples. Of several failures, reports any.
     fn aggregate<P: Row>(&mut self, group: &P, tuples: &[&P]) -> Result<bool, Symbol> {
         if tuples.is_empty() {
             return Ok(false);

@@ -15,7 +15,7 @@ pub(crate) enum AnyTrace<C: Count> {
     Wide(Trace<Wide, Wide, C>),
 }
 
-/// Does the same with a trace of either width.
+/// Applies the same expression to a trace of either width.
 macro_rules! each_width {
     ($any:expr, $trace:ident => $what:expr) => {
         match $any {
@@ -27,7 +27,7 @@ macro_rules! each_width {
 pub(crate) use each_width;
 
 impl<C: Count> AnyTrace<C> {
-    /// For keys and values of so many columns.
+    /// A trace for keys and values with these numbers of columns.
     pub(crate) fn new(key: usize, value: usize) -> Self {
         if key.max(value) <= NARROW { AnyTrace::Narrow(Trace::new()) } else { AnyTrace::Wide(Trace::new()) }
     }
@@ -53,12 +53,12 @@ impl<C: Count> AnyTrace<C> {
     }
 }
 
-/// What rows of a relation have to fit.
+/// The conditions on the rows of a relation.
 #[derive(Debug, Default)]
 pub(crate) struct Fit {
-    /// Columns that have to equal a word.
+    /// Columns that must equal a constant.
     constants: Vec<(usize, Symbol)>,
-    /// Columns that have to equal another one.
+    /// Columns that must equal another column.
     equalities: Vec<(usize, usize)>,
 }
 
@@ -80,30 +80,30 @@ impl Fit {
             && self.equalities.iter().all(|(column, other)| row[*column] == row[*other])
     }
 
-    /// Whether every row fits.
+    /// Whether there are no conditions.
     pub(crate) fn is_empty(&self) -> bool {
         self.constants.is_empty() && self.equalities.is_empty()
     }
 
-    /// The word that a column has to equal.
+    /// The constant that a column must equal.
     fn constant(&self, column: usize) -> Option<Symbol> {
         self.constants.iter().find(|(of, _)| *of == column).map(|(_, word)| *word)
     }
 
-    /// The words that it compares with.
+    /// The constants in the conditions.
     pub(crate) fn constants(&self) -> impl Iterator<Item = Symbol> + '_ {
         self.constants.iter().map(|(_, word)| *word)
     }
 }
 
-/// An index of a plan, with what is in it.
+/// An index of a plan, with its contents.
 pub(crate) struct Index {
     pub(crate) relation: RelationId,
-    /// What its rows fit.
+    /// The conditions on its rows.
     pub(crate) fit: Fit,
     key: Vec<usize>,
     value: Vec<usize>,
-    /// How many columns the relation has.
+    /// The number of columns of the relation.
     columns: usize,
     pub(crate) trace: AnyTrace<Rows>,
 }
@@ -120,7 +120,7 @@ impl Index {
         }
     }
 
-    /// How many columns a value has.
+    /// The number of columns of a value.
     pub(crate) fn values(&self) -> usize {
         self.value.len()
     }
@@ -141,7 +141,7 @@ impl Index {
         self.fit.is_empty() && places.into_iter().eq(0..self.columns)
     }
 
-    /// The rows of its relation, if it has all of them with all their columns.
+    /// The rows of its relation, if it has all rows with all columns.
     pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);
         let mut parts = Vec::with_capacity(self.columns);
@@ -153,7 +153,7 @@ impl Index {
         })
     }
 
-    /// The rows of its relation that agree with `fit` on the index's key, if they can be found by that.
+    /// The rows of its relation that agree with `fit` on the index's key, if the conditions determine the key.
     pub(crate) fn rows_that_fit(&self, view: View, fit: &Fit, symbols: &Symbols) -> Option<Delta> {
         let key: Option<Vec<Symbol>> = self.key.iter().map(|column| fit.constant(*column)).collect();
         let key = key.filter(|key| !key.is_empty() && self.is_whole())?;
@@ -168,7 +168,7 @@ impl Index {
         Some(rows)
     }
 
-    /// Whether it has none of these rows twice, if it tells all rows of its relation apart.
+    /// Whether it contains none of these rows twice, provided that it distinguishes all rows of its relation.
     pub(crate) fn has_once(&self, rows: &Delta, symbols: &Symbols) -> bool {
         let fit = rows.rows().filter(|(row, _)| self.fit.fits(row));
         let keys = fit.map(|(row, _)| self.key.iter().map(|column| row[*column]).collect());
@@ -182,7 +182,7 @@ impl Index {
             })
     }
 
-    /// Puts a row of key and value together.
+    /// Assembles a row from key and value.
     fn put_row<P: Row>(
         &self,
         key: &P,
@@ -220,7 +220,7 @@ impl Index {
     }
 }
 
-/// Puts sorted rows into a trace.
+/// Adds sorted rows to a trace.
 struct Stage<'a, K: Row, V: Row> {
     trace: &'a mut Trace<K, V, Rows>,
     key: usize,
@@ -235,7 +235,7 @@ impl<K: Row, V: Row> Use for Stage<'_, K, V> {
     }
 }
 
-/// The rows that fit, as pairs.
+/// The rows that satisfy the conditions, as pairs.
 fn pairs<P: Row>(
     delta: &Delta,
     fit: &Fit,

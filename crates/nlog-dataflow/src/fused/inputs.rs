@@ -1,6 +1,6 @@
-//! The rows of input tables, as words, and which transactions they accept.
+//! The rows of input tables, as words, and the checks of transactions against them.
 //!
-//! Transactions are accepted and refused exactly as by [`nlog_data::Inputs`] for the same rows as values.
+//! Accepts and refuses the same transactions as [`nlog_data::Inputs`] does for the same rows as values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::symbol::{Symbol, Symbols};
 /// The rows of every input table.
 pub(crate) struct Inputs {
     schema: Arc<Schema>,
-    /// By table number; tables that are no inputs stay empty.
+    /// By table number; tables that are not inputs stay empty.
     tables: Vec<Stored>,
 }
 
-/// What a transaction changed, and what it asked for in vain.
+/// The net changes of a transaction, and the numbers of its changes without effect.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The net change of each input table that changed.
@@ -28,17 +28,17 @@ pub(crate) struct Changes {
     pub(crate) redundant_deletes: u64,
 }
 
-/// The rows of one table, found by their key, or as a whole if the table has none.
+/// The rows of one table, hashed by their key, or by the whole row if the table has no key.
 struct Stored {
     width: usize,
     key: Vec<usize>,
-    /// Rows one after the other, free places among them.
+    /// The rows one after another, with free places among them.
     words: Vec<Symbol>,
     free: Vec<u32>,
     places: HashTable<u32>,
 }
 
-/// Another row has the key.
+/// Another row has the key already.
 struct Taken;
 
 impl Inputs {
@@ -53,7 +53,7 @@ impl Inputs {
         Inputs { schema, tables }
     }
 
-    /// Makes a transaction's changes, or none of them if a row cannot go in; see [`nlog_data::Inputs::apply`].
+    /// Applies all changes of a transaction, or none of them if a row is refused; see [`nlog_data::Inputs::apply`].
     pub(crate) fn apply(
         &mut self,
         transaction: &Transaction,
@@ -88,7 +88,7 @@ impl Inputs {
         Ok(changes)
     }
 
-    /// One table's part of a transaction. If a row cannot go in, the table is as it was.
+    /// Applies one table's part of a transaction. If a row is refused, the table is unchanged.
     pub(crate) fn apply_to_table(
         &mut self,
         id: TableId,
@@ -123,7 +123,8 @@ impl Inputs {
             return Err(self.duplicate_key(id, delete, insert, symbols));
         }
         if deleted {
-            // A row that goes and comes again stays. Each is there once, so nothing can be counted too often.
+            // A row that is deleted and inserted again stays. Each row is present at most once, so no count can
+            // overflow.
             let counted = net.consolidate();
             debug_assert!(counted.is_ok());
         }
@@ -133,7 +134,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// Which of the rows to report: the first, as rows are ordered, that finds its key taken.
+    /// The error for the first row, in the order of rows, whose key is taken.
     fn duplicate_key(
         &mut self,
         id: TableId,
@@ -170,7 +171,7 @@ impl Inputs {
         inputs::duplicate_key(self.schema.table(id), row, &present)
     }
 
-    /// Takes changes back that were the last ones.
+    /// Undoes the last changes.
     pub(crate) fn undo(&mut self, changes: &Changes) {
         for (id, delta) in &changes.tables {
             self.tables[id.0 as usize].undo(delta);
@@ -187,17 +188,17 @@ impl Inputs {
         rows
     }
 
-    /// How many rows a table has.
+    /// The number of rows of a table.
     pub(crate) fn len(&self, table: TableId) -> usize {
         self.tables[table.0 as usize].places.len()
     }
 
-    /// How many rows all tables have.
+    /// The number of rows of all tables.
     pub(crate) fn total(&self) -> usize {
         self.tables.iter().map(|table| table.places.len()).sum()
     }
 
-    /// Every symbol in a row.
+    /// Visits every symbol in a row.
     pub(crate) fn symbols(&self, each: &mut impl FnMut(Symbol)) {
         for table in &self.tables {
             for place in &table.places {
@@ -206,13 +207,14 @@ impl Inputs {
         }
     }
 
-    /// Takes over the rows of tables that both schemas have, by name; gives back what is left. They fit, or are none.
+    /// Takes over the rows of tables that both schemas have, by name, and returns the remaining ones. Shared tables
+    /// must have the same columns or no rows.
     pub(crate) fn take_over(&mut self, mut other: Inputs) -> Inputs {
         self.swap_tables(&mut other);
         other
     }
 
-    /// The reverse: these tables get their rows back.
+    /// The inverse of `take_over`: returns the rows of shared tables.
     pub(crate) fn take_back(&mut self, mut other: Inputs) {
         self.swap_tables(&mut other);
     }
@@ -241,7 +243,7 @@ impl Stored {
     }
 
     fn hash(key: &[usize], row: &[Symbol]) -> u64 {
-        // The table takes both the high and the low bits.
+        // The hash table uses both the high and the low bits.
         mix_of(key.iter().map(|column| row[*column]))
     }
 
@@ -250,7 +252,7 @@ impl Stored {
         self.key.iter().all(|column| present[*column] == row[*column])
     }
 
-    /// The place of the row that has this row's key.
+    /// The place of the row with the same key as this row.
     fn find(&self, row: &[Symbol]) -> Option<u32> {
         self.places.find(Self::hash(&self.key, row), |place| self.same_key(*place, row)).copied()
     }
@@ -266,7 +268,7 @@ impl Stored {
         }
     }
 
-    /// Whether the row was there.
+    /// Deletes a row. Returns whether it was present.
     fn remove(&mut self, row: &[Symbol]) -> bool {
         let Stored { width, key, words, places, free } = self;
         let is = |place: &u32| {
@@ -282,7 +284,7 @@ impl Stored {
         }
     }
 
-    /// Whether the row is new.
+    /// Inserts a row. Returns whether it is new.
     fn insert(&mut self, row: &[Symbol]) -> Result<bool, Taken> {
         let Stored { width, key, words, places, free } = self;
         let range = |place: u32| place as usize * *width..(place as usize + 1) * *width;
@@ -314,7 +316,7 @@ impl Stored {
     }
 
     fn undo(&mut self, net: &Delta) {
-        // What came goes first, so that keys are free for what went.
+        // Inserted rows are removed first, so that their keys are free for the deleted rows.
         for (row, _) in net.rows().filter(|(_, diff)| *diff > 0) {
             self.remove(row);
         }
@@ -325,7 +327,7 @@ impl Stored {
     }
 }
 
-/// Hashes words so that all bits are good.
+/// Hashes words so that all bits are well distributed.
 fn mix_of(words: impl Iterator<Item = Symbol>) -> u64 {
     let mut hash = 0_u64;
     for word in words {

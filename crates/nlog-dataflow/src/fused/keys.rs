@@ -1,35 +1,36 @@
 //! The sort keys of a chunk of bindings before a probe: each key with the position of its binding.
 //!
-//! Sorting is most of what a probe costs, and numbers sort fast: a key of up to three words and the place are one.
+//! Sorting is most of a probe's cost, and numbers sort fast. A key of up to three words is therefore packed with its
+//! position into one number.
 
 use crate::row::{Row, Wide};
 use crate::symbol::{Symbol, Symbols};
 
-/// A key and the place of its binding; places of equal keys ascend.
+/// A key and the position of its binding. Positions of equal keys ascend.
 pub(crate) trait Place: Copy + Ord {
     fn at(&self) -> usize;
 
-    /// The same key for a binding at another place.
+    /// The same key for a binding at another position.
     fn moved(&self, at: usize) -> Self;
 
     fn has_same_key(&self, other: &Self) -> bool;
 
-    /// The key, of so many words, as an index has it.
+    /// The key, of this many words, in the index's form.
     fn key<P: Row>(&self, words: usize) -> P;
 }
 
 /// The keys of a lot.
 pub(crate) enum Keys {
-    /// Of one word, or none.
+    /// Keys of at most one word.
     One(Vec<u64>),
-    /// Of up to three.
+    /// Keys of up to three words.
     Three(Vec<u128>),
-    /// Of more. Beyond eight words the last one stands for the others.
+    /// Longer keys. Beyond eight words, the last word stands for the others.
     More(Vec<(Wide, u32)>),
 }
 
 impl Keys {
-    /// For keys of so many words.
+    /// An empty list for keys of this many words.
     pub(crate) fn new(words: usize) -> Self {
         match words {
             0..=1 => Keys::One(Vec::new()),
@@ -55,7 +56,7 @@ impl Keys {
         }
     }
 
-    /// Gives memory back.
+    /// Frees unused memory.
     pub(crate) fn shrink(&mut self) {
         match self {
             Keys::One(keys) => keys.shrink_to_fit(),

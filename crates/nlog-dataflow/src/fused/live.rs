@@ -1,9 +1,9 @@
-//! Changing rules at run time: switches from one program to another with the existing rows.
+//! Edits of rules at run time: changes from one program to another with the existing rows.
 //!
 //! Traces, indexes and groups that both programs share move to the new program. Rows derived by a removed rule are
-//! retracted, rows derived by a new rule are added, and everything else follows as in any transaction. So the cost of
-//! an edit is proportional to what it affects. Until the edit is accepted, everything new is staged, and moved state
-//! can be moved back.
+//! retracted, rows derived by a new rule are added, and everything else follows as in any transaction. The cost of an
+//! edit is therefore proportional to its effect. Until the edit is accepted, everything new is staged, and moved
+//! state can be moved back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -19,28 +19,28 @@ use super::rule::Part;
 use super::trace::View;
 use super::trouble::Refusal;
 
-/// What an engine was before its program changed, as far as it did not move over.
+/// The parts of an engine's previous state that did not move to the new program.
 pub(crate) struct Former {
     state: State,
     moves: Moves,
 }
 
-/// What is to be done when a state is made from another one.
+/// The work of building a state from another one.
 struct Transition<'a> {
     old: &'a State,
     inputs: &'a dyn Fn(TableId) -> Delta,
-    /// By new relation the old one that it goes on from.
+    /// By new relation, the old relation that it continues.
     from: Vec<Option<usize>>,
-    /// By new rule the old one that it is.
+    /// By new rule, the equal old rule.
     rules: Vec<Option<usize>>,
-    /// By new relation, rows that rules derived which are gone.
+    /// By new relation, the rows derived by removed rules.
     gone: Vec<(RelationId, Delta)>,
-    /// By new relation, what its readers have seen of it more often than they shall.
+    /// By new relation, the counts that its readers have seen in excess.
     surplus: Vec<(RelationId, Delta)>,
 }
 
-/// Goes over to a new plan. The new state has the edit staged and propagated; the caller ends it, and on refusal goes
-/// back with [`Former::restore`].
+/// Changes to a new plan. The edit is staged and propagated in the new state. The caller ends it, and after a refusal
+/// returns to the old state with [`Former::restore`].
 pub(crate) fn change(
     old: State,
     plan: Arc<Plan>,
@@ -81,13 +81,13 @@ impl<'a> Transition<'a> {
                     table.is_some_and(|table| plan.program.schema.table(table).role == Role::Input)
                 };
                 let inputs = (is_input(&old.plan, before.table), is_input(&new.plan, relation.table));
-                // Rows of inputs are there whether or not rules needed them.
+                // Rows of inputs are present whether or not rules needed them.
                 let kept =
                     inputs == (true, true) || (inputs == (false, false) && before.needed && relation.needed);
                 (kept && before.columns.len() == relation.columns.len()).then_some(at)
             })
             .collect();
-        // A rule is what it was if it says the same, reads the same, and its head goes on.
+        // A rule continues if it has the same text, reads the same relations, and its head continues.
         let mut known: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (at, rule) in old.plan.rules.iter().enumerate() {
             known.entry(definition(&old.plan, rule)).or_default().push(at);
@@ -96,8 +96,8 @@ impl<'a> Transition<'a> {
             .map(|rule| {
                 let head = from[rule.head.0 as usize]?;
                 let alike = known.get_mut(&definition(&new.plan, rule))?;
-                // What a stage is called depends on the stages before it: an equal one can have another name, and
-                // another one this name.
+                // The name of a stage depends on the stages before it: an equal stage can have another name, and
+                // another stage this name.
                 let reads =
                     |joins: &Joins| joins.atoms.iter().map(|atom| atom.0 as usize).collect::<Vec<_>>();
                 let of_rule =
@@ -109,7 +109,7 @@ impl<'a> Transition<'a> {
                 Some(alike.swap_remove(same))
             })
             .collect();
-        // What goes through another rule is only what it was if that one is.
+        // A rule that goes through another rule is unchanged only if the other rule is.
         let goes_on = |relation: &RelationId| {
             let of_relation = new.plan.rules.iter().zip(&rules).filter(|(rule, _)| rule.head == *relation);
             of_relation.map(|(_, before)| before).all(Option::is_some)
@@ -122,7 +122,7 @@ impl<'a> Transition<'a> {
         Transition { old, inputs, from, rules, gone: Vec::new(), surplus: Vec::new() }
     }
 
-    /// What rules derived that are gone goes, with the relations that go on.
+    /// Retracts the rows derived by removed rules from the relations that continue.
     fn take_away(&mut self, new: &State) -> Result<(), Refusal> {
         let stay: BTreeSet<usize> = self.rules.iter().flatten().copied().collect();
         for (at, before) in self.from.iter().enumerate() {
@@ -148,7 +148,7 @@ impl<'a> Transition<'a> {
         Ok(())
     }
 
-    /// Fills indexes and counts that the old state does not have; says which ones it has, as pairs of old and new.
+    /// Fills indexes and counts that the old state lacks. Returns the ones that it has, as pairs of old and new.
     fn fill(&mut self, new: &mut State) -> Result<Moves, Refusal> {
         let mut moves = Moves::default();
         let mut taken = BTreeSet::new();
@@ -179,7 +179,7 @@ impl<'a> Transition<'a> {
                 continue;
             }
             if self.old.relations[before].keeps_rows() {
-                // What others have derived from it took each row once, and has to go on so.
+                // Other rules have counted each row once so far, and must continue to do so.
                 new.relations[at].keep_counts();
             }
             if !new.relations[at].keeps_rows() {
@@ -200,7 +200,7 @@ impl<'a> Transition<'a> {
         Ok(moves)
     }
 
-    /// Counts the rows of a relation that were not counted, or in another form.
+    /// Counts the rows of a relation that was not counted, or was counted in another form.
     fn count(&mut self, new: &mut State, at: usize, before: usize) -> Result<(), Refusal> {
         let attributed = new.relations[at].split.attributed;
         let mut derived = Delta::new(new.relations[at].derived_width());
@@ -218,12 +218,12 @@ impl<'a> Transition<'a> {
         let symbols = Arc::clone(&new.symbols);
         let numbers = self.old.numbers.clone();
         let relation = &mut new.relations[at];
-        // What was accepted has no conflicts; if a key is checked anew, the edit's own pass meets them.
+        // Accepted rows have no conflicts. If a key is newly checked, the edit's own pass finds its conflicts.
         let counted = relation.settle(derived, &symbols, &numbers, &mut Vec::new());
         counted.map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
         relation.end(true);
         if !self.old.relations[before].keeps_rows() {
-            // What others have derived from it took rows as often as rules derive them; now they take each once.
+            // Other rules have counted rows as often as rules derive them; now they count each row once.
             let mut surplus = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;
             surplus.negate();
             for (row, _) in surplus.clone().rows() {
@@ -238,7 +238,7 @@ impl<'a> Transition<'a> {
     }
 }
 
-/// What moves from an old state to a new one.
+/// The state that moves from an old program to a new one.
 #[derive(Debug, Default)]
 struct Moves {
     indexes: Vec<(usize, usize)>,
@@ -247,7 +247,7 @@ struct Moves {
 }
 
 impl Former {
-    /// Moves what both states have from the one to the other, or back.
+    /// Moves the shared state to the new program, or back.
     fn swap(&mut self, new: &mut State) {
         let old = &mut self.state;
         for (before, after) in &self.moves.indexes {
@@ -264,8 +264,8 @@ impl Former {
         }
     }
 
-    /// Goes on with another plan of the same program, once the new state's changes are accepted: what was counted of
-    /// pipelines and relations counts further.
+    /// Continues with another plan of the same program after the new state's changes were accepted. The figures of
+    /// pipelines and relations continue.
     pub(crate) fn accept(self, mut new: State) -> State {
         let old = self.state;
         for (after, of_plan) in new.relations.iter_mut().zip(&new.plan.relations) {
@@ -273,7 +273,7 @@ impl Former {
             after.changes += before.map_or(0, |before| old.relations[before].changes);
         }
         for (after, of_plan) in new.rules.iter_mut().zip(&new.plan.rules) {
-            // Stages are others.
+            // Stages differ between the plans.
             let Some(table) = new.plan.relations[of_plan.head.0 as usize].table else { continue };
             let is_same = |rule: &RulePlan| {
                 rule.rule == of_plan.rule && old.plan.relations[rule.head.0 as usize].table == Some(table)
@@ -292,22 +292,23 @@ impl Former {
         new
     }
 
-    /// Back to what was, once what the new state staged is dropped.
+    /// Returns to the old state after the staged changes of the new state were dropped.
     pub(crate) fn restore(mut self, mut new: State) -> State {
         self.swap(&mut new);
         self.state
     }
 }
 
-/// What a rule says and reads: what its names have come to, and stages by what they are made of.
+/// The definition of a rule: its text with resolved names, and stages identified by their contents.
 fn definition(plan: &Plan, rule: &RulePlan) -> String {
     let head = &plan.relations[rule.head.0 as usize];
-    // Hidden tables' rules have the fingerprint of the rule that they were made of, and stages that of their reader.
+    // Rules of hidden tables have the fingerprint of the rule that they were generated from, and stages that of their
+    // reader.
     let name = if head.table.is_some() { &*head.name } else { "" };
     let mut text = name.to_owned();
     write_rule(plan, plan.program.rule(rule.rule), &mut text);
     if head.table.is_none() {
-        // One rule can have different stages of the same tables: of other atoms, and with other columns.
+        // One rule can have different stages of the same tables, with other atoms or other columns.
         let stages =
             plan.rules.iter().filter(|other| other.rule == rule.rule).flat_map(|other| &other.stages);
         let of = stages.filter(|stage| stage.relation == rule.head).map(|stage| &stage.of);
@@ -326,7 +327,7 @@ fn definition(plan: &Plan, rule: &RulePlan) -> String {
             text.push(')');
         }
     }
-    // Pipelines that go through a table's rule say what that rule says.
+    // Pipelines that go through a table's rule depend on that rule's definition.
     for relation in &rule.through {
         for of_table in plan.rules.iter().filter(|of_table| of_table.head == *relation) {
             let _ = write!(text, " through ({})", definition(plan, of_table));
@@ -401,8 +402,8 @@ fn write_expr(expr: &Expr, text: &mut String) {
     }
 }
 
-/// Built-in functions are what they are called. Of those that a program declares nobody can tell whether they still
-/// do the same, so that each is one of its own.
+/// Built-in functions are identified by name. For functions declared by a program it is unknown whether they still do
+/// the same, so each counts as distinct.
 fn write_function(function: &Arc<Function>, text: &mut String) {
     let is_built_in = function::lookup(&function.name).iter().any(|known| Arc::ptr_eq(known, function));
     let _ = if is_built_in {

@@ -1,37 +1,37 @@
 //! Bindings that wait for a probe.
 //!
-//! A lot goes through its index sorted by key. Where the variables that were dropped on the way make equal bindings of
-//! different ones, a lot waits for more of them and replaces equal ones by one with the sum of their counts (early
-//! projection). Otherwise the number of bindings would multiply from probe to probe: a path of five steps through 100
-//! nodes that are all connected has 10¹² bindings, but never more than 10⁴ different ones before a probe.
+//! A lot is sorted by key and then goes through its index. If dropped variables make different bindings equal, the
+//! lot waits for more bindings and replaces equal ones by one binding with the sum of their counts (early
+//! projection). Otherwise, the number of bindings would multiply from probe to probe: a path of five steps through
+//! 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct ones before a probe.
 
 use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
 use crate::symbol::Symbol;
 
-/// How many bindings a lot has: enough to make sorted passes pay, few enough to stay in a processor's cache.
+/// The number of bindings of a lot: enough to make sorted passes worthwhile, few enough for the CPU's cache.
 const LOT: usize = 1 << 14;
 
-/// How many a lot has at most while it waits for equal ones.
+/// The most bindings of a lot that waits for equal ones.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
 /// Bindings that wait for a probe.
 pub(super) struct Lot {
-    /// The key of each binding and its place among the bindings.
+    /// The key of each binding, and the binding's position.
     pub(super) keys: Keys,
     pub(super) bindings: Bindings,
-    /// Whether equal bindings can come.
+    /// Whether equal bindings can arrive.
     repeats: bool,
-    /// With how many bindings it is full.
+    /// The number of bindings at which the lot is full.
     full: usize,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    /// The slots that are kept of each binding, one binding after the other.
+    /// The kept slots of each binding, one binding after another.
     pub(super) kept: Vec<Symbol>,
     pub(super) diffs: Vec<Diff>,
-    /// Failures that no slot shows; empty in pipelines without failures.
+    /// Failures that no slot has; empty in pipelines without failures.
     pub(super) failures: Vec<Symbol>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Lot {
 }
 
 impl Lot {
-    /// For keys of so many words.
+    /// A lot for keys of this many words.
     pub(super) fn new(key: usize, repeats: bool) -> Self {
         Lot { keys: Keys::new(key), bindings: Bindings::default(), repeats, full: LOT }
     }
@@ -52,13 +52,14 @@ impl Lot {
         self.bindings.diffs.len() >= self.full
     }
 
-    /// Whether a full lot has to be worked off. If equal bindings can come it is made smaller first, or else waits for
-    /// more of them, up to a limit. Each binding keeps so many slots.
+    /// Whether a full lot must be processed. If equal bindings can arrive, merges the equal ones instead and lets the
+    /// lot wait for more. If that freed little room, the lot grows; beyond the maximum size it must be processed.
+    /// `width` is the number of kept slots.
     pub(super) fn is_due(&mut self, width: usize) -> bool {
         if !self.repeats {
             return true;
         }
-        // A sum that does not fit is met again when the lot is worked off.
+        // A sum that overflows is detected again when the lot is processed.
         let merged = self.sort(width).is_ok();
         if merged && self.bindings.diffs.len() > self.full / 2 {
             self.full *= 2;
@@ -66,7 +67,7 @@ impl Lot {
         !merged || self.full > MOST
     }
 
-    /// Sorts by key, and makes equal bindings one.
+    /// Sorts by key, and merges equal bindings.
     pub(super) fn sort(&mut self, width: usize) -> Result<(), TooMany> {
         let Lot { keys, bindings, repeats, .. } = self;
         match keys {
@@ -83,7 +84,7 @@ impl Lot {
         self.bindings.failures.clear();
     }
 
-    /// Gives back the memory of an empty lot that had become large.
+    /// Frees the memory of an empty lot that had grown large.
     pub(super) fn shrink(&mut self) {
         if self.full > LOT {
             self.keys.shrink();
@@ -119,7 +120,7 @@ fn sort<K: Place>(
             places.sort_unstable_by(|a, b| of(*a).cmp(&of(*b)));
         }
         for equal in places.chunk_by(|a, b| of(*a) == of(*b)) {
-            // Parts of the sum may leave 64 bits.
+            // Partial sums may exceed 64 bits.
             let sum: i128 = equal.iter().map(|at| i128::from(bindings.diffs[*at as usize])).sum();
             let sum = Diff::try_from(sum).map_err(|_| TooMany)?;
             if sum != 0 {
@@ -140,7 +141,7 @@ mod tests {
     use super::*;
     use crate::symbol::Symbols;
 
-    /// Fills a lot with bindings, each a key, a kept slot and a count.
+    /// Fills a lot with bindings: key, kept slot and count.
     fn fill(lot: &mut Lot, key: usize, bindings: &[(Symbol, Symbol, Diff)], symbols: &Symbols) {
         for (word, kept, diff) in bindings {
             lot.keys.push(std::iter::repeat_n(*word, key), lot.bindings.diffs.len(), symbols);
@@ -158,7 +159,7 @@ mod tests {
                 [(2, 7, 1), (1, 7, Diff::MAX), (2, 6, 4), (1, 7, 1), (2, 7, 2), (1, 7, -1), (1, 6, 0)];
             fill(&mut lot, key, &bindings, &symbols);
             if key == 0 {
-                // All have the one key without words.
+                // All bindings have the one key without words.
                 assert_eq!(lot.sort(1), Err(TooMany));
                 continue;
             }

@@ -4,11 +4,11 @@
 //! intermediate states, which a single pass does not compute. So transactions are merged only if acceptance of the
 //! pass implies that each of them would have been accepted:
 //!
-//! - Nothing that follows from the tables they touch can be refused: no key to check there and no expression that can
-//!   fail. Or:
-//! - there are no aggregates on the way there, so that more rows of inputs mean more errors and never fewer; and none
-//!   of them deletes what was there after another one has inserted something. Then the rows at each turn are some of
-//!   those before the pass, which were accepted, or some of those after it.
+//! - No refusal is possible downstream of the tables that they touch: there is no key to check and no expression that
+//!   can fail. Or:
+//! - there are no aggregates downstream, so that more input rows can only mean more errors; and no transaction
+//!   deletes an existing row after an earlier one has inserted something. Then the rows after each transaction are a
+//!   subset of the rows before the pass, which were accepted, or of the rows after it.
 //!
 //! If a pass is refused, its transactions run again one by one, so that each is accepted or refused by itself.
 
@@ -24,16 +24,16 @@ use super::Engine;
 use super::delta::Delta;
 use super::inputs::Changes;
 
-/// What can come of changes of a relation.
+/// The possible downstream effects of changes of a relation.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Reach {
-    /// A refusal.
+    /// A refusal is possible.
     refusals: bool,
-    /// Rows of aggregates, which can be other ones when there is more to aggregate.
+    /// Rows of aggregates can change.
     aggregates: bool,
 }
 
-/// What can come of changes of each relation of a plan.
+/// The possible downstream effects of changes, by relation of a plan.
 pub(super) struct Reaches {
     plan: Arc<Plan>,
     by_relation: Vec<Reach>,
@@ -43,7 +43,7 @@ impl Reaches {
     fn new(plan: &Arc<Plan>) -> Self {
         let mut by_relation = vec![Reach::default(); plan.relations.len()];
         let mut rules: Vec<&RulePlan> = plan.rules.iter().collect();
-        // Who reads a head is of a higher level, so that all is known of the head by then.
+        // Readers of a head have higher levels, so the head's effects are complete when they are needed.
         rules.sort_by_key(|rule| std::cmp::Reverse(plan.relations[rule.head.0 as usize].level));
         for rule in rules {
             let head = rule.head.0 as usize;
@@ -70,13 +70,13 @@ impl Reach {
 
 /// Transactions that go through the rules together.
 struct Pass {
-    /// Their places among all transactions. Those that input tables refused on the way are among them.
+    /// Their indexes among all transactions, including transactions that input tables refused.
     places: Range<usize>,
     refused: Vec<(usize, TransactionError)>,
-    /// How many input tables have accepted, and what those changed together.
+    /// The number of transactions that input tables accepted, and their combined changes.
     accepted: u64,
     changes: Changes,
-    /// Whether rows came that were not there before, and whether rows went.
+    /// Whether new rows were inserted, and whether existing rows were deleted.
     inserts: bool,
     deletes: bool,
     reach: Reach,
@@ -95,14 +95,14 @@ impl Pass {
         }
     }
 
-    /// Takes a transaction in that input tables have accepted; gives its changes back if it cannot go with the
+    /// Adds a transaction that input tables have accepted. Returns its changes if it cannot be merged with the
     /// others.
     fn add(&mut self, changes: Changes, reaches: &Reaches, attribute: bool) -> Result<(), Changes> {
         let mut reach = self.reach;
         changes.tables.keys().for_each(|table| reach.add(reaches.by_relation[table.0 as usize]));
         let deletes = changes.tables.values().any(Delta::has_gone);
         let would_differ = if attribute {
-            // A row that goes and comes back is reported, which one pass does not see.
+            // A row that is deleted and inserted again must be reported, but one pass does not see it.
             reach.aggregates || self.deletes || deletes
         } else {
             reach.refusals && (reach.aggregates || (self.inserts && deletes))
@@ -125,7 +125,7 @@ impl Pass {
 }
 
 impl Engine {
-    /// Runs transactions in as few passes as give what they would give one by one.
+    /// Runs transactions in as few passes as give the same results as running them one by one.
     pub(super) fn commit_together(
         &mut self,
         transactions: &[Transaction],
@@ -141,7 +141,7 @@ impl Engine {
         Ok(merging.finish())
     }
 
-    /// The transactions from this place on that can go together. Input tables have taken their changes.
+    /// The transactions from this index on that can be merged. Input tables have applied their changes.
     fn gather(&mut self, transactions: &[Transaction], first: usize) -> Pass {
         let known = self.reaches.take().filter(|known| Arc::ptr_eq(&known.plan, &self.state.plan));
         let reaches = known.unwrap_or_else(|| Reaches::new(&self.state.plan));
@@ -150,7 +150,7 @@ impl Engine {
             match self.inputs.apply(transaction, &self.state.symbols) {
                 Ok(changes) => {
                     if let Err(changes) = pass.add(changes, &reaches, self.options.attribute) {
-                        // It comes again as the first one of the next pass.
+                        // It becomes the first transaction of the next pass.
                         self.inputs.undo(&changes);
                         self.gone = true;
                         break;
@@ -176,7 +176,7 @@ impl Engine {
         let Pass { places, refused, accepted, mut changes, .. } = pass;
         if accepted > 0 {
             if accepted > 1 {
-                // What comes and goes in one pass has not changed. Each row is there once, so sums are small.
+                // Changes that cancel within a pass disappear. Each row is present once, so sums are small.
                 let counted = changes.tables.values_mut().try_for_each(Delta::consolidate);
                 debug_assert!(counted.is_ok());
                 changes.tables.retain(|_, delta| !delta.is_empty());
@@ -186,7 +186,7 @@ impl Engine {
                     self.transactions += accepted - 1;
                     merging.add(places.start, Ok(committed))?;
                 }
-                // What input tables refused after it may have been refused for what it would have changed.
+                // Input tables may have refused later transactions because of the changes of this one.
                 Err(CommitError::Refused(_)) if places.len() > 1 => {
                     return places.into_iter().try_for_each(|place| {
                         let committed = self.commit(&transactions[place]);

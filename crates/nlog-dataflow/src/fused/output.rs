@@ -7,37 +7,37 @@ use super::delta::Delta;
 use super::relation::Attributed;
 use crate::symbol::{HashBuilder, Symbol, Symbols};
 
-/// Above so many rows values are ordered once each and rows by the places of their values.
+/// From this many rows on, each distinct value is ranked once and rows are sorted by ranks.
 const BY_COLUMNS_FROM: usize = 256;
 
-/// How a table has changed.
+/// The change of a table.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) table: TableId,
-    /// Rows that come and go.
+    /// Inserted and deleted rows.
     rows: Delta,
     rules: Rules,
 }
 
-/// Which rules rows are attributed to.
+/// The rules that rows are attributed to.
 #[derive(Debug, Clone)]
 enum Rules {
-    /// Nobody asks.
+    /// Attribution is off.
     Untold,
-    /// There is only one.
+    /// The table has only one rule.
     One(RuleId),
-    /// Each row that comes or is attributed anew has its own.
+    /// Each inserted or reattributed row has its own rule.
     Each(Attributed),
 }
 
 impl Output {
-    /// Of an input table.
+    /// The change of an input table.
     pub(crate) fn of_input(table: TableId, rows: Delta) -> Self {
         Output { table, rows, rules: Rules::Untold }
     }
 
-    /// Of a table that rules fill. `attribute`: whether rows name their rules; `only`: the table's rule if it has
-    /// one.
+    /// The change of a derived table. `attribute`: whether rows name their rules. `only`: the table's rule, if it has
+    /// only one.
     pub(crate) fn of_relation(
         table: TableId,
         rows: Delta,
@@ -52,12 +52,12 @@ impl Output {
         Output { table, rows, rules }
     }
 
-    /// Rows that come and go.
+    /// Inserted and deleted rows.
     pub(crate) fn rows(&self) -> &Delta {
         &self.rows
     }
 
-    /// As rows, ascending; none if nothing changed.
+    /// The change as rows, ascending; `None` if nothing changed.
     pub(crate) fn into_rows(self, symbols: &Symbols) -> Option<TableDelta> {
         let delete = to_rows_of(&self.rows, |diff| diff < 0, symbols);
         let mut delta = TableDelta { delete, ..TableDelta::default() };
@@ -76,7 +76,7 @@ impl Output {
         (!nothing).then_some(delta)
     }
 
-    /// By columns; none if nothing changed.
+    /// The change by columns; `None` if nothing changed.
     pub(crate) fn columns(&self, symbols: &Symbols) -> Option<TableColumns> {
         let columns = |keep: fn(i64) -> bool| columns_of_some(&self.rows, keep, symbols).into_ascending();
         let (mut insert, delete) = (columns(|diff| diff > 0), columns(|diff| diff < 0));
@@ -88,7 +88,7 @@ impl Output {
                 let (rows, of_rows): (Vec<ValueRow>, Vec<RuleId>) =
                     with_rules(&report.inserted, symbols).into_iter().unzip();
                 rules = of_rows;
-                // Rows of a delta all have their table's width.
+                // All rows of a delta have their table's width.
                 insert = Columns::from_rows(&rows).map_or(insert, Columns::into_ascending);
                 reattributed = with_rules(&report.reattributed, symbols);
             }
@@ -98,7 +98,7 @@ impl Output {
     }
 }
 
-/// Several tables by columns.
+/// The changes of several tables by columns.
 pub(crate) fn columns(outputs: &[Output], symbols: &Symbols) -> ColumnDelta {
     let tables = outputs.iter().filter_map(|output| Some((output.table, output.columns(symbols)?)));
     ColumnDelta { tables: tables.collect() }
@@ -156,15 +156,15 @@ fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Co
     Columns::from_parts(dictionaries, cells, count).expect("each cell is the place of its value")
 }
 
-/// Where the values of a column's words stand in its dictionary.
+/// The positions of a column's values in its dictionary, by word.
 enum Places {
-    /// By word, from the least on: most columns have numbers that are near each other.
+    /// An array from the least word on. Most columns have words close to each other.
     Near(Symbol, Vec<Option<u32>>),
     Far(HashMap<Symbol, Option<u32>, HashBuilder>),
 }
 
 impl Places {
-    /// For these words of so many rows.
+    /// Chooses the form for these words of this many rows.
     fn of(words: impl Iterator<Item = Symbol>, rows: usize) -> Self {
         let (least, most) =
             words.fold((Symbol::MAX, 0), |(least, most), word| (least.min(word), most.max(word)));
@@ -185,7 +185,7 @@ impl Places {
     }
 }
 
-/// Rows as words: each value of a dictionary is given a symbol once.
+/// Converts rows to words: each value of a dictionary is interned once.
 pub(crate) fn words_of(columns: &Columns, width: usize, symbols: &Symbols) -> Delta {
     let mut rows = Delta::new(width);
     let of_values: Vec<Vec<Symbol>> = (columns.dictionaries().iter())

@@ -1,8 +1,8 @@
 //! Running a pipeline: changed rows of one atom, through probes of the others, to rows of the head.
 //!
-//! Bindings go in lots. Each lot is sorted by the key that it probes with, so that the index is passed once, in order;
-//! what is found fills the next lot ([`lot`](super::lot)), which is worked off when it is full. So the memory that a
-//! pipeline needs does not depend on how much it derives.
+//! Bindings are processed in lots. Each lot is sorted by the key of its probe, so that the index is traversed once,
+//! in order. The found rows fill the next lot ([`lot`](super::lot)), which is processed when it is full. The memory
+//! of a pipeline therefore does not depend on the number of rows that it derives.
 
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
@@ -20,16 +20,16 @@ use crate::row::Row;
 use crate::steps::{Comparison, Steps};
 use crate::symbol::{NO_FAILURE, Symbol, Symbols};
 
-/// What a pipeline has done since the engine was started.
+/// The work of a pipeline since the engine was started.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct Work {
-    /// How often it was run.
+    /// The number of runs.
     pub(crate) runs: u64,
-    /// Changed rows that it began with.
+    /// Changed rows that it started with.
     pub(crate) rows: u64,
     /// Bindings that probes found.
     pub(crate) bindings: u64,
-    /// Rows of the head that came out, or went.
+    /// Rows of the head that it inserted or deleted.
     pub(crate) derived: u64,
     /// Time, in nanoseconds.
     pub(crate) nanos: u64,
@@ -37,27 +37,27 @@ pub(crate) struct Work {
 
 /// A plan's pipeline, ready to run.
 pub(crate) struct Pipeline {
-    /// What rows of the atom it begins with have to fit; nothing of a pipeline that runs once.
+    /// The conditions on the starting atom's rows; empty for a pipeline that runs once.
     pub(crate) fit: Fit,
     columns: Vec<usize>,
-    /// The atom that it begins with.
+    /// The starting atom.
     pub(crate) atom: Option<usize>,
     steps: Steps,
-    /// What the steps do, if they only compare slots.
+    /// The steps before the first probe, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
     probes: Vec<Probe>,
     end: PipelineEnd,
     may_fail: bool,
-    /// What happens to what comes out, by its columns.
+    /// The move of results to another worker, by their columns.
     end_move: Move,
     /// Whether all workers have all bindings at the end.
     by_all: bool,
     pub(crate) work: Work,
-    /// The work before it was compared with the plan's estimates.
+    /// The work at the time when it was last compared with the plan's estimates.
     pub(crate) measured_from: Work,
 }
 
-/// Bindings on their way from one worker's probe to the same probe of another's: key, what is kept, one after the other.
+/// Bindings on their way from one worker's probe to the same probe at another worker: keys and kept slots.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Parcel {
     words: Vec<Symbol>,
@@ -66,47 +66,47 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    /// Every symbol in it.
+    /// Visits every symbol in it.
     pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
         self.words.iter_mut().chain(&mut self.failures)
     }
 }
 
-/// A probe and what follows it.
+/// A probe and the steps after it.
 struct Probe {
     index: IndexId,
     movement: Move,
-    /// By worker, what is sent to it next.
+    /// By worker, the bindings to send next.
     parcels: Vec<Parcel>,
     view: View,
     key: Vec<usize>,
     keep: Vec<usize>,
     take: Vec<usize>,
-    /// How many columns the index's values have.
+    /// The number of columns of the index's values.
     values: usize,
     steps: Steps,
-    /// What the steps do, if they only compare slots.
+    /// The steps after the probe, if they only compare slots.
     comparisons: Option<Vec<Comparison>>,
     lot: Lot,
 }
 
-/// What pipelines read and fill.
+/// The state that pipelines read and fill.
 pub(crate) struct Context<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) indexes: &'a [Index],
     /// Rows of the head, or groups with tuples.
     pub(crate) out: &'a mut Delta,
-    /// Failures, and how many more bindings fail so.
+    /// Failures, each with the change of the number of failing bindings.
     pub(crate) failures: &'a mut Vec<(Symbol, Diff)>,
-    /// Whether a count has left what it can hold.
+    /// Whether a count exceeded its range.
     pub(crate) too_many: &'a mut bool,
-    /// Which worker this is, of how many.
+    /// This worker's number, and the number of workers.
     pub(crate) me: usize,
     pub(crate) peers: usize,
 }
 
 impl Pipeline {
-    /// `is_before(atom)`: whether the atom's rows are read as they become, not as they were.
+    /// `is_before(atom)`: whether the atom's rows are read in their new state.
     pub(crate) fn new(
         plan: &PipelinePlan,
         is_before: impl Fn(usize) -> bool,
@@ -146,24 +146,24 @@ impl Pipeline {
         }
     }
 
-    /// Whether some index that it probes has nothing, so that nothing comes of any row. What another worker has is not
-    /// known here.
+    /// Whether some probed index is empty, so that no row yields anything. The indexes of other workers are not known
+    /// here.
     pub(crate) fn is_idle(&self, indexes: &[Index]) -> bool {
         let local = self.probes.iter().take_while(|probe| !matches!(probe.movement, Move::Send(_)));
         local.into_iter().any(|probe| indexes[probe.index.0 as usize].trace.is_empty(probe.view))
     }
 
-    /// How often bindings can be sent on their way to the end.
+    /// The number of times that a binding can be sent to another worker on its way to the end.
     pub(crate) fn sends(&self) -> usize {
         self.probes.iter().filter(|probe| matches!(probe.movement, Move::Send(_))).count()
     }
 
-    /// What happens to what comes out.
+    /// The move of results to another worker.
     pub(crate) fn end_move(&self) -> &Move {
         &self.end_move
     }
 
-    /// What is to be sent to a worker: for each probe that has something its number and the bindings.
+    /// The bindings to send to a worker, by number of the probe.
     pub(crate) fn parcels_for(&mut self, peer: usize) -> Vec<(usize, Parcel)> {
         let probes = self.probes.iter_mut().enumerate();
         probes
@@ -174,7 +174,7 @@ impl Pipeline {
             .collect()
     }
 
-    /// Goes on with what other workers sent to one of its probes; how many bindings were found.
+    /// Continues with bindings that another worker sent to a probe. Returns the number of bindings found.
     pub(crate) fn receive(&mut self, probe: usize, parcel: &Parcel, context: &mut Context<'_>) -> u64 {
         self.probes[probe].receive(parcel, context.symbols);
         let mut flow = Flow {
@@ -193,15 +193,15 @@ impl Pipeline {
         found
     }
 
-    /// Drops what a refused transaction left on its way.
+    /// Drops bindings that a refused transaction left behind.
     pub(crate) fn drop_parcels(&mut self) {
         for probe in &mut self.probes {
             probe.parcels.clear();
         }
     }
 
-    /// Runs changed rows through. A pipeline that begins with nothing takes one row without columns. How many rows it
-    /// touched: those and the bindings that its probes found.
+    /// Runs changed rows through the pipeline. A pipeline without a starting atom takes one row without columns.
+    /// Returns the number of rows touched: starting rows, and bindings that probes found.
     pub(crate) fn run(&mut self, rows: &Delta, context: &mut Context<'_>) -> u64 {
         let (start, derived) = (std::time::Instant::now(), context.out.len());
         let mut flow = Flow {
@@ -244,7 +244,7 @@ impl Pipeline {
         rows.len() as u64 + found
     }
 
-    /// Forgets results that expressions remember.
+    /// Clears the caches of expressions.
     pub(crate) fn forget(&mut self) {
         self.steps.forget();
         for probe in &mut self.probes {
@@ -253,7 +253,7 @@ impl Pipeline {
         self.end.expressions_mut(&mut Expression::forget);
     }
 
-    /// Every symbol that it holds.
+    /// Visits every constant.
     pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
         self.fit.constants().for_each(&mut *each);
         self.steps.constants(each);
@@ -290,7 +290,7 @@ impl Probe {
         }
     }
 
-    /// Puts a binding into the parcel for another worker.
+    /// Adds a binding to the parcel for another worker.
     fn send(
         &mut self,
         to: usize,
@@ -306,7 +306,7 @@ impl Probe {
         parcel.failures.extend(failure);
     }
 
-    /// Puts bindings of another worker into the lot.
+    /// Adds the bindings of another worker to the lot.
     fn receive(&mut self, parcel: &Parcel, symbols: &Symbols) {
         let (keys, width) = (self.key.len(), self.key.len() + self.keep.len());
         for at in 0..parcel.diffs.len() {
@@ -319,7 +319,7 @@ impl Probe {
         }
     }
 
-    /// Puts a binding into the lot; whether the lot is full now.
+    /// Adds a binding to the lot. Returns whether the lot is full.
     #[inline]
     fn wait(&mut self, binding: &impl Slots, diff: Diff, failure: Option<Symbol>, symbols: &Symbols) -> bool {
         let Lot { keys, bindings, .. } = &mut self.lot;
@@ -331,7 +331,7 @@ impl Probe {
     }
 }
 
-/// A binding, wherever its words are.
+/// Access to a binding's words, in any representation.
 pub(crate) trait Slots {
     fn slot(&self, at: usize) -> Symbol;
 }
@@ -343,7 +343,7 @@ impl Slots for Binding {
     }
 }
 
-/// A row that a pipeline begins with.
+/// A row that a pipeline starts with.
 struct Begun<'a> {
     row: &'a [Symbol],
     columns: &'a [usize],
@@ -356,7 +356,7 @@ impl Slots for Begun<'_> {
     }
 }
 
-/// A binding and a row that was found for it, not put together yet.
+/// A binding and a row found for it, not assembled yet.
 struct Found<'a> {
     kept: &'a [Symbol],
     row: &'a [Symbol],
@@ -373,7 +373,7 @@ impl Slots for Found<'_> {
     }
 }
 
-/// Bindings on their way through one run.
+/// The state of one run.
 struct Flow<'a> {
     end: &'a mut PipelineEnd,
     end_move: &'a Move,
@@ -383,12 +383,12 @@ struct Flow<'a> {
 }
 
 impl Flow<'_> {
-    /// To the next probe's lot, or to the end.
+    /// Passes a binding on to the next probe's lot, or to the end.
     #[inline]
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         if probes.is_empty() {
             let failure = self.end.take(binding, diff, self.may_fail, self.end_move, context);
-            // Of workers that all meet it the first one counts it.
+            // If all workers meet the failure, the first one counts it.
             if failure != NO_FAILURE && (!self.by_all || context.me == 0) {
                 context.failures.push((failure, diff));
             }
@@ -398,7 +398,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Takes a binding on that has no failures and is only compared, without putting it together; whether it could.
+    /// Passes on a binding without failures and with comparisons only, without assembling it. Returns whether that
+    /// was possible.
     #[inline]
     fn take_direct(
         &mut self,
@@ -419,7 +420,7 @@ impl Flow<'_> {
         true
     }
 
-    /// To the first probe's lot, here or at another worker.
+    /// Adds a binding to the first probe's lot, here or at another worker.
     #[inline]
     fn wait_for_probe(
         &mut self,
@@ -445,7 +446,7 @@ impl Flow<'_> {
         }
     }
 
-    /// Takes the first probe's lot through it.
+    /// Processes the first probe's lot.
     fn work_off(&mut self, probes: &mut [Probe], context: &mut Context<'_>) {
         let Some((probe, later)) = probes.split_first_mut() else { return };
         *context.too_many |= probe.lot.sort(probe.keep.len()).is_err();
@@ -453,7 +454,7 @@ impl Flow<'_> {
             return;
         }
         let indexes = context.indexes;
-        // The lot is taken out and put back, so that its memory is used again.
+        // The lot is taken out and put back, so that its memory is reused.
         let mut lot = std::mem::take(&mut probe.lot);
         each_width!(&indexes[probe.index.0 as usize].trace, trace => {
             let Lot { keys, bindings, .. } = &lot;
@@ -482,7 +483,7 @@ impl Flow<'_> {
         for place in keys {
             let at = place.at();
             for (value, count) in finder.find(&place.key(probe.key.len())) {
-                // Most rows are found once.
+                // Most rows have the count 1.
                 let product =
                     if *count == 1 { Some(lot.diffs[at]) } else { lot.diffs[at].checked_mul(*count) };
                 let Some(diff) = product else {

@@ -9,9 +9,9 @@ use super::placement::{Move, owner};
 use crate::expression::{Binding, Expression};
 use crate::symbol::{NO_FAILURE, NONE, Symbol, Symbols, is_failure};
 
-/// What becomes of bindings at the end.
+/// The conversion of bindings at the end of a pipeline.
 pub(crate) enum PipelineEnd {
-    /// These slots.
+    /// The result consists of these slots.
     Slots(Vec<usize>),
     Row(Vec<Expression>),
     Group {
@@ -44,7 +44,7 @@ impl PipelineEnd {
         }
     }
 
-    /// Takes a binding that has no failures; whether it could.
+    /// Converts a binding without failures that needs no evaluation. Returns whether that was possible.
     #[inline]
     pub(crate) fn take_slots(
         &self,
@@ -58,7 +58,7 @@ impl PipelineEnd {
         true
     }
 
-    /// Makes what it becomes of a binding, and says whether that failed.
+    /// Converts a binding, and returns its failure if it has one.
     #[inline]
     pub(crate) fn take(
         &mut self,

@@ -17,27 +17,27 @@ use nlog_plan::{GroupColumn, Keep, Scalar};
 use crate::row::mix;
 use crate::symbol::{Symbol, Symbols};
 
-/// Where a relation's or an index's rows are.
+/// The workers that have the rows of a relation or index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
     /// At every worker.
     Everywhere,
-    /// At the worker that these columns say; of an index, these parts of its key.
+    /// The worker selected by these columns; for an index, by these parts of its key.
     At(Vec<usize>),
 }
 
-/// What has to happen to a binding before it is looked up, or to a row before it is made part of a set.
+/// The move of a binding before its lookup, or of a row before it becomes part of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// Nothing: it is where it has to be.
+    /// None: it is at the right worker.
     Stay,
-    /// Every worker has it; the one that these slots say goes on with it.
+    /// Every worker has it, and the worker selected by these slots continues with it.
     Own(Vec<usize>),
-    /// It is sent to the worker that these slots say.
+    /// It is sent to the worker selected by these slots.
     Send(Vec<usize>),
 }
 
-/// Where everything of a plan is.
+/// The placement of a plan's relations and indexes.
 #[derive(Debug, Clone)]
 pub(crate) struct Placement {
     pub(crate) me: usize,
@@ -46,23 +46,23 @@ pub(crate) struct Placement {
     pub(crate) relations: Vec<Place>,
     /// By index.
     pub(crate) indexes: Vec<Place>,
-    /// By index, whether rows reach it without moving from where their relation has them.
+    /// By index, whether rows reach it without moving from their relation's place.
     pub(crate) at_home: Vec<bool>,
 }
 
-/// What moves in a pipeline.
+/// The moves in a pipeline.
 #[derive(Debug, Clone)]
 pub(crate) struct Moves {
     /// Before each probe.
     pub(crate) probes: Vec<Move>,
-    /// At the end, by columns of what comes out.
+    /// The move at the end, by columns of the result.
     pub(crate) end: Move,
-    /// Whether every worker has each binding until then, so that one alone counts those that fail: pipelines of a
-    /// rule differ in it, and what comes in the one is to cancel what goes in the other.
+    /// Whether every worker has each binding until then, so that only one worker counts failures. Pipelines of a rule
+    /// differ in this, and an insertion in one must cancel a deletion in another.
     pub(crate) by_all: bool,
 }
 
-/// Where the bindings of a pipeline are.
+/// The workers that have the bindings of a pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Whereabouts {
     Everywhere,
@@ -71,7 +71,7 @@ enum Whereabouts {
 }
 
 impl Placement {
-    /// Everything at one worker.
+    /// The placement for a single worker.
     pub(crate) fn alone(plan: &Plan) -> Self {
         Placement {
             me: 0,
@@ -82,7 +82,7 @@ impl Placement {
         }
     }
 
-    /// Of worker `me` of so many.
+    /// The placement for worker `me` of `peers`.
     pub(crate) fn new(plan: &Plan, me: usize, peers: usize) -> Self {
         if peers == 1 {
             return Placement::alone(plan);
@@ -108,7 +108,7 @@ impl Placement {
         Placement { me, peers, relations, indexes, at_home }
     }
 
-    /// What moves in a pipeline of a rule.
+    /// The moves in a pipeline of a rule.
     pub(crate) fn moves(&self, rule: &RulePlan, joins: &Joins, pipeline: &PipelinePlan) -> Moves {
         if self.peers == 1 {
             return Moves::none(pipeline);
@@ -154,7 +154,7 @@ impl Placement {
                 let scalars = parts.iter().map(|part| &group[*part]).collect();
                 (parts, scalars)
             }
-            // Where a failure is met does not matter, only how often.
+            // The place where a failure is counted does not matter, only the count.
             _ => return Move::Stay,
         };
         let slots: Option<Vec<usize>> = scalars
@@ -170,7 +170,7 @@ impl Placement {
 }
 
 impl Moves {
-    /// Nothing moves.
+    /// No moves.
     pub(crate) fn none(pipeline: &PipelinePlan) -> Self {
         let probes = pipeline.steps.iter().filter(|step| matches!(step, Step::Probe(_)));
         Moves { probes: probes.map(|_| Move::Stay).collect(), end: Move::Stay, by_all: false }
@@ -178,8 +178,8 @@ impl Moves {
 }
 
 impl Moves {
-    /// Where every worker has a binding, one goes on with it as soon as it is known which: else all would look up
-    /// what one needs.
+    /// If every worker has a binding, its owner should be chosen as early as possible; otherwise all workers do
+    /// lookups that only one of them needs.
     fn own_early(&mut self, pipeline: &PipelinePlan) {
         let probes: Vec<&Probe> = (pipeline.steps.iter())
             .filter_map(|step| if let Step::Probe(probe) = step { Some(probe) } else { None })
@@ -211,12 +211,12 @@ impl Moves {
         }
         match self.probes.get_mut(at) {
             Some(step) => *step = Move::Own(slots),
-            // What it takes is found by the last probe.
+            // The required columns are bound by the last probe.
             None => self.end = Self::end_own(pipeline, &slots),
         }
     }
 
-    /// The end's move by columns that have these slots.
+    /// The move at the end, by the columns that have these slots.
     fn end_own(pipeline: &PipelinePlan, slots: &[usize]) -> Move {
         let End::Row(scalars) = &pipeline.end else { return Move::Stay };
         let column = |slot: &usize| {
@@ -240,12 +240,12 @@ impl Whereabouts {
     }
 }
 
-/// The worker, of so many, that words say. All workers say the same of the same values, wherever they are.
+/// The worker, of `peers`, that the words select. All workers select the same one for the same values.
 #[inline]
 pub(crate) fn owner(words: impl Iterator<Item = Symbol>, peers: usize, symbols: &Symbols) -> usize {
     let words = words.map(|word| symbols.home(word));
     let hash = words.fold(0, |hash: u64, word| mix(&[word, hash as u32, (hash >> 32) as u32]));
-    // The high half times the number of peers: no division, and all bits count.
+    // The high half multiplied by the number of workers: no division, and all bits count.
     (((hash >> 32) * peers as u64) >> 32) as usize
 }
 
@@ -256,7 +256,7 @@ fn group_of(column: GroupColumn) -> Option<usize> {
     }
 }
 
-/// By relation where its rows live.
+/// The place of each relation.
 fn homes(plan: &Plan) -> Vec<Place> {
     let is_input = |at: usize| {
         plan.relations[at].table.is_some_and(|table| plan.program.schema.table(table).role == Role::Input)
@@ -272,7 +272,7 @@ fn homes(plan: &Plan) -> Vec<Place> {
         let id = RelationId(at as u32);
         let candidates = home_columns(plan, id);
         let vote = |column: &usize| votes.get(&(id, *column)).copied().unwrap_or(0);
-        // Of equal ones that which pipelines know from their start, so that they are divided there.
+        // Among equally good columns, prefer those that pipelines know from the start, so that work is divided there.
         let known_early = |column: &usize| {
             let rules = plan.rules.iter().filter(|rule| rule.head == id);
             rules.filter(|rule| begins_with(plan, rule, *column)).count()
@@ -290,7 +290,7 @@ fn homes(plan: &Plan) -> Vec<Place> {
     homes
 }
 
-/// The columns that a relation can be split by: rows that have to be seen together agree on them.
+/// The columns by which a relation can be partitioned: rows that must be combined agree on them.
 fn home_columns(plan: &Plan, id: RelationId) -> BTreeSet<usize> {
     let relation = &plan.relations[id.0 as usize];
     let mut columns: BTreeSet<usize> = match &relation.keep {
@@ -305,16 +305,16 @@ fn home_columns(plan: &Plan, id: RelationId) -> BTreeSet<usize> {
     columns
 }
 
-/// Whether the pipeline for all rows has a column of the head from its start.
+/// Whether the full pipeline knows a column of the head from its start.
 fn begins_with(plan: &Plan, rule: &RulePlan, column: usize) -> bool {
-    let Some(pipeline) = rule.body.pipelines.get(rule.body.whole) else { return false };
+    let Some(pipeline) = rule.body.pipelines.get(rule.body.full) else { return false };
     let Start::Row { atom: start, .. } = &pipeline.start else { return false };
     origins(plan, rule, column).iter().any(|(atom, _)| atom == start)
 }
 
-/// The columns of a rule's atoms that a column of its head is taken from as it is.
+/// The columns of a rule's atoms from which a column of its head is copied.
 fn origins(plan: &Plan, rule: &RulePlan, column: usize) -> BTreeSet<(usize, usize)> {
-    let Some(pipeline) = rule.body.pipelines.get(rule.body.whole) else { return BTreeSet::new() };
+    let Some(pipeline) = rule.body.pipelines.get(rule.body.full) else { return BTreeSet::new() };
     let mut slots: Vec<BTreeSet<(usize, usize)>> = match &pipeline.start {
         Start::Once => Vec::new(),
         Start::Row { atom, columns, .. } => columns.iter().map(|column| [(*atom, *column)].into()).collect(),

@@ -1,10 +1,10 @@
 //! Looks up ascending keys in several batches at once.
 //!
-//! Batches are differential's, and so is what stands in them; only the search is ours. A cursor's `seek_key` searches
-//! a batch's keys from where it stands, each step a miss of the processor's caches in a batch of a million: that was
-//! half of a small transaction's time. So a batch comes with a sample of its keys, small enough to stay cached, and a
-//! search ends among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in
-//! none; a filter (Bloom's, each key in one word of 64 bits) spares the search in nearly all others.
+//! Batches are differential's, and so are their contents; only the search is ours. A cursor's `seek_key` searches a
+//! batch's keys from its position. In a batch of a million keys, each step misses the CPU's caches; that was half of
+//! a small transaction's time. So a batch has a sample of its keys, small enough to stay cached, and a search ends
+//! among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in none. A
+//! filter (a Bloom filter with each key in one word of 64 bits) avoids the search in nearly all other batches.
 
 use std::rc::Rc;
 
@@ -12,25 +12,25 @@ use super::delta::Diff;
 use super::trace::{Batch, Count, sum_equal};
 use crate::row::{Row, mix};
 
-/// One key of so many is in the sample.
+/// One key in this many is in the sample.
 const SAMPLED: usize = 16;
 
-/// How many keys are looked at before the sample is.
+/// The number of keys examined before the sample.
 const NEAR: usize = 8;
 
-/// From so many keys on a batch has a filter.
+/// The number of keys from which on a batch has a filter.
 const FILTERED: usize = 32;
 
-/// A batch that is not empty, and what makes it fast to search.
+/// A non-empty batch, with the data that makes searching it fast.
 pub(crate) struct Sampled<K: Row, V: Row, C: Count> {
     pub(crate) batch: Rc<Batch<K, V, C>>,
     sample: Vec<K>,
     filter: Filter,
 }
 
-/// Tells of most keys that are not there that they are not: some three in a hundred are missed.
+/// Recognises most keys that are absent; about three in a hundred are missed.
 struct Filter {
-    /// A power of two of them, or none if there is no filter.
+    /// A power of two words, or none if there is no filter.
     words: Vec<u64>,
 }
 
@@ -49,7 +49,7 @@ impl Filter {
         Filter { words }
     }
 
-    /// A word, of any number, and the bits in it.
+    /// The index of a word, before reduction, and the bits in it.
     #[inline]
     fn place(hash: u64) -> (usize, u64) {
         let bit = |from: u32| 1 << (hash >> from & 63);
@@ -71,19 +71,20 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
         Sampled { batch, sample, filter }
     }
 
-    /// The place of a key, if it is not before `from`; else a place from which all that is greater can be found.
+    /// The position of a key, if it is not before `from`; otherwise a position from which all greater keys can be
+    /// found.
     #[inline]
     fn seek(&self, from: usize, is_near: bool, key: &K, hash: u64) -> usize {
         let keys = &self.batch.storage.keys;
         if keys.get(from).is_none_or(|first| first >= key) || !self.filter.may_have(hash) {
             return from;
         }
-        // Where the last step was long the next one is too, as a rule.
+        // If the last step was long, the next one usually is too.
         let near = if is_near { (from + NEAR).min(keys.len()) } else { from };
         if let Some(found) = keys[from..near].iter().position(|other| other >= key) {
             return from + found;
         }
-        // Samples stand at the multiples; the first that is not less ends the keys to search.
+        // Samples are at the multiples. The first sample that is not less ends the range to search.
         let first = near.div_ceil(SAMPLED).min(self.sample.len());
         let passed = first + self.sample[first..].partition_point(|other| other < key);
         let begin = near.max((passed * SAMPLED).saturating_sub(SAMPLED));
@@ -91,7 +92,7 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
         begin + keys[begin..end].partition_point(|other| other < key)
     }
 
-    /// The values of the key at a place, and how often each is there.
+    /// The values of the key at a position, with their counts.
     #[inline]
     fn values(&self, at: usize, found: &mut Vec<(V, Diff)>) {
         let storage = &self.batch.storage;
@@ -108,7 +109,7 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
 
 /// Finds the values under ascending keys.
 pub(crate) struct Probe<'a, K: Row, V: Row, C: Count> {
-    /// Batches, the places up to which they were searched, and whether the last step there was short.
+    /// Batches, the positions up to which they were searched, and whether the last step was short.
     batches: Vec<(&'a Sampled<K, V, C>, usize, bool)>,
     found: Vec<(V, Diff)>,
     key: Option<K>,
@@ -119,7 +120,7 @@ impl<'a, K: Row, V: Row, C: Count> Probe<'a, K, V, C> {
         Probe { batches: batches.map(|batch| (batch, 0, true)).collect(), found: Vec::new(), key: None }
     }
 
-    /// The values under a key, ascending, and how often each is there. Keys come in ascending order.
+    /// The values under a key, ascending, with their counts. Keys must be passed in ascending order.
     #[inline]
     pub(crate) fn find(&mut self, key: &K) -> &[(V, Diff)] {
         if self.key.as_ref() != Some(key) {
@@ -163,7 +164,7 @@ mod tests {
     fn every_key_is_found_from_wherever_the_search_stands() {
         for keys in [1, 7, 8, 9, 63, 64, 65, 128, 1000] {
             let mut trace: Trace<Narrow, Narrow, Rows> = Trace::new();
-            // Even keys are there.
+            // Even keys are present.
             let rows = (0..keys).map(|key| ((row(key * 2), row(key)), 0, 1));
             trace.stage(rows.collect()).expect("small numbers");
             for step in [1, 2, 3, 17, 63, 64, 65, 129, 500] {

@@ -9,82 +9,82 @@ use nlog_plan::query::Start;
 use super::engine::State;
 use super::workers::Load;
 
-/// What an engine has done since it was started, and what it holds now. With several workers, rules, relations and
+/// The work of an engine since it was started, and its present contents. With several workers, rules, relations and
 /// indexes are those of worker 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// Rules that were run at least once, in the plan's order.
+    /// Rules that ran at least once, in the plan's order.
     pub rules: Vec<RuleProfile>,
-    /// Relations that are needed.
+    /// The needed relations.
     pub relations: Vec<RelationProfile>,
     /// Indexes, in the plan's order.
     pub indexes: Vec<IndexProfile>,
-    /// What each worker has done.
+    /// The work of each worker.
     pub workers: Vec<Load>,
-    /// Values that have symbols.
+    /// The number of values with symbols.
     pub symbols: usize,
-    /// Transactions that were run, refused ones among them.
+    /// The number of transactions, including refused ones.
     pub transactions: u64,
 }
 
-/// What one rule has done.
+/// The work of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleProfile {
     /// The rule.
     pub rule: RuleId,
-    /// What it fills.
+    /// The table or stage that it fills.
     pub head: String,
-    /// Its pipelines that were run.
+    /// Its pipelines that ran.
     pub pipelines: Vec<PipelineProfile>,
 }
 
-/// What one pipeline has done.
+/// The work of one pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipelineProfile {
-    /// The relation whose changes it begins with; of a fact none.
+    /// The relation whose changes it starts with; `None` for a fact.
     pub begins: Option<String>,
-    /// How often it was run.
+    /// The number of runs.
     pub runs: u64,
-    /// Changed rows that it began with.
+    /// Changed rows that it started with.
     pub rows: u64,
     /// Bindings that its probes found.
     pub bindings: u64,
-    /// Rows of the head that came out.
+    /// Rows of the head that it produced.
     pub derived: u64,
     /// Time, in nanoseconds.
     pub nanos: u64,
 }
 
-/// What is held of a relation.
+/// The contents stored for a relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelationProfile {
     /// Its name.
     pub name: String,
-    /// Rows that came or went, over all accepted and refused transactions.
+    /// Rows inserted or deleted, over all accepted and refused transactions.
     pub changes: u64,
-    /// Rows that are counted, and changes not yet merged with them; none if the plan has no need to count.
+    /// Counted rows, and changes not merged with them yet; 0 if the plan does not need counts.
     pub counted: usize,
     /// Their bytes.
     pub bytes: usize,
 }
 
-/// What is in an index.
+/// The contents of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IndexProfile {
     /// The relation's name.
     pub relation: String,
-    /// The columns that it is looked up by.
+    /// The key columns.
     pub key: Vec<String>,
-    /// The columns that are found.
+    /// The columns returned.
     pub value: Vec<String>,
-    /// Rows, and changes not yet merged with them.
+    /// Rows, and changes not merged with them yet.
     pub rows: usize,
     /// Their bytes.
     pub bytes: usize,
 }
 
 impl State {
-    /// Everything but what only the engine knows.
+    /// The profile without the figures that only the engine has.
     pub(crate) fn profile(&self) -> Profile {
         let plan = &self.plan;
         let name = |at: u32| plan.relations[at as usize].name.clone();

@@ -16,7 +16,7 @@ use super::raw_delta::RawDelta;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
-/// A change of rules that is derived and not yet decided. Dropped, it never was.
+/// A change of rules that is derived but not decided yet. Dropping it discards the change.
 pub struct Proposal<'a> {
     engine: &'a mut Engine,
     former: Option<(live::Former, Inputs)>,
@@ -24,18 +24,18 @@ pub struct Proposal<'a> {
     options: Options,
 }
 
-/// Why an engine does not go over to another program.
+/// Why an engine cannot change to another program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// An input table has rows and another form in the new program.
+    /// An input table has rows, and another form in the new program.
     #[error(
         "input table {table} has {rows} rows, and the new program changes its columns or its key; delete \
         the rows before changing the declaration"
     )]
     Input {
-        /// Its name.
+        /// The name of the table.
         table: String,
-        /// How many rows it has.
+        /// The number of its rows.
         rows: usize,
     },
     /// The engine has several workers.
@@ -47,17 +47,18 @@ pub enum ChangeError {
     /// The engine is the composed one.
     #[error("the composed engine cannot change its rules while it runs; use the fused engine, or restart")]
     Composed,
-    /// What the new rules derive is in error, or the engine is.
+    /// The rows derived by the new rules cause an error, or the engine failed.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }
 
 impl Engine {
-    /// Derives what another program would change, without deciding: rules and tables may have come, gone or changed.
+    /// Derives the effect of changing to another program, without deciding. Rules and tables may be added, removed or
+    /// changed.
     ///
-    /// Input tables keep their rows by name; rows of one that the new program does not have are gone once it is
-    /// accepted. Only what the edit touches is computed, from the traces that are there. The delta is that of the new
-    /// program's tables that `options` observe: a table that is new comes with all its rows.
+    /// Input tables keep their rows by name; accepting deletes the rows of an input table that the new program lacks.
+    /// Only the effects of the edit are computed, from the existing traces. The delta covers the new program's tables
+    /// that `options` observe, where a new table counts with all its rows.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
         if self.workers.is_some() {
@@ -68,7 +69,7 @@ impl Engine {
         Ok(Proposal { engine: self, former: Some(former), outputs, options: options.clone() })
     }
 
-    /// Goes over to another program, up to the decision.
+    /// Changes to another program, up to the decision.
     fn change(
         &mut self,
         program: Arc<Program>,
@@ -79,7 +80,7 @@ impl Engine {
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
         let mut planning = options.planning.clone();
-        // Else rules that have not changed would be planned by other figures.
+        // Otherwise unchanged rules would be planned with other statistics.
         planning.statistics = planning.statistics.or_else(|| self.planning.learned.clone());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
@@ -115,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Goes back to the program before, whose rows the other one has taken over.
+    /// Returns to the previous program, whose rows the other one has taken over.
     fn change_back(&mut self, former: live::Former, rest: Inputs) {
         self.phase = "dropping a change of rules";
         self.state.end(false);
@@ -150,17 +151,17 @@ impl Engine {
 }
 
 impl Proposal<'_> {
-    /// What the change would do to the tables that are observed.
+    /// The effect of the change on the observed tables.
     pub fn delta(&self) -> ColumnDelta {
         self.words().to_columns()
     }
 
-    /// The same in the engine's own words.
+    /// The effect in the engine's own words.
     pub fn words(&self) -> RawDelta<'_> {
         RawDelta::new(&self.outputs, &self.engine.state.symbols)
     }
 
-    /// Goes over to the new program. If that fails the engine is broken, which the next transaction reports.
+    /// Changes to the new program. A failure breaks the engine, and the next transaction reports it.
     pub fn accept(mut self) {
         self.former = None;
         let options = self.options.clone();
@@ -168,12 +169,12 @@ impl Proposal<'_> {
             engine.phase = "accepting a change of rules";
             engine.state.end(true);
             inject(Fault::Ending);
-            // A plan that is made later has to know it.
+            // Later plans must know the observed tables.
             engine.options.observe = options.observe;
             engine.options.planning = options.planning;
             Ok(())
         });
-        // The engine keeps the cause.
+        // The engine remembers the cause.
         drop(ended);
     }
 }
@@ -181,7 +182,7 @@ impl Proposal<'_> {
 impl Drop for Proposal<'_> {
     fn drop(&mut self) {
         let Some((former, rest)) = self.former.take() else { return };
-        // The engine keeps the cause of a failure.
+        // The engine remembers the cause of a failure.
         drop(self.engine.guarded(|engine| {
             engine.change_back(former, rest);
             Ok(())

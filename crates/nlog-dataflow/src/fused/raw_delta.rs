@@ -8,13 +8,13 @@ use super::delta::Delta;
 use super::output::{self, Output};
 use crate::symbol::Symbols;
 
-/// A transaction's delta. Cells are words: equal words are equal values, until the next transaction.
+/// A transaction's delta. Cells are words; equal words are equal values until the next transaction.
 pub struct RawDelta<'a> {
     outputs: Cow<'a, [Output]>,
     symbols: &'a Symbols,
 }
 
-/// One table's part of it.
+/// The part of one table.
 #[derive(Debug, Clone, Copy)]
 pub struct RawTableDelta<'a> {
     /// The table.
@@ -32,7 +32,7 @@ impl<'a> RawDelta<'a> {
         self.outputs.iter().map(|output| RawTableDelta { table: output.table, rows: output.rows() })
     }
 
-    /// The same as values by columns, ascending.
+    /// The delta as values by columns, ascending.
     pub fn to_columns(&self) -> ColumnDelta {
         output::columns(&self.outputs, self.symbols)
     }
@@ -44,17 +44,17 @@ impl<'a> RawDelta<'a> {
 }
 
 impl<'a> RawTableDelta<'a> {
-    /// How many rows have come or gone.
+    /// The number of inserted and deleted rows.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Whether none has.
+    /// Whether no row was inserted or deleted.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Its rows in no order, each once, and whether it has come or gone.
+    /// Its rows in no particular order, each once, and whether the row was inserted.
     pub fn rows(&self) -> impl Iterator<Item = (&'a [u32], bool)> {
         self.rows.rows().map(|(row, diff)| (row, diff > 0))
     }

@@ -1,4 +1,4 @@
-//! Reads the rows of relations, wherever they are stored.
+//! Reads the rows of relations from where they are stored.
 
 use nlog_data::{Role, TableId};
 use nlog_plan::query::RelationId;
@@ -13,13 +13,13 @@ use super::trouble::Refusal;
 use crate::symbol::Symbol;
 
 impl State {
-    /// The rows of a relation that are kept here.
+    /// The rows of a relation that are stored here.
     pub(crate) fn kept_rows(&self, id: RelationId, view: View) -> Delta {
         let relation = &self.relations[id.0 as usize];
         relation.rows(view, &self.symbols).unwrap_or_else(|| Delta::new(relation.columns))
     }
 
-    /// All rows of a relation, as often as its readers see them. `inputs` gives those of input tables.
+    /// All rows of a relation, with the counts that its readers see. `inputs` returns the rows of input tables.
     pub(crate) fn rows(
         &self,
         id: RelationId,
@@ -49,7 +49,7 @@ impl State {
         Ok(rows)
     }
 
-    /// The rows of a relation that fit, and maybe others: by an index where one finds them.
+    /// The rows of a relation that satisfy the conditions, and possibly others. Uses an index if one helps.
     pub(crate) fn rows_that_fit(
         &self,
         id: RelationId,
@@ -62,7 +62,7 @@ impl State {
         found.map_or_else(|| self.rows(id, view, inputs), Ok)
     }
 
-    /// The rows that a rule derives, as often as it does.
+    /// The rows that a rule derives, with their counts.
     pub(crate) fn rows_of_rule(
         &self,
         rule: usize,
@@ -79,8 +79,7 @@ impl State {
         Ok(())
     }
 
-    /// All bindings of a rule's body (part 0) or of what follows its failures; with failures, and how often each is
-    /// met.
+    /// All bindings of a rule's body (part 0) or of a pipeline for failures, and the failures with their counts.
     pub(crate) fn run_whole(
         &self,
         rule: usize,
@@ -92,9 +91,8 @@ impl State {
         let plan = &self.plan.rules[rule];
         let joins = if part == 0 { &plan.body } else { &plan.failures[part - 1] };
         let is_after = view == View::After;
-        let whole = &joins.pipelines[joins.whole];
-        let mut pipeline =
-            Pipeline::new(whole, |_| is_after, Moves::none(whole), &self.indexes, &self.symbols);
+        let full = &joins.pipelines[joins.full];
+        let mut pipeline = Pipeline::new(full, |_| is_after, Moves::none(full), &self.indexes, &self.symbols);
         let rows = match pipeline.atom {
             Some(atom) => self.rows_that_fit(joins.atoms[atom], view, &pipeline.fit, inputs)?,
             None => one_row(),

@@ -15,30 +15,30 @@ use super::trace::{self, Count as _, Trace, Update, View, Ways};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
-/// A relation's rows as key and rest.
+/// The division of a relation's rows into key and rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Split {
     pub(crate) key: Vec<usize>,
     pub(crate) rest: Vec<usize>,
     /// Whether no two rows may share a key.
     checked: bool,
-    /// Whether derived rows come with the number of their rule as a last column.
+    /// Whether derived rows have the number of their rule as a last column.
     pub(crate) attributed: bool,
 }
 
-/// What is kept of a relation in order to make it a set.
+/// The rows stored in order to turn derived rows into a set.
 pub(crate) enum Counts {
-    /// Nothing: what is derived is a set.
+    /// None: derived rows are a set already.
     None,
-    /// Rows without more: the whole row is the key.
+    /// Whole rows as keys, without values.
     NarrowRows(Trace<Narrow, Empty, Ways>),
     WideRows(Trace<Wide, Empty, Ways>),
-    /// Keys and what belongs to them.
+    /// Keys and the rest of the rows.
     NarrowPairs(Trace<Narrow, Narrow, Ways>),
     WidePairs(Trace<Wide, Wide, Ways>),
 }
 
-/// Does the same with the counts of any form, if there are any.
+/// Applies the same expression to counts of any form, if there are any.
 macro_rules! each_counts {
     ($counts:expr, $trace:ident => $what:expr, $nothing:expr) => {
         match $counts {
@@ -51,17 +51,17 @@ macro_rules! each_counts {
     };
 }
 
-/// A relation, and what the running transaction does to it.
+/// A relation, and its changes in the running transaction.
 pub(crate) struct Relation {
     pub(crate) id: RelationId,
     pub(crate) columns: usize,
     pub(crate) split: Split,
     pub(crate) counts: Counts,
-    /// How its rows change.
+    /// The change of its rows.
     pub(crate) delta: Delta,
-    /// How many rows came or went so far.
+    /// The number of rows inserted or deleted so far.
     pub(crate) changes: u64,
-    /// If rows are attributed: how what is reported changes.
+    /// The reported changes, if rows are attributed.
     pub(crate) report: Attributed,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Attributed {
     pub(crate) reattributed: Delta,
 }
 
-/// Rows that share a key, of which there should be one.
+/// Rows that share a key although only one row may have it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Conflict {
     pub(crate) relation: RelationId,
@@ -80,7 +80,7 @@ pub(crate) struct Conflict {
 }
 
 impl Attributed {
-    /// Every symbol in it.
+    /// Visits every symbol in it.
     pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
         self.inserted.symbols_mut(1).chain(self.reattributed.symbols_mut(1))
     }
@@ -102,7 +102,7 @@ impl Split {
         Split { key, rest, checked, attributed }
     }
 
-    /// How many columns the value of a pair has.
+    /// The number of columns of a pair's value.
     fn values(&self) -> usize {
         self.rest.len() + usize::from(self.attributed)
     }
@@ -184,14 +184,14 @@ impl Relation {
         Relation { id, columns, split, counts, delta, changes: 0, report: Attributed::new(columns) }
     }
 
-    /// Counts rows although the plan does not ask for it.
+    /// Counts rows even if the plan does not require it.
     pub(crate) fn keep_counts(&mut self) {
         if !self.keeps_rows() {
             self.counts = Counts::new(&self.split);
         }
     }
 
-    /// How many columns a derived row has: those of the relation, and its rule if rows are attributed.
+    /// The number of columns of a derived row, including its rule if rows are attributed.
     pub(crate) fn derived_width(&self) -> usize {
         self.columns + usize::from(self.split.attributed)
     }
@@ -201,8 +201,8 @@ impl Relation {
         !matches!(self.counts, Counts::None)
     }
 
-    /// Takes what rules derived, and says how the set of rows changes, in [`Relation::delta`]. Where nothing is
-    /// counted, `derived` is that already.
+    /// Takes derived rows, and stores the change of the set in [`Relation::delta`]. Without counts, `derived` is that
+    /// change.
     pub(crate) fn settle(
         &mut self,
         derived: Delta,
@@ -231,7 +231,7 @@ impl Relation {
         }
     }
 
-    /// All rows, if they are kept.
+    /// All rows, if they are stored.
     pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);
         let mut row = Vec::new();
@@ -242,14 +242,14 @@ impl Relation {
             }
         }), return None);
         if self.split.attributed {
-            // A row can be there by several rules.
+            // Several rules can derive a row.
             rows.consolidate().ok()?;
             rows.make_set();
         }
         Some(rows)
     }
 
-    /// Marks every symbol in what is kept.
+    /// Marks every symbol in the stored rows.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         let (key, values) = (self.split.key.len(), self.split.values());
         each_counts!(&self.counts, trace => trace.for_each_update(|found, value| {
@@ -260,7 +260,7 @@ impl Relation {
         }), ());
     }
 
-    /// Ends a transaction: what it would do is done, or dropped.
+    /// Ends a transaction: its staged changes are published or dropped.
     pub(crate) fn end(&mut self, accepted: bool) {
         if accepted {
             self.counts.publish();
@@ -273,7 +273,7 @@ impl Relation {
     }
 }
 
-/// One relation's rows being made a set.
+/// The processing of one relation's derived rows.
 struct Settling<'a> {
     relation: RelationId,
     split: &'a Split,
@@ -284,10 +284,10 @@ struct Settling<'a> {
     conflicts: &'a mut Vec<Conflict>,
 }
 
-/// A row, the rule that derives it, whether it did and whether it does.
+/// A row, the rule that derives it, and whether it did so before and does so after.
 type OfRule = (Vec<Symbol>, (u64, RuleId), bool, bool);
 
-/// A value under a key: how often it was there, and how often it is.
+/// A value under a key, with its count before and after.
 struct Presence<V> {
     value: V,
     before: Ways,
@@ -323,7 +323,7 @@ impl Settling<'_> {
         trace.stage(updates)
     }
 
-    /// The first rows: all that is different comes.
+    /// Settles the first rows: all distinct rows are inserted.
     fn settle_first<K: Row, V: Row>(
         &mut self,
         derived: Delta,
@@ -333,7 +333,7 @@ impl Settling<'_> {
         sort(derived, &Fit::default(), &columns, First { settling: self, trace })
     }
 
-    /// What changes under one key.
+    /// Computes the changes under one key.
     fn key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
         let mut row = Vec::new();
         if self.split.attributed {
@@ -344,7 +344,7 @@ impl Settling<'_> {
                 if change == 0 {
                     continue;
                 }
-                // Where the whole row is the key it stands there as it is.
+                // If the whole row is the key, the key is the row.
                 if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
                     self.delta.push(&key.words()[..self.split.key.len()], change);
                 } else {
@@ -367,7 +367,7 @@ impl Settling<'_> {
         }
     }
 
-    /// Rows that differ in their rule alone are one, which has the least rule.
+    /// Rows that differ only in their rule count as one row, attributed to the least rule.
     fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
         let mut of_rules: Vec<OfRule> = presences
             .iter()
@@ -396,7 +396,7 @@ impl Settling<'_> {
     }
 }
 
-/// Sorted rows where there are none yet.
+/// Settles sorted rows of an empty relation.
 struct First<'a, 'b, K: Row, V: Row> {
     settling: &'a mut Settling<'b>,
     trace: &'a mut Trace<K, V, Ways>,
@@ -435,7 +435,7 @@ impl<K: Row, V: Row> Use for First<'_, '_, K, V> {
     }
 }
 
-/// What is under a key with its changes; both ascending by value.
+/// Merges the values under a key with their changes; both ascend by value.
 fn merge<K: Row, V: Row>(
     old: &[(V, Ways)],
     changes: &[Update<K, V, Ways>],
@@ -450,7 +450,7 @@ fn merge<K: Row, V: Row>(
             (Some((a, _)), Some(((_, b), _, _))) => *a.min(b),
         };
         let before = old.next_if(|(found, _)| *found == value).map_or(0, |(_, count)| *count);
-        // Parts of the sum may leave 64 bits.
+        // Partial sums may exceed 64 bits.
         let mut after = i128::from(before);
         while let Some((_, _, change)) = changes.next_if(|((_, changed), _, _)| *changed == value) {
             after += i128::from(*change);

@@ -3,8 +3,8 @@
 //!
 //! In a round, every worker sends one packet to every other worker. The number of rounds follows from the plan and
 //! from state that all workers share, never from the rows of one worker; otherwise a worker could wait for a packet
-//! that nobody sends. Each level has one round for each send on the longest pipeline, one round for head rows if they
-//! may belong to another worker, and one round that moves rows to indexes and announces which relations have changed.
+//! that is never sent. Each level has one round for each send on the longest pipeline, one round for head rows if
+//! they may belong to another worker, and one round that moves rows to indexes and announces the changed relations.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::symbol::{Symbol, Symbols};
 use nlog_plan::query::RelationId;
 use serde::{Deserialize, Serialize};
 
-/// What one worker sends another in a round.
+/// The packet of one worker to another in a round.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Packet {
     /// Relations that have changed at the sender.
@@ -28,16 +28,16 @@ pub(crate) struct Packet {
 
 #[derive(Debug, Serialize, Deserialize)]
 enum Block {
-    /// Bindings that go on at a probe.
+    /// Bindings that continue at a probe.
     Bindings { at: PipelineAt, probe: usize, parcel: Parcel },
-    /// What a rule's pipelines ended with.
+    /// The results of a rule's pipelines.
     Ends { rule: usize, rows: Delta },
     /// Rows for an index.
     Index { index: usize, rows: Delta },
 }
 
 impl Packet {
-    /// Gives every symbol in it another one.
+    /// Replaces every symbol in it.
     pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         for block in &mut self.blocks {
             match block {
@@ -50,18 +50,18 @@ impl Packet {
     }
 }
 
-/// Another worker is no more.
+/// Another worker was lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// Takes packets from every worker to every other one.
+/// Exchanges packets between all workers.
 pub(crate) trait Carrier {
-    /// Sends a packet to each worker, in their order, and waits for one from each; the worker's own are empty.
+    /// Sends a packet to each worker, in order, and waits for one from each. The worker's own entries are empty.
     fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost>;
 }
 
 impl State {
-    /// Works the agenda off together with the other workers, which all do the same.
+    /// Processes the agenda together with the other workers, which all do the same.
     pub(crate) fn propagate_in_rounds(&mut self, carrier: &mut dyn Carrier) -> Result<Option<Refusal>, Lost> {
         let mut refusal = None;
         while let Some((level, _)) = self.agenda.relations.first().copied() {
@@ -91,7 +91,7 @@ impl State {
         (0..self.placement.peers).map(|_| Packet::default()).collect()
     }
 
-    /// Rounds until no binding is on its way.
+    /// Runs rounds until no binding is in transit.
     fn move_bindings(
         &mut self,
         derivations: &mut [Derivation],
@@ -143,7 +143,7 @@ impl State {
         self.troubles.add(rule.id, failures);
     }
 
-    /// What pipelines ended with goes to where the head's rows live.
+    /// Moves the results of pipelines to the workers of the head's rows.
     fn move_ends(&mut self, derivations: &mut [Derivation], carrier: &mut dyn Carrier) -> Result<(), Lost> {
         let mut sent = Vec::new();
         for at in
@@ -181,7 +181,8 @@ impl State {
         if derived.is_empty() { Ok(()) } else { self.settle_rows(derivation.relation, derived) }
     }
 
-    /// Rows go to indexes that live elsewhere, everyone learns what has changed, and what depends on it is next.
+    /// Moves rows to the workers of their indexes, announces the changed relations, and schedules dependent
+    /// pipelines.
     fn move_to_indexes(
         &mut self,
         level: u32,
@@ -249,7 +250,7 @@ impl State {
     }
 }
 
-/// Takes out of rows what belongs to other workers.
+/// Removes the rows that belong to other workers.
 fn split(
     rows: &mut Delta,
     columns: &[usize],

@@ -14,19 +14,18 @@ use crate::symbol::{Symbol, Symbols};
 /// A rule, ready to run.
 pub(crate) struct Rule {
     pub(crate) id: RuleId,
-    /// What attributed rows know it by; see [`Numbers`].
+    /// Its number in attributed rows; see [`Numbers`].
     pub(crate) number: u32,
     pub(crate) head: RelationId,
     pub(crate) groups: Option<Groups>,
-    /// The body, then what follows its failures.
+    /// The body, then the parts that follow its failures.
     pub(crate) parts: Vec<Part>,
 }
 
-/// Rules by the numbers that attributed rows know them by. Numbers stay when the program changes, unlike those of
-/// rules.
+/// Rules by their numbers in attributed rows. Unlike the ids of rules, these numbers stay when the program changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
-    /// Fingerprint and number in the program, of rules that are gone the number that they had.
+    /// The fingerprint and the id in the program; a removed rule keeps its last id.
     pub(crate) rules: Vec<(u64, RuleId)>,
 }
 
@@ -37,7 +36,7 @@ impl Numbers {
         }
     }
 
-    /// By what the first of several rules is chosen.
+    /// The order in which one of several rules is chosen.
     pub(crate) fn order(&self, number: u32) -> (u64, RuleId) {
         self.rules[number as usize]
     }
@@ -61,9 +60,9 @@ impl Rule {
     pub(crate) fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
         let part = |joins: &Joins| {
-            // Where all atoms change at once, as when a state is loaded, only the last one's pipeline finds something
-            // in what the others were. So the one that is cheapest for all rows is the last.
-            let rank = |atom: usize| (atom == joins.whole, atom);
+            // If all atoms change at once, as when a state is loaded, only the last pipeline finds rows of the other
+            // atoms, because it reads all of them in their new state. So the full pipeline comes last.
+            let rank = |atom: usize| (atom == joins.full, atom);
             let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
                 let moves = placement.moves(plan, joins, pipeline);
                 Pipeline::new(pipeline, |atom| rank(atom) < rank(own), moves, indexes, symbols)
@@ -80,8 +79,8 @@ impl Rule {
     }
 }
 
-/// Adds what a rule's pipelines end with to what its head's rules derive: groups as their rows, and rows with the
-/// rule's number where that is asked for.
+/// Adds the results of a rule's pipelines to the derived rows of its head: groups as their rows, and rows with the
+/// rule's number if rows are attributed.
 pub(crate) fn finish(
     rule: &mut Rule,
     mut own: Delta,

@@ -1,19 +1,19 @@
 //! Sorted rows, from which the batches of indexes and counts are built.
 //!
-//! Sorting is much of what a load costs, and numbers sort twice as fast as arrays of words: up to four words are one
-//! number, the first word in its highest bits, so that numbers are ordered as rows are.
+//! Sorting is a large part of a load's cost, and numbers sort twice as fast as arrays of words. Up to four words are
+//! packed into one number, the first word in its highest bits, so that numbers have the order of rows.
 
 use super::delta::{Delta, Diff, TooMany};
 use super::index::Fit;
 use crate::row::{Row, Wide};
 use crate::symbol::Symbol;
 
-/// How many columns rows can have that are sorted here.
+/// The most columns of rows that can be sorted here.
 pub(crate) const MOST_COLUMNS: usize = <Wide as Packed>::WIDTH;
 
-/// A row that sorts fast. Rows that are compared have equally many words.
+/// A row that sorts fast. Compared rows have the same number of words.
 pub(crate) trait Packed: Copy + Ord {
-    /// How many words it can have.
+    /// The most words of a row.
     const WIDTH: usize;
 
     fn pack(words: impl Iterator<Item = Symbol>) -> Self;
@@ -65,7 +65,7 @@ impl Packed for Wide {
     }
 }
 
-/// A row and how often it comes or goes.
+/// A row and its count.
 pub(crate) trait Entry: Copy {
     type Row: Packed;
 
@@ -88,7 +88,7 @@ impl<P: Packed> Entry for (P, Diff) {
     }
 }
 
-/// A row that comes once: nearly all of a load.
+/// A row with the count 1, as nearly all rows of a load have.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Once<P>(P);
 
@@ -106,7 +106,7 @@ impl<P: Packed> Entry for Once<P> {
     }
 }
 
-/// Rows in ascending order, equal ones among them.
+/// Rows in ascending order, with duplicates.
 pub(crate) struct Sorted<E>(Vec<E>);
 
 impl<E: Entry> Sorted<E> {
@@ -117,14 +117,14 @@ impl<E: Entry> Sorted<E> {
         Sorted(entries)
     }
 
-    /// Each row with the sum of its counts, zero among them.
+    /// Each row with the sum of its counts, which may be zero.
     #[inline]
     pub(crate) fn sums(&self) -> impl Iterator<Item = Result<(E::Row, Diff), TooMany>> {
         let mut rest = self.0.iter();
         std::iter::from_fn(move || {
             let first = rest.next()?;
             let row = first.row();
-            // Most rows come once. Parts of a sum may leave 64 bits.
+            // Most rows occur once. Partial sums may exceed 64 bits.
             let mut sum = i128::from(first.count());
             while let Some(next) = rest.as_slice().first().filter(|next| next.row() == row) {
                 sum += i128::from(next.count());
@@ -135,14 +135,14 @@ impl<E: Entry> Sorted<E> {
     }
 }
 
-/// Takes the sorted rows, whichever form they have.
+/// Consumes sorted rows of any form.
 pub(crate) trait Use {
     type Done;
 
     fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done;
 }
 
-/// Rows to sort, which are given back if they are owned.
+/// Rows to sort. Owned rows are freed meanwhile.
 pub(crate) trait Rows {
     fn look(&self) -> &Delta;
 
@@ -169,7 +169,7 @@ impl Rows for Delta {
     }
 }
 
-/// Hands these columns of the rows that fit to `user`, sorted; at most [`MOST_COLUMNS`].
+/// Passes these columns of the rows that satisfy the conditions to `user`, sorted; at most [`MOST_COLUMNS`].
 pub(crate) fn sort<U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
     match columns.len() {
         0..=2 => sort_as::<u64, U>(delta, fit, columns, user),

@@ -1,4 +1,4 @@
-//! Workers that are threads of one process: they share a table of symbols, and packets go through channels.
+//! Workers as threads of one process: they share a table of symbols and exchange packets through channels.
 //!
 //! A worker that panics closes its channels, and every worker waiting for it gets an error.
 
@@ -15,24 +15,24 @@ use super::workers::{Answer, Order, Others, Superior, Workers, part, serve};
 use crate::panic::message;
 use crate::symbol::Symbols;
 
-/// The other threads, as worker 0 sees them.
+/// The other threads, seen from worker 0.
 struct Helpers {
     carrier: Channels,
     orders: Vec<Sender<Order>>,
     answers: Vec<Receiver<Answer>>,
     threads: Vec<JoinHandle<()>>,
-    /// What workers said that panicked.
+    /// The messages of workers that panicked.
     last_words: Arc<Mutex<Vec<String>>>,
 }
 
-/// Worker 0, as another thread sees it.
+/// Worker 0, seen from another thread.
 struct Caller {
     carrier: Channels,
     orders: Receiver<Order>,
     answers: Sender<Answer>,
 }
 
-/// Packets between threads: a channel for each pair, so that one that is gone is noticed.
+/// A channel for each pair of threads, so that the end of a thread is noticed.
 struct Channels {
     me: usize,
     to: Vec<Option<Sender<Packet>>>,
@@ -75,7 +75,7 @@ impl Channels {
     }
 }
 
-/// Starts all workers but worker 0, whose state is given back.
+/// Starts all workers except worker 0, whose state is returned.
 pub(crate) fn start(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
@@ -93,11 +93,11 @@ pub(crate) fn start(
         let work = move || {
             let mut state = part(&plan, &symbols, attribute, me, peers);
             let mut caller = Caller { carrier, orders: to_do, answers: answer };
-            // Whoever is lost is missed by worker 0, too.
+            // If a worker is lost, worker 0 notices it too.
             let _ = serve(&mut state, &mut caller, |_| {});
         };
         let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
-        // A panic ends the worker; its channels close, which the others notice.
+        // A panic ends the worker. Its channels close, which the others notice.
         let said = Arc::clone(&last_words);
         let spawned = thread.spawn(move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {
@@ -117,7 +117,7 @@ pub(crate) fn start(
 impl Helpers {
     fn end_all(&mut self) {
         self.orders.clear();
-        // Whoever waits for a packet of worker 0 learns that there will be none.
+        // A worker that waits for a packet of worker 0 notices that none will arrive.
         self.carrier = Channels { me: 0, to: Vec::new(), from: vec![None] };
         for thread in self.threads.drain(..) {
             drop(thread.join());

@@ -4,8 +4,8 @@
 //! state, the spine with the staged batches is the new state, and refusing a transaction only drops the staged
 //! batches.
 //!
-//! Each trace has a clock of its own, which goes on by one for each batch. Readers never ask for times: the clock is
-//! there because spines order batches by it, and everything before the clock is compacted.
+//! Each trace has its own clock, which advances by one for each batch. Readers never ask for times. The clock exists
+//! because spines order batches by it, and everything before the clock is compacted.
 
 use std::rc::Rc;
 
@@ -29,16 +29,16 @@ use crate::row::Row;
 /// A trace's clock.
 type Time = u32;
 
-/// A count as a trace stores it. What it cannot hold is refused when it is staged. A merge of batches only ever sums
-/// what lies between two such counts, so it cannot overflow.
+/// A count as stored in a trace. A count out of range is refused when it is staged. Merging batches only sums changes
+/// between two valid counts, so it cannot overflow.
 pub(crate) trait Count: Semigroup + Copy + Ord + 'static {
-    /// The count for a change by so much.
+    /// The count for a change, if it is in range.
     fn of(diff: Diff) -> Result<Self, TooMany>;
 
     fn diff(self) -> Diff;
 }
 
-/// In how many ways a row is derived.
+/// The number of derivations of a row.
 pub(crate) type Ways = i64;
 
 impl Count for Ways {
@@ -53,8 +53,8 @@ impl Count for Ways {
     }
 }
 
-/// How many rows of a relation agree on the columns of an index: at most all of them, which are fewer than 2³¹ in any
-/// memory. Half the bytes of [`Ways`], in what takes most memory.
+/// The number of rows of a relation that agree on the columns of an index: at most all rows, which are fewer than 2³¹
+/// in any memory. It takes half the bytes of [`Ways`] in the structure that takes the most memory.
 pub(crate) type Rows = i32;
 
 impl Count for Rows {
@@ -74,28 +74,28 @@ pub(crate) type Batch<K, V, C> = OrdValBatch<Layout<K, V, C>>;
 
 type BatchBuilder<K, V, C> = OrdValBuilder<Layout<K, V, C>, Vec<Update<K, V, C>>>;
 
-/// A change of a pair's count, in the form that batches are built from; the time is filled in by the trace.
+/// A change of a pair's count, in the form from which batches are built. The trace fills in the time.
 pub(crate) type Update<K, V, C> = ((K, V), Time, C);
 
-/// When the clock has come this far the trace is written anew. Far from the end, so that a transaction's batches fit.
+/// The clock value at which the trace is rewritten, far enough from the end for a transaction's batches.
 const CLOCK_LIMIT: Time = if cfg!(test) { 1 << 8 } else { Time::MAX - (1 << 20) };
 
-/// How many changes a batch is built from at once.
+/// The number of changes from which a batch is built at once.
 const BUILD_AT_ONCE: usize = 1 << 12;
 
-/// Which of a trace's batches are read.
+/// The state of a trace to read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum View {
-    /// What was before the running transaction.
+    /// The state before the running transaction.
     Before,
-    /// What would be after it.
+    /// The state after it.
     After,
 }
 
 /// Pairs with their counts.
 pub(crate) struct Trace<K: Row, V: Row, C: Count> {
     spine: Spine<Rc<Batch<K, V, C>>>,
-    /// The spine's batches that are not empty.
+    /// The non-empty batches of the spine.
     batches: Vec<Sampled<K, V, C>>,
     staged: Vec<Sampled<K, V, C>>,
     clock: Time,
@@ -106,7 +106,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         Trace { spine: new_spine(), batches: Vec::new(), staged: Vec::new(), clock: 0 }
     }
 
-    /// Adds changes to what the running transaction would do.
+    /// Stages changes of the running transaction.
     pub(crate) fn stage(&mut self, mut updates: Vec<Update<K, V, C>>) -> Result<(), TooMany> {
         sum_up(&mut updates)?;
         if !updates.is_empty() {
@@ -121,7 +121,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         !self.staged.is_empty()
     }
 
-    /// Adds changes of rows whose first words are the key and the next ones the value.
+    /// Stages changes of rows whose first words are the key and whose next words are the value.
     pub(crate) fn stage_rows<E: Entry>(
         &mut self,
         rows: &Sorted<E>,
@@ -167,7 +167,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         Ok(())
     }
 
-    /// Makes what is staged part of what is.
+    /// Publishes the staged changes.
     pub(crate) fn publish(&mut self) {
         self.insert_staged();
         if self.clock > CLOCK_LIMIT {
@@ -175,7 +175,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         }
     }
 
-    /// Puts what is staged into the spine, and lets everything before the clock be compacted.
+    /// Moves staged batches into the spine, and allows everything before the clock to be compacted.
     fn insert_staged(&mut self) {
         let mut known = std::mem::take(&mut self.batches);
         for batch in self.staged.drain(..) {
@@ -196,12 +196,12 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         });
     }
 
-    /// Drops what is staged.
+    /// Drops the staged changes.
     pub(crate) fn discard(&mut self) {
         self.staged.clear();
     }
 
-    /// Puts everything into one batch of a new spine, whose clock begins anew.
+    /// Rewrites the trace as one batch of a new spine, whose clock starts again.
     fn rewrite(&mut self) {
         let mut updates = Vec::with_capacity(self.updates());
         for batch in self.batches(View::Before) {
@@ -210,34 +210,34 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         self.spine = new_spine();
         self.batches.clear();
         self.clock = 0;
-        // What was accepted batch by batch fits in one.
+        // Changes accepted in several batches fit into one.
         let staged = self.stage(updates);
         debug_assert!(staged.is_ok());
         self.insert_staged();
     }
 
-    /// The batches of a view that are not empty.
+    /// The non-empty batches of a view.
     fn batches(&self, view: View) -> impl Iterator<Item = &Sampled<K, V, C>> {
         let staged: &[Sampled<K, V, C>] = if view == View::After { &self.staged } else { &[] };
         self.batches.iter().chain(staged)
     }
 
-    /// To find values under ascending keys.
+    /// A probe that finds values under ascending keys.
     pub(crate) fn probe(&self, view: View) -> Probe<'_, K, V, C> {
         Probe::new(self.batches(view))
     }
 
-    /// Whether a view has nothing at all.
+    /// Whether a view is empty.
     pub(crate) fn is_empty(&self, view: View) -> bool {
         self.batches(view).next().is_none()
     }
 
-    /// How many changes the spine holds: at least the number of pairs, and after some merging about that.
+    /// The number of changes in the spine: at least the number of pairs, and close to it after merging.
     pub(crate) fn updates(&self) -> usize {
         self.batches.iter().map(|batch| batch.batch.len()).sum()
     }
 
-    /// Roughly the bytes of the spine's batches.
+    /// The approximate size of the spine's batches, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let mut bytes = 0;
         for batch in &self.batches {
@@ -249,14 +249,14 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         bytes
     }
 
-    /// Every pair of the spine's batches, those among them that others cancel.
+    /// Visits every pair in the spine's batches, including pairs that cancel.
     pub(crate) fn for_each_update(&self, mut each: impl FnMut(&K, &V)) {
         for batch in self.batches(View::After) {
             for_each_update(&batch.batch, |key, value, _| each(key, value));
         }
     }
 
-    /// Every pair of a view that is there, in no order, each once.
+    /// Visits every pair present in a view, once, in no particular order.
     pub(crate) fn for_each(&self, view: View, mut each: impl FnMut(&K, &V, Diff)) {
         let mut batches = self.batches(view);
         if let (Some(only), None) = (batches.next(), batches.next()) {
@@ -278,8 +278,8 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
     }
 }
 
-/// Sorts things and sums the counts of equal ones, which come from several batches; those that cancel go. The sum of
-/// all counts of a thing fits. That of some of them need not, so that sums wrap on the way.
+/// Sorts items and sums the counts of equal ones from several batches. Items with a zero sum disappear. The sum of
+/// all counts of an item fits; partial sums may not, so they wrap.
 pub(crate) fn sum_equal<T: Ord>(counts: &mut Vec<(T, Diff)>) {
     counts.sort_unstable();
     counts.dedup_by(|next, first| {
@@ -298,20 +298,20 @@ fn new_spine<K: Row, V: Row, C: Count>() -> Spine<Rc<Batch<K, V, C>>> {
 
 /// Sorts changes by key and value.
 pub(crate) fn sort<K: Row, V: Row, C: Count>(updates: &mut [Update<K, V, C>]) {
-    // The comparison of tuples asks twice for each part.
+    // Comparing tuples would compare each part twice.
     let order = |a: &Update<K, V, C>, b: &Update<K, V, C>| a.0.0.cmp(&b.0.0).then_with(|| a.0.1.cmp(&b.0.1));
     if !updates.is_sorted_by(|a, b| order(a, b).is_le()) {
         updates.sort_unstable_by(order);
     }
 }
 
-/// Sorts changes and sums those of one pair up; what cancels goes.
+/// Sorts changes and sums the changes of each pair. Zero sums disappear.
 fn sum_up<K: Row, V: Row, C: Count>(updates: &mut Vec<Update<K, V, C>>) -> Result<(), TooMany> {
     sort(updates);
     if updates.windows(2).any(|two| two[0].0 == two[1].0) {
         let mut sums = Vec::with_capacity(updates.len());
         for equal in updates.chunk_by(|a, b| a.0 == b.0) {
-            // Parts of the sum may leave 64 bits.
+            // Partial sums may exceed 64 bits.
             let sum: i128 = equal.iter().map(|(_, _, count)| i128::from(count.diff())).sum();
             sums.push((equal[0].0, 0, C::of(Diff::try_from(sum).map_err(|_| TooMany)?)?));
         }
@@ -384,7 +384,7 @@ mod tests {
     #[test]
     fn what_is_staged_is_there_after_and_not_before() {
         let mut trace = Trace::new();
-        // More publications than the clock has room for, so that the trace is written anew on the way.
+        // More publications than the clock has room for, so that the trace is rewritten meanwhile.
         let mut expected: BTreeMap<(Narrow, Narrow), Diff> = BTreeMap::new();
         for step in 0..1500_u32 {
             let (key, value) = (row(step * 7 % 13), row(step * 5 % 11));

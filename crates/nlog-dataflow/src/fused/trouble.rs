@@ -10,20 +10,20 @@ use super::delta::Diff;
 use super::relation::Conflict;
 use crate::symbol::{Symbol, Symbols};
 
-/// What is wrong with what a transaction derives.
+/// The errors in the rows that a transaction derives.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Troubles {
-    /// By rule and failure how many more bindings fail so.
+    /// By rule and failure, the change of the number of failing bindings.
     failures: BTreeMap<(u32, Symbol), Diff>,
     pub(crate) conflicts: Vec<Conflict>,
 }
 
-/// Why a transaction cannot be derived.
+/// Why a transaction is refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refusal {
-    /// An error of the program on these rows.
+    /// The program has an error on these rows.
     Derived(DerivedError),
-    /// A relation's rows are derived too often.
+    /// A row of the relation has too many derivations.
     TooMany(RelationId),
 }
 
@@ -34,7 +34,7 @@ impl Troubles {
         }
     }
 
-    /// Gives every symbol in it another one.
+    /// Replaces every symbol in it.
     pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         let failures = std::mem::take(&mut self.failures).into_iter();
         self.failures = failures
@@ -46,7 +46,7 @@ impl Troubles {
         self.conflicts.iter_mut().flat_map(|conflict| &mut conflict.rows).flatten().for_each(each);
     }
 
-    /// What another worker met.
+    /// Adds the errors of another worker.
     pub(crate) fn append(&mut self, other: Troubles) {
         for (failure, diff) in other.failures {
             *self.failures.entry(failure).or_default() += diff;
@@ -54,7 +54,7 @@ impl Troubles {
         self.conflicts.extend(other.conflicts);
     }
 
-    /// The error to report, if there is one.
+    /// The error to report, if any.
     pub(crate) fn least(&self, plan: &Plan, symbols: &Symbols) -> Option<DerivedError> {
         let program = &plan.program;
         let failures =

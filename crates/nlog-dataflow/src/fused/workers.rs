@@ -1,7 +1,7 @@
 //! The protocol between worker 0 and the other workers, which are threads or processes.
 //!
-//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders; between
-//! transactions they use no processor time.
+//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders. Between
+//! transactions they use no CPU time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,59 +19,59 @@ use super::trace::View;
 use super::trouble::{Refusal, Troubles};
 use crate::symbol::{Marks, Symbols};
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Run changes of inputs through the rules; whether facts become true.
+    /// Run changes of inputs through the rules. The flag tells whether the facts start to hold.
     Run(Arc<Vec<(RelationId, Delta)>>, bool),
-    /// What was run is accepted, or dropped.
+    /// End the transaction: publish or drop its changes.
     End(bool),
-    /// The rows of a relation that live there.
+    /// Return the worker's rows of a relation.
     Rows(RelationId),
-    /// Mark the symbols that it holds, in a table that all share.
+    /// Mark the symbols in use, in a table that all workers share.
     Mark,
-    /// What the worker has done.
+    /// Return the worker's work so far.
     Work,
 }
 
-/// How relations have changed at a worker.
+/// The changes of relations at a worker.
 pub(crate) type Changed = Vec<(RelationId, Delta, Option<Attributed>)>;
 
-/// What a worker answers.
+/// A worker's answer.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Ran(Box<Ran>),
     Rows(Delta),
     Work(Load),
-    // Last, since serde counts it where it writes and not where it reads.
+    // The last variant, because serde numbers it when writing but not when reading.
     #[serde(skip)]
     Marks(Box<Marks>),
 }
 
-/// What came of changes at a worker.
+/// The results of changes at a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Ran {
     pub(crate) changed: Changed,
     pub(crate) troubles: Troubles,
-    /// A relation whose rows are derived too often.
+    /// A relation that has a row with too many derivations.
     pub(crate) too_many: Option<RelationId>,
 }
 
-/// What a worker has done since the engine started.
+/// The work of a worker since the engine was started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Load {
-    /// Changed rows that pipelines began with.
+    /// Changed rows that pipelines started with.
     pub rows: u64,
     /// Bindings that probes found.
     pub bindings: u64,
-    /// Rows of heads that came out.
+    /// Rows of heads that pipelines produced.
     pub derived: u64,
     /// Time in pipelines, in nanoseconds.
     pub nanos: u64,
 }
 
 impl Load {
-    /// With what was done besides.
+    /// Adds further work.
     pub(crate) fn add(&mut self, other: &Load) {
         self.rows += other.rows;
         self.bindings += other.bindings;
@@ -80,30 +80,30 @@ impl Load {
     }
 }
 
-/// The other workers, as worker 0 sees them.
+/// The other workers, seen from worker 0.
 pub(crate) trait Others: Carrier {
-    /// Gives an order to each.
+    /// Sends an order to each.
     fn tell(&mut self, order: &Order) -> Result<(), Lost>;
 
-    /// Waits for one answer from each, in their order.
+    /// Waits for one answer from each, in order.
     fn answers(&mut self) -> Result<Vec<Answer>, Lost>;
 
-    /// Whether they have symbols of their own, and see to them by themselves.
+    /// Whether the workers have their own symbols and collect them themselves.
     fn have_own_symbols(&self) -> bool;
 
-    /// Ends them all, and says why they are no more, if one was lost.
+    /// Ends all workers, and returns the cause if one was lost.
     fn stop(&mut self) -> String;
 }
 
-/// Worker 0, as another one sees it.
+/// Worker 0, seen from another worker.
 pub(crate) trait Superior: Carrier {
-    /// Waits for an order; none if there will be no more.
+    /// Waits for an order; `None` if no more will follow.
     fn order(&mut self) -> Result<Option<Order>, Lost>;
 
     fn answer(&mut self, answer: Answer) -> Result<(), Lost>;
 }
 
-/// The other workers, and what they are asked for.
+/// The other workers, and the orders for them.
 pub(crate) struct Workers {
     others: Box<dyn Others>,
 }
@@ -117,7 +117,7 @@ impl Workers {
         self.others.have_own_symbols()
     }
 
-    /// Runs changes everywhere: how relations have changed, and what was met.
+    /// Runs changes on all workers. Returns the changes of relations, and the errors.
     pub(crate) fn run(
         &mut self,
         state: &mut State,
@@ -133,7 +133,7 @@ impl Workers {
             let Answer::Ran(ran) = answer else { return Err(Lost) };
             own.extend(ran.changed);
             state.troubles.append(ran.troubles);
-            // Whichever worker met it, the same one is reported.
+            // The same error is reported no matter which worker met it.
             refusal = [refusal, ran.too_many.map(Refusal::TooMany)].into_iter().flatten().min();
         }
         if let Some(refusal) = refusal {
@@ -149,7 +149,7 @@ impl Workers {
                 }
                 std::collections::btree_map::Entry::Occupied(mut present) => {
                     let (all, reports) = present.get_mut();
-                    // Rows of inputs are everywhere.
+                    // All workers have the rows of inputs.
                     if state.is_derived(id) {
                         all.append(&mut delta);
                     }
@@ -163,12 +163,12 @@ impl Workers {
         Ok(Ok(changed.into_iter().map(|(id, (delta, report))| (id, delta, report)).collect()))
     }
 
-    /// Ends a transaction at the others.
+    /// Ends a transaction on the other workers.
     pub(crate) fn end(&mut self, accepted: bool) -> Result<(), Lost> {
         self.others.tell(&Order::End(accepted))
     }
 
-    /// The rows of a relation that live at the others.
+    /// Adds the rows of a relation that the other workers have.
     pub(crate) fn rows(&mut self, id: RelationId, into: &mut Delta) -> Result<(), Lost> {
         self.others.tell(&Order::Rows(id))?;
         for answer in self.others.answers()? {
@@ -178,7 +178,7 @@ impl Workers {
         Ok(())
     }
 
-    /// Marks the symbols that the others hold, if they share the table.
+    /// Marks the symbols used by the other workers, if they share the table.
     pub(crate) fn mark(&mut self, marks: &mut Marks) -> Result<(), Lost> {
         if self.have_own_symbols() {
             return Ok(());
@@ -191,20 +191,20 @@ impl Workers {
         Ok(())
     }
 
-    /// What each of the others has done.
+    /// The work of each of the other workers.
     pub(crate) fn loads(&mut self) -> Result<Vec<Load>, Lost> {
         self.others.tell(&Order::Work)?;
         let load = |answer: Answer| if let Answer::Work(load) = answer { Ok(load) } else { Err(Lost) };
         self.others.answers()?.into_iter().map(load).collect()
     }
 
-    /// Ends all workers, and says what has become of those that were lost.
+    /// Ends all workers, and returns the causes of lost ones.
     pub(crate) fn stop(mut self) -> String {
         self.others.stop()
     }
 }
 
-/// A worker's part of the state, before anything happened.
+/// A worker's part of the initial state.
 pub(crate) fn part(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
@@ -237,7 +237,7 @@ fn run(
     Ok(refusal.or(met))
 }
 
-/// Does what worker 0 says until it says no more; `between` is called after each transaction.
+/// Executes the orders of worker 0 until they end. `between` is called after each transaction.
 pub(crate) fn serve(
     state: &mut State,
     superior: &mut impl Superior,
@@ -248,7 +248,7 @@ pub(crate) fn serve(
             Order::Run(changes, facts) => {
                 let refusal = run(state, superior, &changes, facts)?;
                 let troubles = std::mem::take(&mut state.troubles);
-                // Worker 0 finds the errors of rules among the troubles of all.
+                // Worker 0 finds the errors of rules among the errors of all workers.
                 let too_many = refusal.and_then(|refusal| match refusal {
                     Refusal::TooMany(relation) => Some(relation),
                     Refusal::Derived(_) => None,

@@ -1,8 +1,8 @@
 //! The handshake of processes: membership, comparison of programs, and exchange of addresses.
 //!
-//! Each step is a line's worth of JSON behind its length. A process says hello to process 0, which says who it is and
-//! how the program is run; the process plans it and says that it is ready. Once all are, everyone is told where the
-//! others listen, and who has the higher number connects to who has the lower one.
+//! Each step is a JSON text preceded by its length. A process says hello to process 0, which identifies itself and
+//! describes how the program is run. The process plans the program and reports that it is ready. Once all are ready,
+//! each process receives the addresses of the others, and each pair connects from the higher to the lower number.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -21,33 +21,33 @@ use super::MeetingError;
 use crate::dataflow::Options;
 use crate::symbol::digest;
 
-/// Changes with everything that processes say to each other.
+/// The version of the protocol. Any change of the messages between processes changes it.
 const PROTOCOL: u32 = 1;
-/// The longest text of a process that is known, in bytes: statistics and pinned orders of a large program are some
+/// The longest text from a known process, in bytes. Statistics and pinned orders of a large program take some
 /// megabytes.
 const MAX_TEXT: u32 = 1 << 28;
-/// The longest text of somebody who may be anybody.
+/// The longest text from an unauthenticated peer.
 const MAX_HELLO: u32 = 1 << 12;
-/// How long somebody who connects may take to say who it is.
+/// The time that a new connection has to identify itself.
 const HELLO: Duration = Duration::from_secs(2);
-/// How long to wait between two looks at whether somebody came.
+/// The interval of checks for new connections.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a connection may be silent until the other side is asked whether it is there, how long that is waited
-/// for, and how often it is done. A process whose machine is gone is noticed after half a minute.
+/// The idle time after which a connection is probed, the interval of probes, and their number. The loss of a machine
+/// is noticed after half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// Connections to all processes by their numbers, with what each is called; one's own place is empty.
+/// Connections to all processes by number, each with the process's name. The process's own entry is empty.
 pub(super) type Connections = Vec<Option<(TcpStream, String)>>;
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Hello {
     secret: String,
     program: Fingerprint,
-    /// Where it listens for other processes.
+    /// The address at which it listens for other processes.
     address: SocketAddr,
 }
 
-/// What has to be the same in all processes.
+/// The properties that all processes must share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Fingerprint {
     protocol: u32,
@@ -83,7 +83,7 @@ enum Ready {
     No(String),
 }
 
-/// Where the others listen, from process 1 on.
+/// The addresses of the others, from process 1 on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     addresses: Vec<SocketAddr>,
@@ -110,7 +110,7 @@ impl Fingerprint {
         }
     }
 
-    /// How another one differs, if it does.
+    /// The difference from another process, if there is one.
     fn difference(&self, other: &Fingerprint) -> Option<String> {
         if (self.protocol, &self.version) != (other.protocol, &other.version) {
             return Some(format!(
@@ -127,12 +127,12 @@ impl Fingerprint {
     }
 }
 
-/// What all processes have to agree on when they evaluate a plan.
+/// A digest of everything that processes must agree on when they evaluate a plan.
 fn digest_of_plan(plan: &Plan) -> u64 {
     digest(format!("{:?}\n{:?}\n{:?}", plan.relations, plan.indexes, plan.rules).as_bytes())
 }
 
-/// Waits, as process 0, until all others are there.
+/// Waits, as process 0, until all others have joined.
 pub(super) fn gather(
     listener: &TcpListener,
     secret: &str,
@@ -161,7 +161,7 @@ pub(super) fn gather(
         let Some(mut stream) = accept(listener, deadline)? else {
             return Err(MeetingError::Late { came: joined.len() + 1, processes, patience });
         };
-        // Whoever does not know the secret is nobody.
+        // A peer without the secret is ignored.
         let Some(hello) = hear_stranger::<Hello>(&mut stream).filter(|hello| hello.secret == secret) else {
             continue;
         };
@@ -198,7 +198,7 @@ pub(super) fn gather(
     Ok(connections)
 }
 
-/// A process that has found the others.
+/// A process that has joined the others.
 pub(super) struct Joined {
     pub(super) me: usize,
     pub(super) plan: Plan,
@@ -206,7 +206,7 @@ pub(super) struct Joined {
     pub(super) connections: Connections,
 }
 
-/// Joins process 0 and whoever else joins it.
+/// Joins process 0 and the other processes.
 pub(super) fn join(
     program: std::sync::Arc<Program>,
     coordinator: &[SocketAddr],
@@ -223,7 +223,7 @@ pub(super) fn join(
     let address = listener.local_addr().map_err(bind)?;
     let hello = Hello { secret: secret.to_owned(), program: Fingerprint::of(&program), address };
     say(&mut stream, &hello).map_err(lost)?;
-    // Process 0 answers once all are there, which may take its own patience.
+    // Process 0 answers once all have joined, which may take as long as its own limit.
     let welcome = match hear(&mut stream, MAX_TEXT).map_err(lost)? {
         Reply::Welcome(welcome) => *welcome,
         Reply::Refused(difference) => {
@@ -245,7 +245,7 @@ pub(super) fn join(
     Ok(Joined { me, plan, attribute, connections })
 }
 
-/// Plans the program as process 0 did.
+/// Plans the program like process 0.
 fn plan_as_told(program: std::sync::Arc<Program>, told: Welcome) -> Result<Plan, String> {
     let settings = Settings {
         statistics: told.statistics,
@@ -266,7 +266,7 @@ fn plan_as_told(program: std::sync::Arc<Program>, told: Welcome) -> Result<Plan,
     }
 }
 
-/// Connects to processes of lower numbers and waits for those of higher ones.
+/// Connects to processes with lower numbers and waits for those with higher ones.
 fn meet_peers(
     connections: &mut Connections,
     me: usize,
@@ -303,7 +303,7 @@ fn meet_peers(
     Ok(())
 }
 
-/// Waits for somebody to connect; `None` after the deadline.
+/// Waits for a connection; `None` after the deadline.
 fn accept(listener: &TcpListener, deadline: Instant) -> Result<Option<TcpStream>, MeetingError> {
     let failed = |error: io::Error| MeetingError::Address {
         address: listener.local_addr().map(|address| address.to_string()).unwrap_or_default(),
@@ -322,7 +322,7 @@ fn accept(listener: &TcpListener, deadline: Instant) -> Result<Option<TcpStream>
                 }
                 std::thread::sleep(LOOK);
             }
-            // Whoever connected is gone again.
+            // The peer has disconnected already.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(failed(error)),
@@ -330,7 +330,7 @@ fn accept(listener: &TcpListener, deadline: Instant) -> Result<Option<TcpStream>
     }
 }
 
-/// Connects to the first address where somebody listens, until the deadline.
+/// Connects to the first address that answers, until the deadline.
 fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, MeetingError> {
     let mut why = "it has no address".to_owned();
     loop {
@@ -349,7 +349,7 @@ fn connect(addresses: &[SocketAddr], deadline: Instant) -> Result<TcpStream, Mee
     }
 }
 
-/// A connection as it is used from now on.
+/// Configures an established connection.
 fn settle(stream: &TcpStream) -> io::Result<()> {
     stream.set_read_timeout(None)?;
     stream.set_nodelay(true)?;
@@ -358,7 +358,7 @@ fn settle(stream: &TcpStream) -> io::Result<()> {
     rustix::net::sockopt::set_tcp_keepidle(stream, idle)?;
     rustix::net::sockopt::set_tcp_keepintvl(stream, interval)?;
     rustix::net::sockopt::set_tcp_keepcnt(stream, count)?;
-    // The same for what is sent and not confirmed.
+    // The same limit for unacknowledged data.
     let limit = idle + interval * count;
     rustix::net::sockopt::set_tcp_user_timeout(stream, limit.as_millis() as u32)?;
     Ok(())
@@ -388,7 +388,7 @@ fn hear<T: DeserializeOwned>(stream: &mut TcpStream, limit: u32) -> io::Result<T
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// What somebody says who may be anybody.
+/// Reads a message from an unauthenticated peer.
 fn hear_stranger<T: DeserializeOwned>(stream: &mut TcpStream) -> Option<T> {
     stream.set_read_timeout(Some(HELLO)).ok()?;
     hear(stream, MAX_HELLO).ok()

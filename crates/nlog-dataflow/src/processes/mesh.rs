@@ -17,16 +17,16 @@ use crate::fused::rounds::{Carrier, Lost, Packet};
 use crate::fused::workers::{Answer, Order, Others, Superior};
 use crate::symbol::Symbols;
 
-/// How many bytes of a message go at once: timely's buffers have 1 MiB and grow, for good, with what is put into
-/// them.
+/// The number of bytes of a message sent at once. Timely's buffers have 1 MiB and grow permanently if more is written
+/// to them.
 const PIECE: usize = 1 << 18;
-/// How many empty buffers of a connection are kept.
+/// The number of empty buffers kept per connection.
 const SPARE_BUFFERS: usize = 2;
 
 /// A process with its connections to all others.
 pub(super) struct Mesh {
     me: usize,
-    /// There until this is dropped.
+    /// Present until this is dropped.
     lines: Option<Lines>,
     peers: Vec<Peer>,
     symbols: Arc<Symbols>,
@@ -34,7 +34,8 @@ pub(super) struct Mesh {
     failed: Option<String>,
 }
 
-/// What timely has of the connections. Dropped in this order, which ends the streams once everything is sent.
+/// Timely's handles to the connections. They are dropped in this order, which ends the streams after everything is
+/// sent.
 struct Lines {
     out: Vec<Box<dyn Push<Frame>>>,
     incoming: Box<dyn Pull<Frame>>,
@@ -42,13 +43,13 @@ struct Lines {
     _threads: CommsGuard,
 }
 
-/// Another process; this one's place is empty.
+/// Another process. This process's own entry is empty.
 struct Peer {
-    /// What it is called in errors.
+    /// Its name in errors.
     name: String,
     stream: Option<TcpStream>,
     link: Arc<Link>,
-    /// What has come of a message so far.
+    /// The received part of a message.
     begun: Vec<u8>,
     messages: VecDeque<Vec<u8>>,
 }
@@ -64,11 +65,11 @@ pub(super) struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum End {
-    /// It was cut short.
+    /// It was truncated.
     Torn = 0,
     /// The message ends with it.
     OfMessage = 1,
-    /// Another one follows.
+    /// Another frame follows.
     OfPiece = 2,
 }
 
@@ -90,7 +91,7 @@ impl Bytesable for Frame {
     }
 
     fn into_bytes<W: std::io::Write>(&self, writer: &mut W) {
-        // The writer is memory of the length that was said; a frame that it did not take would come torn.
+        // The writer has the announced length; a frame that does not fit would arrive truncated.
         let written = writer.write_all(&self.from.to_le_bytes());
         let written = written.and_then(|()| writer.write_all(&self.bytes));
         let _ = written.and_then(|()| writer.write_all(&[self.end as u8]));
@@ -98,8 +99,8 @@ impl Bytesable for Frame {
 }
 
 impl Mesh {
-    /// Takes over connections to all other processes, with what each is called, in their order; this one's place is
-    /// empty. It stays in the thread that made it, which timely's threads wake.
+    /// Takes over the connections to all other processes, each with the process's name, in order. This process's own
+    /// entry is empty. The mesh stays in its thread, which timely's threads wake.
     pub(super) fn new(
         me: usize,
         connections: Vec<Option<(TcpStream, String)>>,
@@ -164,7 +165,7 @@ impl Mesh {
         Ok(())
     }
 
-    /// Waits for a message of a process. One that is gone is an error, once everything is read that it sent.
+    /// Waits for a message of a process. The end of that process is an error, reported after all its messages.
     fn receive(&mut self, from: usize) -> Result<Message, Lost> {
         loop {
             if let Some(bytes) = self.peers[from].messages.pop_front() {
@@ -179,7 +180,7 @@ impl Mesh {
                     }
                 };
             }
-            // Before looking what has come: everything had come when this was noted.
+            // Read this before polling: if the end is recorded, everything has arrived.
             let ended = self.peers[from].link.ended();
             self.look();
             if !self.peers[from].messages.is_empty() {
@@ -195,7 +196,7 @@ impl Mesh {
         }
     }
 
-    /// Takes what has come.
+    /// Collects the messages that have arrived.
     fn look(&mut self) {
         let Some(lines) = &mut self.lines else { return };
         lines.allocator.receive();
@@ -228,8 +229,8 @@ impl Mesh {
 impl Drop for Mesh {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Timely would panic in all its threads, and once more here, which ends the whole process. So its parts
-            // stay, and the others learn from the connections that this one is gone.
+            // Timely would panic in all its threads, and once more here, which would end the whole process. So its
+            // parts are leaked, and the others learn from their connections that this process has ended.
             for stream in self.peers.iter().filter_map(|peer| peer.stream.as_ref()) {
                 let _ = stream.shutdown(Shutdown::Both);
             }

@@ -1,9 +1,9 @@
 //! Connections for timely's communication layer that record how they end.
 //!
-//! Timely's threads panic if a connection breaks, and tell nobody if a peer ends in good order. Here either is noted
-//! in a [`Link`], where whoever waits for the peer looks, and timely sees a stream that ends in good order: what is
-//! missing of a message is filled with zeros, by which [`Frame`](super::mesh::Frame) knows that it is not whole, and
-//! the empty message follows with which timely's streams end.
+//! Timely's threads panic if a connection breaks, and report nothing if a peer ends in order. Here, both events are
+//! recorded in a [`Link`], which waiters check, and timely sees a stream that ends in order. The missing part of a
+//! message is filled with zeros, by which [`Frame`](super::mesh::Frame) recognises that it is truncated. Then follows
+//! the empty message that ends timely's streams.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use timely::communication::allocator::zero_copy::stream::Stream;
 
-/// How many bytes a message's header has: six numbers (`timely_communication::networking::MessageHeader`).
+/// The size of a message's header: six numbers (`timely_communication::networking::MessageHeader`).
 const HEADER: usize = 6 * size_of::<u64>();
-/// Which of them says how many bytes follow, with the highest byte first.
+/// The header's number with the count of following bytes, highest byte first.
 const LENGTH: std::ops::Range<usize> = 4 * size_of::<u64>()..5 * size_of::<u64>();
 
-/// What is known of the connection to a peer.
+/// The state of the connection to a peer.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     ended: Mutex<Option<String>>,
 }
 
 impl Link {
-    /// Why nothing more can come from the peer.
+    /// Why the peer cannot send anything more.
     pub(super) fn ended(&self) -> Option<String> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -38,7 +38,7 @@ pub(super) struct Socket {
     stream: TcpStream,
     link: Arc<Link>,
     messages: Messages,
-    /// Whether nothing more comes of the stream.
+    /// Whether the stream has ended.
     over: bool,
 }
 
@@ -70,7 +70,7 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    /// Bytes for a peer that is gone are dropped; that it is gone shows where it is read from.
+    /// Bytes for a lost peer are dropped. The reader notices the loss.
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self.stream.write(buffer) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Ok(buffer.len()),
@@ -92,29 +92,29 @@ impl Stream for Socket {
         self.stream.set_nonblocking(nonblocking)
     }
 
-    /// Both ways, whatever is asked for: who sends nothing more waits for nothing more. One that is closed already is
-    /// no error.
+    /// Closes both directions, no matter what is requested: a process that sends nothing more waits for nothing more.
+    /// Closing a closed connection is no error.
     fn shutdown(&self, _: Shutdown) -> io::Result<()> {
         let _ = self.stream.shutdown(Shutdown::Both);
         Ok(())
     }
 }
 
-/// Where messages begin and end in a stream.
+/// The boundaries of messages in a stream.
 #[derive(Debug, Default)]
 struct Messages {
-    /// How much of a header is there.
+    /// The number of header bytes read.
     read: usize,
-    /// What it says so far of how many bytes follow it.
+    /// The length of the following bytes, as far as it is known.
     length: usize,
-    /// How much of the message after the header is missing.
+    /// The number of missing bytes after the header.
     rest: usize,
-    /// Whether the message without bytes was there, which is the last one.
+    /// Whether the empty message, the last one, has been read.
     last: bool,
 }
 
 impl Messages {
-    /// Bytes that are read.
+    /// Follows bytes that were read.
     fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.last {
             if self.rest > 0 {
@@ -134,7 +134,7 @@ impl Messages {
         }
     }
 
-    /// How many bytes are missing until a message, or the stream, is whole.
+    /// The number of bytes missing until the message, or the stream, is complete.
     fn missing(&self) -> usize {
         match self.rest {
             _ if self.last => 0,
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// A message as timely writes it.
+    /// A message in timely's format.
     fn message(body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::new();
         for number in [0, 1, 0, 1, body.len() as u64, 0] {

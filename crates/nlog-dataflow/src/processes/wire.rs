@@ -1,8 +1,9 @@
 //! The wire format between processes.
 //!
-//! Symbols mean nothing in another process. So each message brings a dictionary of the values and failures in it,
-//! each once, and has their places there in place of symbols; small integers and truth values are the same
-//! everywhere. Nothing has to be kept of what a peer knows, which would have to follow its table as it forgets.
+//! Symbols have no meaning in another process. Each message therefore carries a dictionary of its values and
+//! failures, each once, and has their positions in place of symbols. Small integers and truth values are the same
+//! everywhere. No process tracks which symbols a peer knows, which would have to follow the collections of the peer's
+//! table.
 
 use std::sync::Arc;
 
@@ -16,21 +17,21 @@ use crate::fused::rounds::Packet;
 use crate::fused::workers::{Answer, Order};
 use crate::symbol::{HashBuilder, Meaning, NONE, Reader, Symbol, Symbols, meaning, place_of, place_word};
 
-/// What one process sends another.
+/// A message between processes.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Message {
-    /// Its part of a round.
+    /// The sender's part of a round.
     Packet(Packet),
     Order(Order),
     Answer(Answer),
-    /// There will be no more orders.
+    /// No more orders will follow.
     Done,
-    /// It cannot go on, and why.
+    /// The sender cannot go on, for this reason.
     Failed(String),
 }
 
 impl Message {
-    /// Gives every symbol in it another one.
+    /// Replaces every symbol in it.
     fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         match self {
             Message::Packet(packet) => packet.translate(each),
@@ -57,14 +58,14 @@ impl Message {
 /// A message and its dictionary.
 #[derive(Debug, Serialize, Deserialize)]
 struct Translated {
-    /// One after the other, as [`write_value`] writes them.
+    /// The values one after another, in the format of [`write_value`].
     values: Vec<u8>,
-    /// Whether it is an overflow, and what it says.
+    /// Whether the failure is an overflow, and its message.
     failures: Vec<(bool, Arc<str>)>,
     message: Message,
 }
 
-/// A dictionary being made.
+/// A dictionary under construction.
 struct Dictionary<'a> {
     symbols: &'a Symbols,
     reader: Reader<'a>,
@@ -76,7 +77,7 @@ struct Dictionary<'a> {
 }
 
 impl Dictionary<'_> {
-    /// The word that stands for a symbol.
+    /// The word that represents a symbol.
     fn word(&mut self, symbol: Symbol) -> Symbol {
         let meaning = meaning(symbol);
         if meaning == Meaning::Same {
@@ -102,7 +103,7 @@ impl Dictionary<'_> {
     }
 }
 
-/// A message in bytes.
+/// Encodes a message.
 pub(super) fn encode(mut message: Message, symbols: &Symbols) -> Result<Vec<u8>, String> {
     let mut dictionary = Dictionary {
         symbols,
@@ -121,7 +122,7 @@ pub(super) fn encode(mut message: Message, symbols: &Symbols) -> Result<Vec<u8>,
     postcard::to_allocvec(&Translated { values, failures, message }).map_err(|error| error.to_string())
 }
 
-/// The message that bytes say, in the symbols of this process.
+/// Decodes a message into the symbols of this process.
 pub(super) fn decode(bytes: &[u8], symbols: &Symbols) -> Result<Message, String> {
     let Translated { values: bytes, failures, mut message } =
         postcard::from_bytes(bytes).map_err(|error| error.to_string())?;
@@ -160,7 +161,7 @@ mod tests {
     #[test]
     fn a_message_means_the_same_in_another_process() {
         let (here, there) = (Symbols::of_one_process(), Symbols::of_one_process());
-        // Other numbers than here.
+        // Numbers that differ from those of the other process.
         (0..100).for_each(|number| {
             there.intern(&Value::from(format!("other {number}")));
             there.fail(Failure::range(format!("other {number}")));

@@ -193,12 +193,12 @@ fn of_joins(plan: &Plan, joins: &Joins, contents: &Contents, touched: &mut u64) 
     for (at, pipeline) in joins.pipelines.iter().enumerate() {
         let mut here = 0;
         all.push(of_pipeline(plan, joins, pipeline, contents, &mut here)?);
-        *touched += if at == joins.whole { here } else { 0 };
+        *touched += if at == joins.full { here } else { 0 };
     }
     if let Some(other) = all.iter().position(|ends| *ends != all[0]) {
         return Err(format!("pipelines differ: {:?}\nand {other}: {:?}", all[0], all[other]));
     }
-    Ok(all.swap_remove(joins.whole))
+    Ok(all.swap_remove(joins.full))
 }
 
 /// A binding.
