@@ -15,11 +15,11 @@ use crate::exit::{Failure, say};
 use crate::flows;
 use crate::wait::Wait;
 
-/// How long to wait for a controller that is still starting, and how often to try.
+/// How long to wait for a controller that is still starting, and the interval of attempts.
 const STARTING: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Where the controller is.
+/// The address of the controller.
 #[derive(Args, Clone)]
 pub(crate) struct Address {
     /// Address of the controller: `unix:/PATH` or `ADDRESS:PORT` (default: the socket `weft/weft.sock` in the user's run
@@ -39,7 +39,7 @@ impl Address {
         runtime.block_on(async { work(self.connect().await.map_err(failed)?).await })
     }
 
-    /// Connects, and retries for a moment: the controller may still be starting.
+    /// Connects, and retries for a moment, since the controller may still be starting.
     async fn connect(&self) -> Result<Client, ClientError> {
         let begun = Instant::now();
         let address = self.address.clone().unwrap_or_else(|| Listen::default().to_string());
@@ -57,7 +57,7 @@ impl Address {
 fn failed(error: ClientError) -> Failure {
     match error {
         ClientError::BadEndpoint { .. } => Failure::Usage(error.to_string()),
-        // The request is valid; the disk of the controller is at fault.
+        // The request is valid; the controller's disk failed.
         ClientError::Refused(ref refusal) if refusal.code == "journal" => Failure::Outside(error.to_string()),
         ClientError::Refused(_) | ClientError::NotFound(_) => Failure::Rejected(error.to_string()),
         ClientError::Unreachable { .. } | ClientError::Stopping { .. } | ClientError::Failed { .. } => {
@@ -263,7 +263,7 @@ impl Get {
     }
 }
 
-/// A kind by its singular, since the plural reads better where no id is given. What is no kind stays as it is.
+/// The singular of a kind, since the plural reads better without an id. Other words stay unchanged.
 fn singular(word: &str) -> &str {
     let is_kind = |word: &&str| word.parse::<Kind>().is_ok();
     let singulars = ["s", "es"].into_iter().filter_map(|ending| word.strip_suffix(ending));
@@ -277,7 +277,7 @@ fn state_comments(state: &ObjectState) -> String {
     mtu.chain(problems).collect()
 }
 
-/// An object as JSON, with its state as one more field.
+/// An object as JSON, with its state as an additional field.
 fn json_with_state(object: &str, state: &ObjectState) -> String {
     let mut members = Vec::new();
     members.extend(state.mtu.map(|mtu| format!(r#""mtu":{mtu}"#)));
@@ -292,7 +292,7 @@ fn json_with_state(object: &str, state: &ObjectState) -> String {
     }
 }
 
-/// An object in the form that files have.
+/// An object as YAML, the form of files.
 fn yaml(json: &str) -> Result<String, Failure> {
     let mut batch = Batch::default();
     batch.add_json("the controller's answer", json);

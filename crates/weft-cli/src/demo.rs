@@ -29,7 +29,7 @@ pub(crate) struct Demo {
 
 /// The demo's lab.
 const LAB: &str = "demo";
-/// The machine that migrates, its destination, and the machine that pings it meanwhile.
+/// The virtual machine that migrates, its destination, and the virtual machine that pings it meanwhile.
 const MIGRANT: &str = "acme-3";
 const DESTINATION: &str = "hv1";
 const PINGER: &str = "acme-1";
@@ -54,7 +54,7 @@ fn on_real_switches(keep: bool) -> Result<()> {
     heading("Two hypervisors on real Open vSwitch, two tenants with the same addresses");
     let settings = Settings::new(LAB, std::env::current_exe()?);
     let mut testbed = Testbed::start(Settings { may_be_kept: keep, ..settings })?;
-    // The tunnel ports first, so that no ping waits for them.
+    // The tunnel ports come first, so that no ping waits for them.
     testbed.wait_in_sync()?;
     testbed.apply("two-tenants.yaml", NETWORK)?;
     testbed.plug_in(&tenants::machines())?;
@@ -184,7 +184,7 @@ fn placement(testbed: &Testbed, before: u64) -> Result<(SystemTime, SystemTime)>
 fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
     heading("The controller is killed, and comes back");
     let to = testbed.lab()?.vm(MIGRANT)?.ip().context("the machine has no address")?;
-    // A machine of the other host, so that the tunnel is in use.
+    // A virtual machine of the other host, so that the ping uses the tunnel.
     let to_remote = testbed.lab()?.vm("umbra-3")?.ip().context("the machine has no address")?;
     testbed.kill_controller()?;
     let near = testbed.lab()?.spawn_ping(PINGER, to, PING_EVERY)?;
@@ -207,17 +207,17 @@ fn show_controller_failure(testbed: &mut Testbed) -> Result<()> {
             "    {}: {} flow mods received since it came back, counted at the switch",
             host.name, count.flow_mods
         );
-        ensure!(count.modifications() == 0, "{}: a switch that was right was sent {count:?}", host.name);
+        ensure!(count.modifications() == 0, "{}: a switch that was in sync received {count:?}", host.name);
     }
     println!(
-        "    it knew everything and had compared both switches after {:.0} ms",
+        "    it had restored its state and compared both switches after {:.0} ms",
         took.as_secs_f64() * 1e3
     );
     Ok(())
 }
 
 fn show_host(testbed: &Testbed, host: &str) -> Result<()> {
-    heading(&format!("What {host} has, and the rule that each came from"));
+    heading(&format!("The flows of {host}, and the rule behind each"));
     print!("{}", crate::flows::to_text(&testbed.flows(host)?));
     Ok(())
 }
@@ -228,7 +228,7 @@ fn leave(testbed: Testbed) -> Result<()> {
     let program = std::env::current_exe()?;
     let program = program.display();
     let controller = testbed.keep()?;
-    heading("It goes on");
+    heading("The lab keeps running");
     println!(
         "    export WEFT_CONTROLLER={address}\n    \
          {program} get status\n    \

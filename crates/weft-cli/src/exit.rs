@@ -23,8 +23,8 @@ impl Failure {
         Failure::Outside(format!("{doing}: {error}"))
     }
 
-    /// A failure to write results. If the reader closed the pipe (`weft … | head`), that is not an error, but nothing
-    /// is left to do.
+    /// A failure to write results. If the reader closed the pipe (`weft … | head`), this is not an error, but there
+    /// is nothing left to do.
     pub(crate) fn output(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             std::process::exit(0);
@@ -47,12 +47,12 @@ impl Failure {
     }
 }
 
-/// Prints the help that was asked for, or the error in the command line, and returns the status to exit with.
+/// Prints the requested help, or the error in the command line. Returns the exit status.
 pub(crate) fn usage(answer: &clap::Error) -> ExitCode {
     let status = ExitCode::from(u8::try_from(answer.exit_code()).unwrap_or(2));
     match answer.print().and_then(|()| io::stdout().flush()) {
         Err(error) if !answer.use_stderr() => Failure::output(error).report(),
-        // Nobody has to read errors.
+        // Errors may go unread.
         _ => status,
     }
 }

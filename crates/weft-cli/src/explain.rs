@@ -66,7 +66,7 @@ impl Explain {
         let rows = matching(&state, &pattern);
         if rows.is_empty() {
             let asked = explanation::pattern(state.program(), &pattern);
-            return Err(Failure::Rejected(format!("no row is like {asked}; `weft why-not` says why")));
+            return Err(Failure::Rejected(format!("no row matches {asked}; `weft why-not` explains why")));
         }
         let mut explainer = Explainer { state: &state, origins: &origins, told: BTreeSet::new() };
         let trees: Vec<Tree> =
@@ -82,7 +82,7 @@ impl Explain {
                 tree.text(state.program(), "", &mut lines);
             }
             if rows.len() > trees.len() {
-                lines.push(format!("and {} more rows like it; --rows shows more", rows.len() - trees.len()));
+                lines.push(format!("and {} more matching rows; --rows shows more", rows.len() - trees.len()));
             }
             writeln!(out, "{}", lines.join("\n")).map_err(Failure::output)?;
         }
@@ -97,7 +97,7 @@ impl WhyNotCommand {
         let program = state.program();
         if let Some(row) = matching(&state, &pattern).first() {
             let row = explanation::atom(program, pattern.table, row);
-            return Err(Failure::Rejected(format!("{row} is there; `weft explain` says why")));
+            return Err(Failure::Rejected(format!("{row} exists; `weft explain` explains why")));
         }
         let answer = state.why_not(&pattern);
         let mut out = std::io::stdout().lock();
@@ -117,13 +117,13 @@ struct Case {
     /// For each row of an input table, the transaction that inserted it.
     origins: BTreeMap<(TableId, Row), u64>,
     pattern: Pattern,
-    /// Whether some transactions were refused, which has already been reported.
+    /// An error if some transactions were refused. The refusals have been reported already.
     refused: Result<(), Failure>,
 }
 
 impl Question {
-    /// Runs the transactions in the dataflow, and loads the resulting input rows into the reference evaluator, which can explain: there
-    /// may be many transactions, and only the dataflow is fast.
+    /// Runs the transactions in the dataflow engine, and loads the resulting input rows into the reference evaluator,
+    /// which can explain. There may be many transactions, and only the dataflow engine is fast.
     fn case(&self) -> Result<Case, Failure> {
         let (program, pattern) = compile_with_atom(&self.program, &self.atom)?;
         let options = Options { workers: 1, observe: Tables::All, attribute: false, ..Options::default() };
@@ -153,15 +153,16 @@ impl Question {
     }
 }
 
-/// Compiles the program and the row in question.
+/// Compiles the program and the pattern of the row.
 fn compile_with_atom(program: &Path, atom: &str) -> Result<(Arc<Program>, Pattern), Failure> {
     let sources = load(&[program.to_owned()])?;
     let (sources, compilation, pattern) = nlog::compile_with_atom(&sources, atom);
     let errors = compilation.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
     show(errors, &sources);
     let program = compilation.program.ok_or(Failure::Reported)?;
-    let pattern = pattern
-        .ok_or_else(|| Failure::Usage(format!("{atom:?} is no row: write one like location(\"p1\", _)")))?;
+    let pattern = pattern.ok_or_else(|| {
+        Failure::Usage(format!("{atom:?} is not a row; write one such as location(\"p1\", _)"))
+    })?;
     Ok((program, pattern))
 }
 
@@ -181,7 +182,7 @@ enum Reason {
     Transaction(Option<u64>),
     /// A rule derives it.
     Rule { place: Place, from: Vec<Tree>, more_rows: usize, other_ways: usize },
-    /// It is explained before.
+    /// It was explained above.
     Told,
 }
 

@@ -52,7 +52,7 @@ fn heading(rules: &Rules, flow: &Flow) -> String {
     }
 }
 
-/// The same, one JSON object per line.
+/// The flows, groups and ports as JSON, one object per line.
 pub(crate) fn to_json(flows: &Flows) -> String {
     let rules = Rules::new(flows);
     let mut text = String::new();

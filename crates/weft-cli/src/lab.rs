@@ -385,7 +385,7 @@ impl Lab {
     }
 }
 
-/// Starts a process that sweeps after this process ends, however it ends; for commands that hold a lab.
+/// Starts a process that sweeps after this process ends for any reason; for commands that run a lab.
 pub(crate) fn sweep_after_this_process() -> std::io::Result<()> {
     std::process::Command::new(std::env::current_exe()?)
         .args(["lab", "sweep", "--after", &std::process::id().to_string()])

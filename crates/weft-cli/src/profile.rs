@@ -94,7 +94,7 @@ impl Profile {
 struct Account<'a> {
     program: &'a Program,
     figures: Figures,
-    /// From before the first transaction until after the last.
+    /// The time from before the first transaction until after the last.
     elapsed: Duration,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Account<'a> {
         for rule in &mut figures.rules {
             rule.pipelines.sort_by_key(|pipeline| Reverse(pipeline.nanos));
         }
-        // Equal ones stay in the plan's order.
+        // Equal rules stay in the plan's order.
         figures.rules.sort_by_key(|rule| Reverse(sum(&rule.pipelines).nanos));
         figures.relations.sort_by_key(|relation| Reverse((relation.bytes, relation.changes)));
         figures.indexes.sort_by_key(|index| Reverse(index.bytes));

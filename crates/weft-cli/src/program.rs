@@ -17,7 +17,7 @@ use crate::exit::{Failure, say};
 /// The maximum number of tables in a message.
 const SHOWN_TABLES: usize = 20;
 
-/// How many diagnostics are shown to people. `weft check --json` prints all of them.
+/// The most diagnostics shown to people. `weft check --json` prints all of them.
 const SHOWN_DIAGNOSTICS: usize = 1000;
 
 /// Reads the files of a program.
@@ -25,7 +25,7 @@ pub(crate) fn load(paths: &[PathBuf]) -> Result<Sources, Failure> {
     Sources::load(paths).map_err(load_failure)
 }
 
-/// Reads a file as a whole. Opening a pipe would wait for its writer, and a device may have no end.
+/// Reads a whole file. Opening a pipe would wait for its writer, and a device may never end.
 pub(crate) fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     if metadata.is_dir() {
@@ -84,7 +84,7 @@ pub(crate) fn chosen_tables(names: &[String], schema: &Schema) -> Result<BTreeSe
     names.iter().map(find).collect()
 }
 
-/// Shows diagnostics to people: the first ones, and how many more there are.
+/// Shows the first diagnostics to people, and the number of further ones.
 pub(crate) fn show<'a>(diagnostics: impl IntoIterator<Item = &'a Diagnostic>, sources: &Sources) {
     let style = if io::stderr().is_terminal() { Style::Colour } else { Style::Plain };
     let mut diagnostics = diagnostics.into_iter();

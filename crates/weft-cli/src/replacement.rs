@@ -1,14 +1,14 @@
-//! A file that takes the place of another one as a whole or not at all.
+//! A file that replaces another one atomically.
 
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, fchown};
 use std::path::{Path, PathBuf};
 
-/// A file that is being written beside the one whose place it takes. If it is dropped before
-/// [`Replacement::finish`], it is removed.
+/// A file written beside the one that it will replace. If it is dropped before [`Replacement::finish`], it is
+/// removed.
 pub(crate) struct Replacement {
-    /// The file whose place it takes. Links were followed, so they stay.
+    /// The file to replace. Links were followed, so they stay.
     path: PathBuf,
     beside: PathBuf,
     file: File,
@@ -16,8 +16,8 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Begins to write a file. One that is there must be a regular file that may be written; its permissions and its
-    /// owner go over to the new one.
+    /// Begins to write a file. An existing file must be a writable regular file; the new file inherits its
+    /// permissions and its owner.
     pub(crate) fn of(path: &Path) -> io::Result<Replacement> {
         let before = check(path)?;
         let path = if before.is_some() { path.canonicalize()? } else { path.to_owned() };
@@ -42,7 +42,7 @@ impl Replacement {
         &self.file
     }
 
-    /// Waits until the file is on disk, then puts it in its place.
+    /// Waits until the file is on disk, then replaces the old one.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.beside, &self.path)?;
@@ -54,14 +54,14 @@ impl Replacement {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.finished {
-            // The error that led here counts; an unfinished file that stays is a smaller one.
+            // The original error matters more than an unfinished file that stays behind.
             let _left = fs::remove_file(&self.beside);
         }
     }
 }
 
-/// Checks that a path can be replaced by a file: it is a regular file that may be written, or a link to one, or nothing
-/// is there. Returns the properties of the file that is there.
+/// Checks that a path can be replaced by a file: it is a writable regular file, or a link to one, or does not exist.
+/// Returns the metadata of an existing file.
 pub(crate) fn check(path: &Path) -> io::Result<Option<Metadata>> {
     let invalid = |why: String| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     let metadata = match fs::metadata(path) {

@@ -116,9 +116,7 @@ impl Test {
         let paths: Vec<String> = self.paths.iter().map(|path| path.display().to_string()).collect();
         match &self.filter {
             Some(filter) if tests > 0 => {
-                format!(
-                    "no test's name contains {filter:?}; there are {tests} tests, which `weft test` lists"
-                )
+                format!("no test name contains {filter:?}; `weft test` lists all {tests} tests")
             }
             _ if found.files.is_empty() => {
                 format!("no file named *.test.nlog in {}; `weft test --help` shows one", paths.join(", "))
@@ -157,12 +155,12 @@ impl Suite {
         self.compilation.program.as_ref()
     }
 
-    /// The file's name in diagnostics.
+    /// The name of the file in diagnostics.
     fn name(&self) -> &str {
         self.sources().files().first().map_or("", |file| &file.name)
     }
 
-    /// The files that it consists of, and missing imports.
+    /// The files that the suite consists of, and missing imports.
     fn inputs(&self) -> BTreeSet<PathBuf> {
         let files = self.sources().files().iter().map(|file| PathBuf::from(&*file.name));
         files.chain(self.sources().missing_imports()).chain([self.path.clone()]).collect()

@@ -10,7 +10,7 @@ use network::Kind;
 
 use crate::exit::{Failure, say};
 
-/// How often new switches are looked at.
+/// The interval at which new switches are checked.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether to wait, and for how long.
@@ -32,7 +32,7 @@ impl Wait {
         }
         let txn = match accepted.txn {
             Some(txn) => txn,
-            // Nothing is new, but what the objects brought before may still be under way.
+            // Nothing changed, but effects of earlier changes to these objects may still be pending.
             None => {
                 match client.status().await.map_err(|error| Failure::Outside(error.to_string()))?.last_txn {
                     0 => return Ok(()),
@@ -49,7 +49,7 @@ impl Wait {
             Err(_) => {
                 return Err(fault(format!("not every switch answered within {} s", self.timeout)));
             }
-            // Its receipt is kept no more: that was long ago.
+            // Its receipt is no longer stored, so the transaction is long complete.
             Ok(Err(ClientError::NotFound(_))) if accepted.txn.is_none() => return Ok(()),
             Ok(Err(error)) => return Err(fault(error.to_string())),
             Ok(Ok(None)) => {
@@ -65,7 +65,7 @@ impl Wait {
         let gone = nodes(accepted, Outcome::Deleted);
         for switch in receipt.switches.iter().filter(|switch| switch.state() == State::Offline) {
             let node = &switch.transport_node;
-            // What becomes of one that is deleted is among the answer's warnings.
+            // The answer's warnings cover the switches of deleted nodes.
             if !new.contains(node) && !gone.contains(node) {
                 say(format_args!(
                     "warning: {node} is not connected; it receives the change when it reconnects"
@@ -84,7 +84,7 @@ fn refusals(receipt: &Receipt) -> Option<String> {
     (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
-/// The transport nodes with this outcome. The switch of one that is new cannot have been connected when the transaction
+/// The transport nodes with this outcome. The switch of a new node cannot have been connected when the transaction
 /// was pushed.
 fn nodes(accepted: &Accepted, outcome: Outcome) -> Vec<String> {
     let results = accepted.objects.iter().filter(|result| result.outcome() == outcome);
@@ -93,7 +93,7 @@ fn nodes(accepted: &Accepted, outcome: Outcome) -> Vec<String> {
     nodes.map(|object| object.id.clone()).collect()
 }
 
-/// Waits until these transport nodes are connected and in sync, and warns about those that are late.
+/// Waits until these transport nodes are connected and in sync, and warns about those that are not in time.
 async fn until_in_sync(
     client: &mut Client,
     mut nodes: Vec<String>,

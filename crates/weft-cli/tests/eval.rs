@@ -198,8 +198,8 @@ fn rows_in_vain_are_counted_in_a_warning_at_the_end() {
     let outcome = eval(KEYED, transactions);
     outcome.has_status(1);
     let warning = outcome.stderr.lines().find(|line| line.starts_with("warning: ")).expect(&outcome.stderr);
-    assert!(warning.contains("3 inserted rows were there already"), "{warning}");
-    assert!(warning.contains("1 deleted row was not there"), "{warning}");
+    assert!(warning.contains("3 inserted rows already existed"), "{warning}");
+    assert!(warning.contains("1 deleted row did not exist"), "{warning}");
     assert_eq!(outcome.lines()[1], r#"{"txn":2,"insert":{},"delete":{}}"#);
     // Warnings alone are not a failure, and without warnings nothing is printed.
     eval(KEYED, "{\"delete\":{\"b\":[[1]]}}\n").has_status(0);

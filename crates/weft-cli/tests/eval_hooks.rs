@@ -64,8 +64,8 @@ fn lines_that_are_no_ticks() {
     assert_eq!(
         outcome.lines(),
         [
-            r#"{"txn":1,"error":{"code":"bad-json","message":"line 1, column 1: tick is no natural number of milliseconds"}}"#,
-            r#"{"txn":2,"error":{"code":"bad-json","message":"line 2, column 1: a tick is a transaction of its own; its rows belong into another line"}}"#,
+            r#"{"txn":1,"error":{"code":"bad-json","message":"line 1, column 1: tick must be a whole number of milliseconds, at least 0"}}"#,
+            r#"{"txn":2,"error":{"code":"bad-json","message":"line 2, column 1: a tick cannot have rows; put them on another line"}}"#,
             r#"{"txn":3,"insert":{},"delete":{}}"#,
             r#"{"txn":4,"error":{"code":"range","message":"tick 6 is earlier than the previous tick 7; ticks must not decrease"}}"#,
             r#"{"txn":5,"insert":{},"delete":{}}"#,

@@ -168,12 +168,12 @@ fn lines_of_no_such_form_are_bad_json() {
     for (line, message) in [
         (
             r#"{"rules":{"add":[]},"insert":{"on":[["r","g"]]}}"#,
-            "line 2, column 1: an edit of rules has no rows; they belong into another line",
+            "line 2, column 1: an edit of rules cannot have rows; put them on another line",
         ),
-        (r#"{"rules":{},"dry_run":1}"#, "line 2, column 1: dry_run is neither true nor false"),
+        (r#"{"rules":{},"dry_run":1}"#, "line 2, column 1: dry_run must be true or false"),
         (
             r#"{"rules":{"ad":[]}}"#,
-            "line 2, column 1: rules is no object with the arrays of texts add and remove: unknown field `ad`, expected `add` or `remove`",
+            "line 2, column 1: rules must be an object with arrays of strings, add and remove: unknown field `ad`, expected `add` or `remove`",
         ),
     ] {
         is_refused(line, "bad-json", message);
@@ -190,22 +190,19 @@ fn names_do_not_change_their_meaning_under_rules() {
     let limit = first("const LIMIT: int = 1; alone(hv) :- at(hv, ip), ip > LIMIT;");
     let again = r#"{"rules":{"remove":["const LIMIT: int = 1;"],"add":["const LIMIT: int = 0;"]}}"#;
     let printed = run(&[&limit, again]);
-    assert!(printed.contains("`LIMIT` is taken out and put in again by one edit"), "{printed}");
+    assert!(printed.contains("`LIMIT` is removed and declared again in one edit"), "{printed}");
     // A variable would be a constant.
     let printed = run(&[&first("const hv: string = 'h';").replace('\'', "\\\"")]);
-    assert!(
-        printed.contains("the rule at p.nlog:8:1 reads as before and would mean something else"),
-        "{printed}"
-    );
+    assert!(printed.contains("the rule at p.nlog:8:1 stays, but its meaning would change"), "{printed}");
     let printed = run(&[
         r#"{"rules":{"remove":["output table alone(hv: string);"],"add":["output table alone(hv: int);"]}}"#,
     ]);
-    assert!(printed.contains("table alone would have other columns"), "{printed}");
+    assert!(printed.contains("the columns of table alone would change"), "{printed}");
     let printed = run(&[
         &first("table seen(hv: string); seen(hv) :- on(_, hv); alone(hv) :- seen(hv);"),
         r#"{"rules":{"remove":["table seen(hv: string);"],"add":["output table seen(hv: string);"]}}"#,
     ]);
-    assert!(printed.contains("table seen has rows that were never printed"), "{printed}");
+    assert!(printed.contains("the changes of table seen would be printed from now on"), "{printed}");
     let printed = run(&[
         r#"{"rules":{"remove":["input table on(port: string, hv: string) key(port);"],"add":["input table on(port: string, hv: string);"]}}"#,
     ]);

@@ -44,7 +44,7 @@ fn a_derivation_goes_down_to_transactions() {
 #[test]
 fn what_is_told_is_not_told_again_and_other_ways_are_counted() {
     let all = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "ports(..)", "--rows", "1"]);
-    let wanted = "ports(\"hv1\", 2)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n    on(\"p3\", \"red\", \"hv1\")  transaction 2\nand 1 more rows like it; --rows shows more\n";
+    let wanted = "ports(\"hv1\", 2)  peers.nlog:23:1\n    on(\"p1\", \"blue\", \"hv1\")  transaction 1\n    on(\"p3\", \"red\", \"hv1\")  transaction 2\nand 1 more matching rows; --rows shows more\n";
     assert_eq!(all.has_status(0).stdout, wanted);
     let flows = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "flow(\"hv1\", _)"]);
     assert!(
@@ -120,12 +120,12 @@ fn both_answer_as_json() {
 fn the_wrong_question_gets_the_other_command() {
     let there = folder().weft(&["why-not", "peers.nlog", "-i", "accepted.jsonl", "ports(\"hv1\", 2)"]);
     assert!(
-        there.has_status(1).stderr.contains("ports(\"hv1\", 2) is there; `weft explain` says why"),
+        there.has_status(1).stderr.contains("ports(\"hv1\", 2) exists; `weft explain` explains why"),
         "{}",
         there.stderr
     );
     let absent = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "ports(\"hv3\", _)"]);
-    assert!(absent.has_status(1).stderr.contains("`weft why-not` says why"), "{}", absent.stderr);
+    assert!(absent.has_status(1).stderr.contains("`weft why-not` explains why"), "{}", absent.stderr);
 }
 
 #[test]
@@ -141,6 +141,6 @@ fn mistakes_in_the_atom_have_places() {
         assert!(said.contains(wanted) && said.contains("--> ATOM:2:"), "{atom}: {said}");
     }
     let no_row = folder().weft(&["explain", "peers.nlog", "-i", "accepted.jsonl", "no ports(..)"]);
-    assert!(no_row.has_status(2).stderr.contains("is no row"), "{}", no_row.stderr);
+    assert!(no_row.has_status(2).stderr.contains("is not a row"), "{}", no_row.stderr);
     folder().weft(&["explain", "peers.nlog", "-i", "nowhere.jsonl", "ports(..)"]).has_status(3);
 }

@@ -93,7 +93,7 @@ fn a_filter_chooses_tests() {
         passing.stderr
     );
     let none = folder.weft(&["test", "--filter", "no test is called so"]);
-    assert!(none.has_status(1).stderr.contains("there are 13 tests"), "{}", none.stderr);
+    assert!(none.has_status(1).stderr.contains("lists all 13 tests"), "{}", none.stderr);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_faulty_program_is_reported_and_the_others_run() {
     let outcome = folder.weft(&["test"]);
     let said = &outcome.has_status(1).stderr;
     assert!(said.contains("error[unknown-table]") && said.contains("b.test.nlog:2:19"), "{said}");
-    assert!(said.ends_with("\n2 tests in 3 files: all ok, 1 file with mistakes\n"), "{said}");
+    assert!(said.ends_with("\n2 tests in 3 files: all ok, 1 file with errors\n"), "{said}");
     assert_eq!(said.matches("warning").count(), 1, "{said}");
     let json = folder.weft(&["test", "--json"]);
     assert!(json.has_status(1).stdout.contains("\"code\":\"unknown-table\""), "{}", json.stdout);
@@ -221,7 +221,7 @@ fn watching_runs_what_depends_on_a_change() {
 
     folder.write("peers.nlog", PEERS.replace("ports(host, count(port))", "ports(host, count(port)"));
     let said = watch.until("after ");
-    assert!(said.contains("error[syntax]") && said.contains("2 files with mistakes"), "{said}");
+    assert!(said.contains("error[syntax]") && said.contains("2 files with errors"), "{said}");
 
     folder.write("peers.nlog", PEERS);
     assert!(watch.until("after ").contains("2 tests in 2 files: 1 ok, 1 FAILED"));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::program::chosen_tables;
 
-/// The error code of an edit whose result is not a valid program, or not one that the engine can change to.
+/// The error code of an edit whose result is not a valid program, or a program that the engine cannot change to.
 /// Transactions never have this code.
 pub(super) const BAD_RULES: &str = "bad-rules";
 
@@ -43,29 +43,29 @@ struct Statements {
 pub(super) fn edit(line: &ColumnLine, number: u64) -> Result<Option<Edit>, TransactionError> {
     let refuse =
         |why: &str| TransactionError::new(ErrorCode::BadJson, format!("line {number}, column 1: {why}"));
-    // A line with an error is an empty transaction, whatever else it contains.
+    // A line with an error is an empty transaction, no matter what else it contains.
     let Some(rules) = line.origin.get("rules").filter(|_| !line.origin.contains_key("error")) else {
         return Ok(None);
     };
     if !line.transaction.insert.is_empty() || !line.transaction.delete.is_empty() {
-        return Err(refuse("an edit of rules has no rows; they belong into another line"));
+        return Err(refuse("an edit of rules cannot have rows; put them on another line"));
     }
     let statements = Statements::deserialize(rules).map_err(|error| {
-        refuse(&format!("rules is no object with the arrays of texts add and remove: {error}"))
+        refuse(&format!("rules must be an object with arrays of strings, add and remove: {error}"))
     })?;
     let dry_run = match line.origin.get("dry_run") {
         None => false,
-        Some(dry_run) => dry_run.as_bool().ok_or_else(|| refuse("dry_run is neither true nor false"))?,
+        Some(dry_run) => dry_run.as_bool().ok_or_else(|| refuse("dry_run must be true or false"))?,
     };
     Ok(Some(Edit { statements, dry_run, line: number }))
 }
 
-/// Whether a line is the answer to a dry run: its changes did not happen.
+/// Whether a line answers a dry run, whose changes did not take effect.
 pub(super) fn is_dry_run(line: &ColumnLine) -> bool {
     line.origin.get("dry_run").is_some_and(|dry_run| dry_run.as_bool() == Some(true))
 }
 
-/// A program that is edited.
+/// A program that edits can change.
 pub(crate) struct Rules {
     sources: Sources,
     /// The values of `--tables`.
@@ -137,14 +137,14 @@ impl Rules {
             };
             if types(was) != types(table) {
                 return Err(format!(
-                    "table {name} would have other columns; take it out with its rules by one edit, and put it in by \
-                     another"
+                    "the columns of table {name} would change; remove it and its rules in one edit, and add them \
+                     in another"
                 ));
             }
             if will_be_seen.contains(&id) && !seen.contains(&before) {
                 return Err(format!(
-                    "table {name} has rows that were never printed, and now its changes would be; take it out with its \
-                     rules by one edit, and put it in by another"
+                    "the changes of table {name} would be printed from now on, although its rows never were; remove \
+                     it and its rules in one edit, and add them in another"
                 ));
             }
         }
@@ -152,8 +152,8 @@ impl Rules {
         for (identity, (meaning, place)) in meanings(new) {
             if before.get(&identity).is_some_and(|(was, _)| *was != meaning) {
                 return Err(format!(
-                    "the rule at {place} reads as before and would mean something else, since a name in it does; take \
-                     it out by one edit, and put it in by another"
+                    "the rule at {place} stays, but its meaning would change with the meaning of a name in it; \
+                     remove the rule in one edit, and add it in another"
                 ));
             }
         }
@@ -256,7 +256,10 @@ fn wanted_statements(texts: &[(String, String)]) -> Result<Vec<Removed>, String>
             let all = &text[statement.range.clone()];
             let begins = statement.range.start + (all.len() - all.trim_start().len());
             if statement.identity == Identity::Import {
-                return Err(format!("{}: imports stay; take out what they brought in", place(begins)));
+                return Err(format!(
+                    "{}: imports cannot be removed; remove the imported statements instead",
+                    place(begins)
+                ));
             }
             wanted.push(Removed { place: place(begins), text: all.trim().to_owned(), statement });
         }
@@ -264,7 +267,7 @@ fn wanted_statements(texts: &[(String, String)]) -> Result<Vec<Removed>, String>
     Ok(wanted)
 }
 
-/// Replaces removed statements by blanks. Line breaks stay, so that the other statements keep their places.
+/// Replaces removed statements by blanks. Line breaks stay, so that the positions of other statements do not change.
 fn cut_out(files: &mut [(String, String)], removed: &[Removed]) -> Result<(), String> {
     let wanted: BTreeSet<&Identity> = removed.iter().map(|removed| &removed.statement.identity).collect();
     let mut found: BTreeSet<Identity> = BTreeSet::new();
@@ -287,15 +290,16 @@ fn cut_out(files: &mut [(String, String)], removed: &[Removed]) -> Result<(), St
     }
 }
 
-/// Rules are identified by their tokens, so the meaning of a name in them must not change.
+/// Refuses to remove and declare a name in one edit: rules are identified by their tokens, so the meaning of a name
+/// in a rule that stays must not change.
 fn declared_again(removed: &[Removed], added: &[(String, String)]) -> Result<(), String> {
     let gone: BTreeSet<&String> =
         removed.iter().filter_map(|removed| removed.statement.names.as_ref()).collect();
     for name in added.iter().flat_map(|(_, text)| statements(text)).filter_map(|statement| statement.names) {
         if gone.contains(&name) {
             return Err(format!(
-                "`{name}` is taken out and put in again by one edit, and would mean something else in rules that stay; \
-                 take it out with its rules by one edit, and put all in by another"
+                "`{name}` is removed and declared again in one edit, which could change the meaning of rules that \
+                 stay; remove it and its rules in one edit, and add them all in another"
             ));
         }
     }

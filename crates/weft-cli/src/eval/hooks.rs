@@ -21,7 +21,7 @@ pub(super) struct Hooks {
 }
 
 impl Hooks {
-    /// Whether there are none.
+    /// Whether no hooks are wired.
     pub(super) fn is_none(&self) -> bool {
         self.wirings.is_empty()
     }
@@ -43,20 +43,20 @@ impl Hooks {
     }
 }
 
-/// The time of a line in milliseconds, if it is a tick: `{"tick": 1500}`. A tick has no rows, but may have members that
-/// describe its origin.
+/// The time of a line in milliseconds, if the line is a tick: `{"tick": 1500}`. A tick has no rows, but may have
+/// members that describe its origin.
 pub(super) fn tick(line: &ColumnLine, number: u64) -> Result<Option<u64>, TransactionError> {
     let refuse =
         |why: &str| TransactionError::new(ErrorCode::BadJson, format!("line {number}, column 1: {why}"));
-    // A line with an error is an empty transaction, whatever else it contains.
+    // A line with an error is an empty transaction, no matter what else it contains.
     let Some(tick) = line.origin.get("tick").filter(|_| !line.origin.contains_key("error")) else {
         return Ok(None);
     };
     if !line.transaction.insert.is_empty() || !line.transaction.delete.is_empty() {
-        return Err(refuse("a tick is a transaction of its own; its rows belong into another line"));
+        return Err(refuse("a tick cannot have rows; put them on another line"));
     }
     match tick.as_u64() {
         Some(now) => Ok(Some(now)),
-        None => Err(refuse("tick is no natural number of milliseconds")),
+        None => Err(refuse("tick must be a whole number of milliseconds, at least 0")),
     }
 }

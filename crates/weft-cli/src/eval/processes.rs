@@ -38,14 +38,13 @@ impl EvalProcess {
         let program = compile(&self.programs)?;
         serve(program, self.join, secret.trim_end()).map_err(|error| match error {
             ServeError::Meeting(error) => Failure::Outside(error.to_string()),
-            // The parent process reports it, if it still exists.
+            // The parent process reports it, if it still runs.
             ServeError::Lost(_) | ServeError::Panicked(_) => Failure::Reported,
         })
     }
 }
 
-/// The processes that were started. Dropping this kills them, so it must be dropped after the engine, which lets them
-/// end by themselves.
+/// The started processes. Dropping this kills them, so it must be dropped after the engine, which ends them in order.
 #[derive(Default)]
 pub(super) struct Helpers(Vec<Child>);
 
@@ -80,7 +79,7 @@ fn start_one(process_0: SocketAddr, secret: &str, programs: &[PathBuf]) -> io::R
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()?;
-    // If one ends at once, the others notice when they connect.
+    // If the process ends at once, the others notice when they connect.
     if let Some(mut stdin) = child.stdin.take() {
         let _ = writeln!(stdin, "{secret}");
     }
@@ -90,7 +89,7 @@ fn start_one(process_0: SocketAddr, secret: &str, programs: &[PathBuf]) -> io::R
 impl Drop for Helpers {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // It has ended or is no longer needed.
+            // The process has ended or is no longer needed.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -27,7 +27,7 @@ const MAX_LINE: u64 = 1 << 30;
 /// The size of a read, in bytes.
 const READ: usize = 1 << 20;
 
-/// The source of lines. An empty buffer means that the sender may be waiting for the answers so far.
+/// The source of lines. If its buffer is empty, the sender may be waiting for the answers so far.
 pub(crate) type Lines = BufReader<Box<dyn Read>>;
 
 /// The name of the input in messages.
@@ -51,7 +51,7 @@ struct Answer {
     delta: ColumnDelta,
     /// The tables of the delta.
     schema: Arc<Schema>,
-    /// Whether it changed nothing.
+    /// Whether the line was a dry run.
     dry_run: bool,
 }
 
@@ -99,11 +99,11 @@ impl Run {
         }
     }
 
-    /// Runs each line through the evaluator and prints a line for it. Passes accepted ones to `each`, with their
-    /// number and delta.
+    /// Runs each line through the evaluator and prints the answer. Passes the number and the delta of each accepted
+    /// line to `each`.
     ///
-    /// Holds one line and one delta at a time. Output is flushed before waiting for input, because a sender that
-    /// writes line by line waits for each answer.
+    /// Keeps one line and one delta in memory at a time. Flushes the output before waiting for input, because a
+    /// sender that writes line by line waits for each answer.
     pub(crate) fn lines(
         &mut self,
         mut input: Lines,
@@ -255,7 +255,7 @@ impl Run {
         evaluator: &mut dyn Evaluator,
     ) -> Result<ColumnDelta, CommitError> {
         let committed = evaluator.tick(now).map_err(|error| match error {
-            // The result is not needed, because the line is at fault.
+            // The result is not needed, because the line is invalid.
             CommitError::Refused(error) if error.code == ErrorCode::BadJson => {
                 let message = format!("line {number}, column 1: {}", error.message);
                 CommitError::Refused(TransactionError { message, ..error })
@@ -267,7 +267,7 @@ impl Run {
         committed.map(|committed| committed.delta).map_err(|error| CommitError::Engine(error.to_string()))
     }
 
-    /// The program as it is now.
+    /// The current program.
     pub(super) fn program(&self) -> &Program {
         &self.program
     }
@@ -277,7 +277,7 @@ impl Run {
         self.rules.as_ref().map(|rules| rules.observed(&self.program.schema)).unwrap_or_default()
     }
 
-    /// Makes the consequences of the program's facts hold even if no transaction was accepted.
+    /// Applies the program's facts even if no transaction was accepted.
     pub(crate) fn state_facts(&mut self, evaluator: &mut dyn Evaluator) -> Result<(), Failure> {
         if self.progress.accepted > 0 {
             return Ok(());
@@ -311,15 +311,15 @@ impl Run {
     pub(crate) fn finish(self) -> Result<(), Failure> {
         let mut redundant = Vec::new();
         if self.redundant_inserts > 0 {
-            let were = if self.redundant_inserts == 1 { "row was" } else { "rows were" };
-            redundant.push(format!("{} inserted {were} there already", self.redundant_inserts));
+            let rows = if self.redundant_inserts == 1 { "row" } else { "rows" };
+            redundant.push(format!("{} inserted {rows} already existed", self.redundant_inserts));
         }
         if self.redundant_deletes > 0 {
-            let were = if self.redundant_deletes == 1 { "row was" } else { "rows were" };
-            redundant.push(format!("{} deleted {were} not there", self.redundant_deletes));
+            let rows = if self.redundant_deletes == 1 { "row" } else { "rows" };
+            redundant.push(format!("{} deleted {rows} did not exist", self.redundant_deletes));
         }
         if !redundant.is_empty() {
-            say(format_args!("warning: {}; nothing changed by that", redundant.join(", ")));
+            say(format_args!("warning: {}; this changed nothing", redundant.join(", ")));
         }
         if self.refused == 0 {
             return Ok(());
@@ -331,7 +331,7 @@ impl Run {
 }
 
 impl Answer {
-    /// Writes its line.
+    /// Writes the line of this answer.
     fn write(&self, out: &mut impl Write, txn: u64) -> io::Result<()> {
         if !self.dry_run {
             return write_delta_columns(out, txn, &self.delta, &self.schema);
@@ -345,7 +345,7 @@ impl Answer {
 }
 
 impl Refusal {
-    /// Its line.
+    /// The line of this refusal.
     fn line(&self, txn: u64) -> Vec<u8> {
         match self {
             Refusal::Transaction(error, _) => {

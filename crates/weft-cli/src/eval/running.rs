@@ -11,21 +11,21 @@ use nlog_dataflow::fused::{ChangeError, Profile};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_reference::Reference;
 
-/// An evaluator with its way to change rules.
+/// An evaluator, with its way of changing rules.
 pub(crate) enum Running {
-    /// The engine, which computes only what an edit affects.
+    /// The engine, which computes only the effects of an edit.
     Dataflow(Box<Dataflow>, Options),
-    /// Both programs are evaluated, and compared.
+    /// The reference evaluator, which evaluates both programs and compares them.
     Reference(Box<Reference>),
-    /// Rules stay as they are.
+    /// An evaluator whose rules cannot change.
     Fixed(Box<dyn Evaluator>),
 }
 
-/// Why rules stay as they are.
+/// Why the rules did not change.
 pub(super) enum Unchanged {
     /// The edit is invalid, or the evaluator does not support edits.
     Rules(String),
-    /// The rows that the new rules derive are at fault.
+    /// The rows derived by the new rules cause an error.
     Derived(TransactionError),
     /// The evaluator failed and must not be used again.
     Engine(String),
@@ -41,7 +41,7 @@ impl Running {
         }
     }
 
-    /// The engine's profile, if it counts.
+    /// The profile of the engine, if it keeps one.
     pub(crate) fn profile(&mut self) -> Result<Option<Profile>, CommitError> {
         match self {
             Running::Dataflow(dataflow, _) => dataflow.profile(),
@@ -49,8 +49,8 @@ impl Running {
         }
     }
 
-    /// Changes to another program, or only reports the effect: the changes of the new program's observed tables, where
-    /// new tables have all their rows. `begun` says whether facts already hold.
+    /// Changes to another program, or with `dry_run` only reports the effect: the changes of the new program's
+    /// observed tables, where new tables count with all their rows. `begun` tells whether the facts hold already.
     pub(super) fn change(
         &mut self,
         program: Arc<Program>,
@@ -143,7 +143,7 @@ fn evaluated_anew(
     Ok((next, delta))
 }
 
-/// The old table that continues as this one: in both programs it is an input, or in both filled by rules.
+/// The old table that continues as this one: both are inputs, or rules fill both.
 fn before(former: &Schema, table: &Table) -> Option<TableId> {
     let found = former.find(&table.name)?;
     let was = former.table(found);

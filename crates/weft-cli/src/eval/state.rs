@@ -75,7 +75,7 @@ impl Begin {
     }
 }
 
-/// The contents of a section; the default if there is none.
+/// The contents of a section, or the default if it is missing.
 fn section<T: Default + DeserializeOwned>(
     sections: &BTreeMap<String, Vec<u8>>,
     name: &str,

@@ -1,4 +1,4 @@
-//! `weft lab plug` and `weft lab reach`: a network's machines and who should reach whom, from a file.
+//! `weft lab plug` and `weft lab reach`: the machines of a network and their expected reachability, from a file.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ fn read(file: &Path) -> Result<Scenario, Failure> {
     Scenario::read(file).map_err(|error| Failure::Rejected(format!("{error:#}")))
 }
 
-/// Makes the machines of a file in a running lab.
+/// Creates the machines of a file in a running lab.
 pub(super) fn plug(network: &Lab, file: &Path) -> Result<(), Failure> {
     for name in read(file)?.plug_in(network).map_err(outside)? {
         let vm = network.vm(&name).map_err(failed)?;
@@ -28,7 +28,7 @@ pub(super) fn plug(network: &Lab, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tries all pairs of a file in the running lab, or else in a temporary one with a controller.
+/// Tests all pairs of a file in the running lab, or in a temporary one with a controller.
 pub(super) fn reach(lab: &str, file: &Path, json: bool) -> Result<(), Failure> {
     let scenario = read(file)?;
     let pairs = match Lab::open(lab) {

@@ -14,12 +14,12 @@ use crate::exit::say;
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) files: usize,
-    /// Files whose programs have mistakes.
+    /// Files whose programs have errors.
     pub(super) rejected: usize,
     /// Tests that were run.
     pub(super) tests: usize,
     pub(super) failed: usize,
-    /// Tests that the filter left out.
+    /// Tests that the filter excluded.
     pub(super) left_out: usize,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn list(file: &str, outcomes: &[Outcome]) {
     }
 }
 
-/// All that failed, in full.
+/// The full report of all failures.
 pub(super) fn failures(outcomes: &[Outcome]) {
     for outcome in outcomes {
         say(format_args!("\n{}: {}", painted("FAILED", RED), outcome.name));
@@ -106,7 +106,7 @@ pub(super) fn summary(tally: &Tally) {
         text = format!("\nno test was run in {files} file{}", plural(files));
     }
     if rejected > 0 {
-        text += &format!(", {rejected} file{} with mistakes", plural(rejected));
+        text += &format!(", {rejected} file{} with errors", plural(rejected));
     }
     if left_out > 0 {
         text += &format!(", {left_out} left out");

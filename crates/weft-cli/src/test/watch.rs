@@ -19,7 +19,7 @@ use crate::exit::{Failure, say};
 /// The polling interval of files.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// How long files must be unchanged before they are read again: programs write files in pieces.
+/// How long files must be unchanged before they are read again, since programs write files in pieces.
 const QUIET: Duration = Duration::from_millis(15);
 
 /// A stamp that identifies a state of a file or folder; `None` if it does not exist.
@@ -27,13 +27,13 @@ type Stamp = Option<(u64, i64, i64, u64)>;
 
 fn stamp(path: &Path) -> Stamp {
     let metadata = fs::metadata(path).ok()?;
-    // The change time, unlike the modification time, cannot be set back by unpacking or copying files.
+    // Unlike the modification time, the change time cannot be set back by unpacking or copying files.
     Some((metadata.ino(), metadata.ctime(), metadata.ctime_nsec(), metadata.len()))
 }
 
 /// Runs all tests, and then those affected by each change, until the process is interrupted.
 pub(super) fn run(test: &Test) -> Result<(), Failure> {
-    // A path that is wrong at the start is a mistake; one that vanishes later may come back.
+    // A wrong path at the start is an error. A path that vanishes later may come back.
     files::find(&test.paths)?;
     let mut watch = Watch::default();
     let mut changed: BTreeSet<PathBuf> = test.paths.iter().cloned().collect();
@@ -61,7 +61,7 @@ struct Watched {
 #[derive(Default)]
 struct Watch {
     files: BTreeMap<PathBuf, Watched>,
-    /// The stamps from before the last read.
+    /// The stamps taken before the last read.
     stamps: BTreeMap<PathBuf, Stamp>,
 }
 
@@ -154,7 +154,7 @@ impl Watch {
         let elsewhere = elsewhere.fold(Tally::default(), |sum, (_, watched)| sum + watched.tally);
         if elsewhere.failed + elsewhere.rejected > 0 {
             let Tally { failed, rejected, .. } = elsewhere;
-            say(format_args!("unchanged elsewhere: {failed} FAILED, {rejected} files with mistakes"));
+            say(format_args!("unchanged elsewhere: {failed} FAILED, {rejected} files with errors"));
         }
         let milliseconds = start.elapsed().as_millis();
         say(format_args!("after {milliseconds} ms; watching {} files and folders", self.stamps.len()));
