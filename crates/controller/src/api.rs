@@ -3,29 +3,28 @@
 use std::collections::{BTreeMap, HashSet};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use network::{Batch, Cancel, Kind, ObjectError, ObjectKey, Outcome, UnknownKind};
 use nlog_data::quotation::{cut, quote_text};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::Semaphore;
 use tokio_stream::Stream;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
+use crate::answers::{PartSender, Turns, decoded_bytes, parts};
 use crate::client::WholeReceipts;
 use crate::core::{Problem, Refusal};
 use crate::engine::{Applied, Engine, Found, Listing, PAGE, Stopping, Which};
 use crate::fleet::SwitchStatus;
-use crate::listener;
+use crate::listener::{Account, Caller};
 use crate::pb;
-use crate::peer::{Origin, Peer};
+use crate::peer::Origin;
 use crate::receipt::{Progress, Receipt, SwitchReceipt, Update, Wanted, Watch};
 use crate::rules::RuleSource;
 
 /// The number of flows in one message of a stream.
 const CHUNK: usize = 1000;
-/// How long part of an answer waits for a client that does not read.
-const UNREAD_MAX: Duration = Duration::from_secs(30);
+/// The bytes of objects in one message of a stream. An object that is larger has a message of its own.
+const OBJECTS_BYTES: usize = 256 << 10;
 /// The number of large requests parsed at a time. The engine and the switches need CPU time too.
 const PARSERS: usize = 2;
 /// Below this many bytes a request is parsed without a wait.
@@ -35,13 +34,14 @@ const SMALL: usize = 64 << 10;
 pub(crate) struct Api {
     engine: Engine,
     parsers: Arc<Semaphore>,
+    turns: Turns,
 }
 
 type Results<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 impl Api {
     pub(crate) fn new(engine: Engine) -> Self {
-        Api { engine, parsers: Arc::new(Semaphore::new(PARSERS)) }
+        Api { engine, parsers: Arc::new(Semaphore::new(PARSERS)), turns: Turns::default() }
     }
 
     /// Parses the objects of a request without blocking other requests. Stops early if the caller has gone.
@@ -82,6 +82,7 @@ impl pb::controller_server::Controller for Api {
         let (_, extensions, request) = request.into_parts();
         let pb::ApplyRequest { documents, objects, by } = request;
         let origin = origin(by, &extensions);
+        account(&extensions).room().await?;
         let batch = self.parse(documents, objects).await?;
         let result = self.engine.apply(batch, origin).await.map_err(stopping)?;
         let result = match result {
@@ -99,6 +100,7 @@ impl pb::controller_server::Controller for Api {
         let pb::DeleteRequest { objects, by } = request;
         let key = |object: pb::ObjectRef| Ok(ObjectKey { kind: kind(&object.kind)?, id: object.id });
         let keys = objects.into_iter().map(key).collect::<Result<_, Status>>()?;
+        account(&extensions).room().await?;
         let result = self.engine.delete(keys, origin(by, &extensions)).await.map_err(stopping)?;
         let result = match result {
             Ok(applied) => pb::delete_response::Result::Accepted(accepted(applied)),
@@ -110,34 +112,26 @@ impl pb::controller_server::Controller for Api {
     type GetStream = Results<pb::GetResponse>;
 
     async fn get(&self, request: Request<pb::GetRequest>) -> Result<Response<Self::GetStream>, Status> {
+        let account = account(request.extensions());
         let pb::GetRequest { kind: name, id } = request.into_inner();
         let kind = kind(&name)?;
         if let Some(id) = id {
+            let turn = self.turns.next(&account).await?;
             let objects = self.engine.get(kind, Which::One(id.clone())).await.map_err(stopping)?;
             if objects.is_empty() {
                 return Err(Status::not_found(format!("{name} {} does not exist", cut(&id))));
             }
-            return Ok(Response::new(Box::pin(tokio_stream::once(Ok(get_response(&objects))))));
+            let answer = tokio_stream::iter(get_responses(objects).map(Ok));
+            return Ok(turn.until_encoded(Box::pin(answer)));
         }
-        let (sender, receiver) = mpsc::channel(1);
-        let engine = self.engine.clone();
+        let (sender, parts) = parts(account.clone());
+        let (engine, turns) = (self.engine.clone(), self.turns.clone());
         tokio::spawn(async move {
-            let mut last = None;
-            loop {
-                let objects = match engine.get(kind, Which::After(last)).await {
-                    Ok(objects) => objects,
-                    Err(error) => return send(&sender, Err(stopping(error))).await.unwrap_or(()),
-                };
-                if !objects.is_empty() && send(&sender, Ok(get_response(&objects))).await.is_none() {
-                    return;
-                }
-                match objects.last() {
-                    Some(found) if objects.len() == PAGE => last = Some(found.object.id().to_owned()),
-                    _ => return,
-                }
+            if let Err(status) = send_objects(&engine, &turns, &account, kind, &sender).await {
+                sender.send(Err(status)).await;
             }
         });
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(parts)))
     }
 
     type ListFlowsStream = Results<pb::ListFlowsResponse>;
@@ -146,22 +140,32 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::ListFlowsRequest>,
     ) -> Result<Response<Self::ListFlowsStream>, Status> {
+        let account = account(request.extensions());
         let node = request.into_inner().transport_node;
+        let turn = self.turns.next(&account).await?;
         let listing = self.engine.list(node.clone()).await.map_err(stopping)?;
         let listing = listing
             .ok_or_else(|| Status::not_found(format!("transport_node {} does not exist", cut(&node))))?;
-        let messages = tokio::task::spawn_blocking(move || listing_messages(&listing));
+        let messages = tokio::task::spawn_blocking(move || {
+            // The turn lasts until all of it is on the account, also if the client leaves meanwhile.
+            let _turn = turn;
+            let messages = listing_messages(&listing).into_iter();
+            let charged = messages.map(|message| (account.charge(decoded_bytes(&message)), message));
+            charged.collect::<Vec<_>>()
+        });
         let messages = messages.await.map_err(|error| Status::internal(error.to_string()))?;
-        Ok(Response::new(Box::pin(tokio_stream::iter(messages.into_iter().map(Ok)))))
+        let messages = messages.into_iter().map(|(_charge, message)| Ok(message));
+        Ok(Response::new(Box::pin(tokio_stream::iter(messages))))
     }
 
     async fn status(
         &self,
         request: Request<pb::StatusRequest>,
     ) -> Result<Response<pb::StatusResponse>, Status> {
+        let turn = self.turns.next(&account(request.extensions())).await?;
         let nodes = request.into_inner().transport_nodes.into_iter().collect();
         let status = self.engine.status(nodes).await.map_err(stopping)?;
-        Ok(Response::new(pb::StatusResponse {
+        Ok(turn.until_encoded(pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
             switches: status.switches.into_iter().map(|(switch, vifs)| switch_status(switch, vifs)).collect(),
@@ -176,6 +180,8 @@ impl pb::controller_server::Controller for Api {
         &self,
         request: Request<pb::WatchReceiptsRequest>,
     ) -> Result<Response<Self::WatchReceiptsStream>, Status> {
+        let account = account(request.extensions());
+        account.room().await?;
         let pb::WatchReceiptsRequest { from_txn: from, strict, only, differences } = request.into_inner();
         let wanted = match from {
             None => Wanted::New,
@@ -191,18 +197,14 @@ impl pb::controller_server::Controller for Api {
                 "the receipt of transaction {from} is not kept: the transaction is too old, precedes the last start of the controller, or has not happened yet"
             )));
         }
-        let (sender, receiver) = mpsc::channel(1);
+        let (sender, parts) = parts(account);
         tokio::spawn(send_receipts(watch, differences, sender));
-        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(parts)))
     }
 }
 
 /// Sends receipts to a watcher until the watcher disconnects or falls behind, or the controller ends.
-async fn send_receipts(
-    mut watch: Watch,
-    differences: bool,
-    sender: mpsc::Sender<Result<pb::Receipt, Status>>,
-) {
+async fn send_receipts(mut watch: Watch, differences: bool, sender: PartSender<pb::Receipt>) {
     let mut whole = (!differences).then(WholeReceipts::default);
     let kept = std::mem::take(&mut watch.kept);
     let mut kept = kept.into_iter();
@@ -217,7 +219,7 @@ async fn send_receipts(
             match update {
                 Some(Ok(update)) => update_message(&update),
                 Some(Err(error)) => {
-                    return send(&sender, Err(Status::data_loss(error.to_string()))).await.unwrap_or(());
+                    return sender.send(Err(Status::data_loss(error.to_string()))).await.unwrap_or(());
                 }
                 None => return,
             }
@@ -226,23 +228,62 @@ async fn send_receipts(
             Some(whole) => whole.add(message),
             None => message,
         };
-        if send(&sender, Ok(message)).await.is_none() {
+        if sender.send(Ok(message)).await.is_none() {
             return;
         }
     }
 }
 
-/// Sends a part of an answer; `None` if the client has gone, or does not read.
-async fn send<T>(sender: &mpsc::Sender<Result<T, Status>>, part: Result<T, Status>) -> Option<()> {
-    tokio::time::timeout(UNREAD_MAX, sender.send(part)).await.ok()?.ok()
+/// Sends all objects of a kind, until the client has gone or does not read.
+async fn send_objects(
+    engine: &Engine,
+    turns: &Turns,
+    account: &Account,
+    kind: Kind,
+    sender: &PartSender<pb::GetResponse>,
+) -> Result<(), Status> {
+    let mut last = None;
+    loop {
+        let turn = turns.next(account).await?;
+        let objects = engine.get(kind, Which::After(last)).await.map_err(stopping)?;
+        let problems = objects.iter().flat_map(|found| &found.problems);
+        let bytes = objects.len() * size_of::<Found>() + problems.map(String::len).sum::<usize>();
+        let _charge = account.charge(bytes);
+        drop(turn);
+        last = match objects.last() {
+            Some(found) if objects.len() == PAGE => Some(found.object.id().to_owned()),
+            _ => None,
+        };
+        let mut messages = get_responses(objects);
+        loop {
+            let turn = turns.next(account).await?;
+            let Some(message) = messages.next() else { break };
+            if sender.send_made(Ok(message), Some(turn)).await.is_none() {
+                return Ok(());
+            }
+        }
+        if last.is_none() {
+            return Ok(());
+        }
+    }
 }
 
-fn get_response(found: &[Found]) -> pb::GetResponse {
-    let state = |found: &Found| pb::ObjectState { mtu: found.mtu, problems: found.problems.clone() };
-    pb::GetResponse {
-        objects: found.iter().map(|found| found.object.to_json()).collect(),
-        states: found.iter().map(state).collect(),
-    }
+/// Messages with these objects, each made when it is asked for.
+fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + Send {
+    let mut found = found.into_iter().peekable();
+    std::iter::from_fn(move || {
+        found.peek()?;
+        let (mut message, mut bytes) = (pb::GetResponse::default(), 0);
+        while bytes < OBJECTS_BYTES
+            && let Some(Found { object, mtu, problems }) = found.next()
+        {
+            let object = object.to_json();
+            bytes += object.len();
+            message.objects.push(object);
+            message.states.push(pb::ObjectState { mtu, problems });
+        }
+        Some(message)
+    })
 }
 
 fn problem(problem: Problem) -> pb::Problem {
@@ -253,7 +294,12 @@ fn problem(problem: Problem) -> pb::Problem {
 /// The requester, as named by the client and as identified by the system.
 fn origin(by: String, extensions: &tonic::Extensions) -> Origin {
     let by = if by.is_empty() { "api".to_owned() } else { by };
-    Origin { by, peer: extensions.get::<(Peer, listener::Client)>().map(|(peer, _)| peer.clone()) }
+    Origin { by, peer: extensions.get::<Caller>().map(|caller| caller.peer.clone()) }
+}
+
+/// The account of the connection that a call came over.
+fn account(extensions: &tonic::Extensions) -> Account {
+    extensions.get::<Caller>().map_or_else(Account::detached, |caller| caller.account.clone())
 }
 
 fn stopping(error: Stopping) -> Status {
@@ -372,15 +418,23 @@ fn listing_messages(listing: &Listing) -> Vec<pb::ListFlowsResponse> {
             .collect();
         rules.into_values().collect()
     };
-    for chunk in flows.chunks(CHUNK) {
-        let rules = rules(&mut chunk.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin)));
-        messages.push(pb::ListFlowsResponse { flows: chunk.to_vec(), rules, ..Default::default() });
+    for flows in chunks(flows) {
+        let rules = rules(&mut flows.iter().flat_map(|flow| [flow.cookie].into_iter().chain(flow.origin)));
+        messages.push(pb::ListFlowsResponse { flows, rules, ..Default::default() });
     }
-    for chunk in buckets.chunks(CHUNK) {
-        let rules = rules(&mut chunk.iter().map(|bucket| bucket.rule));
-        messages.push(pb::ListFlowsResponse { buckets: chunk.to_vec(), rules, ..Default::default() });
+    for buckets in chunks(buckets) {
+        let rules = rules(&mut buckets.iter().map(|bucket| bucket.rule));
+        messages.push(pb::ListFlowsResponse { buckets, rules, ..Default::default() });
     }
     messages
+}
+
+/// Parts of a list, each for one message.
+fn chunks<T>(list: Vec<T>) -> impl Iterator<Item = Vec<T>> {
+    let mut rest = list.into_iter();
+    std::iter::from_fn(move || {
+        Some(rest.by_ref().take(CHUNK).collect()).filter(|chunk: &Vec<T>| !chunk.is_empty())
+    })
 }
 
 fn rule_message(rule: &RuleSource) -> pb::Rule {

@@ -22,12 +22,14 @@
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
 //! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (the
 //! state on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`]; `listener` (the API's address and
-//! connections) and [`peer`] (the client's identity), `requests` (requests from the network), `api` and [`client`]
-//! (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (start and end of all this).
+//! connections) and [`peer`] (the client's identity), `requests` (requests from the network), `answers` (answers on
+//! their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (start and
+//! end of all this).
 //!
 //! Out of scope: driving one switch (crate `ovs-driver`), and the meaning of objects (crate `network` and the rules).
 #![forbid(unsafe_code)]
 
+mod answers;
 mod api;
 pub mod client;
 pub mod config;

@@ -2,7 +2,8 @@
 //!
 //! A client can hold a share of the connections, not all of them: beyond the limit, each new connection closes the
 //! one that has been silent for the longest. Connections that send nothing are closed, and so are connections of
-//! clients that have vanished (the server probes them; see [`crate::daemon`]).
+//! clients that have vanished (the server probes them; see [`crate::daemon`]). If unread answers take too much memory,
+//! the client that holds the most of it loses a connection.
 
 use std::fs::{self, File};
 use std::io;
@@ -28,8 +29,10 @@ use crate::config::{Listen, SocketMode};
 use crate::daemon::DaemonError;
 use crate::peer::Peer;
 
+mod account;
 mod registry;
 
+pub(crate) use account::{Account, Charge, UNREAD_MAX};
 use registry::{Registry, Slot};
 
 /// The number of connections that may wait to be accepted.
@@ -64,6 +67,14 @@ pub(crate) enum Client {
     Host(IpAddr),
     /// A process of this machine; 0 if the system does not reveal it.
     Process(i32),
+}
+
+/// Who calls, and over which connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) peer: Peer,
+    pub(crate) client: Client,
+    pub(crate) account: Account,
 }
 
 impl Listener {
@@ -301,10 +312,11 @@ impl AsyncWrite for Connection {
 }
 
 impl Connected for Connection {
-    type ConnectInfo = (Peer, Client);
+    type ConnectInfo = Caller;
 
-    fn connect_info(&self) -> (Peer, Client) {
-        (self.peer.clone(), self.slot.client)
+    fn connect_info(&self) -> Caller {
+        let Slot { client, account, .. } = &self.slot;
+        Caller { peer: self.peer.clone(), client: *client, account: account.clone() }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The decoder of gRPC frames allocates the announced size of a frame. This module instead collects the bytes of a
 //! request as they arrive, and passes only complete requests on to the decoder. A budget limits the requests of all
-//! clients together, and those of each client.
+//! clients together, and those of each client. Answers take their way back through [`crate::answers`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -18,8 +18,8 @@ use tonic::body::Body;
 use tonic::codegen::{Body as _, BoxFuture, Bytes, Service, http};
 use tonic::server::NamedService;
 
-use crate::listener::Client;
-use crate::peer::Peer;
+use crate::answers::Answer;
+use crate::listener::{Caller, Client};
 
 /// The largest request that applies objects: a few hundred thousand of them.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
@@ -54,7 +54,14 @@ struct Budget {
 struct Whole {
     pieces: VecDeque<Bytes>,
     /// Its share of the budget.
-    held: Vec<OwnedSemaphorePermit>,
+    held: Held,
+}
+
+/// The share of the budget that a request holds, in pieces.
+struct Held {
+    of_client: Arc<Semaphore>,
+    total: Arc<Semaphore>,
+    permits: Vec<OwnedSemaphorePermit>,
 }
 
 impl<S> WholeRequests<S> {
@@ -88,7 +95,8 @@ where
         let mut inner = std::mem::replace(&mut self.inner, ready);
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            let client = parts.extensions.get::<(Peer, Client)>().map(|(_, client)| *client);
+            let caller = parts.extensions.get::<Caller>().cloned();
+            let client = caller.as_ref().map(|caller| caller.client);
             let largest =
                 if parts.uri.path().ends_with("/Apply") { MESSAGE_BYTES_MAX } else { QUERY_BYTES_MAX };
             let whole = tokio::time::timeout(ARRIVAL_MAX, budget.collect(body, client, largest)).await;
@@ -98,7 +106,10 @@ where
             };
             let response = inner.call(http::Request::from_parts(parts, Body::new(Pieces(pieces)))).await;
             drop(held);
-            response
+            match caller {
+                Some(caller) => response.map(|response| Answer::wrap(response, caller.account)),
+                None => response,
+            }
         })
     }
 }
@@ -107,9 +118,9 @@ impl Budget {
     /// Collects a request as it arrives.
     async fn collect(&self, body: Body, client: Option<Client>, largest: usize) -> Result<Whole, Status> {
         let mut body = pin!(body);
-        let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held: Vec::new() }, Vec::new());
+        let held = Held::new(self.of_client(client), self.total.clone());
+        let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held }, Vec::new());
         let (mut arrived, mut limit) = (0, None);
-        let of_client = self.of_client(client);
         loop {
             let next = tokio::time::timeout(PAUSE_MAX, poll_fn(|context| body.as_mut().poll_frame(context)));
             let frame = match next.await.map_err(|_| too_slow(PAUSE_MAX))? {
@@ -127,8 +138,7 @@ impl Budget {
                     limit = announced(&whole.pieces, &last, largest)?;
                 }
                 if last.len() == PIECE {
-                    whole.held.push(take(&of_client)?);
-                    whole.held.push(take(&self.total)?);
+                    whole.held.piece()?;
                     whole.pieces.push_back(std::mem::take(&mut last).into());
                 }
             }
@@ -169,10 +179,23 @@ fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Op
     Ok(Some(PREFIX + length))
 }
 
-fn take(budget: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, Status> {
-    budget.clone().try_acquire_owned().map_err(|_| {
-        Status::resource_exhausted("the controller holds too many large requests now; try again later")
-    })
+impl Held {
+    fn new(of_client: Arc<Semaphore>, total: Arc<Semaphore>) -> Self {
+        Held { of_client, total, permits: Vec::new() }
+    }
+
+    /// Takes a piece of the budget.
+    fn piece(&mut self) -> Result<(), Status> {
+        for budget in [&self.of_client, &self.total] {
+            let permit = budget.clone().try_acquire_owned().map_err(|_| {
+                Status::resource_exhausted(
+                    "the controller holds too many large requests now; try again later",
+                )
+            })?;
+            self.permits.push(permit);
+        }
+        Ok(())
+    }
 }
 
 fn too_slow(limit: Duration) -> Status {

@@ -3,11 +3,16 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use h2::RecvStream;
 use h2::client::SendRequest;
+use prost::Message as _;
 use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
 
 use crate::support::drivers::Switches;
 use crate::support::running::{apply, parts, start, start_with, within};
@@ -16,6 +21,9 @@ use controller::Parts;
 
 /// How much memory more than before a controller may reserve while it is attacked, in bytes.
 const RESERVED_MAX: usize = 1 << 30;
+
+/// The bytes before each message.
+const PREFIX: usize = 5;
 
 /// The address space of this process, in bytes: what is reserved counts, used or not.
 fn reserved() -> usize {
@@ -92,6 +100,93 @@ async fn a_request_of_more_than_it_may_have_is_refused_at_once() {
         assert_eq!(code(&response), wanted, "{method}");
     }
     within(running.client().await.status()).await.unwrap();
+    running.stop().await;
+}
+
+/// Calls over a connection whose client reads nothing beyond the beginning of each answer.
+struct Unread {
+    /// The answers, once they have begun.
+    calls: Vec<JoinHandle<RecvStream>>,
+    begun: Arc<AtomicUsize>,
+}
+
+impl Unread {
+    /// Asks for the status so many times.
+    async fn ask(folder: &Path, count: usize) -> Self {
+        let mut sender = connect(folder).await;
+        let begun = Arc::new(AtomicUsize::new(0));
+        let mut calls = Vec::new();
+        for _ in 0..count {
+            sender = within(sender.ready()).await.expect("a connection");
+            let sent = sender.send_request(request("Status"), false);
+            let (response, mut body) = sent.expect("a connection");
+            body.send_data(prefix(0), true).expect("a connection");
+            let begun = begun.clone();
+            calls.push(tokio::spawn(async move {
+                let response = response.await.expect("an answer");
+                begun.fetch_add(1, Ordering::SeqCst);
+                response.into_body()
+            }));
+        }
+        Unread { calls, begun }
+    }
+
+    /// Reads all answers; gives the length of each. They come in any order, and share the window of the connection.
+    async fn read(self) -> Vec<usize> {
+        let reading: Vec<_> = self.calls.into_iter().map(|call| tokio::spawn(Self::read_one(call))).collect();
+        let mut lengths = Vec::new();
+        for length in reading {
+            lengths.push(within(length).await.expect("an answer"));
+        }
+        lengths
+    }
+
+    async fn read_one(call: JoinHandle<RecvStream>) -> usize {
+        let (mut answer, mut length) = (call.await.expect("an answer"), 0);
+        while let Some(data) = answer.data().await {
+            let data = data.expect("a part of the answer");
+            answer.flow_control().release_capacity(data.len()).expect("as much as has come");
+            length += data.len();
+        }
+        length
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_that_nobody_reads_are_not_made() {
+    const CALLS: usize = 32;
+    /// How much a connection may have unread before nothing more is made for it.
+    const UNREAD: usize = 4 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    let mut honest = running.client().await;
+    // Each of them is a problem, which the status tells.
+    let odd = |number| format!(r#"{{"kind":"switch","id":"{number:0>250}","tenant":"odd"}}"#);
+    honest.apply_objects((0..4000).map(odd).collect(), "test").await.unwrap();
+    let length = PREFIX + honest.status().await.unwrap().encoded_len();
+    assert!(length > 1 << 20, "{length}");
+
+    let mut attackers = Vec::new();
+    for _ in 0..12 {
+        attackers.push(Unread::ask(folder.path(), CALLS).await);
+    }
+    let begun = |attacker: &Unread| attacker.begun.load(Ordering::SeqCst);
+    within(async {
+        while attackers.iter().any(|attacker| begun(attacker) == 0) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // Others are served meanwhile; all that would be made is made before they have their answers.
+    for _ in 0..10 {
+        assert_eq!(within(honest.status()).await.unwrap().problems.len(), 4000);
+    }
+    let most = attackers.iter().map(begun).max().unwrap();
+    assert!(most <= UNREAD / length + 1, "{most} answers of {length} bytes");
+
+    // Who reads after all gets everything.
+    assert_eq!(attackers.swap_remove(0).read().await, [length; CALLS]);
+    drop(attackers);
     running.stop().await;
 }
 

@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::Client;
+use super::{Account, Client};
 
 /// The most connections in all, and of one client.
 const CONNECTIONS_MAX: usize = 256;
 const CLIENT_MAX: usize = 64;
+/// How many bytes of unread answers all connections together may hold.
+const UNREAD_BYTES_MAX: usize = 256 << 20;
 
 /// The connections in use, ordered by their last activity.
 #[derive(Debug, Default)]
@@ -28,6 +30,7 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     client: Client,
+    account: Account,
     /// Dropping it closes the connection.
     _close: oneshot::Sender<()>,
 }
@@ -36,6 +39,7 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) client: Client,
+    pub(super) account: Account,
     number: u64,
     registry: Arc<Registry>,
 }
@@ -51,9 +55,18 @@ impl Registry {
             table.close_most_silent();
         }
         let (close, closed) = oneshot::channel();
-        let number = table.insert(Entry { client, _close: close });
+        let account = Account::new(Arc::downgrade(self));
+        let number = table.insert(Entry { client, account: account.clone(), _close: close });
         *table.clients.entry(client).or_default() += 1;
-        (Slot { client, number, registry: self.clone() }, closed)
+        (Slot { client, account, number, registry: self.clone() }, closed)
+    }
+
+    /// Closes connections while all together hold too much of answers: of the client that holds most, the one that does.
+    pub(super) fn close_while_too_much_is_held(&self) {
+        let mut table = self.table();
+        while table.held() > UNREAD_BYTES_MAX {
+            table.close_with_most_unread();
+        }
     }
 
     /// Closes the most silent connection of the client with the most connections.
@@ -88,6 +101,23 @@ impl Table {
         let most = self.clients.iter().max_by_key(|(_, count)| **count);
         if let Some(client) = most.map(|(client, _)| *client) {
             self.close_of(client);
+        }
+    }
+
+    fn held(&self) -> usize {
+        self.connections.values().map(|entry| entry.account.held()).sum()
+    }
+
+    fn close_with_most_unread(&mut self) {
+        let mut clients: BTreeMap<Client, usize> = BTreeMap::new();
+        for entry in self.connections.values() {
+            *clients.entry(entry.client).or_default() += entry.account.held();
+        }
+        let most = clients.into_iter().max_by_key(|(_, held)| *held).map(|(client, _)| client);
+        let of_it = self.connections.iter().filter(|(_, entry)| Some(entry.client) == most);
+        let number = of_it.max_by_key(|(_, entry)| entry.account.held()).map(|(number, _)| *number);
+        if let Some(number) = number {
+            self.remove(number);
         }
     }
 
@@ -156,5 +186,28 @@ mod tests {
         assert_eq!(large[0].1.try_recv(), Err(oneshot::error::TryRecvError::Closed));
         assert_eq!(large[1].1.try_recv(), Err(oneshot::error::TryRecvError::Empty));
         assert_eq!(small_closed.try_recv(), Err(oneshot::error::TryRecvError::Empty));
+    }
+
+    #[test]
+    fn the_client_that_leaves_most_unread_loses_its_largest_connection() {
+        let registry = Arc::new(Registry::default());
+        let (honest, mut honest_closed) = registry.admit(Client::Process(1));
+        let (small, mut small_closed) = registry.admit(Client::Process(2));
+        let (large, mut large_closed) = registry.admit(Client::Process(2));
+        let _held = [
+            honest.account.charge(UNREAD_BYTES_MAX * 4 / 10),
+            small.account.charge(UNREAD_BYTES_MAX * 2 / 10),
+            large.account.charge(UNREAD_BYTES_MAX * 4 / 10),
+        ];
+        let is_closed = |closed: &mut oneshot::Receiver<()>| {
+            closed.try_recv() == Err(oneshot::error::TryRecvError::Closed)
+        };
+        assert!(!is_closed(&mut large_closed));
+        let more = honest.account.charge(UNREAD_BYTES_MAX / 10);
+        assert!(is_closed(&mut large_closed) && !is_closed(&mut small_closed));
+        // What a closed connection holds until it has ended does not count any more.
+        drop(more);
+        let _more = small.account.charge(UNREAD_BYTES_MAX / 10);
+        assert!(!is_closed(&mut small_closed) && !is_closed(&mut honest_closed));
     }
 }

@@ -1,0 +1,245 @@
+//! Answers on their way to clients, in bounded memory.
+//!
+//! Every byte of an answer is on the account of its connection from the moment that it is encoded until it is written to
+//! the socket. An answer that can be long is made only when the account has room, one at a time for each connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+
+use http_body::{Frame, SizeHint};
+use prost::Message;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_stream::Stream;
+use tonic::body::Body;
+use tonic::codegen::Bytes;
+use tonic::{Response, Status};
+
+use crate::listener::{Account, Charge, UNREAD_MAX};
+
+/// How many answers are made at a time, for all connections.
+const MAKING_MAX: usize = 8;
+/// What a frame takes beside its bytes.
+const FRAME_BYTES: usize = 512;
+
+/// Gives calls their turns to make answers.
+#[derive(Clone)]
+pub(crate) struct Turns(Arc<Semaphore>);
+
+/// The permission to make an answer, or a part of one.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _of_connection: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Turns(Arc::new(Semaphore::new(MAKING_MAX)))
+    }
+}
+
+impl Turns {
+    /// Waits for room on the account, and for the turn.
+    pub(crate) async fn next(&self, account: &Account) -> Result<Turn, Status> {
+        let of_connection = account.turn().await?;
+        let of_all = self.0.clone().acquire_owned().await;
+        let of_all = of_all.map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Turn { _of_connection: of_connection, _of_all: of_all })
+    }
+}
+
+impl Turn {
+    /// Keeps the turn until the beginning of the answer is encoded, and thereby on the account.
+    pub(crate) fn until_encoded<T>(self, answer: T) -> Response<T> {
+        let mut response = Response::new(answer);
+        // Extensions must be `Clone`.
+        response.extensions_mut().insert(Arc::new(self));
+        response
+    }
+}
+
+/// The body of an answer: puts its bytes on the account until they are written.
+pub(crate) struct Answer {
+    body: Body,
+    account: Account,
+    turn: Option<Arc<Turn>>,
+}
+
+impl Answer {
+    /// Wraps the body of a response.
+    pub(crate) fn wrap(
+        mut response: tonic::codegen::http::Response<Body>,
+        account: Account,
+    ) -> tonic::codegen::http::Response<Body> {
+        let turn = response.extensions_mut().remove();
+        response.map(|body| Body::new(Answer { body, account, turn }))
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let counted =
+            frame.map(|frame| frame.map(|frame| frame.map_data(|data| counted(data, &self.account))));
+        self.turn = None;
+        Poll::Ready(counted)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The same bytes; they are on the account until the last copy is dropped.
+fn counted(data: Bytes, account: &Account) -> Bytes {
+    struct Counted {
+        data: Bytes,
+        _charge: Charge,
+    }
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            &self.data
+        }
+    }
+    let charge = account.charge(data.len() + FRAME_BYTES);
+    Bytes::from_owner(Counted { data, _charge: charge })
+}
+
+/// The bytes that a message takes before it is encoded: each of its texts is an allocation of its own.
+pub(crate) fn decoded_bytes(message: &impl Message) -> usize {
+    2 * message.encoded_len()
+}
+
+/// Sends the parts of an answer, as fast as the client reads them.
+pub(crate) struct PartSender<T> {
+    parts: mpsc::Sender<(Charge, Result<T, Status>)>,
+    account: Account,
+    is_unread: Arc<AtomicBool>,
+}
+
+/// The parts of an answer.
+pub(crate) struct Parts<T> {
+    parts: mpsc::Receiver<(Charge, Result<T, Status>)>,
+    is_unread: Arc<AtomicBool>,
+}
+
+/// A channel for an answer in parts.
+pub(crate) fn parts<T>(account: Account) -> (PartSender<T>, Parts<T>) {
+    let (sender, receiver) = mpsc::channel(1);
+    let is_unread = Arc::new(AtomicBool::new(false));
+    (
+        PartSender { parts: sender, account, is_unread: is_unread.clone() },
+        Parts { parts: receiver, is_unread },
+    )
+}
+
+impl<T: Message> PartSender<T> {
+    /// Sends a part; `None` if the client has gone, or does not read.
+    pub(crate) async fn send(&self, part: Result<T, Status>) -> Option<()> {
+        self.send_made(part, None).await
+    }
+
+    /// Sends a part that was made in a turn, which ends now that the part is on the account.
+    pub(crate) async fn send_made(&self, part: Result<T, Status>, turn: Option<Turn>) -> Option<()> {
+        let charge = self.account.charge(part.as_ref().map_or(0, decoded_bytes));
+        drop(turn);
+        if let Ok(sent) = tokio::time::timeout(UNREAD_MAX, self.parts.send((charge, part))).await {
+            return sent.ok();
+        }
+        self.is_unread.store(true, Ordering::Relaxed);
+        None
+    }
+
+    /// Waits until nobody wants parts any more.
+    pub(crate) async fn closed(&self) {
+        self.parts.closed().await;
+    }
+}
+
+impl<T> Stream for Parts<T> {
+    type Item = Result<T, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(match ready!(self.parts.poll_recv(context)) {
+            Some((_charge, part)) => Some(part),
+            // Whoever reads on after all must not take the parts so far for the whole.
+            None => self.is_unread.swap(false, Ordering::Relaxed).then(|| {
+                Err(Status::data_loss(format!("the answer was not read for {UNREAD_MAX:?}; ask again")))
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_stream::StreamExt as _;
+    use tonic::codegen::Body as _;
+
+    use super::*;
+    use crate::pb;
+
+    #[tokio::test]
+    async fn an_answer_is_on_the_account_until_its_bytes_are_dropped() {
+        let account = Account::detached();
+        let turn = Turns::default().next(&account).await.unwrap();
+        let mut response = turn.until_encoded(()).map(|()| Body::empty());
+        let turn = response.extensions_mut().remove();
+        let body = Body::new(http_body_of(vec![7; 1000]));
+        let mut answer = std::pin::pin!(Answer { body, account: account.clone(), turn });
+        // Its turn lasts until something is encoded.
+        let next = Turns::default();
+        assert!(tokio::time::timeout(std::time::Duration::ZERO, next.next(&account)).await.is_err());
+        let frame = std::future::poll_fn(|context| answer.as_mut().poll_frame(context)).await;
+        let mut data = frame.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((&data[..], account.held()), (&[7; 1000][..], 1000 + FRAME_BYTES));
+        next.next(&account).await.unwrap();
+        let rest = data.split_off(10);
+        drop(data);
+        assert_eq!(account.held(), 1000 + FRAME_BYTES);
+        drop(rest);
+        assert_eq!(account.held(), 0);
+    }
+
+    fn http_body_of(bytes: Vec<u8>) -> impl http_body::Body<Data = Bytes, Error = Status> {
+        struct Once(Option<Bytes>);
+        impl http_body::Body for Once {
+            type Data = Bytes;
+            type Error = Status;
+            fn poll_frame(
+                mut self: Pin<&mut Self>,
+                _context: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+                Poll::Ready(self.0.take().map(|data| Ok(Frame::data(data))))
+            }
+        }
+        Once(Some(bytes.into()))
+    }
+
+    /// Time is virtual here: it passes when nothing can run.
+    #[tokio::test(start_paused = true)]
+    async fn a_part_that_nobody_reads_ends_the_answer_with_an_error() {
+        let account = Account::detached();
+        let (sender, mut parts) = parts(account.clone());
+        let message = || pb::GetResponse { objects: vec!["x".repeat(100)], ..Default::default() };
+        assert_eq!(sender.send(Ok(message())).await, Some(()));
+        assert!(account.held() > 200);
+        assert_eq!(sender.send(Ok(message())).await, None);
+        drop(sender);
+        assert_eq!(parts.next().await.unwrap().unwrap(), message());
+        assert_eq!(account.held(), 0);
+        assert_eq!(parts.next().await.unwrap().unwrap_err().code(), tonic::Code::DataLoss);
+        assert!(parts.next().await.is_none());
+    }
+}

@@ -1,0 +1,114 @@
+//! What a connection holds of answers that its client has not read.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tonic::Status;
+
+use super::registry::Registry;
+
+/// How many bytes of unread answers a connection may hold before the next answer is made for it.
+pub(crate) const CONNECTION_BYTES: usize = 4 << 20;
+/// How long an answer, or a part of one, waits for a client that does not read.
+pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(30);
+
+/// The account of a connection. Clones are the same account.
+#[derive(Debug, Clone)]
+pub(crate) struct Account(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// In bytes.
+    held: watch::Sender<usize>,
+    turn: Arc<Semaphore>,
+    registry: Weak<Registry>,
+}
+
+/// Bytes on an account, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    account: Account,
+    bytes: usize,
+}
+
+impl Account {
+    /// An account that counts towards the limit of this registry.
+    pub(super) fn new(registry: Weak<Registry>) -> Self {
+        Account(Arc::new(Inner { held: watch::Sender::new(0), turn: Arc::new(Semaphore::new(1)), registry }))
+    }
+
+    /// An account of no connection.
+    pub(crate) fn detached() -> Self {
+        Account::new(Weak::new())
+    }
+
+    /// Puts bytes on the account. If all accounts together hold too much, a connection is closed.
+    pub(crate) fn charge(&self, bytes: usize) -> Charge {
+        self.0.held.send_modify(|held| *held += bytes);
+        if let Some(registry) = self.0.registry.upgrade() {
+            registry.close_while_too_much_is_held();
+        }
+        Charge { account: self.clone(), bytes }
+    }
+
+    /// How many bytes are on it.
+    pub(crate) fn held(&self) -> usize {
+        *self.0.held.borrow()
+    }
+
+    /// Waits until the client has read so much that the connection may hold another answer.
+    pub(crate) async fn room(&self) -> Result<(), Status> {
+        let mut held = self.0.held.subscribe();
+        let room = held.wait_for(|held| *held < CONNECTION_BYTES);
+        match tokio::time::timeout(UNREAD_MAX, room).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Status::resource_exhausted(format!(
+                "this connection has {} bytes of answers that the client has not read for {UNREAD_MAX:?}; read them first",
+                self.held()
+            ))),
+        }
+    }
+
+    /// The same for one call at a time: until the permit is dropped, the others wait.
+    pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
+        let turn = self.0.turn.clone().acquire_owned().await;
+        let turn = turn.map_err(|error| Status::internal(error.to_string()))?;
+        self.room().await?;
+        Ok(turn)
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.account.0.held.send_modify(|held| *held -= self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Time is virtual here: it passes when nothing can run.
+    #[tokio::test(start_paused = true)]
+    async fn one_call_at_a_time_waits_for_room() {
+        let account = Account::detached();
+        let first = account.turn().await.unwrap();
+        let second = tokio::spawn({
+            let account = account.clone();
+            async move { account.turn().await.map(drop) }
+        });
+        let charge = account.charge(CONNECTION_BYTES);
+        drop(first);
+        tokio::time::sleep(UNREAD_MAX / 2).await;
+        assert!(!second.is_finished());
+        drop(charge);
+        second.await.unwrap().unwrap();
+        assert_eq!(account.held(), 0);
+
+        let _charge = account.charge(CONNECTION_BYTES);
+        let error = account.turn().await.unwrap_err();
+        assert_eq!(error.code(), tonic::Code::ResourceExhausted);
+        assert!(error.message().contains("4194304 bytes of answers"), "{error}");
+    }
+}
