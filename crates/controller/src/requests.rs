@@ -2,7 +2,8 @@
 //!
 //! The decoder of gRPC frames allocates the announced size of a frame. This module instead collects the bytes of a
 //! request as they arrive, and passes only complete requests on to the decoder. A budget limits the requests of all
-//! clients together, and those of each client. Answers take their way back through [`crate::answers`].
+//! clients together, and those of each client. It includes the memory of their elements once decoded. Answers take their
+//! way back through [`crate::answers`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -21,6 +22,10 @@ use tonic::server::NamedService;
 use crate::answers::Answer;
 use crate::listener::{Caller, Client};
 
+mod elements;
+
+use elements::Elements;
+
 /// The largest request that applies objects: a few hundred thousand of them.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// The size limit of all other requests.
@@ -31,6 +36,10 @@ const PIECE: usize = 32 << 10;
 /// The limits of the bytes of concurrent requests: of all clients, and of one client.
 const TOTAL_BYTES_MAX: usize = 640 << 20;
 const CLIENT_BYTES_MAX: usize = 320 << 20;
+/// The memory of a decoded element, in addition to its bytes: two texts, in a list whose capacity is twice its length.
+const ELEMENT_BYTES: usize = 96;
+/// The most elements (objects, documents, names) of a request.
+const ELEMENTS_MAX: usize = 1 << 20;
 /// The time limit for the next bytes of a request, and for the whole request.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 const ARRIVAL_MAX: Duration = Duration::from_mins(5);
@@ -62,6 +71,8 @@ struct Held {
     of_client: Arc<Semaphore>,
     total: Arc<Semaphore>,
     permits: Vec<OwnedSemaphorePermit>,
+    /// How many pieces are held for its elements.
+    for_elements: usize,
 }
 
 impl<S> WholeRequests<S> {
@@ -120,7 +131,7 @@ impl Budget {
         let mut body = pin!(body);
         let held = Held::new(self.of_client(client), self.total.clone());
         let (mut whole, mut last) = (Whole { pieces: VecDeque::new(), held }, Vec::new());
-        let (mut arrived, mut limit) = (0, None);
+        let (mut arrived, mut limit, mut elements) = (0, None, Elements::after_prefix(PREFIX));
         loop {
             let next = tokio::time::timeout(PAUSE_MAX, poll_fn(|context| body.as_mut().poll_frame(context)));
             let frame = match next.await.map_err(|_| too_slow(PAUSE_MAX))? {
@@ -134,9 +145,11 @@ impl Budget {
                 // Copied, because the data is a slice that would keep a larger buffer alive.
                 let part = data.split_to(data.len().min(PIECE - last.len()));
                 last.extend_from_slice(&part);
+                elements.add(&part);
                 if limit.is_none() {
                     limit = announced(&whole.pieces, &last, largest)?;
                 }
+                whole.held.elements(elements.count())?;
                 if last.len() == PIECE {
                     whole.held.piece()?;
                     whole.pieces.push_back(std::mem::take(&mut last).into());
@@ -181,7 +194,7 @@ fn announced(pieces: &VecDeque<Bytes>, last: &[u8], largest: usize) -> Result<Op
 
 impl Held {
     fn new(of_client: Arc<Semaphore>, total: Arc<Semaphore>) -> Self {
-        Held { of_client, total, permits: Vec::new() }
+        Held { of_client, total, permits: Vec::new(), for_elements: 0 }
     }
 
     /// Takes a piece of the budget.
@@ -193,6 +206,20 @@ impl Held {
                 )
             })?;
             self.permits.push(permit);
+        }
+        Ok(())
+    }
+
+    /// Takes what so many elements need. As with bytes, the first piece is not counted.
+    fn elements(&mut self, count: usize) -> Result<(), Status> {
+        if count > ELEMENTS_MAX {
+            return Err(Status::resource_exhausted(format!(
+                "the request has more than {ELEMENTS_MAX} elements, the limit; split it"
+            )));
+        }
+        while self.for_elements < count * ELEMENT_BYTES / PIECE {
+            self.piece()?;
+            self.for_elements += 1;
         }
         Ok(())
     }
@@ -218,5 +245,47 @@ impl http_body::Body for Pieces {
 
     fn is_end_stream(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An apply request of so many empty objects: two bytes each.
+    fn empty_objects(count: usize) -> Body {
+        let mut bytes = vec![0];
+        bytes.extend_from_slice(&u32::try_from(2 * count).unwrap().to_be_bytes());
+        bytes.extend([0x12, 0].repeat(count));
+        Body::new(Pieces([Bytes::from(bytes)].into()))
+    }
+
+    #[tokio::test]
+    async fn elements_count_towards_the_budget() {
+        let budget =
+            Budget { total: Arc::new(Semaphore::new(TOTAL_BYTES_MAX / PIECE)), clients: Mutex::default() };
+        let take = async |count| {
+            budget.collect(empty_objects(count), Some(Client::Process(1)), MESSAGE_BYTES_MAX).await
+        };
+        let before = budget.total.available_permits();
+        let whole = take(100_000).await.unwrap();
+        let held = (before - budget.total.available_permits()) * PIECE;
+        assert!((100_000 * 98 - 2 * PIECE..=100_000 * 98).contains(&held), "{held}");
+        drop(whole);
+        assert_eq!(budget.total.available_permits(), before);
+        // Three such requests are all that a client may have.
+        let mut wholes = Vec::new();
+        let refused = loop {
+            match take(ELEMENTS_MAX).await {
+                Ok(whole) => wholes.push(whole),
+                Err(status) => break status,
+            }
+        };
+        assert_eq!((wholes.len(), refused.code()), (3, tonic::Code::ResourceExhausted));
+        assert!(refused.message().contains("try again later"), "{refused}");
+        drop(wholes);
+        let Err(refused) = take(ELEMENTS_MAX + 1).await else { panic!("too many elements") };
+        assert!(refused.message().contains("1048576 elements"), "{refused}");
+        assert_eq!(budget.total.available_permits(), before);
     }
 }

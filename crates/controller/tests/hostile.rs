@@ -89,12 +89,14 @@ async fn a_request_of_more_than_it_may_have_is_refused_at_once() {
         ("Apply", (256 << 20) + 1, 0, "8"),
         // INVALID_ARGUMENT: longer than announced.
         ("Status", 10, 1000, "3"),
+        // RESOURCE_EXHAUSTED: two million names of no length.
+        ("Status", 4 << 20, 4 << 20, "8"),
     ] {
         let mut sender = connect(folder.path()).await;
         let (response, mut body) = sender.send_request(request(method), false).unwrap();
         body.send_data(prefix(announced), false).unwrap();
         if sent > 0 {
-            body.send_data(vec![0; sent].into(), false).unwrap();
+            body.send_data([0x0a, 0].repeat(sent / 2).into(), true).unwrap();
         }
         let response = within(response).await.unwrap();
         assert_eq!(code(&response), wanted, "{method}");
