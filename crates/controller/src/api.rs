@@ -9,6 +9,7 @@ use nlog_data::quotation::{cut, quote_text};
 use tokio::sync::Semaphore;
 use tokio_stream::Stream;
 use tonic::{Request, Response, Status};
+use tracing::debug;
 
 use crate::answers::{PartSender, Turns, decoded_bytes, parts};
 use crate::client::WholeReceipts;
@@ -56,12 +57,16 @@ impl Api {
         // Cancelled when this future is dropped; after the end it is in vain.
         let _guard = CancelOnDrop(cancel.clone());
         let batch = tokio::task::spawn_blocking(move || {
-            let mut batch = Batch::new(cancel);
+            debug!(bytes, "reading the objects of a request");
+            let mut batch = Batch::new(cancel.clone());
             for document in &documents {
                 batch.add_document(&document.name, &document.text);
             }
             batch.add_json("request", &objects.join("\n"));
             drop(permit);
+            if cancel.is_cancelled() {
+                debug!(objects = batch.count(), "nobody waits for the objects of a request any more");
+            }
             batch
         });
         batch.await.map_err(|error| Status::internal(error.to_string()))

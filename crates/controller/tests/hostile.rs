@@ -3,8 +3,8 @@
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -189,6 +189,69 @@ async fn answers_that_nobody_reads_are_not_made() {
     // Who reads after all gets everything.
     assert_eq!(attackers.swap_remove(0).read().await, [length; CALLS]);
     drop(attackers);
+    running.stop().await;
+}
+
+/// What the controller logs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Takes all that this process logs from now on.
+    fn begin() -> Self {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().with_env_filter("controller=debug").with_ansi(false);
+        subscriber.with_writer(move || writer.clone()).init();
+        log
+    }
+
+    /// The first line with this text, once it is there.
+    async fn line(&self, text: &str) -> String {
+        within(async {
+            loop {
+                let log = String::from_utf8_lossy(&self.0.lock().expect("no panic")).into_owned();
+                if let Some(line) = log.lines().find(|line| line.contains(text)) {
+                    return line.to_owned();
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+    }
+}
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_leaves_ends_the_reading_of_its_request() {
+    const DOCUMENTS: usize = 100;
+    let log = Log::begin();
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    // Close to the limits of one object: brackets, bytes, values.
+    let nested = format!("{}{}", "[".repeat(50), "]".repeat(50));
+    let values = vec![format!("{nested}, {}", ["7"; 300].join(", ")); 180].join(", ");
+    let document = format!("---\n{{kind: switch, id: blue, x: [{values}]}}\n");
+    let text = document.repeat(DOCUMENTS);
+
+    let mut client = running.client().await;
+    let call = tokio::spawn(async move { client.apply([("deep.yaml".to_owned(), text)], "test").await });
+    log.line("reading the objects of a request").await;
+    // The client and its connection end with the task.
+    call.abort();
+    let line = log.line("nobody waits for the objects of a request any more").await;
+    let (_, objects) = line.split_once("objects=").expect("a count");
+    assert!(objects.trim().parse::<usize>().unwrap() < DOCUMENTS, "{line}");
+    within(running.client().await.status()).await.unwrap();
     running.stop().await;
 }
 

@@ -156,6 +156,11 @@ impl Batch {
         &self.entries
     }
 
+    /// The number of objects read, including faulty ones.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     fn unreadable(&mut self, place: Place, message: String) {
         self.unnamed = true;
         let (kind, id, path) = (None, None, String::new());
