@@ -141,6 +141,8 @@ enum Bench {
     #[command(hide = true)]
     DaemonRun { config: PathBuf },
     #[command(hide = true)]
+    HostileAttack { attack: hostile::attack::Attack, socket: PathBuf },
+    #[command(hide = true)]
     LayeredRun { engine: Engine },
 }
 
@@ -179,6 +181,7 @@ fn main() -> Result<()> {
         Bench::Growth => network::growth::print(),
         Bench::Daemon { hosts } => daemon::print(*hosts),
         Bench::DaemonRun { config } => daemon::run(config),
+        Bench::HostileAttack { attack, socket } => hostile::attack::run(*attack, socket.clone()),
         Bench::DatalogRun { other, folder } => say(&datalog::run(*other, folder)?),
         Bench::LayeredRun { engine } => say(&layered::run(*engine, arguments.layered())?),
         Bench::Push => push::compare(arguments.flows, arguments.runs),
