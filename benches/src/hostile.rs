@@ -22,7 +22,7 @@ const STATUS_MAX: Duration = Duration::from_millis(100);
 /// How much more memory than before it may have, this long after the attackers have gone.
 const KEPT_MAX_MIB: f64 = 50.0;
 const REST: Duration = Duration::from_secs(10);
-/// How many questions are asked before, and at least during the attack.
+/// The number of questions before the attack, and the least during it.
 const QUESTIONS: usize = 300;
 
 /// A process that ends with this value.

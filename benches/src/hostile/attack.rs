@@ -1,4 +1,4 @@
-//! What hostile clients do.
+//! The attacks of hostile clients.
 
 use std::io::Write as _;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -17,7 +17,7 @@ use tokio::net::UnixStream;
 const PREFIX: &[u8] = &[0, 0x10, 0, 0, 0];
 /// How long an attack takes before it begins anew. Large requests take long on a machine that is busy.
 const ONCE_MAX: Duration = Duration::from_secs(20);
-/// How many names of no length fit into a request of 4 MiB.
+/// The number of empty names in a request of 4 MiB.
 const EMPTY: usize = 2 << 20;
 
 /// An attack. Each goes on until its process is killed.

@@ -1,7 +1,7 @@
 //! Answers on their way to clients, in bounded memory.
 //!
-//! Every byte of an answer is on the account of its connection from the moment that it is encoded until it is written to
-//! the socket. An answer that can be long is made only when the account has room, one at a time for each connection.
+//! The account of a connection counts every byte of an answer from its encoding until it is written to the socket. A call
+//! waits while the account has no room. The answers to the queries of a connection are made one at a time.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,16 +18,16 @@ use tonic::{Response, Status};
 
 use crate::listener::{Account, Charge, UNREAD_MAX};
 
-/// How many answers are made at a time, for all connections.
+/// The number of answers made at a time, for all connections.
 const MAKING_MAX: usize = 8;
-/// What a frame takes beside its bytes.
+/// The memory of a frame in addition to its bytes.
 const FRAME_BYTES: usize = 512;
 
-/// Gives calls their turns to make answers.
+/// Lets calls make answers in turn.
 #[derive(Clone)]
 pub(crate) struct Turns(Arc<Semaphore>);
 
-/// The permission to make an answer, or a part of one.
+/// The permission to make an answer or a part of it.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _of_connection: OwnedSemaphorePermit,
@@ -51,7 +51,7 @@ impl Turns {
 }
 
 impl Turn {
-    /// Keeps the turn until the beginning of the answer is encoded, and thereby on the account.
+    /// An answer that ends the turn once its first frame is encoded, and so counted.
     pub(crate) fn until_encoded<T>(self, answer: T) -> Response<T> {
         let mut response = Response::new(answer);
         // Extensions must be `Clone`.
@@ -60,7 +60,7 @@ impl Turn {
     }
 }
 
-/// The body of an answer: puts its bytes on the account until they are written.
+/// The body of an answer. It counts its bytes until they are written.
 pub(crate) struct Answer {
     body: Body,
     account: Account,
@@ -102,7 +102,7 @@ impl http_body::Body for Answer {
     }
 }
 
-/// The same bytes; they are on the account until the last copy is dropped.
+/// The same bytes, counted until the last reference to them is dropped.
 fn counted(data: Bytes, account: &Account) -> Bytes {
     struct Counted {
         data: Bytes,
@@ -117,12 +117,12 @@ fn counted(data: Bytes, account: &Account) -> Bytes {
     Bytes::from_owner(Counted { data, _charge: charge })
 }
 
-/// The bytes that a message takes before it is encoded: each of its texts is an allocation of its own.
+/// The estimated memory of a message: each of its texts is an allocation of its own.
 pub(crate) fn decoded_bytes(message: &impl Message) -> usize {
     2 * message.encoded_len()
 }
 
-/// Sends the parts of an answer, as fast as the client reads them.
+/// Sends the parts of an answer at the pace at which the client reads them.
 pub(crate) struct PartSender<T> {
     parts: mpsc::Sender<(Charge, Result<T, Status>)>,
     account: Account,
@@ -151,7 +151,7 @@ impl<T: Message> PartSender<T> {
         self.send_made(part, None).await
     }
 
-    /// Sends a part that was made in a turn, which ends now that the part is on the account.
+    /// Sends a part made in a turn. The turn ends once the part is counted.
     pub(crate) async fn send_made(&self, part: Result<T, Status>, turn: Option<Turn>) -> Option<()> {
         let charge = self.account.charge(part.as_ref().map_or(0, decoded_bytes));
         drop(turn);
@@ -174,7 +174,7 @@ impl<T> Stream for Parts<T> {
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         Poll::Ready(match ready!(self.parts.poll_recv(context)) {
             Some((_charge, part)) => Some(part),
-            // Whoever reads on after all must not take the parts so far for the whole.
+            // A client that reads on after all must not mistake these parts for the whole.
             None => self.is_unread.swap(false, Ordering::Relaxed).then(|| {
                 Err(Status::data_loss(format!("the answer was not read for {UNREAD_MAX:?}; ask again")))
             }),

@@ -69,7 +69,7 @@ pub(crate) enum Client {
     Process(i32),
 }
 
-/// Who calls, and over which connection.
+/// The caller, and its connection's account.
 #[derive(Debug, Clone)]
 pub(crate) struct Caller {
     pub(crate) peer: Peer,

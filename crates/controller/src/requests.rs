@@ -71,7 +71,7 @@ struct Held {
     of_client: Arc<Semaphore>,
     total: Arc<Semaphore>,
     permits: Vec<OwnedSemaphorePermit>,
-    /// How many pieces are held for its elements.
+    /// The number of pieces held for its elements.
     for_elements: usize,
 }
 
@@ -210,7 +210,7 @@ impl Held {
         Ok(())
     }
 
-    /// Takes what so many elements need. As with bytes, the first piece is not counted.
+    /// Takes the budget of this many elements. As with bytes, the first piece is not counted.
     fn elements(&mut self, count: usize) -> Result<(), Status> {
         if count > ELEMENTS_MAX {
             return Err(Status::resource_exhausted(format!(

@@ -157,7 +157,7 @@ impl Unread {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_that_nobody_reads_are_not_made() {
     const CALLS: usize = 32;
-    /// How much a connection may have unread before nothing more is made for it.
+    /// The limit of unread bytes of a connection.
     const UNREAD: usize = 4 << 20;
     let folder = tempfile::tempdir().unwrap();
     let running = start(folder.path()).await;
@@ -192,12 +192,12 @@ async fn answers_that_nobody_reads_are_not_made() {
     running.stop().await;
 }
 
-/// What the controller logs.
+/// The log of the controller.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Takes all that this process logs from now on.
+    /// Collects the log of this process from now on.
     fn begin() -> Self {
         let log = Log::default();
         let writer = log.clone();

@@ -1,4 +1,4 @@
-//! What a connection holds of answers that its client has not read.
+//! The unread answers that a connection holds.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use tonic::Status;
 
 use super::registry::Registry;
 
-/// How many bytes of unread answers a connection may hold before the next answer is made for it.
+/// The limit of a connection: with this many bytes of unread answers, it gets no further answer.
 pub(crate) const CONNECTION_BYTES: usize = 4 << 20;
-/// How long an answer, or a part of one, waits for a client that does not read.
+/// How long a call or a part of an answer waits for a client that does not read.
 pub(crate) const UNREAD_MAX: Duration = Duration::from_secs(30);
 
-/// The account of a connection. Clones are the same account.
+/// The account of the bytes that a connection holds. Clones share one account.
 #[derive(Debug, Clone)]
 pub(crate) struct Account(Arc<Inner>);
 
@@ -25,7 +25,7 @@ struct Inner {
     registry: Weak<Registry>,
 }
 
-/// Bytes on an account, until this is dropped.
+/// Bytes on an account. Dropping it removes them.
 #[derive(Debug)]
 pub(crate) struct Charge {
     account: Account,
@@ -52,12 +52,12 @@ impl Account {
         Charge { account: self.clone(), bytes }
     }
 
-    /// How many bytes are on it.
+    /// The bytes on the account.
     pub(crate) fn held(&self) -> usize {
         *self.0.held.borrow()
     }
 
-    /// Waits until the client has read so much that the connection may hold another answer.
+    /// Waits until the account is below its limit.
     pub(crate) async fn room(&self) -> Result<(), Status> {
         let mut held = self.0.held.subscribe();
         let room = held.wait_for(|held| *held < CONNECTION_BYTES);
@@ -70,7 +70,7 @@ impl Account {
         }
     }
 
-    /// The same for one call at a time: until the permit is dropped, the others wait.
+    /// Waits for room, one call at a time: other calls wait until the permit is dropped.
     pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, Status> {
         let turn = self.0.turn.clone().acquire_owned().await;
         let turn = turn.map_err(|error| Status::internal(error.to_string()))?;

@@ -10,7 +10,7 @@ use super::{Account, Client};
 /// The most connections in all, and of one client.
 const CONNECTIONS_MAX: usize = 256;
 const CLIENT_MAX: usize = 64;
-/// How many bytes of unread answers all connections together may hold.
+/// The most bytes of unread answers of all connections together.
 const UNREAD_BYTES_MAX: usize = 256 << 20;
 
 /// The connections in use, ordered by their last activity.
@@ -61,7 +61,8 @@ impl Registry {
         (Slot { client, account, number, registry: self.clone() }, closed)
     }
 
-    /// Closes connections while all together hold too much of answers: of the client that holds most, the one that does.
+    /// Closes connections until the unread answers of the others are within the limit: each time the connection with the
+    /// most, of the client with the most.
     pub(super) fn close_while_too_much_is_held(&self) {
         let mut table = self.table();
         while table.held() > UNREAD_BYTES_MAX {

@@ -1,6 +1,6 @@
-//! Counts what a request has, before it is decoded.
+//! Counts the elements of a request before it is decoded.
 //!
-//! An empty text or message takes two bytes of a request, and tens of bytes once it is decoded. All repeated fields of
+//! An empty text or message takes two bytes of a request, and tens of bytes of memory once decoded. All repeated fields of
 //! requests are at the top level of their messages.
 
 /// The fields of a gRPC message at its top level, counted as its bytes arrive.
@@ -10,7 +10,7 @@ pub(super) struct Elements {
     count: usize,
 }
 
-/// What the next byte belongs to.
+/// The part of a field that the next byte belongs to.
 #[derive(Debug, Clone, Copy)]
 enum Next {
     /// The number and the form of a field.
@@ -21,11 +21,11 @@ enum Next {
     Length(Number),
     /// So many bytes of a value.
     Value(u64),
-    /// Nothing that can be decoded. The decoder gets no further either.
+    /// Undecodable. The decoder gets no further either.
     Unknown,
 }
 
-/// A number of which bytes have arrived: seven bits each, the lowest first.
+/// A number that has arrived in part: seven bits in each byte, the lowest first.
 #[derive(Debug, Clone, Copy, Default)]
 struct Number {
     value: u64,
