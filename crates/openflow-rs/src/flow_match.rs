@@ -249,6 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn a_vlan_priority_without_a_demand_for_a_tag_passes_the_wire() {
+        for (value, mask) in [(0x0a20, 0xefff), (0x2000, 0xe000), (0, 0xe00f)] {
+            let m = Match::any().with_masked(Field::VlanTci, value, mask).unwrap();
+            let mut bytes = Vec::new();
+            m.encode(&mut bytes);
+            let again = Match::decode(&mut crate::wire::Reader::new("match", &bytes)).unwrap();
+            assert_eq!(again.get(Field::VlanTci), Some((value, mask)));
+        }
+    }
+
+    #[test]
     fn a_field_without_its_prerequisite_is_found_in_any_order() {
         let m = Match::any().with(Field::TcpDst, 80).unwrap();
         assert_eq!(

@@ -71,6 +71,10 @@ fn put_demand(out: &mut Vec<u8>, Demand { field, value, mask }: Demand) {
             let port = crate::PortNo(value as u16).to_wire();
             oxm::put(out, field, port.into(), u32::MAX.into());
         }
+        // `vlan_pcp` demands a tag. Nicira's field alone says a priority without one.
+        Field::VlanTci if mask & VLAN_PCP != 0 && mask & VLAN_PRESENT == 0 => {
+            oxm::put(out, field, value, mask)
+        }
         Field::VlanTci => {
             let vid = VLAN_PRESENT | 0xfff;
             if mask & vid != 0 {
