@@ -14,6 +14,9 @@ const RULES: usize = 5;
 /// The maximum number of rows of a group that are shown.
 const GROUP: usize = 20;
 
+/// The maximum number of ways of a row that are counted for each rule.
+pub const WAYS: usize = 1000;
+
 /// `table(value, …)`
 pub fn atom(program: &Program, table: TableId, row: &[Value]) -> String {
     let values: Vec<String> = row.iter().map(ToString::to_string).collect();
@@ -37,7 +40,7 @@ pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
         return vec!["a transaction put it there".to_owned()];
     }
     let mut lines = Vec::new();
-    for derivation in reference.derivations(table, row).iter().take(RULES) {
+    for derivation in reference.derivations(table, row, WAYS).iter().take(RULES) {
         let place = &program.rule(derivation.rule).place;
         let body = Body::of(program, derivation);
         if body.rows.is_empty() {
@@ -47,13 +50,18 @@ pub fn why(reference: &Reference, table: TableId, row: &Row) -> Vec<String> {
         lines.push(format!("{place} derives it from"));
         lines.extend(body.rows.iter().map(|(table, row)| format!("    {}", atom(program, *table, row))));
         if body.more_rows > 0 {
-            lines.push(format!("    and {} more rows", body.more_rows));
+            lines.push(format!("    and {}{} more rows", at_least(body.more), body.more_rows));
         }
         if body.other_ways > 0 {
-            lines.push(format!("  and in {} other ways", body.other_ways));
+            lines.push(format!("  and in {}{} other ways", at_least(body.more), body.other_ways));
         }
     }
     lines
+}
+
+/// The words before a number that is not the whole.
+pub fn at_least(more: bool) -> &'static str {
+    if more { "at least " } else { "" }
 }
 
 /// The rows from which a rule derives a row.
@@ -64,6 +72,8 @@ pub struct Body {
     pub more_rows: usize,
     /// The number of other bindings of the rule that derive the same row.
     pub other_ways: usize,
+    /// Whether there are more rows, or more ways, than are counted.
+    pub more: bool,
 }
 
 impl Body {
@@ -73,7 +83,8 @@ impl Body {
         let bodies = &derivation.bodies;
         if !terms.iter().any(|term| matches!(term, HeadTerm::Aggregate { .. })) {
             let rows = bodies.first().cloned().unwrap_or_default();
-            return Body { rows, more_rows: 0, other_ways: bodies.len().saturating_sub(1) };
+            let other_ways = bodies.len().saturating_sub(1);
+            return Body { rows, more_rows: 0, other_ways, more: derivation.more };
         }
         let mut rows = Vec::new();
         let mut seen = BTreeSet::new();
@@ -84,7 +95,7 @@ impl Body {
         }
         let more_rows = rows.len().saturating_sub(GROUP);
         rows.truncate(GROUP);
-        Body { rows, more_rows, other_ways: 0 }
+        Body { rows, more_rows, other_ways: 0, more: derivation.more }
     }
 }
 
@@ -174,8 +185,8 @@ fn one(program: &Program, answer: &WhyNot, obstacle: &Obstacle, indent: &str, li
     }
     if obstacle.others > 0 {
         let others = match obstacle.others {
-            1 => "so ends one other way".to_owned(),
-            others => format!("so end {others} other ways"),
+            1 => format!("so ends {}one other way", at_least(obstacle.cut)),
+            others => format!("so end {}{others} other ways", at_least(obstacle.cut)),
         };
         lines.push(format!("{indent}    ({others} of binding its variables)"));
     }

@@ -1,8 +1,8 @@
-//! Evaluates the body of a rule: all bindings that satisfy it.
+//! The parts of a rule's body: rows of an atom by the values that are known, and the items after the atoms.
 
 use std::collections::{BTreeMap, HashMap};
 
-use nlog::program::{BodyItem, Rule, Term, VariableId};
+use nlog::program::{BodyItem, Term, VariableId};
 use nlog_data::{Failure, Row, RuleId, TableId, Value};
 
 use crate::expression::{Outcome, Values, call, evaluate};
@@ -31,26 +31,6 @@ pub(crate) struct Atom<'a> {
     rows: HashMap<Vec<Value>, Vec<&'a Row>>,
 }
 
-/// Calls `each` for every binding that the body does not reject.
-pub(crate) fn for_each_binding<'a>(
-    rule: &'a Rule,
-    contents: &'a Contents,
-    each: &mut dyn FnMut(&Binding<'a>),
-) {
-    let mut atoms = Vec::new();
-    let mut others = Vec::new();
-    let mut bound = vec![false; rule.variables.len()];
-    for item in &rule.body {
-        match item {
-            BodyItem::Atom { table, terms, .. } => atoms.push(index(*table, terms, &mut bound, contents)),
-            other => others.push(other),
-        }
-    }
-    let mut binding =
-        Binding { values: vec![None; rule.variables.len()], rows: Vec::new(), failures: Vec::new() };
-    join(&atoms, &others, &mut binding, each);
-}
-
 impl<'a> Atom<'a> {
     /// The rows that agree with what is known.
     pub(crate) fn matching(&self, values: &Values) -> &[&'a Row] {
@@ -71,6 +51,16 @@ pub(crate) fn index<'a>(
     terms: &'a [Term],
     bound: &mut [bool],
     contents: &'a Contents,
+) -> Atom<'a> {
+    index_rows(table, terms, bound, contents[table.0 as usize].keys())
+}
+
+/// The same for some of the table's rows.
+pub(crate) fn index_rows<'a>(
+    table: TableId,
+    terms: &'a [Term],
+    bound: &mut [bool],
+    of_table: impl IntoIterator<Item = &'a Row>,
 ) -> Atom<'a> {
     let mut known = Vec::new();
     let mut known_columns = Vec::new();
@@ -95,7 +85,7 @@ pub(crate) fn index<'a>(
         bound[variable.0 as usize] = true;
     }
     let mut rows: HashMap<Vec<Value>, Vec<&Row>> = HashMap::new();
-    for row in contents[table.0 as usize].keys() {
+    for row in of_table {
         if equal_columns.iter().all(|(a, b)| row[*a] == row[*b]) {
             rows.entry(known_columns.iter().map(|column| row[*column].clone()).collect())
                 .or_default()
@@ -103,26 +93,6 @@ pub(crate) fn index<'a>(
         }
     }
     Atom { table, known, binds, rows }
-}
-
-/// Nested loops over the atoms.
-fn join<'a>(
-    atoms: &[Atom<'a>],
-    others: &[&BodyItem],
-    binding: &mut Binding<'a>,
-    each: &mut dyn FnMut(&Binding<'a>),
-) {
-    let Some((atom, atoms)) = atoms.split_first() else {
-        return check(others, binding, each);
-    };
-    for row in atom.matching(&binding.values) {
-        for (column, variable) in &atom.binds {
-            binding.values[variable.0 as usize] = Some(row[*column].clone());
-        }
-        binding.rows.push((atom.table, row));
-        join(atoms, others, binding, each);
-        binding.rows.pop();
-    }
 }
 
 /// The items after the atoms.

@@ -35,12 +35,13 @@
 //! All tables are computed even after errors; the least [`DerivedError`](nlog_data::DerivedError) is reported.
 //!
 //! In reading order: [`Reference`] (transactions), `rule` (bindings to rows), `project` (bodies to the variables of the
-//! head), `join` (bodies to bindings), `expression`, `aggregate`; `why_not` (how far each rule gets that could derive a
+//! head), `derivation` (the bodies of a row), `join`, `expression`, `aggregate`; `why_not` (how far each rule gets that could derive a
 //! row), `hidden`, `text`, [`explanation`] (both questions answered in text). Left out on purpose: optimisation beyond
 //! an index on the columns that earlier atoms bind, and the early removal of variables that are no longer needed.
 #![forbid(unsafe_code)]
 
 mod aggregate;
+mod derivation;
 pub mod explanation;
 mod expression;
 mod hidden;

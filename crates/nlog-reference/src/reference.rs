@@ -11,7 +11,7 @@ use nlog_data::{
 
 use crate::hidden::{HiddenPart, hidden_part};
 use crate::join::Contents;
-use crate::rule;
+use crate::{derivation, rule};
 
 /// The reference evaluator.
 #[derive(Debug)]
@@ -31,6 +31,8 @@ pub struct Derivation {
     /// The rows of its atoms, in the order of the body: one list for each binding. For a rule with aggregates,
     /// these are all bindings of the row's group; otherwise each of them derives the row.
     pub bodies: Vec<Vec<(TableId, Row)>>,
+    /// Whether the rule has more of them.
+    pub more: bool,
 }
 
 impl Reference {
@@ -75,21 +77,21 @@ impl Reference {
             None => vec![(table, row)],
             Some((_, HiddenPart::Level)) => Vec::new(),
             Some((_, HiddenPart::Other)) => {
-                let ways = self.derivations(table, &row);
+                let ways = self.derivations(table, &row, 1);
                 ways.into_iter().next().and_then(|way| way.bodies.into_iter().next()).unwrap_or_default()
             }
         }
     }
 
     /// The derivations of a row; none for rows of inputs and absent rows. Rows of hidden tables are replaced by the
-    /// rows that they are derived from.
-    pub fn derivations(&self, table: TableId, row: &Row) -> Vec<Derivation> {
+    /// rows that they are derived from. Of each rule, the first `most` bodies are returned.
+    pub fn derivations(&self, table: TableId, row: &Row, most: usize) -> Vec<Derivation> {
         let visible = |body: Vec<(TableId, Row)>| {
             body.into_iter().flat_map(|(table, row)| self.visible(table, row)).collect()
         };
         let ways = self.program.rules_of(table).map(|(id, rule)| {
-            let bodies = rule::bodies(rule, &self.contents, row);
-            Derivation { rule: id, bodies: bodies.into_iter().map(visible).collect() }
+            let (bodies, more) = derivation::bodies(rule, &self.contents, row, most);
+            Derivation { rule: id, bodies: bodies.into_iter().map(visible).collect(), more }
         });
         ways.filter(|way| !way.bodies.is_empty()).collect()
     }

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use nlog::program::{Expr, HeadTerm, Rule};
-use nlog_data::{Failure, Row, TableId, Value};
+use nlog_data::{Failure, Row, Value};
 
 use crate::aggregate::aggregate;
 use crate::expression::{Outcome, Values, evaluate};
-use crate::join::{Contents, for_each_binding};
+use crate::join::Contents;
 use crate::project::{for_each_combination, head_variables};
 
 /// The results of a rule.
@@ -26,8 +26,8 @@ impl Derived {
 }
 
 /// The head of a rule under one binding: the group's columns, and each aggregate's arguments.
-struct Head {
-    group: Vec<Value>,
+pub(crate) struct Head {
+    pub(crate) group: Vec<Value>,
     arguments: Vec<Vec<Value>>,
 }
 
@@ -62,30 +62,13 @@ pub(crate) fn derive(rule: &Rule, contents: &Contents) -> Derived {
     derived
 }
 
-/// The bodies that derive a row: the rows of the atoms of each binding whose head is the row, or whose group's row it
-/// is.
-pub(crate) fn bodies(rule: &Rule, contents: &Contents, row: &Row) -> Vec<Vec<(TableId, Row)>> {
-    if !derive(rule, contents).rows.contains(row) {
-        return Vec::new();
-    }
-    let group_columns: Vec<&Value> = (rule.terms.iter().zip(row))
-        .filter(|(term, _)| matches!(term, HeadTerm::Value(_)))
-        .map(|(_, value)| value)
-        .collect();
-    let mut bodies = Vec::new();
-    for_each_binding(rule, contents, &mut |binding| {
-        if let Some(Ok(head)) = head(rule, &binding.values, binding.failures.first())
-            && head.group.iter().eq(group_columns.iter().copied())
-        {
-            bodies.push(binding.rows.iter().map(|(table, row)| (*table, (*row).clone())).collect());
-        }
-    });
-    bodies
-}
-
 /// The head under a binding with this failure, if it has one: none if a column has no value; an error with all failures
 /// if something failed.
-fn head(rule: &Rule, values: &Values, failure: Option<&Failure>) -> Option<Result<Head, Vec<Failure>>> {
+pub(crate) fn head(
+    rule: &Rule,
+    values: &Values,
+    failure: Option<&Failure>,
+) -> Option<Result<Head, Vec<Failure>>> {
     let mut failures: Vec<Failure> = failure.cloned().into_iter().collect();
     let mut all = |exprs: &[Expr]| -> Option<Vec<Value>> {
         let mut found = Vec::new();

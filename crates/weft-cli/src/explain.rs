@@ -40,6 +40,7 @@ struct Question {
 #[derive(Args)]
 #[command(
     after_help = "If several rules derive a row, the rule with the lowest fingerprint is shown, with its first binding.\n\
+                        Of each rule, at most 1,000 bindings are counted.\n\
                         The exit status is 1 if no row matches; `weft why-not` explains why."
 )]
 pub(crate) struct Explain {
@@ -181,7 +182,14 @@ enum Reason {
     /// It was inserted into an input table by this transaction.
     Transaction(Option<u64>),
     /// A rule derives it.
-    Rule { place: Place, from: Vec<Tree>, more_rows: usize, other_ways: usize },
+    Rule {
+        place: Place,
+        from: Vec<Tree>,
+        more_rows: usize,
+        other_ways: usize,
+        /// Whether there are more rows or ways than are counted.
+        more: bool,
+    },
     /// It was explained above.
     Told,
 }
@@ -202,7 +210,8 @@ impl Explainer<'_> {
         } else if !self.told.insert(name) {
             Reason::Told
         } else {
-            let ways = self.state.derivations(table, row);
+            let ways = self.state.derivations(table, row, explanation::WAYS);
+            let more = ways.iter().any(|way| way.more);
             let mut bodies = ways.iter().map(|way| (way.rule, explanation::Body::of(program, way)));
             match bodies.next() {
                 None => Reason::Told,
@@ -212,6 +221,7 @@ impl Explainer<'_> {
                     more_rows: body.more_rows,
                     other_ways: bodies.map(|(_, other)| other.other_ways + 1).sum::<usize>()
                         + body.other_ways,
+                    more,
                 },
             }
         };
@@ -226,11 +236,12 @@ impl Tree {
             Reason::Transaction(Some(txn)) => lines.push(format!("{indent}{row}  transaction {txn}")),
             Reason::Transaction(None) => lines.push(format!("{indent}{row}")),
             Reason::Told => lines.push(format!("{indent}{row}  as above")),
-            Reason::Rule { place, from, more_rows, other_ways } => {
+            Reason::Rule { place, from, more_rows, other_ways, more } => {
+                let at_least = explanation::at_least(*more);
                 let others = match other_ways {
                     0 => String::new(),
-                    1 => ", and one other way".to_owned(),
-                    others => format!(", and {others} other ways"),
+                    1 => format!(", and {at_least}one other way"),
+                    others => format!(", and {at_least}{others} other ways"),
                 };
                 lines.push(format!("{indent}{row}  {place}{others}"));
                 let deeper = format!("{indent}    ");
@@ -238,7 +249,7 @@ impl Tree {
                     tree.text(program, &deeper, lines);
                 }
                 if *more_rows > 0 {
-                    lines.push(format!("{deeper}and {more_rows} more rows"));
+                    lines.push(format!("{deeper}and {at_least}{more_rows} more rows"));
                 }
             }
         }
@@ -249,7 +260,10 @@ impl Tree {
         match &self.reason {
             Reason::Transaction(txn) => object["txn"] = json!(txn),
             Reason::Told => object["told"] = json!(true),
-            Reason::Rule { place, from, more_rows, other_ways } => {
+            Reason::Rule { place, from, more_rows, other_ways, more } => {
+                if *more {
+                    object["more"] = json!(true);
+                }
                 object["more_rows"] = json!(more_rows);
                 object["rule"] = place_json(place);
                 object["from"] = from.iter().map(|tree| tree.json(program)).collect();
@@ -315,11 +329,15 @@ fn obstacle_json(program: &Program, answer: &WhyNot, obstacle: &Obstacle) -> Jso
         }
         ObstacleKind::None => json!({"kind": "none"}),
     };
-    json!({
+    let mut object = json!({
         "rule": place_json(&program.rule(obstacle.rule).place),
         "found": found,
         "variables": named(&obstacle.variables),
         "others": obstacle.others,
         "obstacle": what,
-    })
+    });
+    if obstacle.cut {
+        object["more"] = json!(true);
+    }
+    object
 }

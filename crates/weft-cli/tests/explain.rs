@@ -144,3 +144,52 @@ fn mistakes_in_the_atom_have_places() {
     assert!(no_row.has_status(2).stderr.contains("is not a row"), "{}", no_row.stderr);
     folder().weft(&["explain", "peers.nlog", "-i", "nowhere.jsonl", "ports(..)"]).has_status(3);
 }
+
+/// Tables of 100 rows that agree in everything but the last column.
+fn alike(tables: &[&str]) -> String {
+    let rows = |table: &&str| {
+        let rows: Vec<String> = (0..100).map(|n| format!("[1,1,1,{n}]")).collect();
+        format!("\"{table}\":[{}]", rows.join(","))
+    };
+    let tables: Vec<String> = tables.iter().map(rows).collect();
+    format!("{{\"insert\":{{{}}}}}\n", tables.join(","))
+}
+
+#[test]
+fn of_a_row_with_ten_thousand_million_ways_some_are_counted() {
+    let tables = ["a", "b", "c", "d", "e"];
+    let declared: String =
+        tables.iter().map(|t| format!("input table {t}(x: int, y: int, z: int, n: int);\n")).collect();
+    let rules = "output table r(x: int);\noutput table s(n: int);\n\
+        r(x) :- a(x, _, _, k), b(x, _, _, l), c(x, _, _, m), d(x, _, _, n), e(x, _, _, o), o >= 7;\n\
+        s(count(k)) :- a(_, _, _, k), b(x, _, _, _), c(x, _, _, _), d(x, _, _, _), e(x, _, _, _);\n";
+    let folder = Folder::new();
+    folder.write("ways.nlog", declared + rules).write("txns.jsonl", alike(&tables));
+    let one = folder.weft(&["explain", "ways.nlog", "-i", "txns.jsonl", "r(1)"]);
+    let wanted = "r(1)  ways.nlog:8:1, and at least 999 other ways
+    a(1, 1, 1, 0)  transaction 1
+    b(1, 1, 1, 0)  transaction 1
+    c(1, 1, 1, 0)  transaction 1
+    d(1, 1, 1, 0)  transaction 1
+    e(1, 1, 1, 7)  transaction 1
+";
+    assert_eq!(one.has_status(0).stdout, wanted);
+    let group = folder.weft(&["explain", "ways.nlog", "-i", "txns.jsonl", "s(_)", "--json"]);
+    let object: Value = serde_json::from_str(&group.has_status(0).stdout).unwrap();
+    assert_eq!(object["rows"][0]["row"], json!([100]));
+    assert_eq!(object["rows"][0]["more"], true);
+}
+
+#[test]
+fn of_a_million_dead_ends_and_more_some_are_counted() {
+    let tables = ["a", "b", "c", "d"];
+    let declared: String =
+        tables.iter().map(|t| format!("input table {t}(x: int, y: int, z: int, n: int);\n")).collect();
+    let rules = "input table f(k: int, l: int, m: int, n: int);\noutput table r(x: int, y: int, z: int);\n\
+        r(x, y, z) :- f(k, l, m, n), a(x, y, z, k), b(x, y, z, l), c(x, y, z, m), d(x, y, z, n);\n";
+    let folder = Folder::new();
+    folder.write("ways.nlog", declared + rules).write("txns.jsonl", alike(&tables));
+    let outcome = folder.weft(&["why-not", "ways.nlog", "-i", "txns.jsonl", "r(1, 1, 1)"]);
+    let text = &outcome.has_status(0).stdout;
+    assert!(text.contains("but finds no f(0, 0, 0, n)") && text.contains("(so end at least "), "{text}");
+}

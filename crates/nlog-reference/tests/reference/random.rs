@@ -378,7 +378,7 @@ proptest! {
                 let pattern = Pattern { table, columns: vec![a.clone(), b.clone()] };
                 let like = run.rows(table).filter(|row| pattern.admits(row));
                 let deriving: BTreeSet<RuleId> =
-                    like.flat_map(|row| run.derivations(table, row)).map(|way| way.rule).collect();
+                    like.flat_map(|row| run.derivations(table, row, usize::MAX)).map(|way| way.rule).collect();
                 let answer = run.why_not(&pattern);
                 for obstacle in &answer.obstacles {
                     let derives = deriving.contains(&obstacle.rule);

@@ -428,7 +428,8 @@ fn rows_are_attributed_to_the_rule_with_the_least_fingerprint() {
     let mut run = build::Run(nlog_reference::Reference::new(program, Tables::All).with_attribution());
     let mut delta = |line: &str| {
         let committed = run.commit(line).expect("accepted");
-        let (a, b) = (run.0.derivations(t, &vec![Value::Int(1)]), committed.delta.tables.get(&t).cloned());
+        let (a, b) =
+            (run.0.derivations(t, &vec![Value::Int(1)], usize::MAX), committed.delta.tables.get(&t).cloned());
         (a.iter().map(|way| way.rule).collect::<Vec<_>>(), b.unwrap_or_default())
     };
     let row = || vec![Value::Int(1)];
@@ -456,14 +457,14 @@ fn derivations_name_rules_and_body_rows() {
     let schema = nlog_data::Evaluator::schema(&run.0).clone();
     let [m, sum, pair] = ["m", "sum", "pair"].map(|name| schema.find(name).expect("a table"));
     let row = |values: &[i64]| values.iter().map(|n| Value::Int(*n)).collect::<Vec<_>>();
-    let ways = run.0.derivations(sum, &row(&[1, 11]));
+    let ways = run.0.derivations(sum, &row(&[1, 11]), usize::MAX);
     assert_eq!(ways.len(), 1);
     assert_eq!(ways[0].bodies, [vec![(m, row(&[1, 5]))], vec![(m, row(&[1, 6]))]]);
-    let ways = run.0.derivations(pair, &row(&[5, 5]));
+    let ways = run.0.derivations(pair, &row(&[5, 5]), usize::MAX);
     assert_eq!(
         ways[0].bodies,
         [vec![(m, row(&[1, 5])), (m, row(&[1, 5]))], vec![(m, row(&[2, 5])), (m, row(&[2, 5]))]]
     );
-    assert!(run.0.derivations(sum, &row(&[1, 12])).is_empty());
-    assert!(run.0.derivations(m, &row(&[1, 5])).is_empty());
+    assert!(run.0.derivations(sum, &row(&[1, 12]), usize::MAX).is_empty());
+    assert!(run.0.derivations(m, &row(&[1, 5]), usize::MAX).is_empty());
 }
