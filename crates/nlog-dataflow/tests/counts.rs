@@ -7,8 +7,8 @@ use crate::support::generate::products::Products;
 use crate::support::way::Way;
 use crate::support::{ENGINES, Random, Runs, compile, transaction};
 use nlog::Program;
-use nlog_data::Tables;
-use nlog_dataflow::Kind;
+use nlog_data::{CommitError, Tables, json};
+use nlog_dataflow::{Kind, Options};
 use nlog_plan::Settings;
 use test_random::{Seeds, seeds};
 
@@ -107,6 +107,58 @@ fn a_row_with_ten_thousand_million_ways_is_a_row() {
             assert!(said[0].contains(r#""r":[["#), "{text}\n{said:?}");
             assert!(said.iter().all(|line| !line.contains("error")), "{text}\n{said:?}");
             assert!(said.last().is_some_and(|line| line.contains(r#""delete":{"e":[[1,0]]"#)), "{said:?}");
+        }
+    }
+}
+
+/// Ways multiply in bodies of more atoms than the planner splits: by 2 with each `e`, by the number of rows in `f`. The
+/// reference is left out: it goes through all ways.
+#[test]
+fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
+    let tables =
+        "input table e(h: int, x: int); input table f(h: int, x: int); input table g(h: int, x: int);";
+    let product = "e(h, _), ".repeat(61) + "f(h, _)";
+    for text in [
+        format!("{tables} output table r(h: int, x: int); r(h, x) :- g(h, x), {product};"),
+        format!("{tables} output table r(h: int, n: int); r(h, count(x)) :- g(h, x), {product};"),
+    ] {
+        let program = compile(&text);
+        let across = Way { processes: Some((2, text.clone())), ..Way::new(Kind::Fused, 1) };
+        let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
+        let plain = Way { planned: "plain", planning: plain, ..Way::new(Kind::Fused, 1) };
+        let ways = ENGINES.map(|(engine, workers)| Way::new(engine, workers));
+        for way in ways.into_iter().chain([plain, across]) {
+            let options = Options { observe: Tables::Outputs, ..Options::default() };
+            let mut engine = way.start(&program, options);
+            let mut commit = |line: &str, wanted: &str| {
+                let said = match engine.commit(&transaction(&program, line)) {
+                    Ok(committed) => {
+                        let mut line = Vec::new();
+                        json::write_delta_line(&mut line, 1, &committed.delta, &program.schema);
+                        String::from_utf8(line).expect("JSON is text")
+                    }
+                    Err(CommitError::Refused(error)) => format!("{:?}: {}", error.code, error.message),
+                    Err(error) => panic!("{}: {error}", way.name()),
+                };
+                assert!(said.contains(wanted), "{}: {line}: {said}\n{text}", way.name());
+            };
+            let refused = "Overflow: table r: a row is derived in more than 4611686018427387904 ways";
+            let unchanged = r#""insert":{},"delete":{}"#;
+            // 2⁶² ways are the most.
+            let insert = r#"{"insert": {"e": [[1,0],[1,1]], "f": [[1,0],[1,1]], "g": [[1,1]]}}"#;
+            commit(insert, r#""insert":{"r":[[1,1]]}"#);
+            commit(r#"{"insert": {"f": [[1,2]]}}"#, refused);
+            // Another row fits, and the same one once there is room.
+            let insert = r#"{"insert": {"e": [[2,0]], "f": [[2,0]], "g": [[2,1]]}}"#;
+            commit(insert, r#""insert":{"r":[[2,1]]}"#);
+            commit(r#"{"delete": {"f": [[1,1]]}, "insert": {"f": [[1,2]]}}"#, unchanged);
+            // At once, and so many that they do not fit into 64 bits.
+            for rows in ["[3,0],[3,1],[3,2]", "[3,0],[3,1],[3,2],[3,3],[3,4]"] {
+                let e_and_g = r#""e": [[3,0],[3,1]], "g": [[3,1]]"#;
+                commit(&format!(r#"{{"insert": {{{e_and_g}, "f": [{rows}]}}}}"#), refused);
+            }
+            commit(r#"{"delete": {"e": [[1,0]]}}"#, unchanged);
+            commit(r#"{"delete": {"e": [[1,1]]}}"#, r#""delete":{"r":[[1,1]]}"#);
         }
     }
 }
