@@ -259,6 +259,7 @@ impl Engine {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
         }
+        self.plan_if_due(planning::BUSY, Some(&changes))?;
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
         // Rows derived by other processes leave no trace in this process.

@@ -278,11 +278,25 @@ const SKEWED: &str = "
     hit(x, w, k, j) :- left(k, x), mid(k, j), right(j, w);
 ";
 
-/// Transactions of a hundred rows, after an empty one as a controller begins with.
-fn arriving(program: &Program) -> Vec<Transaction> {
+/// Rows of [`SKEWED`] in the order in which they come, table by table.
+type Arriving = Vec<(&'static str, [i64; 2])>;
+
+/// Most rows come last, to tables of which all is known.
+fn many_last() -> Arriving {
     let rows = (0..1_000).map(|at| ("left", [at % 20, at]));
     let rows = rows.chain((0..10).map(|at| ("right", [at * 7, at])));
-    let rows: Vec<(&str, [i64; 2])> = rows.chain((0..5_000).map(|at| ("mid", [at % 20, at]))).collect();
+    rows.chain((0..5_000).map(|at| ("mid", [at % 20, at]))).collect()
+}
+
+/// Nothing can be joined before the last tenth of the transactions.
+fn few_last() -> Arriving {
+    let rows = (0..5_000).map(|at| ("left", [at % 510, at]));
+    let rows = rows.chain((0..10).map(|at| ("right", [at * 1_000, at])));
+    rows.chain((0..590).map(|at| ("mid", [at % 510, at]))).collect()
+}
+
+/// Transactions of a hundred rows, after an empty one as a controller begins with.
+fn arriving(program: &Program, rows: &Arriving) -> Vec<Transaction> {
     let transactions = rows.chunks(100).map(|rows| {
         let mut transaction = Transaction::default();
         for (table, values) in rows {
@@ -293,10 +307,23 @@ fn arriving(program: &Program) -> Vec<Transaction> {
     std::iter::once(Transaction::default()).chain(transactions).collect()
 }
 
+/// The figures of all rows that arrive.
+fn statistics(program: &Program, transactions: &[Transaction]) -> Statistics {
+    let mut all = Transaction::default();
+    for (table, rows) in transactions.iter().flat_map(|transaction| &transaction.insert) {
+        all.insert.entry(*table).or_default().extend(rows.iter().cloned());
+    }
+    let counter = Counter::new(program);
+    let tables = all.insert.iter().map(|(table, rows)| {
+        let rows = Columns::from_rows(rows).expect("rows of a table are of one width");
+        (program.schema.table(*table).name.clone(), counter.count(*table, &rows))
+    });
+    Statistics { tables: tables.collect() }
+}
+
 /// Rows that the last tenth of the transactions touches.
-fn touched_last(program: &Arc<Program>, options: Options, idle: bool) -> u64 {
+fn touched_last(program: &Arc<Program>, transactions: &[Transaction], options: Options, idle: bool) -> u64 {
     let mut engine = start(Arc::clone(program), options);
-    let transactions = arriving(program);
     let first = transactions.len() * 9 / 10;
     let mut touched = 0;
     for (at, transaction) in transactions.iter().enumerate() {
@@ -315,28 +342,23 @@ fn touched_last(program: &Arc<Program>, options: Options, idle: bool) -> u64 {
 #[test]
 fn plans_follow_the_rows_that_arrive() {
     let program = compile(SKEWED);
-    let mut all = Transaction::default();
-    for (table, rows) in arriving(&program).into_iter().flat_map(|transaction| transaction.insert) {
-        all.insert.entry(table).or_default().extend(rows);
-    }
-    let counter = Counter::new(&program);
-    let tables = all.insert.iter().map(|(table, rows)| {
-        let rows = Columns::from_rows(rows).expect("rows of a table are of one width");
-        (program.schema.table(*table).name.clone(), counter.count(*table, &rows))
-    });
-    let statistics = Some(Statistics { tables: tables.collect() });
-    for workers in [1, 2] {
-        let options = || Options { workers, ..Options::default() };
-        let planning = Settings { statistics: statistics.clone(), ..Settings::default() };
-        let informed = touched_last(&program, Options { planning, ..options() }, false);
-        let kept = touched_last(&program, Options { plan_anew_from: usize::MAX, ..options() }, false);
-        assert!(kept > 8 * informed, "there is nothing to gain: {kept} rows, not {informed}");
-        for idle in [false, true] {
-            let touched = touched_last(&program, options(), idle);
-            assert!(
-                touched <= 2 * informed,
-                "{workers} workers, idle {idle}: {touched} rows, not {informed}"
-            );
+    for (name, rows) in [("many last", many_last()), ("few last", few_last())] {
+        let transactions = arriving(&program, &rows);
+        let statistics = Some(statistics(&program, &transactions));
+        for workers in [1, 2] {
+            let options = || Options { workers, ..Options::default() };
+            let last = |options, idle| touched_last(&program, &transactions, options, idle);
+            let planning = Settings { statistics: statistics.clone(), ..Settings::default() };
+            let informed = last(Options { planning, ..options() }, false);
+            let kept = last(Options { plan_anew_from: usize::MAX, ..options() }, false);
+            assert!(kept > 8 * informed, "{name}: there is nothing to gain: {kept} rows, not {informed}");
+            for idle in [false, true] {
+                let touched = last(options(), idle);
+                assert!(
+                    touched <= 2 * informed,
+                    "{name}, {workers} workers, idle {idle}: {touched} rows, not {informed}"
+                );
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hashbrown::hash_table::{Entry, HashTable};
 use nlog_data::{Role, Row as ValueRow, Schema, TableId, Transaction, TransactionError, inputs};
 
-use super::delta::Delta;
+use super::delta::{Delta, Diff};
 use crate::row::mix;
 use crate::symbol::{Symbol, Symbols};
 
@@ -178,6 +178,13 @@ impl Inputs {
         }
     }
 
+    /// Makes changes again that were just taken back.
+    pub(crate) fn redo(&mut self, changes: &Changes) {
+        for (id, delta) in &changes.tables {
+            self.tables[id.0 as usize].redo(delta);
+        }
+    }
+
     /// The rows of a table.
     pub(crate) fn rows(&self, table: TableId) -> Delta {
         let stored = &self.tables[table.0 as usize];
@@ -316,13 +323,22 @@ impl Stored {
     }
 
     fn undo(&mut self, net: &Delta) {
-        // Inserted rows are removed first, so that their keys are free for the deleted rows.
-        for (row, _) in net.rows().filter(|(_, diff)| *diff > 0) {
+        self.change(net, -1);
+    }
+
+    fn redo(&mut self, net: &Delta) {
+        self.change(net, 1);
+    }
+
+    /// Applies changes that fit, or with -1 their inverse.
+    fn change(&mut self, net: &Delta, sign: Diff) {
+        // Removals come first, so that their keys are free for the other rows.
+        for (row, _) in net.rows().filter(|(_, diff)| *diff * sign < 0) {
             self.remove(row);
         }
-        for (row, _) in net.rows().filter(|(_, diff)| *diff < 0) {
+        for (row, _) in net.rows().filter(|(_, diff)| *diff * sign > 0) {
             let fits = self.insert(row).is_ok();
-            debug_assert!(fits, "only the most recent changes can be undone");
+            debug_assert!(fits, "only the most recent changes can be undone or made again");
         }
     }
 }

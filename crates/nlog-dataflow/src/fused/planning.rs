@@ -3,9 +3,13 @@
 //! An engine starts with estimates. It plans anew before a transaction that has most of the rows to come, and later
 //! when the rows that pipelines touched have paid for it and the plan does not fit any more: an input table has
 //! outgrown (or lost) the number of rows that it had when it was counted, or joins found several times as many
-//! bindings as was estimated. Then input tables are counted again, and the engine goes over to the new plan as it goes
-//! over to edited rules (`live`), which keeps every trace that both plans have. With several threads all inputs are
-//! loaded into a second set of workers. Processes keep the plan that they met with.
+//! bindings as was estimated. While one of its tables is empty, a rule touches nothing, however many rows the others
+//! get. So the engine also plans anew before a transaction that brings the first rows of a table that the plan knows
+//! nothing of, if many rows are behind the rules that can derive rows from then on.
+//!
+//! To plan anew, input tables are counted again, with the changes of the transaction, and the engine goes over to the
+//! new plan as it goes over to edited rules (`live`), which keeps every trace that both plans have. With several threads
+//! all inputs are loaded into a second set of workers. Processes keep the plan that they met with.
 //!
 //! Everything here is counted, nothing is timed, so that a replay plans anew at the same transactions. Results never
 //! depend on the plan.
@@ -15,12 +19,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use nlog_data::{ColumnTransaction, Columns, CommitError, Role, Row, Schema, TableId, Transaction};
-use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, Step};
+use nlog_plan::query::{Pipeline as PipelinePlan, Plan, RelationId, RulePlan, Step};
 use nlog_plan::{Counter, Settings, Statistics, TableStatistics};
 
 use super::delta::Delta;
 use super::engine::State;
 use super::fault::{Fault, inject};
+use super::inputs::Changes;
 use super::pipeline::Work;
 use super::workers::{Load, Workers};
 use super::{Engine, live, output, start_plan, wanted};
@@ -31,14 +36,19 @@ pub(crate) const WORTH_PLANNING: usize = 10_000;
 /// A transaction is planned for if it has so many times the rows that are there.
 const MOST_OF_ALL: usize = 4;
 
-/// Planning a rule takes about as long as touching so many rows (measured: 50 to 200 µs, and 0.1 µs for a row).
+/// Planning a rule takes about as long as touching so many rows (measured: 50 to 200 µs, and 0.1 µs for a row). At most
+/// as many as are worth a plan by the engine's options, so that tests can have engines that plan at every turn.
 const ROWS_PER_RULE: u64 = 1_000;
 
 /// What part of its price the work since the last plan has to come to before a new one is made in idle time.
 const IDLE: u64 = 16;
 
-/// The same between transactions: an idle engine comes first.
-const BUSY: u64 = 4;
+/// The same before a transaction: an idle engine comes first.
+pub(super) const BUSY: u64 = 4;
+
+/// What part of its price the rows behind rules that awaken have to come to: nothing of them was touched while a table
+/// was empty, and now they are joined at once.
+const AWOKEN: u64 = 16;
 
 /// A table is counted anew when it has so many times the rows that were counted, or so many times fewer.
 const OUTGROWN: u64 = 2;
@@ -66,7 +76,7 @@ impl Engine {
     /// Uses time in which no transaction waits: plans anew if that is due; whether the engine went over to another
     /// plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
-        self.guarded(|engine| engine.plan_if_due(IDLE))
+        self.guarded(|engine| engine.plan_if_due(IDLE, None))
     }
 
     /// Plans the program anew by these settings and goes over to the plan; whether it differs from the one before.
@@ -188,8 +198,8 @@ impl Engine {
         Ok(differs)
     }
 
-    /// Plans for a transaction that has most of the rows that there will be, and else for what is there, if that is
-    /// due. `count` gives the figures of the rows that it inserts.
+    /// Plans for a transaction if it has most of the rows that there will be. `count` gives the figures of the rows that
+    /// it inserts.
     fn plan_before(
         &mut self,
         rows: usize,
@@ -199,7 +209,7 @@ impl Engine {
             || !self.plans_by_itself()
             || self.inputs.total() * MOST_OF_ALL > rows
         {
-            return self.plan_if_due(BUSY).map(drop);
+            return Ok(());
         }
         let counted = count(&Counter::new(self.program()), self.state.plan.program.schema.as_ref());
         // Of tables that are missing nothing is said: they may get their rows later.
@@ -253,25 +263,83 @@ impl Engine {
         Statistics { tables: counted.collect() }
     }
 
-    /// Plans anew if the work since the last plan is a `part` of what a plan costs, and the plan does not fit any more.
-    fn plan_if_due(&mut self, part: u64) -> Result<bool, CommitError> {
-        if !self.plans_by_itself() || self.state.touched < self.planning.look_at / part {
-            return Ok(false);
-        }
-        let rules = self.state.plan.rules.len() as u64;
-        let price = (self.inputs.total() as u64 + ROWS_PER_RULE * rules) << self.planning.same.min(32);
-        if self.state.touched < price / part {
-            self.planning.look_at = price;
-            return Ok(false);
-        }
-        if !self.is_outgrown() && !self.state.is_misjudged() {
-            self.planning.look_at = part * (self.state.touched + price / BUSY);
+    /// Plans anew, by the rows of inputs, if that is due. `running`: changes that inputs have taken and rules have not.
+    pub(super) fn plan_if_due(&mut self, part: u64, running: Option<&Changes>) -> Result<bool, CommitError> {
+        if !self.plans_by_itself() || !self.is_due(part, running) {
             return Ok(false);
         }
         let statistics = self.statistics();
+        // Going over to another plan reads the rows that rules have seen.
+        running.into_iter().for_each(|changes| self.inputs.undo(changes));
         let differs = self.replan_by(statistics)?;
+        running.into_iter().for_each(|changes| self.inputs.redo(changes));
         self.planning.same = if differs { 0 } else { self.planning.same + 1 };
         Ok(differs)
+    }
+
+    /// Whether the work since the last plan is a `part` of what a plan costs, and the plan does not fit any more; or the
+    /// running changes awaken rules for which nobody planned.
+    fn is_due(&mut self, part: u64, running: Option<&Changes>) -> bool {
+        let awoken = running.map_or(0, |changes| self.awoken(changes));
+        if awoken == 0 && self.state.touched < self.planning.look_at / part {
+            return false;
+        }
+        let rules = self.state.plan.rules.len() as u64;
+        let per_rule = ROWS_PER_RULE.min(self.options.plan_anew_from as u64);
+        let price = (self.inputs.total() as u64 + per_rule * rules) << self.planning.same.min(32);
+        if awoken > 0 && awoken >= price / AWOKEN {
+            return true;
+        }
+        if self.state.touched < price / part {
+            self.planning.look_at = price;
+            return false;
+        }
+        let fits = !self.is_outgrown() && !self.state.is_misjudged();
+        if fits {
+            self.planning.look_at = part * (self.state.touched + price / BUSY);
+        }
+        !fits
+    }
+
+    /// The rows of inputs behind rules that can derive rows from now on, since tables of which the plan knows nothing
+    /// get their first rows.
+    fn awoken(&self, changes: &Changes) -> u64 {
+        let plan = &self.state.plan;
+        let learned = self.planning.learned.as_ref();
+        let is_new = |table: TableId| {
+            let change = changes.tables.get(&table);
+            let is_first =
+                change.is_some_and(|delta| delta.len() == self.inputs.len(table) && !delta.has_gone());
+            let name = &plan.program.schema.table(table).name;
+            is_first && !learned.is_some_and(|learned| learned.tables.contains_key(name))
+        };
+        if !changes.tables.keys().any(|table| is_new(*table)) {
+            return 0;
+        }
+        // Of a table that rules fill, the most rows of an input behind it stand for its own.
+        let mut rows = vec![0; plan.relations.len()];
+        let mut slept = vec![true; plan.relations.len()];
+        for table in self.schema_inputs() {
+            rows[table.0 as usize] = self.inputs.len(table) as u64;
+            slept[table.0 as usize] = is_new(table);
+        }
+        let mut rules: Vec<&RulePlan> = plan.rules.iter().collect();
+        rules.sort_by_key(|rule| plan.relations[rule.head.0 as usize].level);
+        let mut awoken = 0;
+        for rule in rules {
+            let atoms = || rule.body.atoms.iter().map(|atom| atom.0 as usize);
+            if atoms().any(|atom| rows[atom] == 0) {
+                continue;
+            }
+            let head = rule.head.0 as usize;
+            rows[head] = atoms().map(|atom| rows[atom]).fold(rows[head].max(1), u64::max);
+            if atoms().any(|atom| slept[atom]) {
+                awoken += atoms().map(|atom| rows[atom]).sum::<u64>();
+            } else {
+                slept[head] = false;
+            }
+        }
+        awoken
     }
 
     /// Whether an input table has far more or far fewer rows than when it was counted.
