@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::products::Products;
-use crate::support::way::Way;
+use crate::support::setup::Setup;
 use crate::support::{ENGINES, Random, Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Tables, json};
@@ -17,14 +17,14 @@ fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool
     let mut runs = Runs::alone(program, &Tables::All, attribute);
     let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
     for (engine, workers) in ENGINES {
-        runs.add(Way::new(engine, workers));
+        runs.add(Setup::new(engine, workers));
         if workers < 4 {
-            runs.add(Way { planned: "plain", planning: plain.clone(), ..Way::new(engine, workers) });
+            runs.add(Setup { planned: "plain", planning: plain.clone(), ..Setup::new(engine, workers) });
         }
     }
-    runs.add(Way { planned: "planned anew", plans_anew: true, ..Way::new(Kind::Fused, 1) });
+    runs.add(Setup { planned: "planned anew", plans_anew: true, ..Setup::new(Kind::Fused, 1) });
     for count in processes {
-        runs.add(Way { processes: Some((*count, text.to_owned())), ..Way::new(Kind::Fused, 1) });
+        runs.add(Setup { processes: Some((*count, text.to_owned())), ..Setup::new(Kind::Fused, 1) });
     }
     runs
 }
@@ -123,13 +123,13 @@ fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
         format!("{tables} output table r(h: int, n: int); r(h, count(x)) :- g(h, x), {product};"),
     ] {
         let program = compile(&text);
-        let across = Way { processes: Some((2, text.clone())), ..Way::new(Kind::Fused, 1) };
+        let across = Setup { processes: Some((2, text.clone())), ..Setup::new(Kind::Fused, 1) };
         let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
-        let plain = Way { planned: "plain", planning: plain, ..Way::new(Kind::Fused, 1) };
-        let ways = ENGINES.map(|(engine, workers)| Way::new(engine, workers));
-        for way in ways.into_iter().chain([plain, across]) {
+        let plain = Setup { planned: "plain", planning: plain, ..Setup::new(Kind::Fused, 1) };
+        let setups = ENGINES.map(|(engine, workers)| Setup::new(engine, workers));
+        for setup in setups.into_iter().chain([plain, across]) {
             let options = Options { observe: Tables::Outputs, ..Options::default() };
-            let mut engine = way.start(&program, options);
+            let mut engine = setup.start(&program, options);
             let mut commit = |line: &str, wanted: &str| {
                 let said = match engine.commit(&transaction(&program, line)) {
                     Ok(committed) => {
@@ -138,9 +138,9 @@ fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
                         String::from_utf8(line).expect("JSON is text")
                     }
                     Err(CommitError::Refused(error)) => format!("{:?}: {}", error.code, error.message),
-                    Err(error) => panic!("{}: {error}", way.name()),
+                    Err(error) => panic!("{}: {error}", setup.name()),
                 };
-                assert!(said.contains(wanted), "{}: {line}: {said}\n{text}", way.name());
+                assert!(said.contains(wanted), "{}: {line}: {said}\n{text}", setup.name());
             };
             let refused = "Overflow: table r: a row is derived in more than 4611686018427387904 ways";
             let unchanged = r#""insert":{},"delete":{}"#;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::support::way::Way;
+use crate::support::setup::Setup;
 use crate::support::{ENGINES, Runs, compile, transaction};
 use nlog::Program;
 use nlog_data::{CommitError, Committed, Evaluator, RuleId, TableId, Tables, Transaction, Value, json};
@@ -219,7 +219,7 @@ fn a_failure_that_comes_and_goes_is_counted_alike_by_all_workers() {
         let planning = Settings { statistics, without_stages: true, ..Settings::default() };
         let mut runs = Runs::alone(&program, &Tables::All, false);
         for workers in [1, 2, 3, 4] {
-            runs.add(Way { planning: planning.clone(), ..Way::new(Kind::Fused, workers) });
+            runs.add(Setup { planning: planning.clone(), ..Setup::new(Kind::Fused, workers) });
         }
         for line in [
             r#"{"insert": {"j": [[1], [2], [3]]}}"#,

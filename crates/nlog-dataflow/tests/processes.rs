@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::process::{Process, SECRET, helper};
-use crate::support::way::{Shared, Way};
+use crate::support::setup::{Setup, Shared};
 use crate::support::{Runs, compile, transaction};
 use nlog_data::{CommitError, Evaluator, Tables, Transaction, Value};
 use nlog_dataflow::processes::{Meeting, MeetingError, ServeError, serve};
@@ -33,7 +33,7 @@ fn processes_share_the_work_and_agree() {
     let program = compile(TEXT);
     let mut runs = Runs::alone(&program, &Tables::All, true);
     for count in [2, 3] {
-        runs.add(Way { processes: Some((count, TEXT.to_owned())), ..Way::new(Kind::Fused, 1) });
+        runs.add(Setup { processes: Some((count, TEXT.to_owned())), ..Setup::new(Kind::Fused, 1) });
     }
     let steps = [
         r#"{"insert": {"link": [["a", "b"], ["b", "c"], ["b", "d"], ["c", "a"]], "weight": [["b", 7], ["c", 8]]}}"#,
@@ -69,7 +69,7 @@ fn a_failure_is_met_by_somebody() {
         o(y, z) :- a(x, k), y = k / x, b(k, z);";
     let program = compile(text);
     let mut runs = Runs::alone(&program, &Tables::Outputs, false);
-    runs.add(Way { processes: Some((2, text.to_owned())), ..Way::new(Kind::Fused, 1) });
+    runs.add(Setup { processes: Some((2, text.to_owned())), ..Setup::new(Kind::Fused, 1) });
     let list = |rows: &mut dyn Iterator<Item = String>| rows.collect::<Vec<_>>().join(",");
     // One process meets many failures first, so that numbers differ from now on.
     let zeros = list(&mut (1..30).map(|t| format!("[0,{t}]")));
@@ -111,8 +111,8 @@ fn every_process_has_work() {
 fn ever_new_names_agree() {
     let program = compile(TEXT);
     let mut runs = Runs::alone(&program, &Tables::All, false);
-    runs.add(Way::new(Kind::Fused, 1));
-    runs.add(Way { processes: Some((2, TEXT.to_owned())), ..Way::new(Kind::Fused, 1) });
+    runs.add(Setup::new(Kind::Fused, 1));
+    runs.add(Setup { processes: Some((2, TEXT.to_owned())), ..Setup::new(Kind::Fused, 1) });
     let (link, weight) = (program.schema.find("link").unwrap(), program.schema.find("weight").unwrap());
     let mut before = Transaction::default();
     for step in 0..16 {

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::support::generate::{Case, FEATURES};
-use crate::support::way::{Life, Way, start};
+use crate::support::setup::{Setup, start};
 use crate::support::{ENGINES, Random, Runs, statistics};
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Row, TableId, Tables, Transaction};
@@ -105,14 +105,14 @@ fn plan(program: &Arc<Program>, settings: &Settings) -> Plan {
     Plan::new(Arc::clone(program), &wanted, settings)
 }
 
-/// The ways in which a case is run: in each engine, and by every kind of plan.
-fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Result<Vec<Way>, String> {
+/// The setups that a case is run with: each engine, and by every kind of plan.
+fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Result<Vec<Setup>, String> {
     let mut random = Random::new(seed);
     let plannings = plannings(program, final_statistics(case, program), &mut random);
     for (_, planning) in &plannings {
         parts(&plan(program, planning), tally);
     }
-    let mut ways = Vec::new();
+    let mut setups = Vec::new();
     for (at, (engine, workers)) in ENGINES.into_iter().enumerate() {
         // Threads cost more than what they do here: two in one case, four in the next.
         let turn = if seed.is_multiple_of(2) { 2 } else { 4 };
@@ -120,33 +120,33 @@ fn ways(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Re
             continue;
         }
         let (planned, planning) = plannings[(seed as usize + at) % plannings.len()].clone();
-        ways.push(Way { planned, planning, ..Way::new(engine, workers) });
+        setups.push(Setup { planned, planning, ..Setup::new(engine, workers) });
     }
     for (planned, planning) in plannings.clone() {
-        ways.push(Way { planned, planning, columns: random.chance(50), ..Way::new(Kind::Fused, 1) });
+        setups.push(Setup { planned, planning, columns: random.chance(50), ..Setup::new(Kind::Fused, 1) });
     }
     // Processes cost most.
     if seed.is_multiple_of(4) {
         let (planned, planning) = plannings[(seed / 4) as usize % plannings.len()].clone();
         let count = if seed.is_multiple_of(16) { 3 } else { 2 };
-        let life = if seed.is_multiple_of(20) { Life::Reloaded } else { Life::Fresh };
+        let reloads = seed.is_multiple_of(20);
         let (processes, columns) = (Some((count, case.text())), seed.is_multiple_of(24));
-        ways.push(Way { processes, planned, planning, life, columns, ..Way::new(Kind::Fused, 1) });
+        setups.push(Setup { processes, planned, planning, reloads, columns, ..Setup::new(Kind::Fused, 1) });
         tally.count("processes");
     }
     let other = case.compile_in_another_order(&mut random).ok_or("in another order it does not compile")?;
     let either = |random: &mut Random| if random.chance(70) { Kind::Fused } else { Kind::Composed };
-    ways.push(Way { program: Some(other), ..Way::new(either(&mut random), 1) });
+    setups.push(Setup { program: Some(other), ..Setup::new(either(&mut random), 1) });
     for workers in [1, 2] {
-        ways.push(Way { planned: "planned anew", plans_anew: true, ..Way::new(Kind::Fused, workers) });
+        setups.push(Setup { planned: "planned anew", plans_anew: true, ..Setup::new(Kind::Fused, workers) });
     }
     for workers in [1, 2] {
         let replans: Vec<Settings> = plannings.iter().map(|(_, planning)| planning.clone()).collect();
         let columns = random.chance(50);
-        ways.push(Way { replans, plans_anew: true, columns, ..Way::new(Kind::Fused, workers) });
+        setups.push(Setup { replans, plans_anew: true, columns, ..Setup::new(Kind::Fused, workers) });
     }
-    ways.push(Way { life: Life::Reloaded, ..Way::new(either(&mut random), 1) });
-    Ok(ways)
+    setups.push(Setup { reloads: true, ..Setup::new(either(&mut random), 1) });
+    Ok(setups)
 }
 
 /// The figures of the state that a case comes to.
@@ -171,8 +171,8 @@ fn difference(case: &Case, seed: u64, engines: bool, tally: &mut Tally) -> Resul
     }
     let tables = if seed.is_multiple_of(3) { Tables::Outputs } else { Tables::All };
     let mut runs = Runs::alone(&program, &tables, seed.is_multiple_of(2));
-    let ways = ways(case, seed, &program, tally)?;
-    ways.into_iter().filter(|_| engines).for_each(|way| runs.add(way));
+    let setups = setups(case, seed, &program, tally)?;
+    setups.into_iter().filter(|_| engines).for_each(|setup| runs.add(setup));
     for step in 0..case.steps() {
         let transaction = case.transaction(step, &program, &mut |table| runs.inputs(table));
         let line = runs.commit(&transaction);

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::{ENGINES, compile, way::start};
+use crate::support::{ENGINES, compile, setup::start};
 use nlog::Program;
 use nlog::program::{BodyItem, Expr};
 use nlog_data::{Columns, Delta, Evaluator, Function, Results, TableId, Transaction, Type, Value, function};

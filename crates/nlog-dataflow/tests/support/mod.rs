@@ -3,8 +3,8 @@
 
 pub(crate) mod generate;
 pub(crate) mod process;
+pub(crate) mod setup;
 pub(crate) mod statistics;
-pub(crate) mod way;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use nlog_plan::Statistics;
 use nlog_reference::Reference;
 pub(crate) use test_random::Random;
 
-use way::Way;
+use setup::Setup;
 
 /// How much memory the process has, in KiB.
 pub(crate) fn resident_kib() -> u64 {
@@ -66,7 +66,7 @@ impl Runs {
     pub(crate) fn new(program: &Arc<Program>, tables: &Tables, attribute: bool) -> Self {
         let mut runs = Runs::alone(program, tables, attribute);
         for (engine, workers) in ENGINES {
-            runs.add(Way::new(engine, workers));
+            runs.add(Setup::new(engine, workers));
         }
         runs
     }
@@ -87,11 +87,11 @@ impl Runs {
     }
 
     /// One more engine.
-    pub(crate) fn add(&mut self, way: Way) {
+    pub(crate) fn add(&mut self, setup: Setup) {
         let (observe, attribute) = (self.tables.clone(), self.attribute);
         let options = Options { observe, attribute, ..Options::default() };
-        self.names.push(way.name());
-        self.evaluators.push(way.start(&self.program, options));
+        self.names.push(setup.name());
+        self.evaluators.push(setup.start(&self.program, options));
     }
 
     /// Runs a transaction everywhere; the reference's line.

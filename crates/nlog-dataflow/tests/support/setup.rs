@@ -1,4 +1,4 @@
-//! The ways in which one program can be run.
+//! How a program is run: by which engine, shared by how many, planned how.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use nlog_plan::Settings;
 use super::Random;
 use super::process::{Process, SECRET};
 
-/// A way to run a program. Results never depend on it.
+/// How a program is run. Results never depend on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Way {
+pub(crate) struct Setup {
     pub(crate) engine: Kind,
     pub(crate) workers: usize,
     /// How many processes share the work, if more than one, and the program's text, which they are given.
@@ -27,7 +27,8 @@ pub(crate) struct Way {
     pub(crate) planning: Settings,
     /// Whether the first transaction is planned for, however small.
     pub(crate) plans_anew: bool,
-    pub(crate) life: Life,
+    /// Whether the state is saved now and then, and another engine begins with it.
+    pub(crate) reloads: bool,
     /// By what the engine is told to plan anew, at random moments.
     pub(crate) replans: Vec<Settings>,
     /// Whether transactions and deltas go by columns.
@@ -36,40 +37,32 @@ pub(crate) struct Way {
     pub(crate) program: Option<Arc<Program>>,
 }
 
-/// What happens to an engine between transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Life {
-    /// Nothing.
-    Fresh,
-    /// Now and then its state is saved, and another one begins with that.
-    Reloaded,
-}
-
-impl Way {
-    /// The plain way with an engine.
+impl Setup {
+    /// An engine with nothing special.
     pub(crate) fn new(engine: Kind, workers: usize) -> Self {
-        Way {
+        Setup {
             engine,
             workers,
             processes: None,
             planned: "",
             planning: Settings::default(),
             plans_anew: false,
-            life: Life::Fresh,
+            reloads: false,
             replans: Vec::new(),
             columns: false,
             program: None,
         }
     }
 
-    /// What it is called where ways differ.
+    /// Its name in messages.
     pub(crate) fn name(&self) -> String {
-        let Way { engine, workers, processes, planned, life, replans, columns, program, .. } = self;
+        let Setup { engine, workers, processes, planned, reloads, replans, columns, program, .. } = self;
         let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
         let replans = if replans.is_empty() { "" } else { ", replanned at random" };
+        let reloads = if *reloads { ", reloaded" } else { "" };
         let columns = if *columns { ", by columns" } else { "" };
         let written = if program.is_some() { ", in another order" } else { "" };
-        format!("{engine:?}, {workers} workers,{shared} {planned} {life:?}{replans}{columns}{written}")
+        format!("{engine:?}, {workers} workers,{shared} {planned}{reloads}{replans}{columns}{written}")
     }
 
     /// An engine that runs so.
@@ -84,15 +77,14 @@ impl Way {
         };
         if !self.replans.is_empty() {
             let engine = start(program, options);
-            let replanned = Replanned { engine, plannings: self.replans.clone(), random: Random::new(1) };
+            let replanned =
+                Turns(Replanned { engine, plannings: self.replans.clone(), random: Random::new(1) });
             return if self.columns { Box::new(ByColumns(Box::new(replanned))) } else { Box::new(replanned) };
         }
         let processes = self.processes.clone();
         let start = move || begin(&program, &options, processes.as_ref());
-        let engine: Box<dyn Evaluator> = match self.life {
-            Life::Fresh => start(),
-            Life::Reloaded => Box::new(Reloaded::new(Box::new(start))),
-        };
+        let engine: Box<dyn Evaluator> =
+            if self.reloads { Box::new(Turns(Reloaded::new(Box::new(start)))) } else { start() };
         if self.columns { Box::new(ByColumns(engine)) } else { engine }
     }
 }
@@ -156,6 +148,50 @@ impl Evaluator for Shared {
     }
 }
 
+/// An engine to which something happens before each transaction.
+trait Turn {
+    fn engine(&mut self) -> &mut dyn Evaluator;
+
+    fn schema(&self) -> &Schema;
+
+    /// One more transaction comes.
+    fn turn(&mut self) -> Result<(), CommitError>;
+
+    /// It was accepted.
+    fn accepted(&mut self) {}
+}
+
+/// The evaluator that such an engine is.
+struct Turns<T>(T);
+
+impl<T: Turn> Evaluator for Turns<T> {
+    fn schema(&self) -> &Schema {
+        self.0.schema()
+    }
+
+    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
+        self.0.engine().check(transaction)
+    }
+
+    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
+        self.0.turn()?;
+        self.0.engine().commit(transaction).inspect(|_| self.0.accepted())
+    }
+
+    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
+        self.0.engine().contents(table)
+    }
+
+    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
+        self.0.turn()?;
+        self.0.engine().commit_columns(transaction).inspect(|_| self.0.accepted())
+    }
+
+    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
+        self.0.engine().contents_columns(table)
+    }
+}
+
 /// An engine that plans anew between transactions, by figures of any kind.
 struct Replanned {
     engine: Dataflow,
@@ -163,7 +199,15 @@ struct Replanned {
     random: Random,
 }
 
-impl Replanned {
+impl Turn for Replanned {
+    fn engine(&mut self) -> &mut dyn Evaluator {
+        &mut self.engine
+    }
+
+    fn schema(&self) -> &Schema {
+        self.engine.schema()
+    }
+
     fn turn(&mut self) -> Result<(), CommitError> {
         while self.random.chance(50) {
             let planning = &self.plannings[self.random.below(self.plannings.len() as u64) as usize];
@@ -171,34 +215,6 @@ impl Replanned {
             self.engine.idle()?;
         }
         Ok(())
-    }
-}
-
-impl Evaluator for Replanned {
-    fn schema(&self) -> &Schema {
-        self.engine.schema()
-    }
-
-    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.engine.check(transaction)
-    }
-
-    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.turn()?;
-        self.engine.commit(transaction)
-    }
-
-    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.engine.contents(table)
-    }
-
-    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.turn()?;
-        self.engine.commit_columns(transaction)
-    }
-
-    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
-        self.engine.contents_columns(table)
     }
 }
 
@@ -221,15 +237,6 @@ impl Reloaded {
         Reloaded { start, engine, age: 0, facts: false }
     }
 
-    /// One more transaction comes.
-    fn turn(&mut self) -> Result<(), CommitError> {
-        self.age += 1;
-        if self.facts && self.age.is_multiple_of(LIFE) {
-            self.reload().map_err(|error| CommitError::Engine(format!("the saved state: {error}")))?;
-        }
-        Ok(())
-    }
-
     fn reload(&mut self) -> Result<(), String> {
         let schema = self.engine.schema().clone();
         let mut writer = state::Writer::new(Vec::new(), &schema).map_err(|error| error.to_string())?;
@@ -245,35 +252,25 @@ impl Reloaded {
     }
 }
 
-impl Evaluator for Reloaded {
+impl Turn for Reloaded {
+    fn engine(&mut self) -> &mut dyn Evaluator {
+        self.engine.as_mut()
+    }
+
     fn schema(&self) -> &Schema {
         self.engine.schema()
     }
 
-    fn check(&mut self, transaction: &Transaction) -> Result<(), TransactionError> {
-        self.engine.check(transaction)
+    fn turn(&mut self) -> Result<(), CommitError> {
+        self.age += 1;
+        if self.facts && self.age.is_multiple_of(LIFE) {
+            self.reload().map_err(|error| CommitError::Engine(format!("the saved state: {error}")))?;
+        }
+        Ok(())
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<Committed, CommitError> {
-        self.turn()?;
-        let committed = self.engine.commit(transaction);
-        self.facts |= committed.is_ok();
-        committed
-    }
-
-    fn contents(&mut self, table: TableId) -> Result<Vec<Row>, CommitError> {
-        self.engine.contents(table)
-    }
-
-    fn commit_columns(&mut self, transaction: &ColumnTransaction) -> Result<CommittedColumns, CommitError> {
-        self.turn()?;
-        let committed = self.engine.commit_columns(transaction);
-        self.facts |= committed.is_ok();
-        committed
-    }
-
-    fn contents_columns(&mut self, table: TableId) -> Result<Columns, CommitError> {
-        self.engine.contents_columns(table)
+    fn accepted(&mut self) {
+        self.facts = true;
     }
 }
 
