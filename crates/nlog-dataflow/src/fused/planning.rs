@@ -270,9 +270,13 @@ impl Engine {
         }
         let statistics = self.statistics();
         // Going over to another plan reads the rows that rules have seen.
-        running.into_iter().for_each(|changes| self.inputs.undo(changes));
+        if let Some(changes) = running {
+            self.inputs.undo(changes);
+        }
         let differs = self.replan_by(statistics)?;
-        running.into_iter().for_each(|changes| self.inputs.redo(changes));
+        if let Some(changes) = running {
+            self.inputs.redo(changes);
+        }
         self.planning.same = if differs { 0 } else { self.planning.same + 1 };
         Ok(differs)
     }
