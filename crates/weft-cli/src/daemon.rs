@@ -6,6 +6,7 @@ use clap::Args;
 use controller::{Config, ConfigError};
 
 use crate::exit::Failure;
+use crate::free_memory;
 
 /// Arguments of `weft controller`.
 #[derive(Args)]
@@ -26,6 +27,9 @@ impl Controller {
             ConfigError::Io { .. } => Failure::Outside(error.to_string()),
             ConfigError::Content { .. } => Failure::Rejected(error.to_string()),
         })?;
+        if !self.check {
+            free_memory::start();
+        }
         let result = if self.check { controller::check(&config) } else { controller::run(&config) };
         result.map_err(|error| {
             let failure = if error.is_rejection() { Failure::Rejected } else { Failure::Outside };

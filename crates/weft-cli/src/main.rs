@@ -4,7 +4,7 @@
 //! ([`exit::Failure`]). Data goes to standard output, messages for people to standard error.
 //!
 //! The feature `lab`, on by default, adds `weft lab` and `weft demo`.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod check;
 mod client;
@@ -16,6 +16,7 @@ mod exit;
 mod explain;
 mod flows;
 mod fmt;
+mod free_memory;
 #[cfg(feature = "lab")]
 mod lab;
 mod plan;

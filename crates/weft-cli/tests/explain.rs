@@ -145,6 +145,12 @@ fn mistakes_in_the_atom_have_places() {
     folder().weft(&["explain", "peers.nlog", "-i", "nowhere.jsonl", "ports(..)"]).has_status(3);
 }
 
+/// Input tables of four columns.
+fn declared(tables: &[&str]) -> String {
+    let declare = |table: &&str| format!("input table {table}(x: int, y: int, z: int, n: int);");
+    tables.iter().map(declare).collect::<Vec<_>>().join("\n") + "\n"
+}
+
 /// Tables of 100 rows that agree in everything but the last column.
 fn alike(tables: &[&str]) -> String {
     let rows = |table: &&str| {
@@ -158,8 +164,7 @@ fn alike(tables: &[&str]) -> String {
 #[test]
 fn of_a_row_with_ten_thousand_million_ways_some_are_counted() {
     let tables = ["a", "b", "c", "d", "e"];
-    let declared: String =
-        tables.iter().map(|t| format!("input table {t}(x: int, y: int, z: int, n: int);\n")).collect();
+    let declared = declared(&tables);
     let rules = "output table r(x: int);\noutput table s(n: int);\n\
         r(x) :- a(x, _, _, k), b(x, _, _, l), c(x, _, _, m), d(x, _, _, n), e(x, _, _, o), o >= 7;\n\
         s(count(k)) :- a(_, _, _, k), b(x, _, _, _), c(x, _, _, _), d(x, _, _, _), e(x, _, _, _);\n";
@@ -183,8 +188,7 @@ fn of_a_row_with_ten_thousand_million_ways_some_are_counted() {
 #[test]
 fn of_a_million_dead_ends_and_more_some_are_counted() {
     let tables = ["a", "b", "c", "d"];
-    let declared: String =
-        tables.iter().map(|t| format!("input table {t}(x: int, y: int, z: int, n: int);\n")).collect();
+    let declared = declared(&tables);
     let rules = "input table f(k: int, l: int, m: int, n: int);\noutput table r(x: int, y: int, z: int);\n\
         r(x, y, z) :- f(k, l, m, n), a(x, y, z, k), b(x, y, z, l), c(x, y, z, m), d(x, y, z, n);\n";
     let folder = Folder::new();

@@ -73,7 +73,7 @@ fn put_demand(out: &mut Vec<u8>, Demand { field, value, mask }: Demand) {
         }
         // `vlan_pcp` demands a tag. Nicira's field alone says a priority without one.
         Field::VlanTci if mask & VLAN_PCP != 0 && mask & VLAN_PRESENT == 0 => {
-            oxm::put(out, field, value, mask)
+            oxm::put(out, field, value, mask);
         }
         Field::VlanTci => {
             let vid = VLAN_PRESENT | 0xfff;
