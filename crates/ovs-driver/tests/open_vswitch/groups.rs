@@ -244,7 +244,7 @@ async fn patch_ports_are_made_at_both_ends_once_the_bridge_is_there_and_go_toget
         .await;
     assert_eq!(
         why,
-        "patch weft-p1: to weft-p1-r of br-phys: there is no bridge br-phys on this switch: create it, or mend the \
+        "patch weft-p1: to weft-p1-r of br-phys: there is no bridge br-phys on this switch: create it, or correct the \
          bridge_mappings of this node"
     );
     driven.wait("that it stands", |event| (standing(event) == Some(1)).then_some(())).await;
