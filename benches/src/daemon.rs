@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +20,7 @@ use ovs_driver::{Report, Vif};
 use serde_json::json;
 
 use crate::measure::machine;
+use crate::process::Killed;
 
 /// Ports of each switch, and of each host: those of a large network.
 const OF_SWITCH: usize = 16;
@@ -50,7 +51,7 @@ pub(crate) fn print(hosts: usize) -> Result<()> {
             bail!("the controller ended: {status}");
         }
     };
-    let memory = at_rest(child.0.id())?;
+    let memory = at_rest(&child)?;
     let (mut flows, mut buckets) = (0, 0);
     for host in 0..hosts {
         let listed = runtime.block_on(client.flows(&host_name(host)))?;
@@ -118,27 +119,14 @@ fn write_journal(folder: &Path, hosts: usize) -> Result<()> {
     Ok(())
 }
 
-/// The memory of a process in mebibytes (`VmRSS` of proc(5)), once it no longer changes.
-fn at_rest(process: u32) -> Result<f64> {
+/// The memory of a process in mebibytes, once it no longer changes.
+fn at_rest(process: &Killed) -> Result<f64> {
     let (mut last, mut still) = (0.0, 0);
     while still < STILL {
         std::thread::sleep(INTERVAL);
-        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib: f64 = line.and_then(|line| line.split_whitespace().next()).context("no VmRSS")?.parse()?;
-        let now = kib / 1024.0;
+        let now = process.resident_mib()?;
         still = if (now - last).abs() < STILL_MIB { still + 1 } else { 0 };
         last = now;
     }
     Ok(last)
-}
-
-/// A process that ends with this value.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -4,7 +4,7 @@
 //! The controller is the built `weft controller`. Each attack is a process of its own. A status is asked for as `weft get
 //! status` does it, over a connection of its own; the start of a process is not in the times.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,6 +12,7 @@ use clap::ValueEnum as _;
 use controller::Client;
 
 use crate::measure::machine;
+use crate::process::Killed;
 
 pub(crate) mod attack;
 
@@ -24,17 +25,6 @@ const KEPT_MAX_MIB: f64 = 50.0;
 const REST: Duration = Duration::from_secs(10);
 /// The number of questions before the attack, and the least during it.
 const QUESTIONS: usize = 300;
-
-/// A process that ends with this value.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// A controller in a folder of its own. It ends with this.
 struct Weft {
@@ -74,28 +64,6 @@ impl Weft {
             .context("cannot start an attacker")?;
         Ok(Killed(process))
     }
-
-    /// Its memory now, in mebibytes (`VmRSS` of proc(5)).
-    fn memory_mib(&self) -> Result<f64> {
-        self.status_mib("VmRSS:")
-    }
-
-    /// The most memory that it has had since [`Weft::forget_peak`] (`VmHWM` of proc(5)).
-    fn peak_mib(&self) -> Result<f64> {
-        self.status_mib("VmHWM:")
-    }
-
-    fn forget_peak(&self) -> Result<()> {
-        let path = format!("/proc/{}/clear_refs", self.process.0.id());
-        std::fs::write(&path, "5").with_context(|| path)
-    }
-
-    fn status_mib(&self, field: &str) -> Result<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.0.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix(field)).context("no such field")?;
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse()?;
-        Ok(kib / 1024.0)
-    }
 }
 
 /// Attacks a controller for so long, and prints what others noticed of it.
@@ -104,18 +72,18 @@ pub(crate) fn print(duration: Duration) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(load(&weft.endpoint()))?;
     let quiet = runtime.block_on(ask(&weft.endpoint(), || false))?;
-    let before = weft.memory_mib()?;
+    let before = weft.process.resident_mib()?;
 
-    weft.forget_peak()?;
+    weft.process.forget_peak()?;
     let attacks = Attack::value_variants();
     let attackers = attacks.iter().map(|attack| weft.attack(*attack)).collect::<Result<Vec<_>>>()?;
     let begun = Instant::now();
     let attacked = runtime.block_on(ask(&weft.endpoint(), || begun.elapsed() < duration))?;
     let load = machine();
     drop(attackers);
-    let peak = weft.peak_mib()?;
+    let peak = weft.process.peak_mib()?;
     std::thread::sleep(REST);
-    let after = weft.memory_mib()?;
+    let after = weft.process.resident_mib()?;
 
     println!("\n{load}; {} attackers, a process each, for {} s.\n", attacks.len(), duration.as_secs());
     println!("| a status, with its connection and without the start of a process | p50 | p99 | max | of |");

@@ -3,7 +3,7 @@
 //! Each runs Weft and a baseline in turns, each run in a separate process, and prints medians, ranges and ratios. The first
 //! pair of runs does not count. Both sides of a comparison must compute the same result, or the run fails.
 //!
-//! In reading order: [`measure`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
+//! In reading order: [`measure`], [`process`], [`report`] (the table), [`engine`], then a module for each comparison: [`figure6`] (a
 //! handwritten dataflow; workers; JSON to JSON), [`layered`] (one row in many rules), [`joins`] (join orders), [`datalog`]
 //! (other engines), [`network`] (the network's own rules), [`daemon`] (memory of a whole controller), [`push`], [`hostile`] (a
 //! controller under attack), [`texts`], [`program`] and its generator [`nvp`].
@@ -18,6 +18,7 @@ mod layered;
 mod measure;
 mod network;
 mod nvp;
+mod process;
 mod program;
 mod push;
 mod report;

@@ -368,7 +368,7 @@ mod tests {
         let sent = waiting(&mut watch);
         assert!(matches!(&*sent[0], Update::New(receipt) if receipt.is_complete()));
         assert_eq!(sent.len(), 1);
-        // A repeated report of known progress is no news.
+        // Progress that is already known is not sent again.
         receipts.advance(1, "hv0", |_| Progress::Offline);
         receipts.advance(7, "hv0", |_| Progress::Offline);
         receipts.send_changed();

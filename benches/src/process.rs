@@ -1,0 +1,43 @@
+//! A process that a bench starts and watches.
+
+use std::process::Child;
+
+use anyhow::{Context as _, Result};
+
+/// A process that ends with this value.
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Killed {
+    /// Its memory now, in mebibytes (`VmRSS` of proc(5)).
+    pub(crate) fn resident_mib(&self) -> Result<f64> {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most memory that it has had since [`Killed::forget_peak`], in mebibytes (`VmHWM` of proc(5)).
+    pub(crate) fn peak_mib(&self) -> Result<f64> {
+        self.status_mib("VmHWM:")
+    }
+
+    /// Lets the peak begin anew.
+    pub(crate) fn forget_peak(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.0.id());
+        std::fs::write(&path, "5").with_context(|| path)
+    }
+
+    fn status_mib(&self, field: &str) -> Result<f64> {
+        let path = format!("/proc/{}/status", self.0.id());
+        let status = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+        let value = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib: f64 =
+            value.with_context(|| format!("{path}: no {field}"))?.trim().trim_end_matches(" kB").parse()?;
+        Ok(kib / 1024.0)
+    }
+}
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
