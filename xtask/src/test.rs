@@ -74,7 +74,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let environment = arguments.quick.then_some(QUICK);
     let nextest = |more: &[&str]| cargo(&[&["nextest", "run"], more, &options, chosen].concat(), environment);
     parts.time("build", || nextest(&["--no-run"]))?;
-    parts.time("tests", || nextest(&[]))?;
+    // Many tests wait for switches: with one test more than cores, fewer cores are idle.
+    let threads = std::thread::available_parallelism().map_or(2, |cores| cores.get() + 1).to_string();
+    parts.time("tests", || nextest(&["--test-threads", &threads]))?;
     if whole {
         parts.time("examples in the documentation of crates", || {
             cargo(&["test", "--quiet", "--workspace", "--doc"], None)

@@ -169,13 +169,13 @@ impl pb::controller_server::Controller for Api {
     ) -> Result<Response<pb::StatusResponse>, Status> {
         let turn = self.turns.next(&account(request.extensions())).await?;
         let nodes = request.into_inner().transport_nodes.into_iter().collect();
-        let status = self.engine.status(nodes).await.map_err(stopping)?;
+        let status = self.engine.status(&nodes).map_err(stopping)?;
         Ok(turn.until_encoded(pb::StatusResponse {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             last_txn: status.last_txn,
-            switches: status.switches.into_iter().map(|(switch, vifs)| switch_status(switch, vifs)).collect(),
+            switches: status.switches.iter().map(|switch| switch_status(switch)).collect(),
             objects: status.objects.iter().map(|(kind, count)| (kind.to_string(), *count as u64)).collect(),
-            problems: status.problems.into_iter().map(problem).collect(),
+            problems: status.problems.iter().map(|found| problem(found)).collect(),
         }))
     }
 
@@ -291,8 +291,8 @@ fn get_responses(found: Vec<Found>) -> impl Iterator<Item = pb::GetResponse> + S
     })
 }
 
-fn problem(problem: Problem) -> pb::Problem {
-    let Problem { kind, id, text } = problem;
+fn problem(problem: &Problem) -> pb::Problem {
+    let Problem { kind, id, text } = problem.clone();
     pb::Problem { object: Some(pb::ObjectRef { kind, id }), text }
 }
 
@@ -452,7 +452,8 @@ fn rule_message(rule: &RuleSource) -> pb::Rule {
     }
 }
 
-fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
+fn switch_status(status: &SwitchStatus) -> pb::SwitchStatus {
+    let status = status.clone();
     pb::SwitchStatus {
         transport_node: status.node,
         connected: status.connected,
@@ -463,7 +464,7 @@ fn switch_status(status: SwitchStatus, vifs: usize) -> pb::SwitchStatus {
         flows: status.flows as u64,
         tunnels: status.tunnels as u64,
         sync_flow_mods: status.sync_flow_mods.map(|count| count as u64),
-        vifs: vifs as u64,
+        vifs: status.vifs as u64,
         refused: status.refused as u64,
         groups: status.groups as u64,
         patches: status.patches as u64,

@@ -359,7 +359,7 @@ impl Core {
     }
 
     /// Requests of objects that the network currently cannot fulfil, ordered by the objects' kind and id.
-    pub fn problems(&self) -> impl Iterator<Item = &Problem> {
+    pub fn problems(&self) -> impl Iterator<Item = &Arc<Problem>> {
         self.derived.status.problems()
     }
 

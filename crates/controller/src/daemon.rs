@@ -26,6 +26,7 @@ use crate::listener::Listener;
 use crate::pb::controller_server::ControllerServer;
 use crate::requests::{MESSAGE_BYTES_MAX, WholeRequests};
 use crate::rules::{Rules, RulesError};
+use crate::status::Unpublished;
 
 /// The number of events of all switches that may wait for the engine.
 const EVENTS_MAX: usize = 1024;
@@ -163,7 +164,11 @@ impl Daemon {
                     Fleet::new(rules.conventions().clone(), drivers, runtime.clone(), event_sender);
                 fleet.start(core.objects(), |node| core.desired(node));
                 let (reports, retry_at, turn) = (Vec::new(), None, Turn::default());
-                Worker { core, journal, fleet, requests, events, turn, reports, retry_at }
+                let unpublished = Unpublished::all(&core, &fleet);
+                let mut worker =
+                    Worker { core, journal, fleet, requests, events, turn, reports, retry_at, unpublished };
+                worker.publish_status();
+                worker
             });
             match prepared {
                 Ok(worker) => {

@@ -18,12 +18,13 @@ use tracing::{debug, error, info, warn};
 use crate::core::{
     Accepted, AppliedTransaction, Core, CoreError, Problem, ProblemChanges, Refusal, Retried, reconnects,
 };
-use crate::fleet::{Fleet, FleetEvent, SwitchStatus};
+use crate::fleet::{Fleet, FleetEvent};
 use crate::journal::{Journal, JournalError};
 use crate::peer::Origin;
 use crate::provenance::Provenance;
 use crate::receipt::{Receipt, Wanted, Watch, WatchError};
 use crate::rules::Rules;
+use crate::status::{self, Published, Status, Unpublished};
 
 /// The number of inputs that may share one write of the journal.
 const GROUP_MAX: usize = 256;
@@ -49,19 +50,6 @@ pub struct Applied {
     pub warnings: Vec<String>,
     /// The transport nodes whose endpoints change, so that their switches are connected again.
     pub reconnecting: Vec<String>,
-}
-
-/// The controller and its switches at one moment.
-#[derive(Debug, Clone)]
-pub struct Status {
-    /// The last transaction; 0 if there is none.
-    pub last_txn: u64,
-    /// The number of objects of each kind.
-    pub objects: BTreeMap<Kind, usize>,
-    /// The switches, in order of names, each with the number of virtual interfaces that it reports.
-    pub switches: Vec<(SwitchStatus, usize)>,
-    /// Requests of objects that the network currently cannot fulfil.
-    pub problems: Vec<Problem>,
 }
 
 /// An object, with its state as computed by the rules.
@@ -128,7 +116,6 @@ pub enum Which {
 pub(crate) enum Query {
     Get { kind: Kind, which: Which, answer: Answer<Vec<Found>> },
     List { node: String, answer: Answer<Option<Listing>> },
-    Status { nodes: BTreeSet<String>, answer: Answer<Status> },
     Watch { wanted: Wanted, answer: Answer<Result<Watch, WatchError>> },
 }
 
@@ -145,6 +132,7 @@ pub struct Engine {
     changes: mpsc::Sender<ChangeRequest>,
     queries: mpsc::Sender<Query>,
     stop: watch::Sender<bool>,
+    status: Published,
 }
 
 /// The thread's end of the queues of all [`Engine`] handles.
@@ -153,6 +141,8 @@ pub(crate) struct Requests {
     queries: mpsc::Receiver<Query>,
     /// Not a queue: a stop takes effect no matter how many requests wait.
     stop: watch::Receiver<bool>,
+    /// For readers that do not wait.
+    status: Published,
 }
 
 impl Engine {
@@ -160,8 +150,14 @@ impl Engine {
         let (changes, changes_receiver) = mpsc::channel(REQUESTS_MAX);
         let (queries, queries_receiver) = mpsc::channel(REQUESTS_MAX);
         let (stop, stop_receiver) = watch::channel(false);
-        let requests = Requests { changes: changes_receiver, queries: queries_receiver, stop: stop_receiver };
-        (Engine { changes, queries, stop }, requests)
+        let status = Published::default();
+        let requests = Requests {
+            changes: changes_receiver,
+            queries: queries_receiver,
+            stop: stop_receiver,
+            status: status.clone(),
+        };
+        (Engine { changes, queries, stop, status }, requests)
     }
 
     /// Creates or replaces objects.
@@ -200,10 +196,10 @@ impl Engine {
         self.ask(|answer| Query::List { node, answer }).await
     }
 
-    /// The current state of the controller, with all switches and problems. If nodes are given, only their switches
-    /// and no problems.
-    pub async fn status(&self, nodes: BTreeSet<String>) -> Result<Status, Stopping> {
-        self.ask(|answer| Query::Status { nodes, answer }).await
+    /// The status of the controller, with all switches and problems. If nodes are given, only their switches and no
+    /// problems. Does not wait for a transaction that is being computed.
+    pub fn status(&self, nodes: &BTreeSet<String>) -> Result<Status, Stopping> {
+        if self.queries.is_closed() { Err(Stopping) } else { Ok(self.status.read(nodes)) }
     }
 
     /// Receipts: the stored ones, and later updates.
@@ -243,6 +239,7 @@ pub(crate) struct Worker {
     pub(crate) reports: Vec<(String, ovs_driver::Report)>,
     /// The time to retry the reports that could not be journalled.
     pub(crate) retry_at: Option<Instant>,
+    pub(crate) unpublished: Unpublished,
 }
 
 /// A queue of the engine thread.
@@ -335,7 +332,7 @@ impl Worker {
                 None => std::future::pending().await,
             }
         };
-        let Requests { changes, queries, stop } = &mut self.requests;
+        let Requests { changes, queries, stop, .. } = &mut self.requests;
         tokio::select! {
             // A dropped sender means stop too.
             _ = stop.wait_for(|stop| *stop) => None,
@@ -397,6 +394,7 @@ impl Worker {
 
     fn event(&mut self, event: FleetEvent, effects: &mut Vec<Effect>) -> Result<(), EngineError> {
         let accepted = Instant::now();
+        self.unpublished.nodes.insert(event.node.clone());
         let Some((node, report)) = self.fleet.event(event) else { return Ok(()) };
         let transaction = self.core.report(&node, &report, SystemTime::now()).map_err(failed)?;
         self.reported(&node, transaction, accepted, effects);
@@ -421,6 +419,7 @@ impl Worker {
         accepted: Instant,
         effects: &mut Vec<Effect>,
     ) {
+        self.unpublished.nodes.insert(node.to_owned());
         if let Some(verdict) = self.core.verdict(node) {
             self.fleet.report_judged(node, verdict.refusal());
         }
@@ -431,7 +430,7 @@ impl Worker {
         }
     }
 
-    /// Writes a group to disk, then releases its effects in order.
+    /// Writes a group to disk, then releases its effects.
     fn commit(&mut self, effects: Vec<Effect>) -> Result<(), EngineError> {
         let records = effects.iter().filter_map(|effect| match effect {
             Effect::Publish { applied, .. } => Some(&applied.record),
@@ -445,17 +444,16 @@ impl Worker {
             Err(error) => return Err(error.into()),
         }
         self.reports.clear();
+        let mut rest = Vec::new();
         for effect in effects {
             match effect {
                 Effect::Publish { applied, objects, accepted, computed } => {
                     self.publish(*applied, &objects, accepted, computed);
                 }
-                // The requester may have gone.
-                Effect::Answer { answer, result } => drop(answer.send(result)),
-                Effect::Query(query) => self.answer(query),
+                effect => rest.push(effect),
             }
         }
-        self.fleet.receipts.send_changed();
+        self.answer_all(rest);
         Ok(())
     }
 
@@ -485,15 +483,34 @@ impl Worker {
         if self.core.pause_retries() {
             self.retry_at = Some(Instant::now() + JOURNAL_REST);
         }
-        for effect in rest {
+        self.answer_all(rest);
+        Ok(())
+    }
+
+    /// Answers the requests and queries of a group whose transactions are published. The state of the core includes all
+    /// of them, so no answer may leave before the last of them is published.
+    fn answer_all(&mut self, effects: Vec<Effect>) {
+        self.publish_status();
+        for effect in effects {
             match effect {
+                // The requester may have gone.
                 Effect::Answer { answer, result } => drop(answer.send(result)),
                 Effect::Query(query) => self.answer(query),
                 Effect::Publish { .. } => {}
             }
         }
         self.fleet.receipts.send_changed();
-        Ok(())
+    }
+
+    /// Updates the status that everybody reads, before anybody learns of its causes by other ways.
+    pub(crate) fn publish_status(&mut self) {
+        let published = &self.requests.status;
+        published.update(&mut self.unpublished, &self.core, &self.fleet);
+        if cfg!(debug_assertions) {
+            let (published, computed) =
+                (published.read(&BTreeSet::new()), status::computed(&self.core, &self.fleet));
+            assert!(published == computed, "the status is {computed:?}, but {published:?} is published");
+        }
     }
 
     fn publish(
@@ -505,6 +522,10 @@ impl Worker {
     ) {
         let AppliedTransaction { record, changes, problems, .. } = applied;
         log_problems(&problems);
+        self.unpublished.problems.push(problems);
+        self.unpublished.nodes.extend(changes.keys().cloned());
+        let nodes = objects.effective().filter(|change| change.key.kind == Kind::TransportNode);
+        self.unpublished.nodes.extend(nodes.map(|change| change.key.id.clone()));
         let journalled = accepted.elapsed();
         let switches: BTreeMap<_, _> = changes
             .into_iter()
@@ -541,22 +562,6 @@ impl Worker {
                 };
                 drop(answer.send(known.then(listing)));
             }
-            Query::Status { nodes, answer } => {
-                let count = |kind: &Kind| (*kind, core.objects().count(*kind));
-                let switches = self.fleet.status(&nodes, |node| core.desired_counts(node));
-                let problems = if nodes.is_empty() { core.problems().cloned().collect() } else { Vec::new() };
-                let with_vifs = |status: SwitchStatus| {
-                    let vifs = core.vif_count(&status.node);
-                    (status, vifs)
-                };
-                let status = Status {
-                    last_txn: core.last_txn(),
-                    objects: Kind::ALL.iter().map(count).collect(),
-                    switches: switches.into_iter().map(with_vifs).collect(),
-                    problems,
-                };
-                drop(answer.send(status));
-            }
             Query::Watch { wanted, answer } => drop(answer.send(self.fleet.receipts.watch(wanted))),
         }
     }
@@ -564,10 +569,10 @@ impl Worker {
 
 /// Logs new and resolved problems.
 pub(crate) fn log_problems(problems: &ProblemChanges) {
-    for Problem { kind, id, text } in &problems.new {
+    for Problem { kind, id, text } in problems.new.iter().map(|problem| &**problem) {
         warn!(kind, id, "problem: {text}");
     }
-    for Problem { kind, id, text } in &problems.gone {
+    for Problem { kind, id, text } in problems.gone.iter().map(|problem| &**problem) {
         info!(kind, id, "problem resolved: {text}");
     }
 }

@@ -4,7 +4,7 @@
 //! switch is connected or not. It merges changes, so nothing is queued for an offline switch; it sends the difference when
 //! the switch reconnects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +77,7 @@ impl Driver for ovs_driver::Handle {
 /// An event of a switch, for the engine thread.
 #[derive(Debug)]
 pub(crate) struct FleetEvent {
-    node: String,
+    pub(crate) node: String,
     /// The driver that sent it. Events of a driver that has been replaced are ignored.
     generation: u64,
     what: EventKind,
@@ -117,6 +117,8 @@ pub struct SwitchStatus {
     pub tunnels: usize,
     /// The desired number of patch ports.
     pub patches: usize,
+    /// The number of virtual interfaces that it reports.
+    pub vifs: usize,
     /// The number of flow mods that the last synchronisation after a connection sent.
     pub sync_flow_mods: Option<usize>,
     /// The number of flows and groups changed by others, as found since the driver was started.
@@ -499,40 +501,35 @@ impl Fleet {
         }
     }
 
-    /// The state of these switches, or of all, ordered by name.
-    pub(crate) fn status(
-        &self,
-        nodes: &BTreeSet<String>,
-        counts: impl Fn(&str) -> DesiredCounts,
-    ) -> Vec<SwitchStatus> {
-        let status = |(node, switch): (&String, &Switch)| {
-            let counts = counts(node);
-            let last_error = switch.faults.last_error().unwrap_or_default();
-            let connected = switch.up.len() == 2;
-            let reconciled = connected && switch.reconciled && switch.unanswered() == 0;
-            SwitchStatus {
-                node: node.clone(),
-                connected,
-                synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
-                refused: switch.refused,
-                last_error,
-                pending: switch.unanswered(),
-                confirmed_txn: switch.confirmed_txn,
-                flows: counts.flows,
-                groups: counts.groups,
-                tunnels: counts.tunnels,
-                patches: counts.patches,
-                sync_flow_mods: switch.sync_flow_mods,
-                foreign_changes: switch.foreign_changes,
-                last_foreign_change: switch.last_foreign_change.clone(),
-                driver_restarts: switch.driver_restarts,
-                last_driver_failure: switch.last_driver_failure.clone(),
-            }
-        };
-        if nodes.is_empty() {
-            return self.switches.iter().map(status).collect();
-        }
-        nodes.iter().filter_map(|node| self.switches.get_key_value(node)).map(status).collect()
+    /// The transport nodes, in order.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.switches.keys().map(String::as_str)
+    }
+
+    /// The state of a transport node's switch, given its desired state's counts and its number of virtual interfaces.
+    pub(crate) fn status(&self, node: &str, counts: DesiredCounts, vifs: usize) -> Option<SwitchStatus> {
+        let (node, switch) = self.switches.get_key_value(node)?;
+        let connected = switch.up.len() == 2;
+        let reconciled = connected && switch.reconciled && switch.unanswered() == 0;
+        Some(SwitchStatus {
+            node: node.clone(),
+            connected,
+            synced: reconciled && switch.faults.are_settled() && switch.refused == 0,
+            refused: switch.refused,
+            last_error: switch.faults.last_error().unwrap_or_default(),
+            pending: switch.unanswered(),
+            confirmed_txn: switch.confirmed_txn,
+            flows: counts.flows,
+            groups: counts.groups,
+            tunnels: counts.tunnels,
+            patches: counts.patches,
+            vifs,
+            sync_flow_mods: switch.sync_flow_mods,
+            foreign_changes: switch.foreign_changes,
+            last_foreign_change: switch.last_foreign_change.clone(),
+            driver_restarts: switch.driver_restarts,
+            last_driver_failure: switch.last_driver_failure.clone(),
+        })
     }
 }
 

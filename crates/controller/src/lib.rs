@@ -21,7 +21,7 @@
 //!
 //! In reading order: [`core`] (state, and what a request does to it; no I/O) with [`rules`], `labels`, `reports`,
 //! `refused_reports`, `delta_split`, `object_status`, `provenance` and `restore`; [`record`] and [`journal`] (the
-//! state on disk); [`engine`] (the loop); [`fleet`] (the switches); [`receipt`]; `listener` (the API's address and
+//! state on disk); [`engine`] (the loop); [`status`]; [`fleet`] (the switches); [`receipt`]; `listener` (the API's address and
 //! connections) and [`peer`] (the client's identity), `requests` (requests from the network), `answers` (answers on
 //! their way to clients), `api` and [`client`] (gRPC, `proto/weft/v1/weft.proto`); [`config`]; [`daemon`] (start and
 //! end of all this).
@@ -52,6 +52,7 @@ mod requests;
 mod restore;
 pub mod rules;
 mod run;
+pub mod status;
 
 /// The messages and services of `proto/weft/v1/weft.proto`, generated.
 #[allow(missing_docs, clippy::pedantic)]

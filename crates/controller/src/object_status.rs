@@ -1,6 +1,7 @@
 //! The status of objects, computed by the rules: the MTU of each logical switch, and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use nlog_data::{Committed, Row, Value};
 
@@ -11,7 +12,7 @@ use crate::rules::Rules;
 pub(crate) struct ObjectStatus {
     /// By logical switch.
     mtus: BTreeMap<String, i64>,
-    problems: BTreeSet<Problem>,
+    problems: BTreeSet<Arc<Problem>>,
 }
 
 /// A request of an object that the network currently cannot fulfil.
@@ -29,9 +30,9 @@ pub struct Problem {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProblemChanges {
     /// New problems.
-    pub new: Vec<Problem>,
+    pub new: Vec<Arc<Problem>>,
     /// Resolved problems.
-    pub gone: Vec<Problem>,
+    pub gone: Vec<Arc<Problem>>,
 }
 
 impl ObjectStatus {
@@ -65,12 +66,13 @@ impl ObjectStatus {
     pub(crate) fn problems_of(&self, kind: &str, id: &str) -> impl Iterator<Item = &Problem> {
         let first = Problem { kind: kind.to_owned(), id: id.to_owned(), text: String::new() };
         let (kind, id) = (first.kind.clone(), first.id.clone());
-        let problems = self.problems.range(first..).inspect(|_| work::count());
+        let problems = self.problems.range::<Problem, _>(&first..).inspect(|_| work::count());
+        let problems = problems.map(|problem| &**problem);
         problems.take_while(move |problem| problem.kind == kind && problem.id == id)
     }
 
     /// All problems, ordered by kind and id.
-    pub(crate) fn problems(&self) -> impl Iterator<Item = &Problem> {
+    pub(crate) fn problems(&self) -> impl Iterator<Item = &Arc<Problem>> {
         self.problems.iter()
     }
 }
@@ -95,10 +97,10 @@ fn mtu(row: &Row) -> Option<(String, i64)> {
     }
 }
 
-fn problem(row: &Row) -> Option<Problem> {
+fn problem(row: &Row) -> Option<Arc<Problem>> {
     let [Value::String(kind), Value::String(id), Value::String(text)] = row.as_slice() else { return None };
     let [kind, id, text] = [kind, id, text].map(ToString::to_string);
-    Some(Problem { kind, id, text })
+    Some(Arc::new(Problem { kind, id, text }))
 }
 
 #[cfg(test)]
@@ -108,10 +110,9 @@ mod tests {
     #[test]
     fn only_the_problems_of_the_object_are_looked_at() {
         let mut status = ObjectStatus::default();
-        let problem = |kind: &str, id: &str, text: &str| Problem {
-            kind: kind.to_owned(),
-            id: id.to_owned(),
-            text: text.to_owned(),
+        let problem = |kind: &str, id: &str, text: &str| {
+            let [kind, id, text] = [kind, id, text].map(ToOwned::to_owned);
+            Arc::new(Problem { kind, id, text })
         };
         for number in 0..10_000 {
             status.problems.insert(problem("switch", &format!("s{number:05}"), "is odd"));

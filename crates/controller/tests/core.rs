@@ -428,6 +428,7 @@ fn problems_come_and_go_with_their_transactions() {
     let (mut core, _) = core(&rules, &[]);
     let first = apply(&mut core, "{kind: switch, id: a, tenant: odd}");
     let problem = Problem { kind: "switch".into(), id: "a".into(), text: "its tenant is odd".into() };
+    let problem = std::sync::Arc::new(problem);
     assert_eq!(first.problems, ProblemChanges { new: vec![problem.clone()], gone: Vec::new() });
     assert_eq!(
         (core.problems().collect::<Vec<_>>(), core.mtu("a"), core.mtu("b")),

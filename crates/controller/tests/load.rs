@@ -1,5 +1,6 @@
 //! A controller that is asked much at once: every request is answered, and nothing is lost.
 
+use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,9 +9,11 @@ use std::sync::{Arc, Mutex};
 use crate::support::drivers::Switches;
 use crate::support::running::{Running, apply, parts, start, start_with, status_when, within};
 use crate::support::*;
+use controller::{ClientError, pb};
 use nlog_data::{CommitError, Committed, Evaluator, Row, Schema, TableId, Transaction, TransactionError};
 use ovs_driver::Event;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 use tokio_stream::StreamExt as _;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -114,27 +117,31 @@ impl Closed {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
-    const COUNT: usize = 700;
-    let folder = tempfile::tempdir().unwrap();
-    let (running, gate, begun) = start_gated(folder.path()).await;
+/// Applies a switch, and returns once the evaluator has begun with it. The gate must be closed.
+async fn begin_slow(running: &Running, begun: &AtomicUsize) -> JoinHandle<Result<pb::Accepted, ClientError>> {
+    let before = begun.load(Ordering::SeqCst);
     let mut client = running.client().await;
-    apply(&mut client, NETWORK).await.unwrap();
-    let commits = begun.load(Ordering::SeqCst);
-    let wanted = 2 + 2 * COUNT as u64;
-
-    let closed = close(gate).await;
-    let slow = tokio::spawn({
-        let engine = running.engine.clone();
-        async move { engine.apply(batch("{kind: switch, id: slow}"), "test".to_owned()).await }
-    });
+    let slow = tokio::spawn(async move { apply(&mut client, "{kind: switch, id: slow}").await });
     within(async {
-        while begun.load(Ordering::SeqCst) == commits {
+        while begun.load(Ordering::SeqCst) == before {
             tokio::task::yield_now().await;
         }
     })
     .await;
+    slow
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
+    // More than one group.
+    const COUNT: usize = 300;
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let wanted = 2 + 2 * COUNT as u64;
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
     // Polled once, a request waits at the engine.
     let mut requests = Vec::new();
     for number in 0..COUNT {
@@ -156,7 +163,7 @@ async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
     }
     closed.open();
 
-    within(slow).await.unwrap().unwrap().unwrap();
+    within(slow).await.unwrap().unwrap();
     for (number, request) in requests.into_iter().enumerate() {
         let answer = within(request).await;
         assert!(matches!(answer, Ok(Ok(_))), "request {number}: {answer:?}");
@@ -166,7 +173,7 @@ async fn nothing_that_waits_behind_a_slow_transaction_is_lost() {
 }
 
 /// Reports of a switch that never end, each different from the one before, more than the engine can take.
-fn flood(running: &Running) -> Vec<tokio::task::JoinHandle<()>> {
+fn flood(running: &Running) -> Vec<JoinHandle<()>> {
     let flood = |first: u16| {
         let switches = running.switches.clone();
         tokio::spawn(async move {
@@ -199,21 +206,58 @@ async fn requests_are_answered_and_a_stop_is_obeyed_while_reports_never_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_status_does_not_wait_for_a_transaction_that_takes_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let (running, gate, begun) = start_gated(folder.path()).await;
+    let mut client = running.client().await;
+    apply(&mut client, NETWORK).await.unwrap();
+    let switches = client.status().await.unwrap().objects["switch"];
+    let closed = close(gate).await;
+    let slow = begin_slow(&running, &begun).await;
+    let status = within(client.status()).await.unwrap();
+    assert_eq!((status.last_txn, status.objects["switch"], status.switches.len()), (1, switches, 2));
+    assert!(!slow.is_finished());
+    closed.open();
+    // Whoever has an answer finds its effect in the status.
+    within(slow).await.unwrap().unwrap();
+    let status = within(client.status()).await.unwrap();
+    assert_eq!((status.last_txn, status.objects["switch"]), (2, switches + 1));
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_status_shows_no_transaction_before_the_switches_got_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let running = start(folder.path()).await;
+    apply(&mut running.client().await, NETWORK).await.unwrap();
+    let flood = flood(&running);
+    // All transactions after the first are reports of this switch, and change its flows.
+    within(async {
+        loop {
+            let shown = running.engine.status(&BTreeSet::new()).unwrap().last_txn;
+            let pushed = running.switches.look("hv1", |switch| switch.pushed.last().copied());
+            assert!(shown <= pushed.unwrap_or(1), "{shown} is shown, {pushed:?} was pushed");
+            if shown > 500 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    running.stop().await;
+    for task in flood {
+        task.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stop_does_not_wait_for_a_transaction_that_takes_long() {
     let folder = tempfile::tempdir().unwrap();
     let (running, gate, begun) = start_gated(folder.path()).await;
     let mut client = running.client().await;
     apply(&mut client, NETWORK).await.unwrap();
-    let commits = begun.load(Ordering::SeqCst);
     let closed = close(gate).await;
-    let mut other = running.client().await;
-    let slow = tokio::spawn(async move { apply(&mut other, "{kind: switch, id: slow}").await });
-    within(async {
-        while begun.load(Ordering::SeqCst) == commits {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let slow = begin_slow(&running, &begun).await;
     running.stop().await;
     assert!(!slow.is_finished(), "nobody says that it is accepted");
     slow.abort();

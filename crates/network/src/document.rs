@@ -15,6 +15,8 @@ use crate::{FaultCode, Kind, Object, ObjectError, ObjectKey, Place, UnknownKind}
 /// brackets. Both limits are far beyond any real object.
 const YAML_BYTES_MAX: usize = 1 << 20;
 const YAML_BRACKETS_MAX: usize = 10_000;
+/// The most objects of a batch. More of them take too much memory, and the network too long for one transaction.
+const OBJECTS_MAX: usize = 1 << 20;
 /// The most faults that are listed. A user with more faults corrects these first.
 const FAULTS_MAX: usize = 1000;
 
@@ -32,6 +34,8 @@ pub struct Batch {
     seen: HashMap<ObjectKey, Place>,
     /// The number of objects read, including faulty ones.
     count: usize,
+    /// Whether it has as many objects as it may have, and there are more.
+    full: bool,
     cancel: Cancel,
 }
 
@@ -146,9 +150,9 @@ impl Batch {
             && documents.all(|document| Tree::new(&self.cancel).deserialize(document).is_ok())
     }
 
-    /// Whether to stop reading: the reading is cancelled, or there are too many faults to list.
+    /// Whether to stop reading: the reading is cancelled, or there are too many objects, or too many faults to list.
     fn is_at_end(&self) -> bool {
-        self.cancel.is_cancelled() || self.faults.len() >= FAULTS_MAX
+        self.cancel.is_cancelled() || self.full || self.faults.len() >= FAULTS_MAX
     }
 
     /// The objects without faults of their own, in input order.
@@ -170,6 +174,14 @@ impl Batch {
     }
 
     fn add(&mut self, place: Place, value: &Json) {
+        if self.count == OBJECTS_MAX {
+            self.full = true;
+            self.unreadable(
+                place,
+                format!("is beyond the limit of {OBJECTS_MAX} objects; apply them in parts"),
+            );
+            return;
+        }
         let Json::Object(map) = value else {
             let message = format!("must be a mapping with `kind` and `id`, not {}", form(value));
             self.unreadable(place, message);
@@ -290,4 +302,21 @@ fn read(map: &Map<String, Json>, faults: &mut Vec<Fault>) -> Option<Object> {
     let object = Object::read(kind, id.unwrap_or_default(), &mut fields);
     fields.finish();
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_objects_is_limited() {
+        let mut batch = Batch { count: OBJECTS_MAX - 2, ..Batch::default() };
+        let text: String =
+            (0..10).map(|id| format!("{{\"kind\": \"switch\", \"id\": \"s{id}\"}}\n")).collect();
+        batch.add_json("net.json", &text);
+        batch.add_json("more.json", &text);
+        assert_eq!((batch.entries.len(), batch.faults.len()), (2, 1));
+        let fault = batch.faults[0].1.to_string();
+        assert_eq!(fault, "net.json: object 3: is beyond the limit of 1048576 objects; apply them in parts");
+    }
 }

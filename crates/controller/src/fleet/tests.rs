@@ -146,7 +146,8 @@ impl Setting {
     }
 
     fn status(&self) -> Vec<SwitchStatus> {
-        self.fleet.status(&BTreeSet::new(), |_| DesiredCounts::default())
+        let status = |node| self.fleet.status(node, DesiredCounts::default(), 0);
+        self.fleet.nodes().filter_map(status).collect()
     }
 }
 
@@ -348,8 +349,7 @@ fn who_deletes_a_node_whose_switch_is_away_is_told_what_stays() {
 #[test]
 fn a_switch_whose_database_comes_after_its_openflow_is_in_order_only_when_it_was_compared_with_both() {
     let mut setting = Setting::new(&node("hv1", "/a"));
-    let synced =
-        |setting: &Setting| setting.fleet.status(&BTreeSet::new(), |_| DesiredCounts::default())[0].synced;
+    let synced = |setting: &Setting| setting.status()[0].synced;
     let compared = || Event::Synced { flow_mods: 0, tunnels_changed: 0 };
     setting.connect("hv1", Channel::OpenFlow);
     setting.event("hv1", compared());

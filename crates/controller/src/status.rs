@@ -1,0 +1,104 @@
+//! The status of the controller and its switches, which readers get without waiting for the engine thread, however
+//! long its current transaction takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use network::Kind;
+
+use crate::core::{Core, Problem, ProblemChanges};
+use crate::fleet::{Fleet, SwitchStatus};
+
+/// The controller and its switches after the last transaction that took effect.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Status {
+    /// The last transaction; 0 if there is none.
+    pub last_txn: u64,
+    /// The number of objects of each kind.
+    pub objects: BTreeMap<Kind, usize>,
+    /// The switches, in order of names.
+    pub switches: Vec<Arc<SwitchStatus>>,
+    /// Requests of objects that the network currently cannot fulfil.
+    pub problems: Vec<Arc<Problem>>,
+}
+
+/// The status as the engine thread last published it. Copies share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Published(Arc<RwLock<Parts>>);
+
+#[derive(Debug, Default)]
+struct Parts {
+    last_txn: u64,
+    objects: BTreeMap<Kind, usize>,
+    switches: BTreeMap<String, Arc<SwitchStatus>>,
+    problems: BTreeSet<Arc<Problem>>,
+}
+
+/// The differences between [`Published`] and the present status.
+#[derive(Debug, Default)]
+pub(crate) struct Unpublished {
+    /// The transport nodes whose switches may have another status.
+    pub(crate) nodes: BTreeSet<String>,
+    /// In the order in which they arose.
+    pub(crate) problems: Vec<ProblemChanges>,
+}
+
+impl Published {
+    /// The status. If nodes are given, with their switches only and without problems.
+    pub(crate) fn read(&self, nodes: &BTreeSet<String>) -> Status {
+        let parts = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let (switches, problems) = if nodes.is_empty() {
+            (parts.switches.values().cloned().collect(), parts.problems.iter().cloned().collect())
+        } else {
+            (nodes.iter().filter_map(|node| parts.switches.get(node)).cloned().collect(), Vec::new())
+        };
+        Status { last_txn: parts.last_txn, objects: parts.objects.clone(), switches, problems }
+    }
+
+    /// Publishes what has changed. Takes time in proportion to that.
+    pub(crate) fn update(&self, unpublished: &mut Unpublished, core: &Core, fleet: &Fleet) {
+        let Unpublished { nodes, problems } = std::mem::take(unpublished);
+        let switches: Vec<_> = nodes.into_iter().map(|node| (switch(core, fleet, &node), node)).collect();
+        let mut parts = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        (parts.last_txn, parts.objects) = (core.last_txn(), counts(core));
+        for (status, node) in switches {
+            match status {
+                Some(status) => drop(parts.switches.insert(node, Arc::new(status))),
+                None => drop(parts.switches.remove(&node)),
+            }
+        }
+        for ProblemChanges { new, gone } in problems {
+            for problem in gone {
+                parts.problems.remove(&problem);
+            }
+            parts.problems.extend(new);
+        }
+    }
+}
+
+impl Unpublished {
+    /// All there is, for a controller that starts.
+    pub(crate) fn all(core: &Core, fleet: &Fleet) -> Self {
+        let new = core.problems().cloned().collect();
+        let nodes = fleet.nodes().map(ToOwned::to_owned).collect();
+        Unpublished { nodes, problems: vec![ProblemChanges { new, gone: Vec::new() }] }
+    }
+}
+
+/// The status computed from nothing, to check the published one in debug builds.
+pub(crate) fn computed(core: &Core, fleet: &Fleet) -> Status {
+    Status {
+        last_txn: core.last_txn(),
+        objects: counts(core),
+        switches: fleet.nodes().filter_map(|node| switch(core, fleet, node)).map(Arc::new).collect(),
+        problems: core.problems().cloned().collect(),
+    }
+}
+
+fn switch(core: &Core, fleet: &Fleet, node: &str) -> Option<SwitchStatus> {
+    fleet.status(node, core.desired_counts(node), core.vif_count(node))
+}
+
+fn counts(core: &Core) -> BTreeMap<Kind, usize> {
+    Kind::ALL.iter().map(|kind| (*kind, core.objects().count(*kind))).collect()
+}
