@@ -1,20 +1,24 @@
 //! The fused engine: all rules in their static order over differential's traces, outside timely.
 //!
-//! A transaction costs only the rules that it touches, and an idle engine costs nothing. Traces, batches, builders,
-//! cursors and merging are differential's. `docs/internals/rule-to-operators.md` explains the design, with the
-//! measurements that led to it. The ideas are those of delta joins (`half_join` in differential-dogs3) and of shared
+//! A transaction costs only the rules that it touches, and an idle engine costs nothing. Differential provides the
+//! traces, batches, builders, cursors and merging. `docs/internals/rule-to-operators.md` explains the design and the
+//! measurements behind it. The ideas come from delta joins (`half_join` in differential-dogs3) and from shared
 //! arrangements ("Shared Arrangements", VLDB 2020).
 //!
-//! In reading order: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (finding keys in
-//! batches), `delta` (inserted and deleted rows), `sorted` (rows in order), `index`, `pipeline` (changed rows of one
-//! atom to rows of the head) with `lot` (bindings before a probe), `keys` (the sort keys of a lot) and
-//! `pipeline_end`, `groups` (aggregates), `relation` (rows to sets), `rule`, `trouble` (errors), `fault` (failures
-//! that tests inject), `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
-//! `merged` (several transactions at once), `output` and `raw_delta` (words to values), `profile`, `planning`
-//! (another plan for the present rows); then edits of rules: `edit` (the transaction), `live` (moving state from one
-//! program to the next), `proposal` (the interface); then several workers: `placement` (the worker of each row),
-//! `rounds` (a transaction on several workers), `workers` (their protocol), `threads`. Processes are in
-//! [`processes`](crate::processes).
+//! The modules, in reading order:
+//!
+//! - Storage: `trace` (pairs with counts, and the staged changes of a transaction), `probe` (key lookup in batches),
+//!   `delta` (inserted and deleted rows), `sorted` (rows in order), `index`.
+//! - Rules: `pipeline` (from changed rows of one atom to rows of the head) with `lot` (bindings that wait for a probe),
+//!   `keys` (the sort keys of a lot) and `pipeline_end`; `groups` (aggregates), `relation` (from rows to sets), `rule`,
+//!   `trouble` (errors), `fault` (failures that tests inject).
+//! - Transactions: `engine` (one transaction), `reading` (rows of relations), `inputs` (checks of transactions),
+//!   `merged` (several transactions in one pass), `output` and `raw_delta` (from symbols to values), `profile`,
+//!   `planning` (re-planning for the rows present).
+//! - Edits of rules: `edit` (the transaction), `live` (moving state from one program to the next), `proposal` (the
+//!   interface).
+//! - Several workers: `placement` (the worker of each row), `rounds` (a transaction on several workers), `workers`
+//!   (their protocol), `threads`. Processes are in [`processes`](crate::processes).
 
 pub(crate) mod delta;
 mod edit;
@@ -81,41 +85,41 @@ pub use proposal::{ChangeError, Proposal};
 pub use raw_delta::{RawDelta, RawTableDelta};
 pub use workers::Load;
 
-/// The least number of new symbols after which unused symbols are collected.
+/// Collect unused symbols only after at least this many new ones.
 pub(crate) const NEW_SYMBOLS: usize = if cfg!(test) { 1 << 4 } else { 1 << 14 };
 
-/// A program as a running engine.
+/// A running engine for one program.
 pub struct Engine {
     state: State,
-    /// The other workers, if there are any. The state is then this worker's part.
+    /// The other workers, if any. With them, `state` holds only the part of worker 0.
     workers: Option<Workers>,
     inputs: Inputs,
     options: Options,
     planning: Planning,
-    /// Whether the facts hold: from the first accepted transaction on.
+    /// Whether the facts have been derived: true once a transaction has been accepted.
     facts: bool,
-    /// The number of symbols at which unused ones are collected next.
+    /// The number of symbols that triggers the next collection.
     symbols_limit: usize,
-    /// Whether rows were deleted or refused since symbols were last collected.
+    /// Whether symbols may have become unused since the last collection, because rows were deleted or refused.
     gone: bool,
     /// The number of transactions run.
     transactions: u64,
-    /// The possible effects of changes, computed when transactions are first merged.
+    /// The possible effects of changes under a plan. Computed when transactions are first merged.
     reaches: Option<Reaches>,
-    /// The work in progress, for the error if it panics.
+    /// The work in progress, which the error names if it panics.
     phase: &'static str,
-    /// The cause if the engine is broken: the first failure that left its state unknown.
+    /// Why the engine is broken: the first failure that left its state unknown.
     broken: Option<String>,
 }
 
 impl Engine {
-    /// Plans the program.
+    /// Plans the program and starts its workers.
     pub fn new(program: Arc<Program>, options: &Options) -> Result<Self, StartError> {
         let (state, workers) = start(program, Arc::new(Symbols::new()), options)?;
         Ok(Engine::with(state, workers, options))
     }
 
-    /// Plans the program and shares its work with other processes, for which it waits: see
+    /// Plans the program and shares its work with other processes. Waits for them to connect: see
     /// [`processes`](crate::processes).
     pub fn across(program: Arc<Program>, options: &Options, meeting: Meeting) -> Result<Self, StartError> {
         if options.workers != 1 {
@@ -154,8 +158,8 @@ impl Engine {
         &self.state.plan.program
     }
 
-    /// Runs changes of input tables, whose rows are stored already, and returns the changes to report. All derived
-    /// changes are staged until [`Engine::end`].
+    /// Runs changes through the rules and returns the changes to report. The input tables have stored the changes
+    /// already. Derived changes stay staged until [`Engine::end`].
     fn derive(&mut self, changes: &Changes) -> Result<Result<Vec<Output>, Refusal>, Lost> {
         inject(Fault::Deriving);
         let plan = Arc::clone(&self.state.plan);
@@ -180,7 +184,7 @@ impl Engine {
         Ok(Ok(outputs))
     }
 
-    /// Ends a transaction on all workers: its staged changes are published or dropped.
+    /// Publishes or drops a transaction's staged changes on all workers.
     fn end(&mut self, accepted: bool) -> Result<(), Lost> {
         self.phase = "ending a transaction";
         self.state.end(accepted);
@@ -194,16 +198,16 @@ impl Engine {
         self.broken_by(why)
     }
 
-    /// Breaks the engine. Its state may be half of a transaction, so none of it is readable any more.
+    /// Breaks the engine. Its state may reflect half a transaction, so nothing of it can be read any more.
     fn broken_by(&mut self, why: String) -> CommitError {
-        // Workers that wait for this one must not wait for ever.
+        // Release workers that wait for this one.
         self.workers = None;
         self.broken = Some(why.clone());
         CommitError::Engine(why)
     }
 
-    /// Does work that leaves the state unknown if it fails. A panic or an error other than a refusal breaks the
-    /// engine: it is reported now, and every later call fails with the same cause.
+    /// Runs `work`, a failure of which would leave the state unknown. A panic, or an error other than a refusal, breaks
+    /// the engine: this call reports the cause, and so does every later call.
     fn guarded<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, CommitError>,
@@ -244,7 +248,7 @@ impl Engine {
         Ok(loads)
     }
 
-    /// The rule of all rows of a table, if the table has only one rule.
+    /// The rule that derives a table, if it is the only one.
     fn only_rule(&self, table: TableId) -> Option<RuleId> {
         let mut rules = self.state.plan.program.rules_of(table).map(|(rule, _)| rule);
         match (rules.next(), rules.next()) {
@@ -253,8 +257,7 @@ impl Engine {
         }
     }
 
-    /// Takes changes through the rules. Returns the changes to report, or a refusal, after which the state is
-    /// unchanged.
+    /// Runs changes through the rules. Returns the changes to report, or a refusal, which leaves the state unchanged.
     fn run(&mut self, changes: Changes) -> Result<(Vec<Output>, Changes), CommitError> {
         if changes.tables.is_empty() && self.facts {
             return Ok((Vec::new(), changes));
@@ -262,7 +265,7 @@ impl Engine {
         self.plan_if_due(planning::BUSY, Some(&changes))?;
         self.transactions += 1;
         self.state.touched += changes.tables.values().map(|delta| delta.len() as u64).sum::<u64>();
-        // Rows derived by other processes leave no trace in this process.
+        // Rows that other processes derive are reported here but not stored here, so their symbols become unused.
         self.gone |= self.workers.as_ref().is_some_and(Workers::have_own_symbols);
         self.gone |= changes.tables.values().any(Delta::has_gone);
         self.phase = "deriving rows";
@@ -297,7 +300,7 @@ impl Engine {
         }
     }
 
-    /// The changes that the running transaction makes to derived tables.
+    /// The changes to report for derived tables.
     fn outputs(&self, changed: Changed) -> Vec<Output> {
         let plan = Arc::clone(&self.state.plan);
         let mut outputs = Vec::new();
@@ -337,7 +340,7 @@ impl Engine {
         Err(CommitError::Engine(refusal_of_all(why)))
     }
 
-    /// Collects unused symbols, once there are as many new symbols as there were old ones.
+    /// Collects unused symbols once their number has doubled since the last time, and grown by [`NEW_SYMBOLS`].
     fn collect_symbols(&mut self) -> Result<(), CommitError> {
         let symbols = self.state.symbols.len();
         if symbols < self.symbols_limit {
@@ -368,7 +371,7 @@ impl Engine {
         let touched: BTreeSet<TableId> =
             transaction.delete.keys().chain(transaction.insert.keys()).copied().collect();
         let mut changes = Changes::default();
-        // Set until the transaction is accepted.
+        // Refused rows leave unused symbols behind, so assume a refusal until the transaction is accepted.
         let gone = std::mem::replace(&mut self.gone, true);
         for id in touched {
             let fits = |columns: Option<&Columns>| {
@@ -381,7 +384,7 @@ impl Engine {
             };
             let (delete, insert) = (transaction.delete.get(&id), transaction.insert.get(&id));
             if !fits(delete) || !fits(insert) {
-                // The row-by-row way reports the error.
+                // Applying the transaction row by row reports the error.
                 self.inputs.undo(&changes);
                 return self.inputs.apply(&transaction.to_rows(), &self.state.symbols);
             }
@@ -404,11 +407,11 @@ impl Engine {
         Ok(changes)
     }
 
-    /// Commits a transaction and leaves its delta in the engine's own words, for callers that process many rows: see
-    /// [`RawDelta`].
+    /// Commits a transaction and returns its delta as symbols, without converting them to values. For callers that
+    /// process many rows: see [`RawDelta`].
     pub fn commit_words(&mut self, transaction: &ColumnTransaction) -> Result<RawDelta<'_>, CommitError> {
         let outputs = self.guarded(|engine| {
-            // First, because the returned words must stay valid.
+            // Collect first: the returned symbols must stay valid.
             engine.collect_symbols()?;
             engine.plan_for_columns(transaction)?;
             let changes = engine.apply_columns(transaction)?;
@@ -423,7 +426,7 @@ impl Engine {
         self.guarded(|engine| engine.rows_of(table))
     }
 
-    /// Fails if the rows of a table were not requested.
+    /// Fails if a derived table was not requested.
     fn is_known(&self, table: TableId) -> Result<(), CommitError> {
         let schema = Arc::clone(&self.state.plan.program.schema);
         let relation = self.state.plan.relations.get(table.0 as usize);
@@ -461,7 +464,7 @@ impl Engine {
     }
 }
 
-/// The tables whose changes are wanted.
+/// The tables whose changes the options ask for.
 fn wanted(program: &Program, options: &Options) -> BTreeSet<TableId> {
     let ids = program.schema.iter().map(|(id, _)| id);
     ids.filter(|id| options.observe.include(&program.schema, *id)).collect()

@@ -1,4 +1,8 @@
-//! A transaction that changes rules but no inputs.
+//! Runs an edit: a transaction that changes rules but no inputs.
+//!
+//! The state has the new rules already (see `live`). Relations are processed level by level, as in any transaction.
+//! Each one retracts the rows that removed rules derived, and runs its new rules over all rows of their bodies. Rules
+//! that continue only process the resulting changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +16,7 @@ use super::rule::finish;
 use super::trace::View;
 use super::trouble::Refusal;
 
-/// A change of rules.
+/// The edit in progress.
 #[derive(Debug)]
 pub(crate) struct Edit {
     pub(crate) fresh: BTreeSet<usize>,
@@ -20,9 +24,8 @@ pub(crate) struct Edit {
 }
 
 impl State {
-    /// Runs a transaction that changes rules and no inputs. `gone` has the rows, by relation, that removed rules
-    /// derived. `fresh` has the rules that derive for the first time. `surplus` has the counts that readers of
-    /// relations have seen in excess.
+    /// Runs an edit. `gone` has, by relation, the changes that retract the rows of removed rules. `fresh` has the rules
+    /// that derive for the first time. `surplus` has the counts that readers of relations have seen in excess.
     pub(crate) fn edit(
         &mut self,
         fresh: BTreeSet<usize>,
@@ -85,7 +88,7 @@ impl State {
         Ok(derived)
     }
 
-    /// Assigns to rules the numbers used in attributed rows. Rules that continue keep their numbers.
+    /// Gives rules the numbers used in attributed rows. Rules that continue keep their numbers.
     pub(crate) fn renumber(&mut self, former: &State, from: &[Option<usize>]) {
         self.numbers = former.numbers.clone();
         for (rule, from) in self.rules.iter_mut().zip(from) {

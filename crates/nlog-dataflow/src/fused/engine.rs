@@ -1,4 +1,10 @@
-//! Runs transactions level by level: derives changes, turns them into sets, and updates indexes.
+//! Runs a transaction on one worker.
+//!
+//! Relations have levels, and a rule's head has a higher level than the relations that it reads. The engine processes
+//! relations level by level, so that each one is complete before a rule reads it. For each relation it runs the pending
+//! pipelines of the relation's rules, turns the derived rows into a set, stages the changes in the relation's indexes,
+//! and schedules the pipelines that start with these changes. [`State::end`] then publishes or drops everything that
+//! was staged.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +24,7 @@ use super::trouble::{Refusal, Troubles};
 use super::workers::{Changed, Load};
 use crate::symbol::{Marks, Symbols};
 
-/// The most changed rows that debug builds look up in indexes.
+/// Debug builds look changed rows up in indexes only if there are at most this many.
 const MOST_CHECKED: usize = 64;
 
 /// The derived rows of a program, and their changes in the running transaction.
@@ -44,7 +50,8 @@ pub(crate) struct State {
     /// The rules whose groups the running transaction has reached.
     pub(crate) grouped: Vec<usize>,
     pub(crate) troubles: Troubles,
-    /// The number of input rows changed since the plan was made, plus the rows that pipelines started with and found.
+    /// The work since the plan was made, in rows: changed input rows, rows that pipelines started with, and bindings
+    /// that probes found.
     pub(crate) touched: u64,
 }
 
@@ -144,7 +151,7 @@ impl State {
         }
     }
 
-    /// Records the change of a relation that is not derived in this transaction, such as an input.
+    /// Records a change that no rule derives in this transaction, such as that of an input.
     pub(crate) fn change(&mut self, id: RelationId, delta: Delta) -> Result<(), Refusal> {
         let at = id.0 as usize;
         self.reached.push(at);
@@ -154,7 +161,7 @@ impl State {
 
     pub(crate) fn schedule(&mut self, at: PipelineAt) {
         if self.editing.as_ref().is_some_and(|edit| edit.fresh.contains(&at.rule)) {
-            // The pipeline derives all rows, not changes.
+            // An edit runs this rule over all rows, which include the changes.
             return;
         }
         let head = self.rules[at.rule].head.0 as usize;
@@ -187,7 +194,7 @@ impl State {
         self.refusal()
     }
 
-    /// Fails with the least error met, if any.
+    /// Fails with the least error of the transaction, if there is one.
     pub(crate) fn refusal(&self) -> Result<(), Refusal> {
         self.troubles.least(&self.plan, &self.symbols).map_or(Ok(()), |error| Err(Refusal::Derived(error)))
     }
@@ -205,7 +212,7 @@ impl State {
         if derived.is_empty() { Ok(()) } else { self.settle_with(relation, derived, None) }
     }
 
-    /// Like `settle`, with a correction of the counts that readers have seen.
+    /// Like `settle`. Also adds `surplus`, a correction of the counts that readers have seen.
     pub(crate) fn settle_with(
         &mut self,
         relation: usize,
@@ -234,7 +241,7 @@ impl State {
             let staged = self.indexes[*index].stage(delta, &self.symbols);
             staged.map_err(|TooMany| Refusal::TooMany(RelationId(relation as u32)))?;
         }
-        // An edit also retracts counts that readers have seen in excess.
+        // During an edit, changes also retract counts that readers have seen in excess.
         if cfg!(debug_assertions) && self.editing.is_none() {
             self.check_set(relation);
         }
@@ -244,11 +251,11 @@ impl State {
         Ok(())
     }
 
-    /// Panics if the staged changes of a relation would make it contain a row twice. Counted relations cannot contain
-    /// one twice; for other relations this checks the plan's claim that no row is derived twice.
+    /// Panics if the staged changes of a relation would make it contain a row twice. Counts rule that out. For
+    /// relations without counts, this checks the plan's claim that no row is derived twice.
     pub(crate) fn check_set(&self, relation: usize) {
         if self.uses[relation].is_empty() {
-            // If no rule reads the rows, only the errors behind them matter.
+            // No rule reads the rows, so only errors met while deriving them matter.
             return;
         }
         let (name, delta) = (&self.plan.relations[relation].name, &self.relations[relation].delta);
@@ -263,13 +270,14 @@ impl State {
         }
     }
 
-    /// Runs the pending pipelines of a relation's rules. Counted rows may occur several times.
+    /// Runs the pending pipelines of a relation's rules and returns the derived changes. Rows of counted relations may
+    /// occur several times.
     pub(crate) fn derive(&mut self, relation: usize) -> Result<Delta, Refusal> {
         let mut derivation = self.begin(relation);
         self.finish(&mut derivation)
     }
 
-    /// Runs the pending pipelines of a relation's rules.
+    /// Runs the pending pipelines of a relation's rules. [`State::finish`] converts their results.
     pub(crate) fn begin(&mut self, relation: usize) -> Derivation {
         let mut pending = std::mem::take(&mut self.agenda.pending[relation]);
         pending.sort_unstable();
@@ -316,7 +324,8 @@ impl State {
         part.pipelines[at.pipeline].atom.map(|atom| part.atoms[atom].0 as usize)
     }
 
-    /// Frees the changes of relations that no pipeline and no caller needs any more, since those of a load are large.
+    /// Frees the changes of relations that no pipeline and no caller needs any more. After a load they take much
+    /// memory.
     fn release(&mut self, done: &[PipelineAt]) {
         for at in done {
             let Some(relation) = self.begins_with(*at) else { continue };
@@ -347,8 +356,8 @@ impl State {
         let mut pending = std::mem::take(&mut derivation.pending);
         pending.clear();
         self.agenda.pending[relation] = pending;
-        // Counted rows are summed later. In other relations no row is derived twice, so only an insertion can cancel
-        // a deletion.
+        // Counted rows are summed later. In other relations no row is derived twice, so rows cancel only if there are
+        // both insertions and deletions.
         let settled = head.keeps_rows() || derived.is_one_way();
         if derivation.too_many || (!settled && derived.consolidate().is_err()) {
             return Err(Refusal::TooMany(RelationId(relation as u32)));
@@ -356,7 +365,7 @@ impl State {
         Ok(derived)
     }
 
-    /// The changes of relations, with the rules of rows where rows are attributed.
+    /// Takes the changes of relations, with the attribution of rows where the relation has one.
     pub(crate) fn take_changed(&mut self) -> Changed {
         let mut changed = Vec::new();
         for at in &self.reached {
@@ -373,7 +382,7 @@ impl State {
         changed
     }
 
-    /// Ends a transaction: its staged changes are published or dropped.
+    /// Ends a transaction: publishes or drops its staged changes.
     pub(crate) fn end(&mut self, accepted: bool) {
         for (_, relation) in std::mem::take(&mut self.agenda.relations) {
             // Only a refused transaction ends before its agenda is empty.
@@ -398,7 +407,7 @@ impl State {
         self.troubles = Troubles::default();
     }
 
-    /// Keeps the rows of wanted relations, so that they can be read at each worker.
+    /// Stores the rows of wanted relations, so that each worker can return its part.
     pub(crate) fn keep_wanted(&mut self) {
         let plan = Arc::clone(&self.plan);
         for (relation, of_plan) in self.relations.iter_mut().zip(&plan.relations) {
@@ -449,7 +458,7 @@ impl State {
     }
 }
 
-/// Whether rows of the relation are distinguished by rule: the relation has several rules.
+/// Whether rows of the relation carry their rule: the relation is wanted and has several rules.
 fn is_attributed(plan: &Plan, id: RelationId) -> bool {
     let relation = &plan.relations[id.0 as usize];
     relation.wanted && relation.table.is_some_and(|table| plan.program.rules_of(table).count() > 1)

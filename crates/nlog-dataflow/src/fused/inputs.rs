@@ -1,6 +1,7 @@
-//! The rows of input tables, as words, and the checks of transactions against them.
+//! Input tables: stores their rows as symbols, and checks transactions against them.
 //!
-//! Accepts and refuses the same transactions as [`nlog_data::Inputs`] does for the same rows as values.
+//! Accepts and refuses the same transactions as [`nlog_data::Inputs`], which stores rows as values. The engine applies
+//! a transaction here before its rules run, and undoes it if they refuse it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ pub(crate) struct Inputs {
     tables: Vec<Stored>,
 }
 
-/// The net changes of a transaction, and the numbers of its changes without effect.
+/// The net changes of a transaction, and the numbers of inserts and deletes without effect.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     /// The net change of each input table that changed.
@@ -134,7 +135,7 @@ impl Inputs {
         Ok(())
     }
 
-    /// The error for the first row, in the order of rows, whose key is taken.
+    /// The error for the first row, ordered by value, whose key is taken.
     fn duplicate_key(
         &mut self,
         id: TableId,
@@ -171,14 +172,14 @@ impl Inputs {
         inputs::duplicate_key(self.schema.table(id), row, &present)
     }
 
-    /// Undoes the last changes.
+    /// Undoes the most recent changes.
     pub(crate) fn undo(&mut self, changes: &Changes) {
         for (id, delta) in &changes.tables {
             self.tables[id.0 as usize].undo(delta);
         }
     }
 
-    /// Makes changes again that were just taken back.
+    /// Reapplies changes that were just undone.
     pub(crate) fn redo(&mut self, changes: &Changes) {
         for (id, delta) in &changes.tables {
             self.tables[id.0 as usize].redo(delta);
@@ -214,8 +215,8 @@ impl Inputs {
         }
     }
 
-    /// Takes over the rows of tables that both schemas have, by name, and returns the remaining ones. Shared tables
-    /// must have the same columns or no rows.
+    /// Takes over the rows of the input tables that both schemas have, by name, and returns the others. A shared table
+    /// must have the same columns in both schemas or no rows.
     pub(crate) fn take_over(&mut self, mut other: Inputs) -> Inputs {
         self.swap_tables(&mut other);
         other
@@ -330,7 +331,7 @@ impl Stored {
         self.change(net, 1);
     }
 
-    /// Applies changes that fit, or with -1 their inverse.
+    /// Applies changes with the sign 1, and their inverse with −1. The changes must fit the rows present.
     fn change(&mut self, net: &Delta, sign: Diff) {
         // Removals come first, so that their keys are free for the other rows.
         for (row, _) in net.rows().filter(|(_, diff)| *diff * sign < 0) {

@@ -1,9 +1,9 @@
-//! Edits of rules at run time: changes from one program to another with the existing rows.
+//! Switches a running engine from one plan to another and keeps its rows: for edits of rules and for re-planning.
 //!
-//! Traces, indexes and groups that both programs share move to the new program. Rows derived by a removed rule are
-//! retracted, rows derived by a new rule are added, and everything else follows as in any transaction. The cost of an
-//! edit is therefore proportional to its effect. Until the edit is accepted, everything new is staged, and moved
-//! state can be moved back.
+//! Traces, indexes and groups that both plans have move to the new state. Rows derived by a removed rule are retracted,
+//! rows derived by a new rule are added, and everything else follows as in any transaction. The cost of an edit is
+//! therefore proportional to its effect. Everything new is staged until the edit is accepted, and the moved state can
+//! be moved back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(crate) struct Former {
     moves: Moves,
 }
 
-/// The work of building a state from another one.
+/// The construction of a state from another one.
 struct Transition<'a> {
     old: &'a State,
     inputs: &'a dyn Fn(TableId) -> Delta,
@@ -39,8 +39,9 @@ struct Transition<'a> {
     surplus: Vec<(RelationId, Delta)>,
 }
 
-/// Changes to a new plan. The edit is staged and propagated in the new state. The caller ends it, and after a refusal
-/// returns to the old state with [`Former::restore`].
+/// Switches to a new plan. Stages and propagates the edit in the new state. The caller then ends the edit, and after a
+/// refusal returns to the old state with [`Former::restore`]. `former_inputs` and `inputs` return the rows of input
+/// tables by the tables' ids in the old and in the new program.
 pub(crate) fn change(
     old: State,
     plan: Arc<Plan>,
@@ -96,8 +97,8 @@ impl<'a> Transition<'a> {
             .map(|rule| {
                 let head = from[rule.head.0 as usize]?;
                 let alike = known.get_mut(&definition(&new.plan, rule))?;
-                // The name of a stage depends on the stages before it: an equal stage can have another name, and
-                // another stage this name.
+                // A name does not identify a stage, because it depends on the stages before it: equal stages can have
+                // different names, and different stages the same name.
                 let reads =
                     |joins: &Joins| joins.atoms.iter().map(|atom| atom.0 as usize).collect::<Vec<_>>();
                 let of_rule =
@@ -109,7 +110,7 @@ impl<'a> Transition<'a> {
                 Some(alike.swap_remove(same))
             })
             .collect();
-        // A rule that goes through another rule is unchanged only if the other rule is.
+        // A rule that goes through another rule continues only if the other rule continues.
         let goes_on = |relation: &RelationId| {
             let of_relation = new.plan.rules.iter().zip(&rules).filter(|(rule, _)| rule.head == *relation);
             of_relation.map(|(_, before)| before).all(Option::is_some)
@@ -148,7 +149,7 @@ impl<'a> Transition<'a> {
         Ok(())
     }
 
-    /// Fills indexes and counts that the old state lacks. Returns the ones that it has, as pairs of old and new.
+    /// Fills indexes and counts that the old state lacks. Returns those that it has, as pairs of old and new positions.
     fn fill(&mut self, new: &mut State) -> Result<Moves, Refusal> {
         let mut moves = Moves::default();
         let mut taken = BTreeSet::new();
@@ -179,7 +180,7 @@ impl<'a> Transition<'a> {
                 continue;
             }
             if self.old.relations[before].keeps_rows() {
-                // Other rules have counted each row once so far, and must continue to do so.
+                // Readers have seen each row with the count 1 so far, and must continue to do so.
                 new.relations[at].keep_counts();
             }
             if !new.relations[at].keeps_rows() {
@@ -223,7 +224,7 @@ impl<'a> Transition<'a> {
         counted.map_err(|_| Refusal::TooMany(RelationId(at as u32)))?;
         relation.end(true);
         if !self.old.relations[before].keeps_rows() {
-            // Other rules have counted rows as often as rules derive them; now they count each row once.
+            // Readers have seen each row as many times as rules derive it; from now on they see it once.
             let mut surplus = self.old.rows(RelationId(before as u32), View::Before, self.inputs)?;
             surplus.negate();
             for (row, _) in surplus.clone().rows() {
@@ -264,8 +265,8 @@ impl Former {
         }
     }
 
-    /// Continues with another plan of the same program after the new state's changes were accepted. The figures of
-    /// pipelines and relations continue.
+    /// Completes a switch to another plan of the same program, after the new state's changes were accepted. Carries
+    /// over the counters of pipelines and relations.
     pub(crate) fn accept(self, mut new: State) -> State {
         let old = self.state;
         for (after, of_plan) in new.relations.iter_mut().zip(&new.plan.relations) {
@@ -273,7 +274,7 @@ impl Former {
             after.changes += before.map_or(0, |before| old.relations[before].changes);
         }
         for (after, of_plan) in new.rules.iter_mut().zip(&new.plan.rules) {
-            // Stages differ between the plans.
+            // Stages of different plans do not correspond to each other.
             let Some(table) = new.plan.relations[of_plan.head.0 as usize].table else { continue };
             let is_same = |rule: &RulePlan| {
                 rule.rule == of_plan.rule && old.plan.relations[rule.head.0 as usize].table == Some(table)
@@ -292,7 +293,7 @@ impl Former {
         new
     }
 
-    /// Returns to the old state after the staged changes of the new state were dropped.
+    /// Returns to the old state after the new state's staged changes were dropped.
     pub(crate) fn restore(mut self, mut new: State) -> State {
         self.swap(&mut new);
         self.state
@@ -302,13 +303,13 @@ impl Former {
 /// The definition of a rule: its text with resolved names, and stages identified by their contents.
 fn definition(plan: &Plan, rule: &RulePlan) -> String {
     let head = &plan.relations[rule.head.0 as usize];
-    // Rules of hidden tables have the fingerprint of the rule that they were generated from, and stages that of their
-    // reader.
+    // A fingerprint alone does not identify a rule: rules of hidden tables share that of the rule from which they were
+    // generated, and stages share that of their reader.
     let name = if head.table.is_some() { &*head.name } else { "" };
     let mut text = name.to_owned();
     write_rule(plan, plan.program.rule(rule.rule), &mut text);
     if head.table.is_none() {
-        // One rule can have different stages of the same tables, with other atoms or other columns.
+        // One rule can have several stages over the same tables that differ in atoms or columns.
         let stages =
             plan.rules.iter().filter(|other| other.rule == rule.rule).flat_map(|other| &other.stages);
         let of = stages.filter(|stage| stage.relation == rule.head).map(|stage| &stage.of);
@@ -402,8 +403,8 @@ fn write_expr(expr: &Expr, text: &mut String) {
     }
 }
 
-/// Built-in functions are identified by name. For functions declared by a program it is unknown whether they still do
-/// the same, so each counts as distinct.
+/// Identifies built-in functions by name. A function declared by a program may have changed its behaviour under the
+/// same name, so each declaration counts as a distinct function.
 fn write_function(function: &Arc<Function>, text: &mut String) {
     let is_built_in = function::lookup(&function.name).iter().any(|known| Arc::ptr_eq(known, function));
     let _ = if is_built_in {

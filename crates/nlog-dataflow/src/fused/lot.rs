@@ -1,18 +1,19 @@
-//! Bindings that wait for a probe.
+//! Lots: bindings that wait for a probe.
 //!
-//! A lot is sorted by key and then goes through its index. If dropped variables make different bindings equal, the
-//! lot waits for more bindings and replaces equal ones by one binding with the sum of their counts (early
-//! projection). Otherwise, the number of bindings would multiply from probe to probe: a path of five steps through
-//! 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct ones before a probe.
+//! A lot is sorted by key, so that one ordered pass through the index serves all its bindings. If dropped variables can
+//! make different bindings equal, the lot waits for more bindings and replaces equal ones by a single binding with the
+//! sum of their counts (early projection). Otherwise the number of bindings would multiply from probe to probe: a path
+//! of five steps through 100 fully connected nodes has 10¹² bindings, but never more than 10⁴ distinct ones before a
+//! probe.
 
 use super::delta::{Diff, TooMany};
 use super::keys::{Keys, Place};
 use crate::symbol::Symbol;
 
-/// The number of bindings of a lot: enough to make sorted passes worthwhile, few enough for the CPU's cache.
+/// The size of a lot, in bindings: large enough for sorted passes to pay off, small enough for the CPU's cache.
 const LOT: usize = 1 << 14;
 
-/// The most bindings of a lot that waits for equal ones.
+/// The maximum size of a lot that waits for equal bindings.
 const MOST: usize = if cfg!(test) { 1 << 16 } else { 1 << 21 };
 
 /// Bindings that wait for a probe.
@@ -31,7 +32,7 @@ pub(super) struct Bindings {
     /// The kept slots of each binding, one binding after another.
     pub(super) kept: Vec<Symbol>,
     pub(super) diffs: Vec<Diff>,
-    /// Failures that no slot has; empty in pipelines without failures.
+    /// By binding, the least failure that no slot holds; empty in pipelines that cannot fail.
     pub(super) failures: Vec<Symbol>,
 }
 
@@ -52,14 +53,14 @@ impl Lot {
         self.bindings.diffs.len() >= self.full
     }
 
-    /// Whether a full lot must be processed. If equal bindings can arrive, merges the equal ones instead and lets the
-    /// lot wait for more. If that freed little room, the lot grows; beyond the maximum size it must be processed.
-    /// `width` is the number of kept slots.
+    /// Whether a full lot must be processed. If equal bindings can arrive, merges them instead and lets the lot wait
+    /// for more. If merging freed little room, the lot grows, and once it exceeds the maximum size it must be
+    /// processed. `width` is the number of kept slots.
     pub(super) fn is_due(&mut self, width: usize) -> bool {
         if !self.repeats {
             return true;
         }
-        // A sum that overflows is detected again when the lot is processed.
+        // Ignore an overflow: it is detected again when the lot is processed.
         let merged = self.sort(width).is_ok();
         if merged && self.bindings.diffs.len() > self.full / 2 {
             self.full *= 2;

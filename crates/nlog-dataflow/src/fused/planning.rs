@@ -1,17 +1,24 @@
-//! Planning anew: a plan for the rows that are there takes the place of one that was made before they came.
+//! Re-planning: replaces a plan that was made before the rows arrived by one that fits the rows present.
 //!
-//! An engine starts with estimates. It plans anew before a transaction that has most of the rows to come, and later
-//! when the rows that pipelines touched have paid for it and the plan does not fit any more: an input table has
-//! outgrown (or lost) the number of rows that it had when it was counted, or joins found several times as many
-//! bindings as was estimated. While one of its tables is empty, a rule touches nothing, however many rows the others
-//! get. So the engine also plans anew before a transaction that brings the first rows of a table that the plan knows
-//! nothing of, if many rows are behind the rules that can derive rows from then on.
+//! An engine starts with estimates of how many rows each table will hold. It re-plans in three situations:
 //!
-//! To plan anew, input tables are counted again, with the changes of the transaction, and the engine goes over to the
-//! new plan as it goes over to edited rules (`live`), which keeps every trace that both plans have. With several threads
-//! all inputs are loaded into a second set of workers. Processes keep the plan that they met with.
+//! - Before a transaction that inserts most of the rows that the engine will then hold.
+//! - When the plan no longer fits, and pipelines have touched enough rows since the last plan to justify the cost of a
+//!   new one. A plan no longer fits if an input table has at least doubled or halved in size since it was counted, or
+//!   if joins found several times as many bindings as estimated.
+//! - Before a transaction that brings the first rows of a table unknown to the plan, if this awakens rules with many
+//!   rows behind them. A rule touches nothing while one of its tables is empty, however many rows the others get, so
+//!   the touched rows alone would not show that the plan is wrong.
 //!
-//! Everything here is counted, nothing is timed, so that a replay plans anew at the same transactions. Results never
+//! The cost of a plan is measured in touched rows: those of all input tables, which must be counted, and a fixed number
+//! for each rule. It doubles each time that a re-plan leads to the same plan again.
+//!
+//! To re-plan, the engine counts its input tables, including the changes of the transaction, and makes a plan from
+//! these statistics. It switches to the plan as it switches to edited rules (`live`), and keeps every trace that both
+//! plans have. With several threads, it loads all inputs into a second set of workers instead. Processes keep the plan
+//! with which they started.
+//!
+//! All decisions depend on counts and never on time, so a replay re-plans at the same transactions. Results never
 //! depend on the plan.
 
 use std::collections::BTreeMap;
@@ -30,59 +37,61 @@ use super::pipeline::Work;
 use super::workers::{Load, Workers};
 use super::{Engine, live, output, start_plan, wanted};
 
-/// From so many rows on a transaction is worth a plan before it runs: below, any plan will do.
+/// Plan before running a transaction of at least this many rows. Below it, any plan is fast enough.
 pub(crate) const WORTH_PLANNING: usize = 10_000;
 
-/// A transaction is planned for if it has so many times the rows that are there.
+/// Plan for a transaction if it inserts at least this many times the rows present.
 const MOST_OF_ALL: usize = 4;
 
-/// Planning a rule takes about as long as touching so many rows (measured: 50 to 200 µs, and 0.1 µs for a row). At most
-/// as many as are worth a plan by the engine's options, so that tests can have engines that plan at every turn.
+/// The cost of planning one rule, in touched rows. Measured: 50 to 200 µs to plan a rule, 0.1 µs to touch a row.
+/// [`Options::plan_anew_from`](crate::Options::plan_anew_from) caps the cost, so that tests can make an engine re-plan
+/// at every transaction.
 const ROWS_PER_RULE: u64 = 1_000;
 
-/// What part of its price the work since the last plan has to come to before a new one is made in idle time.
+/// In idle time, consider re-planning once the work since the last plan reaches 1/16 of the cost of planning.
 const IDLE: u64 = 16;
 
-/// The same before a transaction: an idle engine comes first.
+/// Before a transaction, wait until the work reaches 1/4 of the cost. Idle time comes first, because planning then
+/// delays nobody.
 pub(super) const BUSY: u64 = 4;
 
-/// What part of its price the rows behind rules that awaken have to come to: nothing of them was touched while a table
-/// was empty, and now they are joined at once.
+/// Re-plan at once if the rows behind awakened rules reach 1/16 of the cost of planning. These rows were not touched
+/// while a table was empty, and now they are all joined at once.
 const AWOKEN: u64 = 16;
 
-/// A table is counted anew when it has so many times the rows that were counted, or so many times fewer.
+/// An input table has outgrown its statistics if its number of rows has changed by at least this factor.
 const OUTGROWN: u64 = 2;
 
-/// Tables of up to so many rows are too small to outgrow anything.
+/// A table of at most this many rows, now and when it was counted, never outgrows its statistics.
 const FEW: u64 = 16;
 
-/// Joins are misjudged when they find so many times the bindings that were estimated.
+/// Joins are misjudged if they touch more than this many times the rows that were estimated.
 const MISJUDGED: f64 = 4.0;
 
-/// When, and by what, an engine plans anew.
+/// The state from which an engine decides when to re-plan.
 #[derive(Debug, Default)]
 pub(super) struct Planning {
-    /// The figures of the plan that is run, if the engine counted them.
+    /// The statistics behind the current plan, if the engine collected them itself.
     pub(super) learned: Option<Statistics>,
-    /// The price from a part of which on it is worth looking whether the plan still fits.
+    /// Skip the check of the plan while the touched rows are fewer than the required fraction of this cost.
     look_at: u64,
-    /// How many times in a row the same plan came out, as a power of two.
+    /// The number of consecutive re-plans that produced the same plan. Each one doubles the cost of the next.
     same: u32,
-    /// What workers did under earlier plans and no pipeline of this plan counts.
+    /// By worker, the work under earlier plans that the counters of the current pipelines do not include.
     pub(super) done: Vec<Load>,
 }
 
 impl Engine {
-    /// Uses time in which no transaction waits: plans anew if that is due; whether the engine went over to another
-    /// plan.
+    /// Re-plans if that is due. The caller has time to spare: no transaction waits. Returns whether the engine switched
+    /// to another plan.
     pub fn idle(&mut self) -> Result<bool, CommitError> {
         self.guarded(|engine| engine.plan_if_due(IDLE, None))
     }
 
-    /// Plans the program anew by these settings and goes over to the plan; whether it differs from the one before.
+    /// Plans the program with these settings and switches to the new plan. Returns whether the engine switched.
     ///
-    /// Results do not change, and if the other plan cannot be run the engine keeps the one that it has. An engine that
-    /// shares its work with other processes always does.
+    /// Results do not change. The engine keeps its plan if the new one would run identically or cannot be run, and
+    /// always if it shares its work with other processes.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         self.guarded(|engine| engine.plan_by(planning))
     }
@@ -96,13 +105,13 @@ impl Engine {
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted(&program, &self.options), planning));
         inject(Fault::Planning);
         if plan.is_run_like(&self.state.plan) {
-            // Only its estimates are others.
+            // The new plan runs identically; only its estimates differ.
             self.state.plan = plan;
             self.state.begin_measuring();
             return Ok(false);
         }
         let loads = self.loads()?;
-        // What fails beside the state that is there costs nothing but the other plan.
+        // Loading into a separate state leaves the current one intact: a failure only costs the new plan.
         let gone_over = if self.workers.is_some() || !self.facts {
             catch_unwind(AssertUnwindSafe(|| self.load_into(&plan))).unwrap_or(false)
         } else {
@@ -116,7 +125,7 @@ impl Engine {
         Ok(gone_over)
     }
 
-    /// Goes over to another plan of the same program in place.
+    /// Switches to another plan of the same program in place. Returns whether that succeeded.
     fn go_over_to(&mut self, plan: &Arc<Plan>) -> bool {
         let empty = State::new(Arc::clone(plan), Arc::clone(&self.state.symbols), false);
         let old = std::mem::replace(&mut self.state, empty);
@@ -124,7 +133,7 @@ impl Engine {
         let rows = |table: TableId| inputs.rows(table);
         let (mut new, former, result) =
             live::change(old, Arc::clone(plan), self.options.attribute, self.facts, &rows, &rows);
-        // Another plan derives the same tables. If it did not, the engine would rather keep what it has.
+        // All plans of a program derive the same rows. If this one does not, keep the current state.
         let mut reported = new.take_changed();
         reported.retain(|(id, _, _)| plan.relations[id.0 as usize].wanted);
         let is_same = result.is_ok() && reported.is_empty();
@@ -134,7 +143,7 @@ impl Engine {
         is_same
     }
 
-    /// Goes over to another plan by loading all inputs into workers of its own.
+    /// Switches to another plan by loading all inputs into new workers. Returns whether that succeeded.
     fn load_into(&mut self, plan: &Arc<Plan>) -> bool {
         let symbols = Arc::clone(&self.state.symbols);
         let Ok((mut state, mut workers)) = start_plan(Arc::clone(plan), symbols, &self.options) else {
@@ -166,7 +175,7 @@ impl Engine {
         schema.iter().filter(|(_, table)| table.role == Role::Input).map(|(id, _)| id).collect()
     }
 
-    /// What was done before counts further.
+    /// Carries over the work under earlier plans, so that the loads of workers never decrease.
     fn keep_loads(&mut self, before: Vec<Load>) -> Result<(), CommitError> {
         self.planning.done.clear();
         let now = self.loads()?;
@@ -180,13 +189,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether the engine may choose its plan: nobody told it figures or a plan.
+    /// Whether the engine chooses its own plans: the caller gave it neither statistics nor a plan.
     fn plans_by_itself(&self) -> bool {
         let planning = &self.options.planning;
         self.options.plan_anew_from < usize::MAX
             && planning.statistics.is_none()
             && planning.pinned.is_none()
-            // Other processes have made the plan that they met with.
+            // The processes agreed on their plan when they started.
             && !self.workers.as_ref().is_some_and(Workers::have_own_symbols)
     }
 
@@ -198,8 +207,8 @@ impl Engine {
         Ok(differs)
     }
 
-    /// Plans for a transaction if it has most of the rows that there will be. `count` gives the figures of the rows that
-    /// it inserts.
+    /// Plans for a transaction if it inserts most of the rows that there will be. `count` computes the statistics of
+    /// its inserted rows.
     fn plan_before(
         &mut self,
         rows: usize,
@@ -212,7 +221,7 @@ impl Engine {
             return Ok(());
         }
         let counted = count(&Counter::new(self.program()), self.state.plan.program.schema.as_ref());
-        // Of tables that are missing nothing is said: they may get their rows later.
+        // Leave tables without rows out of the statistics: they may get rows later.
         let mut statistics = self.statistics();
         let schema = &self.state.plan.program.schema;
         statistics
@@ -221,7 +230,7 @@ impl Engine {
         self.replan_by(statistics).map(drop)
     }
 
-    /// The same for rows.
+    /// Calls [`Engine::plan_before`] for transactions given as rows.
     pub(super) fn plan_for(&mut self, transactions: &[Transaction]) -> Result<(), CommitError> {
         let all = || transactions.iter().flat_map(|transaction| &transaction.insert);
         let rows = all().map(|(_, rows)| rows.len()).sum();
@@ -235,14 +244,14 @@ impl Engine {
                     [rows] => Columns::from_rows(rows),
                     _ => Columns::from_rows(&parts.concat()),
                 };
-                // Rows that do not fit are refused later.
+                // Ignore rows that do not fit their table; the commit refuses them.
                 Some((table, counter.count(table, &columns.ok()?)))
             });
             counted.collect()
         })
     }
 
-    /// The same for columns.
+    /// Calls [`Engine::plan_before`] for a transaction given as columns.
     pub(super) fn plan_for_columns(&mut self, transaction: &ColumnTransaction) -> Result<(), CommitError> {
         let rows = transaction.insert.values().map(Columns::len).sum();
         self.plan_before(rows, |counter, schema| {
@@ -251,7 +260,7 @@ impl Engine {
         })
     }
 
-    /// The figures of input tables that have rows.
+    /// The statistics of all input tables that have rows.
     fn statistics(&self) -> Statistics {
         let counter = Counter::new(self.program());
         let schema = &self.state.plan.program.schema;
@@ -263,13 +272,14 @@ impl Engine {
         Statistics { tables: counted.collect() }
     }
 
-    /// Plans anew, by the rows of inputs, if that is due. `running`: changes that inputs have taken and rules have not.
+    /// Re-plans for the rows present if that is due. `running` has changes that inputs have stored and rules have not
+    /// processed yet. Returns whether the engine switched to another plan.
     pub(super) fn plan_if_due(&mut self, part: u64, running: Option<&Changes>) -> Result<bool, CommitError> {
         if !self.plans_by_itself() || !self.is_due(part, running) {
             return Ok(false);
         }
         let statistics = self.statistics();
-        // Going over to another plan reads the rows that rules have seen.
+        // The switch must read the rows that the rules have processed, without the running changes.
         if let Some(changes) = running {
             self.inputs.undo(changes);
         }
@@ -281,8 +291,8 @@ impl Engine {
         Ok(differs)
     }
 
-    /// Whether the work since the last plan is a `part` of what a plan costs, and the plan does not fit any more; or the
-    /// running changes awaken rules for which nobody planned.
+    /// Whether to re-plan: the work since the last plan has reached `1 / part` of the cost of planning and the plan no
+    /// longer fits, or the running changes awaken rules for which the engine never planned.
     fn is_due(&mut self, part: u64, running: Option<&Changes>) -> bool {
         let awoken = running.map_or(0, |changes| self.awoken(changes));
         if awoken == 0 && self.state.touched < self.planning.look_at / part {
@@ -305,8 +315,9 @@ impl Engine {
         !fits
     }
 
-    /// The rows of inputs behind rules that can derive rows from now on, since tables of which the plan knows nothing
-    /// get their first rows.
+    /// The number of rows behind rules that the changes awaken. A rule awakens if none of its tables is empty any more,
+    /// and one of them either gets its first rows and is unknown to the plan, or is filled only by rules that awaken as
+    /// well.
     fn awoken(&self, changes: &Changes) -> u64 {
         let plan = &self.state.plan;
         let learned = self.planning.learned.as_ref();
@@ -320,7 +331,7 @@ impl Engine {
         if !changes.tables.keys().any(|table| is_new(*table)) {
             return 0;
         }
-        // Of a table that rules fill, the most rows of an input behind it stand for its own.
+        // The size of a derived table is unknown. The largest input behind it stands in for it.
         let mut rows = vec![0; plan.relations.len()];
         let mut slept = vec![true; plan.relations.len()];
         for table in self.schema_inputs() {
@@ -346,7 +357,7 @@ impl Engine {
         awoken
     }
 
-    /// Whether an input table has far more or far fewer rows than when it was counted.
+    /// Whether an input table has far more or far fewer rows than its statistics say.
     fn is_outgrown(&self) -> bool {
         let schema = &self.state.plan.program.schema;
         self.schema_inputs().into_iter().any(|table| {
@@ -359,7 +370,7 @@ impl Engine {
 }
 
 impl State {
-    /// What pipelines do is compared with the plan's estimates from now on.
+    /// Starts to compare the work of pipelines with the plan's estimates.
     fn begin_measuring(&mut self) {
         self.touched = 0;
         for pipeline in
@@ -369,7 +380,7 @@ impl State {
         }
     }
 
-    /// Whether joins have found far more bindings than was estimated.
+    /// Whether joins have found far more bindings than estimated.
     fn is_misjudged(&self) -> bool {
         let (mut found, mut expected) = (0.0, 0.0);
         for (rule, of_plan) in self.rules.iter().zip(&self.plan.rules) {
@@ -387,7 +398,7 @@ impl State {
     }
 }
 
-/// How many bindings a pipeline's probes are thought to find for each row that it begins with.
+/// The estimated number of bindings that a pipeline's probes find for each row that it starts with.
 fn bindings_of(pipeline: &PipelinePlan) -> f64 {
     let probes = pipeline.steps.iter().filter_map(|step| match step {
         Step::Probe(probe) => Some(probe.bindings),

@@ -1,4 +1,7 @@
-//! A proposed program for a running engine, which can be inspected before it is accepted.
+//! Proposals: a new program for a running engine, whose effect can be inspected before it is accepted.
+//!
+//! A proposal derives and stages the effect of the new program. Accepting it makes the staged state permanent. Dropping
+//! it restores the previous program. A proposal borrows the engine, so no transaction can run in between.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use super::raw_delta::RawDelta;
 use super::{Engine, live};
 use crate::dataflow::Options;
 
-/// A change of rules that is derived but not decided yet. Dropping it discards the change.
+/// A change of rules whose effect is derived but not yet accepted. Dropping it discards the change.
 pub struct Proposal<'a> {
     engine: &'a mut Engine,
     former: Option<(live::Former, Inputs)>,
@@ -27,7 +30,7 @@ pub struct Proposal<'a> {
 /// Why an engine cannot change to another program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ChangeError {
-    /// An input table has rows, and another form in the new program.
+    /// An input table has rows, and the new program declares the table differently.
     #[error(
         "input table {table} has {rows} rows, and the new program changes its columns or its key; delete \
         the rows before changing the declaration"
@@ -53,12 +56,12 @@ pub enum ChangeError {
 }
 
 impl Engine {
-    /// Derives the effect of changing to another program, without deciding. Rules and tables may be added, removed or
-    /// changed.
+    /// Derives the effect of changing to another program, without making the change permanent. Rules and tables may be
+    /// added, removed or changed.
     ///
-    /// Input tables keep their rows by name; accepting deletes the rows of an input table that the new program lacks.
-    /// Only the effects of the edit are computed, from the existing traces. The delta covers the new program's tables
-    /// that `options` observe, where a new table counts with all its rows.
+    /// Input tables keep their rows by name. Accepting the proposal deletes the rows of input tables that the new
+    /// program lacks. Only the effects of the edit are computed, from the existing traces. The delta covers the new
+    /// program's tables that `options` observe. It reports all rows of a new table as inserted.
     pub fn propose(&mut self, program: Arc<Program>, options: &Options) -> Result<Proposal<'_>, ChangeError> {
         self.is_sound()?;
         if self.workers.is_some() {
@@ -69,7 +72,7 @@ impl Engine {
         Ok(Proposal { engine: self, former: Some(former), outputs, options: options.clone() })
     }
 
-    /// Changes to another program, up to the decision.
+    /// Switches to another program. The caller then accepts the change or takes it back.
     fn change(
         &mut self,
         program: Arc<Program>,
@@ -80,7 +83,7 @@ impl Engine {
         let wanted: BTreeSet<TableId> =
             ids.filter(|id| options.observe.include(&program.schema, *id)).collect();
         let mut planning = options.planning.clone();
-        // Otherwise unchanged rules would be planned with other statistics.
+        // Reuse the learned statistics, so that unchanged rules keep their plans.
         planning.statistics = planning.statistics.or_else(|| self.planning.learned.clone());
         let plan = Arc::new(Plan::new(Arc::clone(&program), &wanted, &planning));
         let inputs = std::mem::replace(&mut self.inputs, Inputs::new(Arc::clone(&program.schema)));
@@ -116,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// Returns to the previous program, whose rows the other one has taken over.
+    /// Returns to the previous program and gives its input tables their rows back.
     fn change_back(&mut self, former: live::Former, rest: Inputs) {
         self.phase = "dropping a change of rules";
         self.state.end(false);
@@ -161,7 +164,7 @@ impl Proposal<'_> {
         RawDelta::new(&self.outputs, &self.engine.state.symbols)
     }
 
-    /// Changes to the new program. A failure breaks the engine, and the next transaction reports it.
+    /// Makes the change permanent. A failure breaks the engine, and the next transaction reports it.
     pub fn accept(mut self) {
         self.former = None;
         let options = self.options.clone();
@@ -169,12 +172,12 @@ impl Proposal<'_> {
             engine.phase = "accepting a change of rules";
             engine.state.end(true);
             inject(Fault::Ending);
-            // Later plans must know the observed tables.
+            // Later plans must cover the tables that are now observed.
             engine.options.observe = options.observe;
             engine.options.planning = options.planning;
             Ok(())
         });
-        // The engine remembers the cause.
+        // The engine remembers the cause of a failure.
         drop(ended);
     }
 }

@@ -1,4 +1,8 @@
-//! Makes derived rows a set: removes duplicates, checks keys, and attributes rows to rules.
+//! Relations: turns derived rows into sets, checks keys, and attributes rows to rules.
+//!
+//! Several rules, or several bindings of one rule, can derive the same row. A relation therefore counts the derivations
+//! of each row in a trace, and a row is present while its count is positive. A relation needs no counts if the plan
+//! proves that no row is derived twice, its key needs no check, and its rows are not attributed.
 
 use nlog_plan::Keep;
 use nlog_plan::NARROW;
@@ -15,18 +19,18 @@ use super::trace::{self, Count as _, Trace, Update, View, Ways};
 use crate::row::{Empty, Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
-/// The division of a relation's rows into key and rest.
+/// The division of a relation's columns into the key and the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Split {
     pub(crate) key: Vec<usize>,
     pub(crate) rest: Vec<usize>,
-    /// Whether no two rows may share a key.
+    /// Whether the key must be unique.
     checked: bool,
-    /// Whether derived rows have the number of their rule as a last column.
+    /// Whether derived rows carry the number of their rule as the last column.
     pub(crate) attributed: bool,
 }
 
-/// The rows stored in order to turn derived rows into a set.
+/// The counts of derivations, in the smallest form that fits the relation's rows.
 pub(crate) enum Counts {
     /// None: derived rows are a set already.
     None,
@@ -38,7 +42,7 @@ pub(crate) enum Counts {
     WidePairs(Trace<Wide, Wide, Ways>),
 }
 
-/// Applies the same expression to counts of any form, if there are any.
+/// Evaluates the same expression for counts of any form, or another one if there are no counts.
 macro_rules! each_counts {
     ($counts:expr, $trace:ident => $what:expr, $nothing:expr) => {
         match $counts {
@@ -59,7 +63,7 @@ pub(crate) struct Relation {
     pub(crate) counts: Counts,
     /// The change of its rows.
     pub(crate) delta: Delta,
-    /// The number of rows inserted or deleted so far.
+    /// The number of rows inserted or deleted since the engine started.
     pub(crate) changes: u64,
     /// The reported changes, if rows are attributed.
     pub(crate) report: Attributed,
@@ -72,7 +76,7 @@ pub(crate) struct Attributed {
     pub(crate) reattributed: Delta,
 }
 
-/// Rows that share a key although only one row may have it.
+/// Rows that share a key that must be unique.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Conflict {
     pub(crate) relation: RelationId,
@@ -80,7 +84,7 @@ pub(crate) struct Conflict {
 }
 
 impl Attributed {
-    /// Visits every symbol in it.
+    /// Visits every symbol in the changes.
     pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
         self.inserted.symbols_mut(1).chain(self.reattributed.symbols_mut(1))
     }
@@ -116,7 +120,7 @@ impl Split {
         if V::WIDTH == 0 {
             return (key, V::default());
         }
-        // Chained iterators do not know their length.
+        // Packing needs an exact length, which chained iterators do not have.
         let mut words = [0; 16];
         let value = if self.values() <= words.len() {
             for (word, part) in words.iter_mut().zip(value) {
@@ -201,8 +205,8 @@ impl Relation {
         !matches!(self.counts, Counts::None)
     }
 
-    /// Takes derived rows, and stores the change of the set in [`Relation::delta`]. Without counts, `derived` is that
-    /// change.
+    /// Takes derived rows and stores the resulting change of the set in [`Relation::delta`]. Without counts, `derived`
+    /// is that change.
     pub(crate) fn settle(
         &mut self,
         derived: Delta,
@@ -260,7 +264,7 @@ impl Relation {
         }), ());
     }
 
-    /// Ends a transaction: its staged changes are published or dropped.
+    /// Ends a transaction: publishes or drops its staged changes.
     pub(crate) fn end(&mut self, accepted: bool) {
         if accepted {
             self.counts.publish();
@@ -284,10 +288,10 @@ struct Settling<'a> {
     conflicts: &'a mut Vec<Conflict>,
 }
 
-/// A row, the rule that derives it, and whether it did so before and does so after.
+/// A row, a rule, and whether the rule derived the row before the transaction and derives it after.
 type OfRule = (Vec<Symbol>, (u64, RuleId), bool, bool);
 
-/// A value under a key, with its count before and after.
+/// A value under a key, with its count before and after the transaction.
 struct Presence<V> {
     value: V,
     before: Ways,
@@ -323,7 +327,7 @@ impl Settling<'_> {
         trace.stage(updates)
     }
 
-    /// Settles the first rows: all distinct rows are inserted.
+    /// Settles the first rows of a relation. All distinct rows are new.
     fn settle_first<K: Row, V: Row>(
         &mut self,
         derived: Delta,
@@ -344,7 +348,7 @@ impl Settling<'_> {
                 if change == 0 {
                     continue;
                 }
-                // If the whole row is the key, the key is the row.
+                // If the key is the whole row, its words need no unpacking.
                 if V::WIDTH == 0 && self.split.key.len() <= K::WIDTH {
                     self.delta.push(&key.words()[..self.split.key.len()], change);
                 } else {
@@ -367,7 +371,7 @@ impl Settling<'_> {
         }
     }
 
-    /// Rows that differ only in their rule count as one row, attributed to the least rule.
+    /// Treats rows that differ only in their rule as one row, attributed to the least rule.
     fn attributed_key<K: Row, V: Row>(&mut self, key: &K, presences: &[Presence<V>]) {
         let mut of_rules: Vec<OfRule> = presences
             .iter()

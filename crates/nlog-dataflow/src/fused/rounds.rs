@@ -1,4 +1,4 @@
-//! A transaction on several workers: each worker runs the same rules on its part of the rows, and the workers
+//! Runs a transaction on several workers: each worker runs the same rules on its part of the rows, and the workers
 //! exchange rows in rounds.
 //!
 //! In a round, every worker sends one packet to every other worker. The number of rounds follows from the plan and
@@ -37,7 +37,7 @@ enum Block {
 }
 
 impl Packet {
-    /// Replaces every symbol in it.
+    /// Replaces every symbol in the packet.
     pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         for block in &mut self.blocks {
             match block {
@@ -56,7 +56,8 @@ pub(crate) struct Lost;
 
 /// Exchanges packets between all workers.
 pub(crate) trait Carrier {
-    /// Sends a packet to each worker, in order, and waits for one from each. The worker's own entries are empty.
+    /// Sends a packet to each worker, in order, and waits for one from each. The packets of a worker to itself are
+    /// empty.
     fn exchange(&mut self, out: Vec<Packet>) -> Result<Vec<Packet>, Lost>;
 }
 
@@ -91,7 +92,7 @@ impl State {
         (0..self.placement.peers).map(|_| Packet::default()).collect()
     }
 
-    /// Runs rounds until no binding is in transit.
+    /// Exchanges bindings until none can be in transit.
     fn move_bindings(
         &mut self,
         derivations: &mut [Derivation],
@@ -250,7 +251,7 @@ impl State {
     }
 }
 
-/// Removes the rows that belong to other workers.
+/// Removes the rows that belong to other workers and returns them by worker.
 fn split(
     rows: &mut Delta,
     columns: &[usize],

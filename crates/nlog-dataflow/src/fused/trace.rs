@@ -1,11 +1,11 @@
 //! A trace: pairs of key and value with their counts, as differential's batches in differential's spine.
 //!
-//! Changes of a transaction are *staged* next to the spine until the transaction is accepted. The spine is the old
-//! state, the spine with the staged batches is the new state, and refusing a transaction only drops the staged
+//! Changes of a transaction are *staged* next to the spine until the transaction is accepted. The spine holds the old
+//! state. The spine together with the staged batches is the new state. Refusing a transaction only drops the staged
 //! batches.
 //!
-//! Each trace has its own clock, which advances by one for each batch. Readers never ask for times. The clock exists
-//! because spines order batches by it, and everything before the clock is compacted.
+//! Each trace has its own clock, which advances by one for each batch. Readers never look at times. The clock exists
+//! because spines order batches by it and compact everything before it.
 
 use std::rc::Rc;
 
@@ -29,10 +29,10 @@ use crate::row::Row;
 /// A trace's clock.
 type Time = u32;
 
-/// A count as stored in a trace. A count out of range is refused when it is staged. Merging batches only sums changes
-/// between two valid counts, so it cannot overflow.
+/// A count as stored in a trace. Staging refuses counts out of range. Merging batches only sums changes between two
+/// valid counts, so it cannot overflow.
 pub(crate) trait Count: Semigroup + Copy + Ord + 'static {
-    /// The count for a change, if it is in range.
+    /// Converts a change of a count, if it is in range.
     fn of(diff: Diff) -> Result<Self, TooMany>;
 
     fn diff(self) -> Diff;
@@ -53,8 +53,8 @@ impl Count for Ways {
     }
 }
 
-/// The number of rows of a relation that agree on the columns of an index: at most all rows, which are fewer than 2³¹
-/// in any memory. It takes half the bytes of [`Ways`] in the structure that takes the most memory.
+/// The number of rows of a relation that agree on the columns of an index. It is at most the number of all rows, which
+/// is below 2³¹ in any memory. It takes half the bytes of [`Ways`], in the structure that takes the most memory.
 pub(crate) type Rows = i32;
 
 impl Count for Rows {
@@ -74,13 +74,13 @@ pub(crate) type Batch<K, V, C> = OrdValBatch<Layout<K, V, C>>;
 
 type BatchBuilder<K, V, C> = OrdValBuilder<Layout<K, V, C>, Vec<Update<K, V, C>>>;
 
-/// A change of a pair's count, in the form from which batches are built. The trace fills in the time.
+/// A change of a pair's count, in the form that batch builders take. The trace fills in the time.
 pub(crate) type Update<K, V, C> = ((K, V), Time, C);
 
-/// The clock value at which the trace is rewritten, far enough from the end for a transaction's batches.
+/// Rewrite the trace once its clock passes this value, which leaves enough times for a transaction's batches.
 const CLOCK_LIMIT: Time = if cfg!(test) { 1 << 8 } else { Time::MAX - (1 << 20) };
 
-/// The number of changes from which a batch is built at once.
+/// The number of changes passed to a batch builder at a time.
 const BUILD_AT_ONCE: usize = 1 << 12;
 
 /// The state of a trace to read.
@@ -210,7 +210,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         self.spine = new_spine();
         self.batches.clear();
         self.clock = 0;
-        // Changes accepted in several batches fit into one.
+        // The changes are already accepted, so their sums are in range.
         let staged = self.stage(updates);
         debug_assert!(staged.is_ok());
         self.insert_staged();
@@ -232,7 +232,7 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         self.batches(view).next().is_none()
     }
 
-    /// The number of changes in the spine: at least the number of pairs, and close to it after merging.
+    /// The number of changes in the spine: at least the number of pairs, and close to it after batches have merged.
     pub(crate) fn updates(&self) -> usize {
         self.batches.iter().map(|batch| batch.batch.len()).sum()
     }
@@ -249,14 +249,14 @@ impl<K: Row, V: Row, C: Count> Trace<K, V, C> {
         bytes
     }
 
-    /// Visits every pair in the spine's batches, including pairs that cancel.
+    /// Visits every pair in the batches of the spine and in the staged batches, including pairs whose counts cancel.
     pub(crate) fn for_each_update(&self, mut each: impl FnMut(&K, &V)) {
         for batch in self.batches(View::After) {
             for_each_update(&batch.batch, |key, value, _| each(key, value));
         }
     }
 
-    /// Visits every pair present in a view, once, in no particular order.
+    /// Visits every pair present in a view once, in no particular order.
     pub(crate) fn for_each(&self, view: View, mut each: impl FnMut(&K, &V, Diff)) {
         let mut batches = self.batches(view);
         if let (Some(only), None) = (batches.next(), batches.next()) {
