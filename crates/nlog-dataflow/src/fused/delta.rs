@@ -1,7 +1,7 @@
-//! Deltas: inserted and deleted rows, stored contiguously in vectors of words.
+//! Deltas: inserted and deleted rows, stored contiguously as words.
 //!
-//! A load has many rows. They are stored in chunks, so that growing copies nothing, and the consumer can free each
-//! chunk as soon as it has read it.
+//! A load has many rows. They are stored in pieces of fixed size, so that growing copies nothing, and the consumer can
+//! free each piece as soon as it has read it.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,11 +12,11 @@ use crate::symbol::Symbol;
 /// The change of a count.
 pub(crate) type Diff = i64;
 
-/// A count exceeded its range.
+/// The error for a count that exceeds its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TooMany;
 
-/// The number of rows of a full piece.
+/// The number of rows in a full piece.
 const PIECE: usize = 1 << 14;
 
 /// Changes of rows of one width.
@@ -28,7 +28,7 @@ pub(crate) struct Delta {
     pieces: Vec<Vec<Symbol>>,
     /// The last piece, which is not full.
     words: Vec<Symbol>,
-    /// Empty while each row has the count 1, which saves a third of a load's memory.
+    /// Empty as long as each row has the count 1, which saves a third of a load's memory.
     diffs: Vec<Diff>,
 }
 
@@ -107,7 +107,7 @@ impl Delta {
         }
     }
 
-    /// Counts a row whose words are complete.
+    /// Adds the count of a row whose words are complete.
     #[inline]
     fn count(&mut self, diff: Diff) {
         if diff != 1 || !self.diffs.is_empty() {
@@ -159,7 +159,7 @@ impl Delta {
         })
     }
 
-    /// Passes on every row and frees each piece once it is read.
+    /// Passes every row to `each` and frees each piece once it has been read.
     pub(crate) fn into_rows(self, mut each: impl FnMut(&[Symbol], Diff)) {
         let Delta { width, len, pieces, words, diffs } = self;
         let mut at = 0;

@@ -1,10 +1,10 @@
-//! Failures that tests inject, to observe an engine whose own code fails.
+//! Faults: tests inject failures to see how an engine behaves if its own code fails.
 
 /// A place where a test can make the engine panic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(test), allow(dead_code, reason = "only tests look at it"))]
 pub(crate) enum Fault {
-    /// While one plan replaces another.
+    /// While a new plan replaces the current one.
     Planning,
     /// While rows are derived.
     Deriving,
@@ -35,7 +35,7 @@ mod tests {
     use super::Fault;
     use crate::{Dataflow, Kind, Options};
 
-    /// The place of the next failure. Each test is a process, so all its threads see it.
+    /// The place of the next failure. Each test runs in a process of its own, so the failure affects all its threads.
     static NEXT: Mutex<Option<Fault>> = Mutex::new(None);
 
     fn next() -> std::sync::MutexGuard<'static, Option<Fault>> {
@@ -61,7 +61,7 @@ mod tests {
         (Dataflow::new(program, options).expect("it starts"), a)
     }
 
-    /// Replaces the last thirty rows by thirty rows with new texts, so that symbols are collected.
+    /// Replaces the thirty rows of the last round by thirty rows with new texts, so that symbols are collected.
     fn rows(a: TableId, round: i64) -> Transaction {
         let of_round = |round: i64| -> Vec<Vec<Value>> {
             (0..30).map(|at| vec![Value::String(format!("{round} {at}").into()), Value::Int(at)]).collect()
@@ -82,8 +82,7 @@ mod tests {
         }
     }
 
-    /// Runs transactions until one meets the fault. That transaction names the fault, and so does everything after
-    /// it.
+    /// Runs transactions until one meets the fault. That transaction reports the fault, and so does every later call.
     fn breaks(fault: Fault, options: Options, columns: bool) {
         let what = format!("{fault:?}, {:?}, {} workers", options.engine, options.workers);
         let (mut engine, a) = engine(options.clone());
@@ -145,7 +144,7 @@ mod tests {
             (Fault::Deriving, &other, false),
             (Fault::Ending, &other, false),
             (Fault::Ending, &other, true),
-            // The transaction is refused, but cannot be undone.
+            // The transaction is refused, but undoing it fails.
             (Fault::Ending, &wrong, false),
         ] {
             let (mut engine, a) = engine(Options::default());

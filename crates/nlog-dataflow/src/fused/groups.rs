@@ -1,4 +1,8 @@
-//! Aggregates: the tuples of every group, and the recomputation of changed groups.
+//! Aggregates: stores the tuples of every group and recomputes changed groups.
+//!
+//! A transaction stages its changes of tuples. For each group with changes, the aggregates are computed over its old
+//! and its new tuples, which retracts the old row of the head and derives the new one. An aggregate sees each tuple
+//! once, however many ways derive it. The cost of a change is therefore proportional to the size of its group.
 
 use nlog_plan::query::Output;
 use nlog_plan::{GroupColumn, NARROW};
@@ -92,7 +96,7 @@ impl Groups {
         self.aggregates.iter_mut().flat_map(|(_, arguments)| arguments).for_each(Expression::forget);
     }
 
-    /// Marks every symbol in its tuples and expressions.
+    /// Marks every symbol in the groups' tuples and expressions.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         for argument in self.aggregates.iter().flat_map(|(_, arguments)| arguments) {
             argument.constants(&mut |symbol| marks.symbol(symbol));
@@ -139,7 +143,7 @@ impl Computing<'_> {
         let (mut before, mut after) = (trace.probe(View::Before), trace.probe(View::After));
         for group in &groups {
             for (found, diff) in [(before.find(group), -1), (after.find(group), 1)] {
-                // The old count and its change each fit.
+                // The old count and its change are each in range, but their sum may not be.
                 found.iter().try_for_each(|(_, count)| Ways::of(*count).map(drop))?;
                 debug_assert!(
                     found.iter().all(|(_, count)| *count > 0),
@@ -174,7 +178,7 @@ impl Computing<'_> {
         }
     }
 
-    /// Computes a group's values, if it has tuples. Of several failures, reports any.
+    /// Computes a group's values. Returns whether the group has tuples, or the least failure of its aggregates.
     fn aggregate<P: Row>(&mut self, group: &P, tuples: &[&P]) -> Result<bool, Symbol> {
         if tuples.is_empty() {
             return Ok(false);

@@ -1,4 +1,9 @@
-//! Traces of either width, and the indexes of a plan.
+//! The indexes of a plan, and traces of either width.
+//!
+//! An index maps key columns of a relation to value columns, for the rows that satisfy its conditions ([`Fit`]). Probes
+//! look bindings up in it by key. It counts how many rows agree on all its columns, so it can drop columns that no
+//! probe reads. If keys and values have few columns ([`NARROW`]), the trace stores them as narrow rows, otherwise as
+//! wide ones.
 
 use nlog_plan::query::{Index as IndexPlan, RelationId};
 use nlog_plan::{NARROW, Operand, Selection};
@@ -9,13 +14,13 @@ use super::trace::{Count, Rows, Trace, Update, View};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{Marks, Symbol, Symbols};
 
-/// A trace whose keys and values are of one width.
+/// A trace whose keys and values have the same width.
 pub(crate) enum AnyTrace<C: Count> {
     Narrow(Trace<Narrow, Narrow, C>),
     Wide(Trace<Wide, Wide, C>),
 }
 
-/// Applies the same expression to a trace of either width.
+/// Evaluates the same expression for a trace of either width.
 macro_rules! each_width {
     ($any:expr, $trace:ident => $what:expr) => {
         match $any {
@@ -125,7 +130,7 @@ impl Index {
         self.value.len()
     }
 
-    /// Marks every symbol in it.
+    /// Marks every symbol in the index.
     pub(crate) fn mark(&self, marks: &mut Marks, symbols: &Symbols) {
         self.fit.constants().for_each(|symbol| marks.symbol(symbol));
         each_width!(&self.trace, trace => trace.for_each_update(|key, value| {
@@ -134,14 +139,14 @@ impl Index {
         }));
     }
 
-    /// Whether it has all rows of its relation with all their columns.
+    /// Whether the index has all rows of its relation, with all their columns.
     fn is_whole(&self) -> bool {
         let mut places: Vec<usize> = self.key.iter().chain(&self.value).copied().collect();
         places.sort_unstable();
         self.fit.is_empty() && places.into_iter().eq(0..self.columns)
     }
 
-    /// The rows of its relation, if it has all rows with all columns.
+    /// The rows of its relation, if the index has all of them with all columns.
     pub(crate) fn rows(&self, view: View, symbols: &Symbols) -> Option<Delta> {
         let mut rows = Delta::new(self.columns);
         let mut parts = Vec::with_capacity(self.columns);
@@ -153,7 +158,8 @@ impl Index {
         })
     }
 
-    /// The rows of its relation that agree with `fit` on the index's key, if the conditions determine the key.
+    /// The rows of its relation whose key columns equal the constants in `fit`. `None` if `fit` does not determine the
+    /// key, or if the index lacks rows or columns.
     pub(crate) fn rows_that_fit(&self, view: View, fit: &Fit, symbols: &Symbols) -> Option<Delta> {
         let key: Option<Vec<Symbol>> = self.key.iter().map(|column| fit.constant(*column)).collect();
         let key = key.filter(|key| !key.is_empty() && self.is_whole())?;
@@ -168,7 +174,8 @@ impl Index {
         Some(rows)
     }
 
-    /// Whether it contains none of these rows twice, provided that it distinguishes all rows of its relation.
+    /// Whether the index contains each of these rows at most once. Always true for an index that lacks rows or columns,
+    /// because it cannot tell all rows apart.
     pub(crate) fn has_once(&self, rows: &Delta, symbols: &Symbols) -> bool {
         let fit = rows.rows().filter(|(row, _)| self.fit.fits(row));
         let keys = fit.map(|(row, _)| self.key.iter().map(|column| row[*column]).collect());

@@ -1,7 +1,7 @@
-//! The sort keys of a chunk of bindings before a probe: each key with the position of its binding.
+//! The sort keys of a lot: the key of each binding with the binding's position.
 //!
-//! Sorting is most of a probe's cost, and numbers sort fast. A key of up to three words is therefore packed with its
-//! position into one number.
+//! Sorting is most of a probe's cost, and numbers sort fast. A key of up to three words is therefore packed into one
+//! number with its position.
 
 use crate::row::{Row, Wide};
 use crate::symbol::{Symbol, Symbols};
@@ -25,7 +25,7 @@ pub(crate) enum Keys {
     One(Vec<u64>),
     /// Keys of up to three words.
     Three(Vec<u128>),
-    /// Longer keys. Beyond eight words, the last word stands for the others.
+    /// Longer keys. Beyond eight words, the last word represents all remaining ones.
     More(Vec<(Wide, u32)>),
 }
 

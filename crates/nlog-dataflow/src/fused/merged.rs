@@ -1,14 +1,16 @@
-//! Several transactions in one pass through the rules.
+//! Runs several transactions in one pass through the rules.
 //!
 //! Input tables check each transaction in turn, independently of the rules. Errors among derived rows depend on the
-//! intermediate states, which a single pass does not compute. So transactions are merged only if acceptance of the
-//! pass implies that each of them would have been accepted:
+//! intermediate states, which a single pass does not compute. Transactions are therefore merged only if acceptance of
+//! the pass implies that each of them would have been accepted. One of two conditions must hold:
 //!
-//! - No refusal is possible downstream of the tables that they touch: there is no key to check and no expression that
-//!   can fail. Or:
-//! - there are no aggregates downstream, so that more input rows can only mean more errors; and no transaction
-//!   deletes an existing row after an earlier one has inserted something. Then the rows after each transaction are a
-//!   subset of the rows before the pass, which were accepted, or of the rows after it.
+//! - No refusal is possible downstream of the tables that they touch: no key is checked and no expression can fail.
+//! - There are no aggregates downstream, so that more input rows can only mean more errors; and no transaction deletes
+//!   an existing row after an earlier one has inserted something. Then the rows after each transaction are a subset of
+//!   the rows before the pass, which were accepted, or of the rows after it.
+//!
+//! With attribution, transactions are merged only if there are no aggregates downstream and none of them deletes a row:
+//! a row that is deleted and inserted again must be reported, and a single pass does not see it.
 //!
 //! If a pass is refused, its transactions run again one by one, so that each is accepted or refused by itself.
 
@@ -68,7 +70,7 @@ impl Reach {
     }
 }
 
-/// Transactions that go through the rules together.
+/// A group of transactions that go through the rules together.
 struct Pass {
     /// Their indexes among all transactions, including transactions that input tables refused.
     places: Range<usize>,
@@ -95,8 +97,7 @@ impl Pass {
         }
     }
 
-    /// Adds a transaction that input tables have accepted. Returns its changes if it cannot be merged with the
-    /// others.
+    /// Adds a transaction that input tables have accepted. Returns its changes if it cannot be merged with the others.
     fn add(&mut self, changes: Changes, reaches: &Reaches, attribute: bool) -> Result<(), Changes> {
         let mut reach = self.reach;
         changes.tables.keys().for_each(|table| reach.add(reaches.by_relation[table.0 as usize]));
@@ -141,7 +142,7 @@ impl Engine {
         Ok(merging.finish())
     }
 
-    /// The transactions from this index on that can be merged. Input tables have applied their changes.
+    /// Collects the transactions from this index on that can be merged. Their changes are applied to the input tables.
     fn gather(&mut self, transactions: &[Transaction], first: usize) -> Pass {
         let known = self.reaches.take().filter(|known| Arc::ptr_eq(&known.plan, &self.state.plan));
         let reaches = known.unwrap_or_else(|| Reaches::new(&self.state.plan));

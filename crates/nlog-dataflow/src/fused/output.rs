@@ -1,4 +1,7 @@
-//! Converts deltas of tables from symbols to values, by rows or by columns.
+//! Converts deltas of tables from symbols to values, by rows or by columns, and columns of transactions to symbols.
+//!
+//! Deltas for callers are ascending. Symbols have no meaningful order, so rows are sorted by their values: few rows
+//! directly, and many rows by the ranks of each column's values, because values repeat.
 
 use hashbrown::HashMap;
 use nlog_data::{ColumnDelta, Columns, Row as ValueRow, RuleId, TableColumns, TableDelta, TableId, Value};
@@ -7,7 +10,7 @@ use super::delta::Delta;
 use super::relation::Attributed;
 use crate::symbol::{HashBuilder, Symbol, Symbols};
 
-/// From this many rows on, each distinct value is ranked once and rows are sorted by ranks.
+/// Rank each distinct value once, and sort by ranks, if there are at least this many rows.
 const BY_COLUMNS_FROM: usize = 256;
 
 /// The change of a table.
@@ -19,10 +22,10 @@ pub(crate) struct Output {
     rules: Rules,
 }
 
-/// The rules that rows are attributed to.
+/// The rules to which rows are attributed.
 #[derive(Debug, Clone)]
 enum Rules {
-    /// Attribution is off.
+    /// Rows have no rules: they are inputs, or attribution is off.
     Untold,
     /// The table has only one rule.
     One(RuleId),
@@ -36,8 +39,8 @@ impl Output {
         Output { table, rows, rules: Rules::Untold }
     }
 
-    /// The change of a derived table. `attribute`: whether rows name their rules. `only`: the table's rule, if it has
-    /// only one.
+    /// The change of a derived table. `report` has the rules of rows if they are attributed to several rules. `only` is
+    /// the table's rule if it has only one, and attribution is on.
     pub(crate) fn of_relation(
         table: TableId,
         rows: Delta,
@@ -88,7 +91,7 @@ impl Output {
                 let (rows, of_rows): (Vec<ValueRow>, Vec<RuleId>) =
                     with_rules(&report.inserted, symbols).into_iter().unzip();
                 rules = of_rows;
-                // All rows of a delta have their table's width.
+                // Cannot fail: all rows of a delta have their table's width.
                 insert = Columns::from_rows(&rows).map_or(insert, Columns::into_ascending);
                 reattributed = with_rules(&report.reattributed, symbols);
             }
@@ -104,7 +107,7 @@ pub(crate) fn columns(outputs: &[Output], symbols: &Symbols) -> ColumnDelta {
     ColumnDelta { tables: tables.collect() }
 }
 
-/// Rows whose last word is a rule, ascending.
+/// The rows as values with their rules, ascending. The last word of each row is its rule.
 fn with_rules(rows: &Delta, symbols: &Symbols) -> Vec<(ValueRow, RuleId)> {
     let mut found: Vec<(ValueRow, RuleId)> = (rows.rows())
         .filter_map(|(words, _)| {
@@ -158,13 +161,13 @@ fn columns_of_some(rows: &Delta, keep: fn(i64) -> bool, symbols: &Symbols) -> Co
 
 /// The positions of a column's values in its dictionary, by word.
 enum Places {
-    /// An array from the least word on. Most columns have words close to each other.
+    /// An array that starts at the least word. Most columns have words close to each other.
     Near(Symbol, Vec<Option<u32>>),
     Far(HashMap<Symbol, Option<u32>, HashBuilder>),
 }
 
 impl Places {
-    /// Chooses the form for these words of this many rows.
+    /// Chooses the form for a column with these words and this many rows.
     fn of(words: impl Iterator<Item = Symbol>, rows: usize) -> Self {
         let (least, most) =
             words.fold((Symbol::MAX, 0), |(least, most), word| (least.min(word), most.max(word)));
@@ -185,7 +188,7 @@ impl Places {
     }
 }
 
-/// Converts rows to words: each value of a dictionary is interned once.
+/// Converts columns to rows of symbols. Interns each value of a dictionary once.
 pub(crate) fn words_of(columns: &Columns, width: usize, symbols: &Symbols) -> Delta {
     let mut rows = Delta::new(width);
     let of_values: Vec<Vec<Symbol>> = (columns.dictionaries().iter())

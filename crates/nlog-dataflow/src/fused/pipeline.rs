@@ -1,8 +1,8 @@
-//! Running a pipeline: changed rows of one atom, through probes of the others, to rows of the head.
+//! Runs a pipeline: takes changed rows of one atom through probes of the other atoms to rows of the head.
 //!
-//! Bindings are processed in lots. Each lot is sorted by the key of its probe, so that the index is traversed once,
-//! in order. The found rows fill the next lot ([`lot`](super::lot)), which is processed when it is full. The memory
-//! of a pipeline therefore does not depend on the number of rows that it derives.
+//! Bindings are processed in lots. Each lot is sorted by the key of its probe, so that the index is traversed once, in
+//! order. The rows found fill the next lot ([`lot`](super::lot)), which is processed when it is full. The memory of a
+//! pipeline therefore does not depend on the number of rows that it derives.
 
 use nlog_plan::query::{IndexId, Pipeline as PipelinePlan, Probe as ProbePlan, Start, Step};
 use serde::{Deserialize, Serialize};
@@ -48,16 +48,16 @@ pub(crate) struct Pipeline {
     probes: Vec<Probe>,
     end: PipelineEnd,
     may_fail: bool,
-    /// The move of results to another worker, by their columns.
+    /// The move of results to their worker, by columns of the result.
     end_move: Move,
-    /// Whether all workers have all bindings at the end.
+    /// Whether every worker has all bindings at the end.
     by_all: bool,
     pub(crate) work: Work,
-    /// The work at the time when it was last compared with the plan's estimates.
+    /// The work at the time when the engine adopted the plan. Later work is compared with the plan's estimates.
     pub(crate) measured_from: Work,
 }
 
-/// Bindings on their way from one worker's probe to the same probe at another worker: keys and kept slots.
+/// Bindings sent from one worker's probe to the same probe at another worker: keys and kept slots.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Parcel {
     words: Vec<Symbol>,
@@ -66,7 +66,7 @@ pub(crate) struct Parcel {
 }
 
 impl Parcel {
-    /// Visits every symbol in it.
+    /// Visits every symbol in the parcel.
     pub(crate) fn symbols_mut(&mut self) -> impl Iterator<Item = &mut Symbol> {
         self.words.iter_mut().chain(&mut self.failures)
     }
@@ -76,7 +76,7 @@ impl Parcel {
 struct Probe {
     index: IndexId,
     movement: Move,
-    /// By worker, the bindings to send next.
+    /// By worker, the bindings to send in the next round.
     parcels: Vec<Parcel>,
     view: View,
     key: Vec<usize>,
@@ -90,7 +90,7 @@ struct Probe {
     lot: Lot,
 }
 
-/// The state that pipelines read and fill.
+/// The state that pipelines read, and the results that they fill in.
 pub(crate) struct Context<'a> {
     pub(crate) symbols: &'a Symbols,
     pub(crate) indexes: &'a [Index],
@@ -106,7 +106,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Pipeline {
-    /// `is_before(atom)`: whether the atom's rows are read in their new state.
+    /// Prepares a plan's pipeline. `is_before(atom)`: whether the atom's rows are read in their new state.
     pub(crate) fn new(
         plan: &PipelinePlan,
         is_before: impl Fn(usize) -> bool,
@@ -146,8 +146,8 @@ impl Pipeline {
         }
     }
 
-    /// Whether some probed index is empty, so that no row yields anything. The indexes of other workers are not known
-    /// here.
+    /// Whether some probed index is empty, so that no row yields anything. Checks only probes before the first one at
+    /// another worker, whose indexes are unknown here.
     pub(crate) fn is_idle(&self, indexes: &[Index]) -> bool {
         let local = self.probes.iter().take_while(|probe| !matches!(probe.movement, Move::Send(_)));
         local.into_iter().any(|probe| indexes[probe.index.0 as usize].trace.is_empty(probe.view))
@@ -163,7 +163,7 @@ impl Pipeline {
         &self.end_move
     }
 
-    /// The bindings to send to a worker, by number of the probe.
+    /// Takes the bindings to send to a worker, by number of the probe.
     pub(crate) fn parcels_for(&mut self, peer: usize) -> Vec<(usize, Parcel)> {
         let probes = self.probes.iter_mut().enumerate();
         probes
@@ -193,7 +193,7 @@ impl Pipeline {
         found
     }
 
-    /// Drops bindings that a refused transaction left behind.
+    /// Drops unsent bindings that a refused transaction left behind.
     pub(crate) fn drop_parcels(&mut self) {
         for probe in &mut self.probes {
             probe.parcels.clear();
@@ -356,7 +356,7 @@ impl Slots for Begun<'_> {
     }
 }
 
-/// A binding and a row found for it, not assembled yet.
+/// A binding and a row that a probe found for it, not yet assembled.
 struct Found<'a> {
     kept: &'a [Symbol],
     row: &'a [Symbol],
@@ -388,7 +388,7 @@ impl Flow<'_> {
     fn pass_on(&mut self, binding: &Binding, diff: Diff, probes: &mut [Probe], context: &mut Context<'_>) {
         if probes.is_empty() {
             let failure = self.end.take(binding, diff, self.may_fail, self.end_move, context);
-            // If all workers meet the failure, the first one counts it.
+            // If every worker meets the failure, worker 0 counts it.
             if failure != NO_FAILURE && (!self.by_all || context.me == 0) {
                 context.failures.push((failure, diff));
             }
@@ -398,8 +398,8 @@ impl Flow<'_> {
         }
     }
 
-    /// Passes on a binding without failures and with comparisons only, without assembling it. Returns whether that
-    /// was possible.
+    /// Passes a binding on without assembling it. Works only for bindings that need nothing but comparisons and cannot
+    /// fail. Returns whether that was possible.
     #[inline]
     fn take_direct(
         &mut self,

@@ -1,4 +1,6 @@
 //! The end of a pipeline: converts bindings to rows of the head, tuples of groups, or failures.
+//!
+//! A binding that fails is reported with its least failure. A binding for which an expression has no value is dropped.
 
 use nlog_plan::Scalar;
 use nlog_plan::query::End;
@@ -44,7 +46,7 @@ impl PipelineEnd {
         }
     }
 
-    /// Converts a binding without failures that needs no evaluation. Returns whether that was possible.
+    /// Converts a binding that needs no evaluation and cannot fail. Returns whether that was possible.
     #[inline]
     pub(crate) fn take_slots(
         &self,
@@ -58,7 +60,7 @@ impl PipelineEnd {
         true
     }
 
-    /// Converts a binding, and returns its failure if it has one.
+    /// Converts a binding, and returns its least failure, or [`NO_FAILURE`].
     #[inline]
     pub(crate) fn take(
         &mut self,

@@ -1,10 +1,10 @@
-//! The placement of rows on workers, and the exchange that it requires.
+//! Places rows on workers, and determines which rows and bindings workers must exchange.
 //!
-//! Every worker has all rows of input tables. A derived row belongs to the worker given by the hash of its *home*
+//! Every worker has all rows of input tables. A derived row belongs to the worker selected by the hash of its *home*
 //! columns. The plan determines the home columns: from the outputs down, a relation is partitioned by the same column
-//! as its readers. So rows of the physical layer are partitioned by host, rows of the logical layer by datapath, and
-//! most pipelines never leave their worker. The key of a probed index determines where a binding must be: if it is
-//! already there, nothing moves; if every worker has it, all but one drop it; otherwise it is sent.
+//! as its readers. Rows of the physical layer are therefore partitioned by host, rows of the logical layer by datapath,
+//! and most pipelines never leave their worker. The key of a probed index determines where a binding must be. If the
+//! binding is already there, nothing moves. If every worker has it, all but one drop it. Otherwise it is sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,10 +26,10 @@ pub(crate) enum Place {
     At(Vec<usize>),
 }
 
-/// The move of a binding before its lookup, or of a row before it becomes part of a set.
+/// The move of a binding before a probe, or of a row before it becomes part of a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Move {
-    /// None: it is at the right worker.
+    /// No move: it is at the right worker.
     Stay,
     /// Every worker has it, and the worker selected by these slots continues with it.
     Own(Vec<usize>),
@@ -57,8 +57,9 @@ pub(crate) struct Moves {
     pub(crate) probes: Vec<Move>,
     /// The move at the end, by columns of the result.
     pub(crate) end: Move,
-    /// Whether every worker has each binding until then, so that only one worker counts failures. Pipelines of a rule
-    /// differ in this, and an insertion in one must cancel a deletion in another.
+    /// Whether every worker has each binding up to the end. Then only worker 0 counts failures: if all workers did, an
+    /// insertion in this pipeline could not cancel a deletion in another pipeline of the rule, whose bindings only one
+    /// worker has.
     pub(crate) by_all: bool,
 }
 
@@ -154,7 +155,7 @@ impl Placement {
                 let scalars = parts.iter().map(|part| &group[*part]).collect();
                 (parts, scalars)
             }
-            // The place where a failure is counted does not matter, only the count.
+            // Only the number of failures matters, not the worker that counts them.
             _ => return Move::Stay,
         };
         let slots: Option<Vec<usize>> = scalars
@@ -211,7 +212,7 @@ impl Moves {
         }
         match self.probes.get_mut(at) {
             Some(step) => *step = Move::Own(slots),
-            // The required columns are bound by the last probe.
+            // The last probe binds the required columns.
             None => self.end = Self::end_own(pipeline, &slots),
         }
     }
@@ -240,12 +241,12 @@ impl Whereabouts {
     }
 }
 
-/// The worker, of `peers`, that the words select. All workers select the same one for the same values.
+/// The worker, out of `peers`, that the words select. All workers select the same one for the same values.
 #[inline]
 pub(crate) fn owner(words: impl Iterator<Item = Symbol>, peers: usize, symbols: &Symbols) -> usize {
     let words = words.map(|word| symbols.home(word));
     let hash = words.fold(0, |hash: u64, word| mix(&[word, hash as u32, (hash >> 32) as u32]));
-    // The high half multiplied by the number of workers: no division, and all bits count.
+    // Multiplies the high half by the number of workers: this avoids a division and uses all bits.
     (((hash >> 32) * peers as u64) >> 32) as usize
 }
 
@@ -272,7 +273,8 @@ fn homes(plan: &Plan) -> Vec<Place> {
         let id = RelationId(at as u32);
         let candidates = home_columns(plan, id);
         let vote = |column: &usize| votes.get(&(id, *column)).copied().unwrap_or(0);
-        // Among equally good columns, prefer those that pipelines know from the start, so that work is divided there.
+        // Among equally good columns, prefer those that pipelines bind at their start, so that the work is divided
+        // there.
         let known_early = |column: &usize| {
             let rules = plan.rules.iter().filter(|rule| rule.head == id);
             rules.filter(|rule| begins_with(plan, rule, *column)).count()

@@ -1,8 +1,8 @@
-//! Looks up ascending keys in several batches at once.
+//! Probes: lookups of ascending keys in several batches at once.
 //!
-//! Batches are differential's, and so are their contents; only the search is ours. A cursor's `seek_key` searches a
-//! batch's keys from its position. In a batch of a million keys, each step misses the CPU's caches; that was half of
-//! a small transaction's time. So a batch has a sample of its keys, small enough to stay cached, and a search ends
+//! The batches are differential's; only the search is ours. A cursor's `seek_key` searches a batch's keys from its
+//! current position. In a batch of a million keys, each step misses the CPU's caches, which took half of a small
+//! transaction's time. Each batch therefore has a sample of its keys, small enough to stay cached, and a search ends
 //! among the few keys between two samples. Most keys of a small transaction are in one batch of ten or in none. A
 //! filter (a Bloom filter with each key in one word of 64 bits) avoids the search in nearly all other batches.
 
@@ -15,10 +15,10 @@ use crate::row::{Row, mix};
 /// One key in this many is in the sample.
 const SAMPLED: usize = 16;
 
-/// The number of keys examined before the sample.
+/// Examine this many keys in order before searching the sample.
 const NEAR: usize = 8;
 
-/// The number of keys from which on a batch has a filter.
+/// Give batches of at least this many keys a filter.
 const FILTERED: usize = 32;
 
 /// A non-empty batch, with the data that makes searching it fast.
@@ -28,7 +28,7 @@ pub(crate) struct Sampled<K: Row, V: Row, C: Count> {
     filter: Filter,
 }
 
-/// Recognises most keys that are absent; about three in a hundred are missed.
+/// Recognises most absent keys; about three in a hundred pass as present.
 struct Filter {
     /// A power of two words, or none if there is no filter.
     words: Vec<u64>,
@@ -39,7 +39,7 @@ impl Filter {
         if keys.len() < FILTERED {
             return Filter { words: Vec::new() };
         }
-        // Eight to sixteen bits a key.
+        // Eight to sixteen bits for each key.
         let mut words = vec![0; (keys.len() / 8).next_power_of_two()];
         let last = words.len() - 1;
         for key in keys {
@@ -84,7 +84,8 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
         if let Some(found) = keys[from..near].iter().position(|other| other >= key) {
             return from + found;
         }
-        // Samples are at the multiples. The first sample that is not less ends the range to search.
+        // The sample holds the keys at multiples of [`SAMPLED`]. The first one that is not less than `key` ends the
+        // range to search.
         let first = near.div_ceil(SAMPLED).min(self.sample.len());
         let passed = first + self.sample[first..].partition_point(|other| other < key);
         let begin = near.max((passed * SAMPLED).saturating_sub(SAMPLED));
@@ -109,7 +110,7 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
 
 /// Finds the values under ascending keys.
 pub(crate) struct Probe<'a, K: Row, V: Row, C: Count> {
-    /// Batches, the positions up to which they were searched, and whether the last step was short.
+    /// Each batch, the position up to which it was searched, and whether the last step was short.
     batches: Vec<(&'a Sampled<K, V, C>, usize, bool)>,
     found: Vec<(V, Diff)>,
     key: Option<K>,

@@ -1,7 +1,7 @@
-//! The profile of an engine: work by rule, memory by relation and index.
+//! The profile of an engine: its work by rule, and its memory by relation and index.
 //!
-//! Profiling is always on: it costs two clock readings and four additions per pipeline run, while even an empty run
-//! takes some hundred nanoseconds.
+//! Profiling is always on: it costs two clock readings and four additions per pipeline run. That is little, because even
+//! an empty run takes a few hundred nanoseconds.
 
 use nlog_data::RuleId;
 use nlog_plan::query::Start;
@@ -21,7 +21,7 @@ pub struct Profile {
     pub indexes: Vec<IndexProfile>,
     /// The work of each worker.
     pub workers: Vec<Load>,
-    /// The number of values with symbols.
+    /// The number of interned values and tuples.
     pub symbols: usize,
     /// The number of transactions, including refused ones.
     pub transactions: u64,
@@ -34,7 +34,7 @@ pub struct RuleProfile {
     pub rule: RuleId,
     /// The table or stage that it fills.
     pub head: String,
-    /// Its pipelines that ran.
+    /// The pipelines that ran.
     pub pipelines: Vec<PipelineProfile>,
 }
 
@@ -62,9 +62,9 @@ pub struct RelationProfile {
     pub name: String,
     /// Rows inserted or deleted, over all accepted and refused transactions.
     pub changes: u64,
-    /// Counted rows, and changes not merged with them yet; 0 if the plan does not need counts.
+    /// Counted rows, and changes not yet merged with them; 0 if the plan needs no counts.
     pub counted: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: usize,
 }
 
@@ -77,14 +77,14 @@ pub struct IndexProfile {
     pub key: Vec<String>,
     /// The columns returned.
     pub value: Vec<String>,
-    /// Rows, and changes not merged with them yet.
+    /// Rows, and changes not yet merged with them.
     pub rows: usize,
-    /// Their bytes.
+    /// Their size in bytes.
     pub bytes: usize,
 }
 
 impl State {
-    /// The profile without the figures that only the engine has.
+    /// The profile, without the figures that only the engine has.
     pub(crate) fn profile(&self) -> Profile {
         let plan = &self.plan;
         let name = |at: u32| plan.relations[at as usize].name.clone();

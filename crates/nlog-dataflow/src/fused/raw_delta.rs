@@ -1,4 +1,4 @@
-//! Deltas as symbols, without sorting, conversion or copying.
+//! Deltas as symbols, for callers that process many rows: without sorting, conversion or copying.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use super::delta::Delta;
 use super::output::{self, Output};
 use crate::symbol::Symbols;
 
-/// A transaction's delta. Cells are words; equal words are equal values until the next transaction.
+/// A transaction's delta as symbols. Equal words are equal values until the next transaction.
 pub struct RawDelta<'a> {
     outputs: Cow<'a, [Output]>,
     symbols: &'a Symbols,
 }
 
-/// The part of one table.
+/// The part of a delta that belongs to one table.
 #[derive(Debug, Clone, Copy)]
 pub struct RawTableDelta<'a> {
     /// The table.
@@ -54,7 +54,7 @@ impl<'a> RawTableDelta<'a> {
         self.rows.is_empty()
     }
 
-    /// Its rows in no particular order, each once, and whether the row was inserted.
+    /// The rows in no particular order, each once, and whether the row was inserted.
     pub fn rows(&self) -> impl Iterator<Item = (&'a [u32], bool)> {
         self.rows.rows().map(|(row, diff)| (row, diff > 0))
     }

@@ -1,4 +1,7 @@
-//! Reads the rows of relations from where they are stored.
+//! Reads the rows of relations, for callers and for edits of rules.
+//!
+//! Rows come from wherever they are stored: input tables, counts, or an index that has all rows with all columns. Rows
+//! that are stored nowhere are derived again, by running the rules of the relation over all rows.
 
 use nlog_data::{Role, TableId};
 use nlog_plan::query::RelationId;
@@ -79,7 +82,8 @@ impl State {
         Ok(())
     }
 
-    /// All bindings of a rule's body (part 0) or of a pipeline for failures, and the failures with their counts.
+    /// Runs a rule's body (part 0), or one of its parts for failures, over all rows. Adds the results to `out`, and
+    /// returns the failures with their counts.
     pub(crate) fn run_whole(
         &self,
         rule: usize,

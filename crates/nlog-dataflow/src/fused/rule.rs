@@ -1,4 +1,4 @@
-//! Executable rules, and the processing of the results of their pipelines.
+//! Executable rules: their pipelines, and the conversion of the results to rows of the head.
 
 use nlog_data::RuleId;
 use nlog_plan::query::{Joins, RelationId, RulePlan};
@@ -18,14 +18,14 @@ pub(crate) struct Rule {
     pub(crate) number: u32,
     pub(crate) head: RelationId,
     pub(crate) groups: Option<Groups>,
-    /// The body, then the parts that follow its failures.
+    /// The body, then the parts for bindings that fail where the body cannot follow them.
     pub(crate) parts: Vec<Part>,
 }
 
-/// Rules by their numbers in attributed rows. Unlike the ids of rules, these numbers stay when the program changes.
+/// Rules by their numbers in attributed rows. Unlike rule ids, these numbers stay the same when the program changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Numbers {
-    /// The fingerprint and the id in the program; a removed rule keeps its last id.
+    /// The fingerprint and the id of each rule. A removed rule keeps its last id.
     pub(crate) rules: Vec<(u64, RuleId)>,
 }
 
@@ -36,7 +36,7 @@ impl Numbers {
         }
     }
 
-    /// The order in which one of several rules is chosen.
+    /// The rank by which one of several rules is chosen.
     pub(crate) fn order(&self, number: u32) -> (u64, RuleId) {
         self.rules[number as usize]
     }
@@ -60,8 +60,8 @@ impl Rule {
     pub(crate) fn new(plan: &RulePlan, placement: &Placement, indexes: &[Index], symbols: &Symbols) -> Self {
         let parts = std::iter::once(&plan.body).chain(&plan.failures);
         let part = |joins: &Joins| {
-            // If all atoms change at once, as when a state is loaded, only the last pipeline finds rows of the other
-            // atoms, because it reads all of them in their new state. So the full pipeline comes last.
+            // If all atoms change at once, as in a load, only the last pipeline finds rows of the other atoms, because
+            // it reads all of them in their new state. So the pipeline that is best for a full evaluation comes last.
             let rank = |atom: usize| (atom == joins.full, atom);
             let pipelines = joins.pipelines.iter().enumerate().map(|(own, pipeline)| {
                 let moves = placement.moves(plan, joins, pipeline);
@@ -79,8 +79,8 @@ impl Rule {
     }
 }
 
-/// Adds the results of a rule's pipelines to the derived rows of its head: groups as their rows, and rows with the
-/// rule's number if rows are attributed.
+/// Adds the results of a rule's pipelines to the derived rows of its head. Computes the rows of changed groups, and
+/// appends the rule's number to each row if rows are attributed.
 pub(crate) fn finish(
     rule: &mut Rule,
     mut own: Delta,

@@ -8,17 +8,17 @@ use super::index::Fit;
 use crate::row::{Row, Wide};
 use crate::symbol::Symbol;
 
-/// The most columns of rows that can be sorted here.
+/// The maximum number of columns of rows that can be sorted here.
 pub(crate) const MOST_COLUMNS: usize = <Wide as Packed>::WIDTH;
 
-/// A row that sorts fast. Compared rows have the same number of words.
+/// A row that sorts fast. Only rows with the same number of words may be compared.
 pub(crate) trait Packed: Copy + Ord {
-    /// The most words of a row.
+    /// The maximum number of words of a row.
     const WIDTH: usize;
 
     fn pack(words: impl Iterator<Item = Symbol>) -> Self;
 
-    /// One of its words.
+    /// The word at a position.
     fn word(&self, at: usize) -> Symbol;
 }
 
@@ -106,7 +106,7 @@ impl<P: Packed> Entry for Once<P> {
     }
 }
 
-/// Rows in ascending order, with duplicates.
+/// Rows in ascending order. Equal rows may occur several times.
 pub(crate) struct Sorted<E>(Vec<E>);
 
 impl<E: Entry> Sorted<E> {
@@ -142,7 +142,7 @@ pub(crate) trait Use {
     fn rows<E: Entry>(self, rows: &Sorted<E>) -> Self::Done;
 }
 
-/// Rows to sort. Owned rows are freed meanwhile.
+/// Rows to sort. Owned rows are freed while they are read.
 pub(crate) trait Rows {
     fn look(&self) -> &Delta;
 
@@ -169,7 +169,8 @@ impl Rows for Delta {
     }
 }
 
-/// Passes these columns of the rows that satisfy the conditions to `user`, sorted; at most [`MOST_COLUMNS`].
+/// Sorts the given columns of the rows that satisfy the conditions, and passes them to `user`. There may be at most
+/// [`MOST_COLUMNS`] columns.
 pub(crate) fn sort<U: Use>(delta: impl Rows, fit: &Fit, columns: &[usize], user: U) -> U::Done {
     match columns.len() {
         0..=2 => sort_as::<u64, U>(delta, fit, columns, user),

@@ -32,7 +32,7 @@ struct Caller {
     answers: Sender<Answer>,
 }
 
-/// A channel for each pair of threads, so that the end of a thread is noticed.
+/// One channel for each direction between two threads, so that each thread notices the end of another.
 struct Channels {
     me: usize,
     to: Vec<Option<Sender<Packet>>>,
@@ -75,7 +75,7 @@ impl Channels {
     }
 }
 
-/// Starts all workers except worker 0, whose state is returned.
+/// Starts all workers except worker 0, and returns the state of worker 0.
 pub(crate) fn start(
     plan: &Arc<Plan>,
     symbols: &Arc<Symbols>,
@@ -93,11 +93,11 @@ pub(crate) fn start(
         let work = move || {
             let mut state = part(&plan, &symbols, attribute, me, peers);
             let mut caller = Caller { carrier, orders: to_do, answers: answer };
-            // If a worker is lost, worker 0 notices it too.
+            // An error means that a worker was lost, which worker 0 notices too.
             let _ = serve(&mut state, &mut caller, |_| {});
         };
         let thread = std::thread::Builder::new().name(format!("weft worker {me}"));
-        // A panic ends the worker. Its channels close, which the others notice.
+        // A panic ends the worker. The others notice that its channels close.
         let said = Arc::clone(&last_words);
         let spawned = thread.spawn(move || {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(work)) {

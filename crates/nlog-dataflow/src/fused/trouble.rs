@@ -1,4 +1,8 @@
-//! Errors in the rows that a transaction derives.
+//! Errors among the rows that a transaction derives.
+//!
+//! One pipeline can report a failure that another pipeline of the same transaction retracts. Failures are therefore
+//! counted by rule, and only those with a positive sum are errors. The transaction is refused with the least error, so
+//! that the answer depends neither on the order of evaluation nor on the number of workers.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +14,7 @@ use super::delta::Diff;
 use super::relation::Conflict;
 use crate::symbol::{Symbol, Symbols};
 
-/// The errors in the rows that a transaction derives.
+/// The errors among the rows that a transaction derives.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Troubles {
     /// By rule and failure, the change of the number of failing bindings.
@@ -21,7 +25,7 @@ pub(crate) struct Troubles {
 /// Why a transaction is refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Refusal {
-    /// The program has an error on these rows.
+    /// Rules fail on derived rows, or derived rows violate a key.
     Derived(DerivedError),
     /// A row of the relation has too many derivations.
     TooMany(RelationId),
@@ -34,7 +38,7 @@ impl Troubles {
         }
     }
 
-    /// Replaces every symbol in it.
+    /// Replaces every symbol in the errors.
     pub(crate) fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         let failures = std::mem::take(&mut self.failures).into_iter();
         self.failures = failures

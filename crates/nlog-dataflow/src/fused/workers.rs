@@ -1,6 +1,6 @@
 //! The protocol between worker 0 and the other workers, which are threads or processes.
 //!
-//! Worker 0 is the caller's thread. The others have their parts of the state and wait for orders. Between
+//! Worker 0 runs in the caller's thread. Each of the others holds its part of the state and waits for orders. Between
 //! transactions they use no CPU time.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ use crate::symbol::{Marks, Symbols};
 /// An order to a worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) enum Order {
-    /// Run changes of inputs through the rules. The flag tells whether the facts start to hold.
+    /// Run changes of inputs through the rules. The flag tells whether to derive the facts as well.
     Run(Arc<Vec<(RelationId, Delta)>>, bool),
     /// End the transaction: publish or drop its changes.
     End(bool),
@@ -43,7 +43,7 @@ pub(crate) enum Answer {
     Ran(Box<Ran>),
     Rows(Delta),
     Work(Load),
-    // The last variant, because serde numbers it when writing but not when reading.
+    // Must be the last variant: serde counts skipped variants when it writes, but not when it reads.
     #[serde(skip)]
     Marks(Box<Marks>),
 }
@@ -133,7 +133,7 @@ impl Workers {
             let Answer::Ran(ran) = answer else { return Err(Lost) };
             own.extend(ran.changed);
             state.troubles.append(ran.troubles);
-            // The same error is reported no matter which worker met it.
+            // Report the least error, so that it does not depend on the worker that met it.
             refusal = [refusal, ran.too_many.map(Refusal::TooMany)].into_iter().flatten().min();
         }
         if let Some(refusal) = refusal {
@@ -149,7 +149,7 @@ impl Workers {
                 }
                 std::collections::btree_map::Entry::Occupied(mut present) => {
                     let (all, reports) = present.get_mut();
-                    // All workers have the rows of inputs.
+                    // Every worker has all rows of inputs, so count their changes once.
                     if state.is_derived(id) {
                         all.append(&mut delta);
                     }
@@ -248,7 +248,7 @@ pub(crate) fn serve(
             Order::Run(changes, facts) => {
                 let refusal = run(state, superior, &changes, facts)?;
                 let troubles = std::mem::take(&mut state.troubles);
-                // Worker 0 finds the errors of rules among the errors of all workers.
+                // Worker 0 chooses the error to report from the errors of all workers.
                 let too_many = refusal.and_then(|refusal| match refusal {
                     Refusal::TooMany(relation) => Some(relation),
                     Refusal::Derived(_) => None,
