@@ -5,7 +5,7 @@ use nlog_data::{Failure, Value, function};
 
 use crate::symbol::{Symbol, Symbols};
 
-/// One aggregate over one or more tuples of arguments.
+/// Computes an aggregate over one or more tuples of arguments.
 pub(crate) fn compute(
     aggregate: Aggregate,
     tuples: &[Vec<Symbol>],

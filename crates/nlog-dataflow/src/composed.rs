@@ -1,11 +1,11 @@
 //! The composed engine: rules as a dataflow of differential's own operators.
 //!
-//! A direct translation of a plan into `arrange`, `join_traces`, `threshold_total`, `reduce` and maps. A transaction
-//! is an epoch. A transaction that causes a failure or violates a key is undone by its inverse in the next epoch.
+//! The engine translates a plan directly into `arrange`, `join_traces`, `threshold_total`, `reduce` and maps. A
+//! transaction is an epoch. If it causes a failure or violates a key, its inverse undoes it in the next epoch.
 //!
-//! In reading order: `head` (the results of bindings), `groups` (aggregates), `layout` (the representation of
-//! relations, and the arrangements at probes), `operators`, `graph` (plan to operators), `worker` (threads), `output`
-//! (changes to deltas).
+//! The modules in reading order: `head` (the results of bindings), `groups` (aggregates), `layout` (the representation
+//! of relations, and the arrangements at probes), `operators`, `graph` (from plan to operators), `worker` (threads),
+//! `output` (from changes to deltas), `trouble` (errors).
 
 mod graph;
 mod groups;
@@ -37,13 +37,13 @@ use crate::panic::{message, refusal_of_all};
 use crate::row::{Narrow, Row, Wide, mix};
 use crate::symbol::{Symbol, Symbols};
 
-/// The number of a transaction, or of an attempt at one. It takes half the bytes of 64 bits in every index. The
+/// The number of a transaction, or of an attempt at one. Each index stores many, so it has 32 bits instead of 64. The
 /// coordinator stops before it wraps.
 type Time = u32;
 
 /// The count of a row. Projections create counts, and joins multiply them. Sums wrap, so that the inverse undoes a
-/// transaction for any counts. Counts above [`MOST_WAYS`] are detected where rows become a set, and products near the
-/// limits of 128 bits where they are computed.
+/// transaction whatever its counts are. Counts above [`MOST_WAYS`] are detected where rows become a set, and products
+/// near the limits of 128 bits where they are computed.
 type Diff = Wrapping<i128>;
 
 /// The product of counts above which sums of products could wrap.
@@ -62,10 +62,10 @@ fn is_too_many(ways: Diff) -> bool {
     ways.0 > i128::from(MOST_WAYS)
 }
 
-/// The rule of changes without attribution.
+/// The rule number of changes without attribution.
 const NO_RULE: u32 = u32::MAX;
 
-/// A program as a running dataflow.
+/// A running dataflow for one program.
 pub(crate) struct Composed {
     layout: Arc<Layout>,
     symbols: Arc<Symbols>,
@@ -73,10 +73,10 @@ pub(crate) struct Composed {
     workers: Workers,
     /// The next epoch.
     time: Time,
-    /// Whether the facts hold: from the first accepted transaction on.
+    /// Whether the facts are part of the state: true once a transaction has been accepted.
     facts: bool,
     reported: BTreeMap<TableId, Reported>,
-    /// The cause if the engine is broken.
+    /// Why the engine is broken.
     broken: Option<String>,
 }
 
@@ -111,7 +111,7 @@ impl Composed {
         &self.layout.plan
     }
 
-    /// Runs changes of input tables as the next epoch; with sign −1, their inverse.
+    /// Runs changes of input tables as the next epoch, or their inverse if the sign is −1.
     fn epoch(
         &mut self,
         changes: &Delta,
@@ -165,7 +165,7 @@ impl Composed {
         Ok((by_table.into_iter().collect(), troubles))
     }
 
-    /// The error to report, if any remains after the counts of errors are summed.
+    /// The error to report, if any remain after the counts of errors are summed.
     fn least_error(&self, troubles: Troubles) -> Option<DerivedError> {
         let program = &self.layout.plan.program;
         let mut failures: BTreeMap<(u32, Symbol), Diff> = BTreeMap::new();

@@ -15,10 +15,10 @@ use crate::composed::Composed;
 use crate::fused;
 use crate::processes::{Meeting, MeetingError};
 
-/// The options of an engine. They do not affect results.
+/// The options of an engine. They do not affect the contents of tables.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The execution of rules.
+    /// The kind of engine that executes the rules.
     pub engine: Kind,
     /// The number of threads that share the work, at least 1. One thread has the least latency; more threads load
     /// large states faster if CPU cores are free.
@@ -29,13 +29,14 @@ pub struct Options {
     pub attribute: bool,
     /// The settings of the planner.
     pub planning: Settings,
-    /// The number of rows from which on a transaction that inserts most of the future rows is planned for its own
-    /// rows. Later, the engine plans again if its plan does not fit the present rows. This applies only if the
-    /// planner was given neither statistics nor a plan. With `usize::MAX` the plan never changes.
+    /// Plan for a transaction of at least this many rows before it runs, if it inserts most of the rows that the engine
+    /// will then hold. Later, the engine re-plans when its plan no longer fits the rows present. Both apply only if
+    /// [`Options::planning`] has neither statistics nor a pinned plan. With `usize::MAX` the engine never re-plans by
+    /// itself.
     pub plan_anew_from: usize,
 }
 
-/// The execution of rules.
+/// The ways to execute rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
     /// Rules are evaluated in a static order over shared traces, so a transaction costs only the rules that it
@@ -58,13 +59,13 @@ impl Default for Options {
     }
 }
 
-/// Why an engine does not start.
+/// The reason why an engine does not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// [`Options::workers`] is 0.
     #[error("the engine needs at least one worker")]
     NoWorkers,
-    /// Threads or their dataflows cannot be started.
+    /// The threads, or their dataflows, cannot be started.
     #[error("cannot start the workers of the engine: {0}")]
     Workers(String),
     /// The other processes cannot be joined.
@@ -72,7 +73,7 @@ pub enum StartError {
     Processes(#[from] MeetingError),
 }
 
-/// A program as a running dataflow. It must stay in the thread that created it.
+/// A running engine for one program. It must stay in the thread that created it.
 pub struct Dataflow {
     engine: Engine,
 }
@@ -103,7 +104,7 @@ impl Dataflow {
         Ok(Dataflow { engine })
     }
 
-    /// Plans the program and shares its work with other processes, for which it waits: see
+    /// Plans the program and shares its work with other processes. Waits for them to connect: see
     /// [`processes`](crate::processes). The engine is the fused one, with one worker in each process.
     pub fn across(program: Arc<Program>, options: Options, meeting: Meeting) -> Result<Self, StartError> {
         match options.engine {
@@ -128,7 +129,7 @@ impl Dataflow {
         &self.plan().program
     }
 
-    /// The work of the engine since it was started, and its present contents; `None` for the composed engine, which
+    /// The work since the engine started, and the engine's present contents. `None` for the composed engine, which
     /// keeps no profile.
     pub fn profile(&mut self) -> Result<Option<fused::Profile>, CommitError> {
         match &mut self.engine {
@@ -137,7 +138,8 @@ impl Dataflow {
         }
     }
 
-    /// Derives the effect of changing to another program, without deciding: see [`fused::Engine::propose`].
+    /// Derives the effect of changing to another program, without making the change permanent: see
+    /// [`fused::Engine::propose`].
     pub fn propose(
         &mut self,
         program: Arc<Program>,
@@ -149,7 +151,7 @@ impl Dataflow {
         }
     }
 
-    /// Plans the program again and changes to the new plan, which does not affect results; see
+    /// Plans the program with other settings and switches to the new plan, which does not affect results; see
     /// [`fused::Engine::replan`]. The composed engine keeps its plan.
     pub fn replan(&mut self, planning: &Settings) -> Result<bool, CommitError> {
         match &mut self.engine {

@@ -1,4 +1,8 @@
-//! The executable expressions of a plan, over symbols.
+//! Executable expressions over symbols.
+//!
+//! A call converts its arguments to values and interns its result. A call site therefore caches results, unless all
+//! values are integers or truth values, which are computed as fast as they are looked up. Caches hold symbols, so they
+//! must be cleared before unused symbols are collected.
 
 use std::sync::Arc;
 
@@ -9,7 +13,8 @@ use nlog_plan::Scalar;
 
 use crate::symbol::{FALSE, HashBuilder, NO_FAILURE, NONE, Symbol, Symbols, TRUE, is_failure};
 
-/// The most results that a call site caches before it clears its cache. A result takes two words and its arguments.
+/// The maximum number of results in the cache of a call site. A full cache is cleared. A result takes two words and its
+/// arguments.
 const MEMO_LIMIT: usize = 1 << 18;
 
 /// An expression over slots.
@@ -26,9 +31,9 @@ pub(crate) enum Expression {
 /// A cache of results by arguments.
 #[derive(Debug, Clone)]
 enum Memo {
-    /// No cache, because computing costs no more than looking up.
+    /// No cache, because computing a result costs no more than looking it up.
     None,
-    /// The cache of a function with one argument, as most have.
+    /// The cache of a function with one argument, as most functions have.
     One(HashMap<Symbol, Symbol, HashBuilder>),
     Many(HashMap<Box<[Symbol]>, Symbol, HashBuilder>),
 }
@@ -148,7 +153,7 @@ impl Expression {
         }
     }
 
-    /// Visits every constant in it.
+    /// Visits every constant in the expression.
     pub(crate) fn constants(&self, each: &mut impl FnMut(Symbol)) {
         match self {
             Expression::Slot(_) => {}
@@ -167,7 +172,8 @@ fn combine(one: Symbol, other: Symbol, symbols: &Symbols) -> Symbol {
     if one == NONE || other == NONE { NONE } else { symbols.least_failure(failure(one), failure(other)) }
 }
 
-/// Evaluates arguments. An error is the result of the whole expression, which then does not call the function.
+/// Evaluates arguments. If one fails or has no value, the error is the result of the whole expression, and its function
+/// is not called.
 pub(crate) fn evaluate_all(
     arguments: &mut [Expression],
     frame: &[Symbol],
@@ -225,7 +231,7 @@ impl Call {
 pub(crate) struct Binding {
     /// Values by slot.
     pub(crate) slots: Vec<Symbol>,
-    /// The least failure that no slot has.
+    /// The least failure that no slot holds.
     pub(crate) failure: Symbol,
 }
 

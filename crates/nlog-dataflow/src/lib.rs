@@ -23,14 +23,14 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A transaction takes effect as a whole or not at all. If it causes a failure or violates a key, the state is
-//! unchanged and the least error is reported, the same one as by the reference evaluator. Results depend neither on
+//! A transaction takes effect as a whole or not at all. If it causes a failure or violates a key, the state does not
+//! change and the engine reports the least error, the same one as the reference evaluator. Results depend neither on
 //! the number of workers nor on the [`Kind`] of engine.
 //!
-//! In reading order: `symbol` (values as 32 bits), `row` (rows as a few words), `expression` (conditions and
-//! functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces), `composed`
-//! (rules as standard operators), [`processes`] (engines that share work between processes), [`dataflow`] (the public
-//! interface).
+//! The modules in reading order: `symbol` (values as 32-bit words), `row` (rows as a few words), `expression`
+//! (conditions and functions on symbols), `steps`, `aggregate`, [`fused`] (rules in static order over shared traces),
+//! `composed` (rules as standard operators), [`processes`] (engines that share work between processes), [`dataflow`]
+//! (the public interface).
 //!
 //! Out of scope: planning (crate `nlog-plan`), and transactions as text (crate `nlog-data`).
 #![forbid(unsafe_code)]

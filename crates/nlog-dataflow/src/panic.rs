@@ -1,6 +1,6 @@
-//! The message of a panic in a worker.
+//! Messages about panics.
 
-/// The message of all calls after the failure that broke an engine.
+/// The message of every call after the failure that broke an engine.
 pub(crate) fn refusal_of_all(why: &str) -> String {
     format!("{why} (in an earlier transaction, since which the engine refuses all; start another one)")
 }

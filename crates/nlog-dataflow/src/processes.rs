@@ -1,8 +1,8 @@
 //! Engines distributed over several processes, on one or several machines.
 //!
 //! The results are the same as those of one process, byte for byte. Process 0 takes transactions and returns deltas.
-//! Every other process has its part of the derived rows and serves until process 0 ends. All processes must have the
-//! same program and the same build, which is checked when they meet. Process 0 tells the others the planning settings
+//! Every other process holds its part of the derived rows and serves until process 0 ends. All processes must have the
+//! same program and the same build, which they check when they meet. Process 0 tells the others the planning settings
 //! and the observed tables.
 //!
 //! ```
@@ -36,9 +36,9 @@
 //! ```
 //!
 //! Packets go through timely's communication layer. If a process ends or its machine fails, every wait for it becomes
-//! an error: the engine then answers each transaction with that error and must be restarted. Slow processes are
-//! waited for. A shared secret authenticates processes, but nothing is encrypted, and a process with the secret is
-//! trusted. Use the loopback interface, or a network without other users.
+//! an error: the engine then answers each transaction with that error and must be restarted. The engine waits for slow
+//! processes without a limit. A shared secret authenticates processes, but nothing is encrypted, and a process with the
+//! secret is trusted. Use the loopback interface, or a network without other users.
 //!
 //! In reading order: `handshake` (meeting), `socket` and `mesh` (transport of messages), `wire` (their contents).
 //!
@@ -66,7 +66,7 @@ use crate::panic::message;
 use crate::symbol::{Marks, Symbols};
 use mesh::Mesh;
 
-/// The default time for processes to meet.
+/// The default time limit for processes to meet.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The meeting point of the processes, at process 0.
@@ -79,7 +79,7 @@ pub struct Meeting {
     patience: Duration,
 }
 
-/// Why processes cannot meet.
+/// The reason why processes cannot meet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetingError {
     /// There would be only one process.
@@ -94,7 +94,7 @@ pub enum MeetingError {
     /// [`Options::engine`] is the composed one.
     #[error("the composed engine runs in a single process; use the fused engine")]
     Composed,
-    /// An address cannot be listened on or reached.
+    /// Listening on an address, or connecting to it, failed.
     #[error("{address}: {why}")]
     Address {
         /// The address.
@@ -134,7 +134,7 @@ pub enum MeetingError {
     },
 }
 
-/// Why a process stopped serving before process 0 was done.
+/// The reason why a process stopped serving before process 0 was done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServeError {
     /// The processes did not meet.
@@ -163,7 +163,7 @@ impl Meeting {
         Ok(Meeting { listener, address, secret: secret.to_owned(), processes, patience: PATIENCE })
     }
 
-    /// Waits this long for the others, instead of [`PATIENCE`].
+    /// Sets how long to wait for the others, instead of [`PATIENCE`].
     pub fn with_patience(self, patience: Duration) -> Self {
         Meeting { patience, ..self }
     }
@@ -193,7 +193,7 @@ fn mesh(
         .map_err(|error| MeetingError::Lost { who: format!("process {me}"), why: error.to_string() })
 }
 
-/// Shares the work of process 0 until it is done. Waits for process 0 if it does not listen yet.
+/// Serves process 0 until it ends. Waits for process 0 if it does not listen yet.
 pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str) -> Result<(), ServeError> {
     let addresses = process_0.to_socket_addrs();
     let addresses: Vec<SocketAddr> = addresses
@@ -216,13 +216,14 @@ pub fn serve(program: Arc<Program>, process_0: impl ToSocketAddrs, secret: &str)
         Ok(Err(_)) => ServeError::Lost(mesh.why()),
         Err(panic) => ServeError::Panicked(format!("process {me} panicked: {}", message(panic.as_ref()))),
     };
-    // The others receive the cause.
+    // Tell the others the cause.
     let (ServeError::Lost(why) | ServeError::Panicked(why)) = &error else { return Err(error) };
     mesh.say_failed(why);
     Err(error)
 }
 
-/// Collects unused symbols of this process, once there are as many new symbols as there were old ones.
+/// Collects this process's unused symbols once their number has doubled since the last time, and grown by
+/// [`NEW_SYMBOLS`].
 fn collect_symbols(state: &mut State, limit: &mut usize) {
     if state.symbols.len() < *limit {
         return;

@@ -1,10 +1,10 @@
-//! Rows as the dataflow carries them: a few inline words.
+//! Rows as the engines store them: a fixed number of inline words.
 //!
-//! There are two widths. Nearly all indexes have keys and values of at most four columns; measured on the paper's
-//! Figure 6, rows of four words load a third faster than rows of eight and take half the memory of heap rows. Wider
-//! rows have eight words. If eight are too few, the last word represents a tuple of the remaining columns, interned
-//! by [`Symbols::tuple`](crate::symbol::Symbols::tuple): slow, rare, and correct, since equal tuples have one symbol.
-//! A third width would add another third to the compile time for programs that do not exist yet.
+//! There are two widths. Nearly all indexes have keys and values of at most four columns. Measured on the paper's
+//! Figure 6, rows of four words load a third faster than rows of eight, and take half the memory of heap rows. Wider
+//! rows have eight words. If eight are too few, the last word represents a tuple of the remaining columns, interned by
+//! [`Symbols::tuple`](crate::symbol::Symbols::tuple). That is slow and rare, and it is correct because equal tuples
+//! have one symbol. A third width would add another third to the compile time, for programs that do not exist yet.
 
 use std::cmp::Ordering;
 use std::fmt;

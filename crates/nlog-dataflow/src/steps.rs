@@ -10,7 +10,7 @@ use nlog_plan::query::Step;
 use crate::expression::{Binding, Expression, evaluate_all};
 use crate::symbol::{FALSE, NONE, Symbol, Symbols, TRUE, is_failure};
 
-/// A step that does no lookup in an index.
+/// A step other than a probe.
 #[derive(Debug)]
 enum Action {
     Let(Expression),
@@ -29,7 +29,7 @@ pub(crate) struct Comparison {
     pub(crate) equal: bool,
 }
 
-/// Steps in order.
+/// Steps that run in order.
 #[derive(Debug, Default)]
 pub(crate) struct Steps {
     actions: Vec<Action>,

@@ -1,14 +1,14 @@
-//! Values as 32 bits: small integers directly, all other values by number in a table that all workers of a process
-//! share.
+//! Symbols: values as 32-bit words. Small integers and truth values are encoded directly; all other values have a
+//! number in a table that all workers of a process share.
 //!
-//! Equal values have one symbol, so joins and `==` compare words. Integers are exact: one that does not fit into 31
-//! bits is interned like a string. The numbers of symbols have no meaningful order; ordering values requires looking
-//! them up.
+//! Equal values have one symbol, so joins and `==` compare words. Integers are exact: an integer that does not fit into
+//! 31 bits is interned like a string. The numbers of symbols have no meaningful order, so ordering values requires
+//! looking them up.
 //!
-//! Unused symbols are collected by mark and sweep: every holder of symbols marks them ([`Marks`]), and unmarked ones
-//! are forgotten ([`Symbols::sweep`]). Copying symbols, which happens everywhere, costs nothing extra. A collection
-//! costs time in proportion to the state, once the number of symbols has doubled. The composed engine cannot look
-//! into its operators and keeps all symbols.
+//! Mark and sweep collects unused symbols: every holder of symbols marks them ([`Marks`]), and unmarked symbols are
+//! removed ([`Symbols::sweep`]). This way, copying symbols, which happens everywhere, costs nothing extra. A collection
+//! takes time proportional to the state, and runs only after the number of symbols has doubled. The composed engine
+//! cannot look into its operators and keeps all symbols.
 
 use std::hash::BuildHasher;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
@@ -19,9 +19,9 @@ use nlog_data::{Failure, Value};
 
 /// Builds the hashers of the engine's hash tables.
 ///
-/// Results never depend on a hash, but the numbers of symbols do, and with them the order of the work. Debug builds have
+/// Results never depend on a hash, but the numbers of symbols do, and so does the order of the work. Debug builds have
 /// fixed seeds, so that a failing test of an engine with one worker replays exactly. Release builds have random seeds,
-/// since values come from outside.
+/// because values come from outside.
 #[cfg(debug_assertions)]
 pub(crate) type HashBuilder = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
@@ -29,7 +29,7 @@ pub(crate) type HashBuilder = std::hash::BuildHasherDefault<std::hash::DefaultHa
 #[cfg(not(debug_assertions))]
 pub(crate) type HashBuilder = hashbrown::DefaultHashBuilder;
 
-/// A value, a failure, or none.
+/// A value, a failure, or no value.
 pub(crate) type Symbol = u32;
 
 /// `false`.
@@ -61,19 +61,19 @@ pub(crate) fn is_failure(symbol: Symbol) -> bool {
     symbol & (INTEGER | FAILURE) == FAILURE
 }
 
-/// The symbols of a program's run.
+/// The symbols of a running engine.
 #[derive(Debug)]
 pub(crate) struct Symbols {
     hasher: HashBuilder,
     values: [RwLock<Interned<Value>>; SHARDS as usize],
     failures: RwLock<Interned<Failure>>,
     tuples: RwLock<Interned<Tuple>>,
-    /// If other processes have their own symbols: by number, a hash that is the same in all processes; 0 until it is
-    /// first needed.
+    /// By shard and number, a hash that is the same in all processes, or 0 until it is first needed. Present only if
+    /// other processes have their own symbols.
     homes: Option<[RwLock<Vec<u32>>; SHARDS as usize]>,
 }
 
-/// The meaning of a word for another process.
+/// What a word means to another process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The same everywhere.
@@ -84,7 +84,7 @@ pub(crate) enum Meaning {
     Failure,
 }
 
-/// The meaning of a word for another process.
+/// Returns what a word means to another process.
 #[inline]
 pub(crate) fn meaning(symbol: Symbol) -> Meaning {
     match symbol {
@@ -202,13 +202,13 @@ impl Symbols {
         }
     }
 
-    /// The symbols of one process of several, each of which has its own.
+    /// The symbols of one of several processes, each of which has its own.
     pub(crate) fn of_one_process() -> Self {
         Symbols { homes: Some(std::array::from_fn(|_| RwLock::default())), ..Symbols::new() }
     }
 
-    /// The hash by which the home of a row is found: the symbol itself if workers share a table, otherwise a hash of
-    /// the value that is the same in all processes.
+    /// The hash that determines the home of a row: the symbol itself if workers share a table, otherwise a hash of the
+    /// value that is the same in all processes.
     #[inline]
     pub(crate) fn home(&self, symbol: Symbol) -> u32 {
         match &self.homes {
@@ -343,7 +343,7 @@ impl Symbols {
         tuples.sweep(&marks.tuples, |tuple| self.hasher.hash_one(&*tuple.0));
         let mut failures = self.failures.write().unwrap_or_else(PoisonError::into_inner);
         failures.sweep(&Bits::default(), |failure| self.hasher.hash_one(failure));
-        // Numbers will be reused.
+        // Their numbers will be reused for other values.
         for homes in self.homes.iter().flatten() {
             homes.write().unwrap_or_else(PoisonError::into_inner).clear();
         }

@@ -1,8 +1,8 @@
 //! Builds the dataflow of one worker from a plan. Every worker builds the same dataflow.
 //!
-//! Each rule runs the pipeline that is cheapest for computing all its bindings: it scans the starting rows, and at
-//! each probe it arranges the arriving bindings by the probe's key and joins them to the probed index. Failures and
-//! violated keys leave through side outputs: they end the transaction, so nothing in the dataflow needs them.
+//! Each rule runs the pipeline that computes all its bindings at the least cost. It scans the starting rows. At each
+//! probe it arranges the arriving bindings by the probe's key and joins them to the probed index. Failures and violated
+//! keys leave through side outputs: they end the transaction, so nothing in the dataflow needs them.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -42,9 +42,9 @@ pub(super) type Changes = ByWidth<Vec<(Narrow, u32, Diff)>, Vec<(Wide, u32, Diff
 
 /// A worker's handles to its dataflow.
 pub(super) struct Graph {
-    /// By table number: the needed input tables.
+    /// By table number, the handles of the needed input tables.
     pub(super) inputs: Vec<Option<InputHandle>>,
-    /// The input whose single row makes the facts hold.
+    /// The input for the single row from which facts are derived.
     pub(super) facts: InputSession<Time, Narrow, Diff>,
     /// By table number, the changes of wanted tables since they were last taken.
     pub(super) changes: Vec<Option<Rc<RefCell<Changes>>>>,
@@ -56,13 +56,13 @@ pub(super) struct Graph {
 
 type Rows<'s> = ByWidth<Collection<'s, Narrow>, Collection<'s, Wide>>;
 
-/// The rows of a derived relation, also with their rules if attribution is on.
+/// The rows of a derived relation, and the rows with their rules if they are attributed.
 struct Derived<'s, R: Row> {
     rows: Collection<'s, R>,
     with_rules: Option<Collection<'s, (R, u32)>>,
 }
 
-/// Builds the last step of the rule with this number.
+/// Builds the last step of a rule, given the rule's number.
 type Finisher<'f, O> = &'f dyn Fn(&Layout, &Arc<Symbols>, u32) -> Finish<O>;
 
 type AnyIndex<'s> = ByWidth<Index<'s, Narrow>, Index<'s, Wide>>;
@@ -327,7 +327,7 @@ impl<'s> Builder<'s, '_> {
         self.relations[id.0 as usize].clone().expect("a plan's levels have bodies before heads")
     }
 
-    /// An index, built at the first request.
+    /// Returns an index, and builds it at the first request.
     fn index(&mut self, id: IndexId) -> AnyIndex<'s> {
         if let Some(index) = &self.indexes[id.0 as usize] {
             return index.clone();
@@ -353,7 +353,8 @@ impl<'s> Builder<'s, '_> {
         pairs.arrange_by_key()
     }
 
-    /// Captures the changes of a wanted relation, and watches its frontier if no later operator is watched.
+    /// Captures the changes of a wanted relation. Otherwise watches the relation's frontier if no later operator is
+    /// watched.
     fn end<R: Row>(&mut self, id: RelationId, derived: &Derived<'s, R>)
     where
         Changes: Capture<R>,

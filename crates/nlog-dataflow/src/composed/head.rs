@@ -80,7 +80,7 @@ pub(super) fn group<G: Row>(
     })
 }
 
-/// Records bindings, each of which is a failure.
+/// Records each binding as a failure.
 pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Made<Narrow> {
     let mut columns = Columns::new(&[], rule, symbols, troubles);
     Box::new(move |binding, diff| {
@@ -89,7 +89,7 @@ pub(super) fn failed(rule: u32, symbols: &Arc<Symbols>, troubles: &Noted) -> Mad
     })
 }
 
-/// The columns of a head. A binding's failures are recorded here.
+/// The columns of a head. Evaluation records the failures of bindings.
 struct Columns {
     expressions: Vec<Expression>,
     rule: u32,
@@ -160,7 +160,7 @@ pub(super) struct Keep<P> {
     keyed: Keyed,
     symbols: Arc<Symbols>,
     troubles: Noted,
-    /// Called for a row with too many derivations.
+    /// Reports a row with too many derivations.
     too_many: Box<dyn Fn()>,
     seen: Vec<(Vec<Symbol>, u32, P)>,
 }

@@ -26,7 +26,7 @@ impl Width {
 /// The way in which derived rows become a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Row by row: unchanged, or distinct.
+    /// Row by row: as derived, or made distinct.
     Rows,
     /// Key by key, in pairs of this width, because a key is checked or rows are attributed.
     Keyed(Width),
@@ -78,7 +78,7 @@ impl<'p> Chain<'p> {
         self.pipeline.steps.split(|step| matches!(step, Step::Probe(_))).nth(probe).unwrap_or_default()
     }
 
-    /// The key of bindings that arrive at a probe, and the slots kept of them.
+    /// The slots of bindings that arrive at a probe, divided into the key and the others that are kept.
     pub(super) fn arrival(self, number: usize, probe: &Probe) -> Arrival {
         let mut before = self.pipeline.steps.split(|step| matches!(step, Step::Probe(_))).take(number + 1);
         let failure = before.any(|steps| steps.iter().any(may_fail));
@@ -106,7 +106,7 @@ impl Arrival {
     }
 }
 
-/// Whether a binding can carry a failure from here on.
+/// Whether a binding can carry a failure after this step.
 fn may_fail(step: &Step) -> bool {
     match step {
         Step::Let { scalar, .. } | Step::Filter(scalar) | Step::Failed(scalar) => scalar.may_fail(),

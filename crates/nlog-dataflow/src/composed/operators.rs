@@ -1,4 +1,4 @@
-//! The operators: differential's, with Weft's processing of rows inside.
+//! The operators of the dataflow: differential's, with Weft's processing of rows as their logic.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(super) fn reduce<'s, P: Row>(
     pairs.reduce_abelian::<_, ValBuilder<P, P, Time, Diff>, ValSpine<P, P, Time, Diff>>(name, logic)
 }
 
-/// Each row once. `too_many` is called for a row with too many derivations. (`distinct_total` of differential 0.25.1
-/// never retracts a row.)
+/// Reduces rows to a set. Calls `too_many` for a row with too many derivations. (`distinct_total` of differential
+/// 0.25.1 never retracts a row.)
 pub(super) fn distinct<D>(rows: Collection<'_, D>, too_many: impl Fn() + 'static) -> Collection<'_, D>
 where
     D: ExchangeData + std::hash::Hash,
@@ -104,7 +104,7 @@ impl Scan {
     }
 }
 
-/// The bindings of rows.
+/// Converts rows to bindings, runs the steps on them, and converts the results with `made`.
 pub(super) fn scan<R: Row, O: ExchangeData>(
     rows: Collection<'_, R>,
     scan: Scan,
@@ -189,7 +189,7 @@ impl Sides {
     }
 }
 
-/// Joins arriving bindings to an index. `too_many` is called for counts whose product could overflow.
+/// Joins arriving bindings to an index. Calls `too_many` for counts whose product could overflow.
 pub(super) fn join<'s, R: Row, O: ExchangeData>(
     arriving: Collection<'s, (R, R)>,
     index: Index<'s, R>,

@@ -8,7 +8,7 @@ use super::{Diff, NO_RULE};
 use crate::row::{Narrow, Row, Wide};
 use crate::symbol::{HashBuilder, Symbol, Symbols};
 
-/// From this many rows on, each distinct value is ranked once and rows are sorted by ranks.
+/// Rank each distinct value once, and sort by ranks, if there are at least this many rows.
 const RANKED_FROM: usize = 256;
 
 /// A table's changes, each row once.
@@ -46,11 +46,11 @@ fn net<R: Row>(mut changes: Vec<(R, u32, Diff)>) -> Net<R> {
     net
 }
 
-/// A wanted table: its current rows, and the last reported state.
+/// A wanted table and its current rows.
 #[derive(Debug)]
 pub(super) struct Reported {
     columns: usize,
-    /// The rule of all rows, if there is only one and attribution is on.
+    /// The rule of all rows, if the table has only one.
     rule: Option<RuleId>,
     contents: ByWidth<Contents<Narrow>, Contents<Wide>>,
 }
@@ -111,7 +111,7 @@ impl Reported {
         Reported { columns, rule, contents }
     }
 
-    /// Takes changes in and returns them as values; `None` if nothing changed.
+    /// Applies changes and returns them as values; `None` if nothing changed.
     pub(super) fn report(
         &mut self,
         changes: Changes,

@@ -35,7 +35,8 @@ pub(super) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
 pub(super) struct Epoch {
     pub(super) time: Time,
     pub(super) rows: Vec<(TableId, InputRows)>,
-    /// The change of the number of times that the facts hold: 1 once, otherwise 0.
+    /// The change of the count of the row from which facts are derived: 1 until a transaction is accepted, −1 to undo
+    /// such a transaction, otherwise 0.
     pub(super) facts: Diff,
 }
 
@@ -76,10 +77,11 @@ impl Workers {
             let Some(epochs) = epochs else { return };
             let run = AssertUnwindSafe(|| run(&mut worker, &layout, &symbols, &epochs, &answer, &broken));
             if let Err(panic) = catch_unwind(run) {
-                // The send fails only if the engine is being dropped. The reason is sent before its consequences.
+                // The send fails only if the engine is being dropped. Send the reason before others can report its
+                // consequences.
                 let _ = answer.send(Err(format!("worker {index}: {}", message(&*panic))));
                 broken.store(true, Ordering::Release);
-                // Its dataflow stopped in the middle of an operation, so leaking it is safer than dropping it.
+                // The dataflow stopped in the middle of an operation, so leaking it is safer than dropping it.
                 std::mem::forget(worker);
             }
         })?;

@@ -1,7 +1,7 @@
 //! The profile of an engine: its work by rule, and its memory by relation and index.
 //!
-//! Profiling is always on: it costs two clock readings and four additions per pipeline run. That is little, because even
-//! an empty run takes a few hundred nanoseconds.
+//! Profiling is always on: it costs two clock readings and four additions per pipeline run. That is little, because
+//! even an empty run takes a few hundred nanoseconds.
 
 use nlog_data::RuleId;
 use nlog_plan::query::Start;

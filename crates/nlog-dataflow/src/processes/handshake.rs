@@ -1,8 +1,9 @@
 //! The handshake of processes: membership, comparison of programs, and exchange of addresses.
 //!
-//! Each step is a JSON text preceded by its length. A process says hello to process 0, which identifies itself and
-//! describes how the program is run. The process plans the program and reports that it is ready. Once all are ready,
-//! each process receives the addresses of the others, and each pair connects from the higher to the lower number.
+//! Each message is a JSON text preceded by its length. Every process sends a hello to process 0, with the secret and a
+//! fingerprint of its program. Once all have joined, process 0 replies with the settings by which the program runs.
+//! Each process plans the program and reports that it is ready. It then receives the addresses of the others, and each
+//! pair connects from the higher to the lower number.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
@@ -21,19 +22,19 @@ use super::MeetingError;
 use crate::dataflow::Options;
 use crate::symbol::digest;
 
-/// The version of the protocol. Any change of the messages between processes changes it.
+/// The version of the protocol. Any change of the messages between processes must change it.
 const PROTOCOL: u32 = 1;
-/// The longest text from a known process, in bytes. Statistics and pinned orders of a large program take some
-/// megabytes.
+/// The maximum length of a message from a known process, in bytes. Statistics and pinned orders of a large program take
+/// some megabytes.
 const MAX_TEXT: u32 = 1 << 28;
-/// The longest text from an unauthenticated peer.
+/// The maximum length of a message from an unauthenticated peer, in bytes.
 const MAX_HELLO: u32 = 1 << 12;
 /// The time that a new connection has to identify itself.
 const HELLO: Duration = Duration::from_secs(2);
 /// The interval of checks for new connections.
 const LOOK: Duration = Duration::from_millis(2);
-/// The idle time after which a connection is probed, the interval of probes, and their number. The loss of a machine
-/// is noticed after half a minute.
+/// The idle time after which a connection is probed, the interval of probes, and their number. Together they let a
+/// process notice the loss of a machine after half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
 /// Connections to all processes by number, each with the process's name. The process's own entry is empty.
@@ -43,7 +44,7 @@ pub(super) type Connections = Vec<Option<(TcpStream, String)>>;
 struct Hello {
     secret: String,
     program: Fingerprint,
-    /// The address at which it listens for other processes.
+    /// The address at which the process listens for other processes.
     address: SocketAddr,
 }
 
@@ -79,11 +80,11 @@ struct Welcome {
 #[derive(Debug, Serialize, Deserialize)]
 enum Ready {
     Yes,
-    /// It cannot take part.
+    /// The process cannot take part, for this reason.
     No(String),
 }
 
-/// The addresses of the others, from process 1 on.
+/// The addresses at which processes listen, from process 1 on.
 #[derive(Debug, Serialize, Deserialize)]
 struct Begin {
     addresses: Vec<SocketAddr>,
@@ -161,7 +162,7 @@ pub(super) fn gather(
         let Some(mut stream) = accept(listener, deadline)? else {
             return Err(MeetingError::Late { came: joined.len() + 1, processes, patience });
         };
-        // A peer without the secret is ignored.
+        // Ignore a peer without the secret.
         let Some(hello) = hear_stranger::<Hello>(&mut stream).filter(|hello| hello.secret == secret) else {
             continue;
         };
@@ -245,7 +246,7 @@ pub(super) fn join(
     Ok(Joined { me, plan, attribute, connections })
 }
 
-/// Plans the program like process 0.
+/// Plans the program with the settings of process 0, and checks that the plan is the same.
 fn plan_as_told(program: std::sync::Arc<Program>, told: Welcome) -> Result<Plan, String> {
     let settings = Settings {
         statistics: told.statistics,
@@ -358,7 +359,7 @@ fn settle(stream: &TcpStream) -> io::Result<()> {
     rustix::net::sockopt::set_tcp_keepidle(stream, idle)?;
     rustix::net::sockopt::set_tcp_keepintvl(stream, interval)?;
     rustix::net::sockopt::set_tcp_keepcnt(stream, count)?;
-    // The same limit for unacknowledged data.
+    // Unacknowledged data has the same time limit.
     let limit = idle + interval * count;
     rustix::net::sockopt::set_tcp_user_timeout(stream, limit.as_millis() as u32)?;
     Ok(())

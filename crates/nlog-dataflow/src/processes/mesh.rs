@@ -17,8 +17,8 @@ use crate::fused::rounds::{Carrier, Lost, Packet};
 use crate::fused::workers::{Answer, Order, Others, Superior};
 use crate::symbol::Symbols;
 
-/// The number of bytes of a message sent at once. Timely's buffers have 1 MiB and grow permanently if more is written
-/// to them.
+/// The number of bytes of a message to send at once. Timely's buffers have 1 MiB and grow permanently if more is
+/// written to them.
 const PIECE: usize = 1 << 18;
 /// The number of empty buffers kept per connection.
 const SPARE_BUFFERS: usize = 2;
@@ -30,7 +30,7 @@ pub(super) struct Mesh {
     lines: Option<Lines>,
     peers: Vec<Peer>,
     symbols: Arc<Symbols>,
-    /// Why this process cannot go on.
+    /// The reason why this process cannot continue.
     failed: Option<String>,
 }
 
@@ -49,7 +49,7 @@ struct Peer {
     name: String,
     stream: Option<TcpStream>,
     link: Arc<Link>,
-    /// The received part of a message.
+    /// The received part of an incomplete message.
     begun: Vec<u8>,
     messages: VecDeque<Vec<u8>>,
 }
@@ -65,9 +65,9 @@ pub(super) struct Frame {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum End {
-    /// It was truncated.
+    /// The frame was truncated.
     Torn = 0,
-    /// The message ends with it.
+    /// The frame ends its message.
     OfMessage = 1,
     /// Another frame follows.
     OfPiece = 2,
@@ -128,7 +128,7 @@ impl Mesh {
         Ok(Mesh { me, lines, peers, symbols, failed: None })
     }
 
-    /// Why this process cannot go on.
+    /// The reason why this process cannot continue.
     pub(super) fn why(&self) -> String {
         self.failed.clone().unwrap_or_else(|| "unexpected answer from a process".to_owned())
     }
@@ -138,7 +138,7 @@ impl Mesh {
         Lost
     }
 
-    /// Tells all others that this process cannot go on.
+    /// Tells all others that this process cannot continue.
     pub(super) fn say_failed(&mut self, why: &str) {
         self.say(Message::Failed(why.to_owned()));
     }
@@ -165,7 +165,7 @@ impl Mesh {
         Ok(())
     }
 
-    /// Waits for a message of a process. The end of that process is an error, reported after all its messages.
+    /// Waits for a message from a process. The end of that process is an error, reported after all its messages.
     fn receive(&mut self, from: usize) -> Result<Message, Lost> {
         loop {
             if let Some(bytes) = self.peers[from].messages.pop_front() {
@@ -229,8 +229,8 @@ impl Mesh {
 impl Drop for Mesh {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            // Timely would panic in all its threads, and once more here, which would end the whole process. So its
-            // parts are leaked, and the others learn from their connections that this process has ended.
+            // Timely would panic in all its threads, and once more here, which would abort the whole process. Therefore
+            // leak its parts. The others learn from their connections that this process has ended.
             for stream in self.peers.iter().filter_map(|peer| peer.stream.as_ref()) {
                 let _ = stream.shutdown(Shutdown::Both);
             }

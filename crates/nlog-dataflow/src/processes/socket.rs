@@ -1,9 +1,9 @@
 //! Connections for timely's communication layer that record how they end.
 //!
-//! Timely's threads panic if a connection breaks, and report nothing if a peer ends in order. Here, both events are
-//! recorded in a [`Link`], which waiters check, and timely sees a stream that ends in order. The missing part of a
-//! message is filled with zeros, by which [`Frame`](super::mesh::Frame) recognises that it is truncated. Then follows
-//! the empty message that ends timely's streams.
+//! Timely's threads panic if a connection breaks, and report nothing if a peer closes it. Here, both events are
+//! recorded in a [`Link`], which waiters check, and timely always sees a stream that ends properly: zeros replace the
+//! missing part of a message, by which [`Frame`](super::mesh::Frame) recognises that it is truncated, and the empty
+//! message that ends timely's streams follows.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use timely::communication::allocator::zero_copy::stream::Stream;
 
 /// The size of a message's header: six numbers (`timely_communication::networking::MessageHeader`).
 const HEADER: usize = 6 * size_of::<u64>();
-/// The header's number with the count of following bytes, highest byte first.
+/// The position in the header of the number of bytes that follow, highest byte first.
 const LENGTH: std::ops::Range<usize> = 4 * size_of::<u64>()..5 * size_of::<u64>();
 
 /// The state of the connection to a peer.
@@ -23,7 +23,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Why the peer cannot send anything more.
+    /// The reason why the peer cannot send anything more.
     pub(super) fn ended(&self) -> Option<String> {
         self.ended.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -70,7 +70,7 @@ impl Read for Socket {
 }
 
 impl Write for Socket {
-    /// Bytes for a lost peer are dropped. The reader notices the loss.
+    /// Drops bytes for a lost peer. The reader notices the loss.
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
         match self.stream.write(buffer) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => Ok(buffer.len()),
@@ -92,8 +92,8 @@ impl Stream for Socket {
         self.stream.set_nonblocking(nonblocking)
     }
 
-    /// Closes both directions, no matter what is requested: a process that sends nothing more waits for nothing more.
-    /// Closing a closed connection is no error.
+    /// Closes both directions, no matter which one is requested: a process that sends nothing more waits for nothing
+    /// more. Closing a closed connection is no error.
     fn shutdown(&self, _: Shutdown) -> io::Result<()> {
         let _ = self.stream.shutdown(Shutdown::Both);
         Ok(())
@@ -105,7 +105,7 @@ impl Stream for Socket {
 struct Messages {
     /// The number of header bytes read.
     read: usize,
-    /// The length of the following bytes, as far as it is known.
+    /// The number of bytes after the header, as far as it has been read.
     length: usize,
     /// The number of missing bytes after the header.
     rest: usize,
@@ -114,7 +114,7 @@ struct Messages {
 }
 
 impl Messages {
-    /// Follows bytes that were read.
+    /// Advances over bytes that were read.
     fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() && !self.last {
             if self.rest > 0 {

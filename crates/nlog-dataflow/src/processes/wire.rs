@@ -1,9 +1,8 @@
 //! The wire format between processes.
 //!
-//! Symbols have no meaning in another process. Each message therefore carries a dictionary of its values and
-//! failures, each once, and has their positions in place of symbols. Small integers and truth values are the same
-//! everywhere. No process tracks which symbols a peer knows, which would have to follow the collections of the peer's
-//! table.
+//! Symbols have no meaning in another process. Each message therefore carries a dictionary of its values and failures,
+//! each once, and refers to them by position. Small integers and truth values are the same everywhere. No process
+//! tracks which symbols a peer knows, because it would have to follow the collections of the peer's table.
 
 use std::sync::Arc;
 
@@ -26,12 +25,12 @@ pub(super) enum Message {
     Answer(Answer),
     /// No more orders will follow.
     Done,
-    /// The sender cannot go on, for this reason.
+    /// The sender cannot continue, for this reason.
     Failed(String),
 }
 
 impl Message {
-    /// Replaces every symbol in it.
+    /// Replaces every symbol in the message.
     fn translate(&mut self, each: &mut dyn FnMut(&mut Symbol)) {
         match self {
             Message::Packet(packet) => packet.translate(each),
