@@ -1,4 +1,4 @@
-//! Rows that are derived in very many ways: every engine says the same, however the rows behind them arrive.
+//! Rows with very many derivations: all engines agree, however the rows behind them arrive.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use nlog_dataflow::{Kind, Options};
 use nlog_plan::Settings;
 use test_random::{Seeds, seeds};
 
-/// All kinds of engines: threads, processes, plans without stages and inlining.
+/// Engines of all kinds: with threads, with processes, and with plans without stages and inlining.
 fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool) -> Runs {
     let mut runs = Runs::alone(program, &Tables::All, attribute);
     let plain = Settings { without_stages: true, without_inlining: true, ..Settings::default() };
@@ -29,7 +29,7 @@ fn runs(program: &Arc<Program>, text: &str, processes: &[usize], attribute: bool
     runs
 }
 
-/// Runs transactions; the lines of the reference, with which all agree.
+/// Runs transactions, and checks that all engines agree with the reference. Returns the lines of the reference.
 fn run(text: &str, lines: &[String], processes: &[usize]) -> Vec<String> {
     let program = compile(text);
     let mut runs = runs(&program, text, processes, false);
@@ -43,7 +43,7 @@ fn run(text: &str, lines: &[String], processes: &[usize]) -> Vec<String> {
     said
 }
 
-/// Rows of tables in so many transactions, then none of them.
+/// Inserts rows into the tables in this many transactions, then deletes them all.
 fn lines(tables: &[&str], rows: i64, transactions: i64) -> Vec<String> {
     let line = |member: &str, rows: &[i64]| {
         let rows: Vec<String> = rows.iter().map(|row| format!("[1,{row}]")).collect();
@@ -59,7 +59,7 @@ fn lines(tables: &[&str], rows: i64, transactions: i64) -> Vec<String> {
     lines
 }
 
-/// The rows behind a row go one by one from 1,200 to 1,400 while its ways pass 2³¹.
+/// The table behind three atoms grows from 1,200 to 1,400 rows, so that the ways of a tuple grow beyond 2³¹.
 #[test]
 fn a_group_stays_when_its_tuples_get_more_ways() {
     let text = "input table e(h: int, x: int); input table f(h: int, x: int); output table r(h: int, n: int);
@@ -83,7 +83,7 @@ fn a_group_stays_when_its_tuples_get_more_ways() {
     assert!(said[3].contains(r#""r":[[1,1]]"#), "{}", said[3]);
 }
 
-/// 10¹⁰ ways, and 10²⁰ where the planner's stages let nothing multiply.
+/// Up to 3·10¹⁶ ways without the planner's stages. With stages, nothing multiplies.
 #[test]
 fn a_row_with_ten_thousand_million_ways_is_a_row() {
     let one_table = "input table e(h: int, x: int); output table r(h: int);
@@ -111,8 +111,8 @@ fn a_row_with_ten_thousand_million_ways_is_a_row() {
     }
 }
 
-/// Ways multiply in bodies of more atoms than the planner splits: by 2 with each `e`, by the number of rows in `f`. The
-/// reference is left out: it goes through all ways.
+/// The planner does not split bodies with so many atoms, so ways multiply: by 2 with each `e`, and by the number of
+/// rows in `f`. The test leaves the reference out, because it walks all ways.
 #[test]
 fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
     let tables =
@@ -144,15 +144,15 @@ fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
             };
             let refused = "Overflow: table r: a row is derived in more than 4611686018427387904 ways";
             let unchanged = r#""insert":{},"delete":{}"#;
-            // 2⁶² ways are the most.
+            // 2⁶² ways are the maximum.
             let insert = r#"{"insert": {"e": [[1,0],[1,1]], "f": [[1,0],[1,1]], "g": [[1,1]]}}"#;
             commit(insert, r#""insert":{"r":[[1,1]]}"#);
             commit(r#"{"insert": {"f": [[1,2]]}}"#, refused);
-            // Another row fits, and the same one once there is room.
+            // Another row fits, and so does the same row once there is room.
             let insert = r#"{"insert": {"e": [[2,0]], "f": [[2,0]], "g": [[2,1]]}}"#;
             commit(insert, r#""insert":{"r":[[2,1]]}"#);
             commit(r#"{"delete": {"f": [[1,1]]}, "insert": {"f": [[1,2]]}}"#, unchanged);
-            // At once, and so many that they do not fit into 64 bits.
+            // Too many ways in one transaction, then even more than fit into 64 bits.
             for rows in ["[3,0],[3,1],[3,2]", "[3,0],[3,1],[3,2],[3,3],[3,4]"] {
                 let e_and_g = r#""e": [[3,0],[3,1]], "g": [[3,1]]"#;
                 commit(&format!(r#"{{"insert": {{{e_and_g}, "f": [{rows}]}}}}"#), refused);
@@ -163,8 +163,7 @@ fn a_row_with_more_ways_than_may_be_is_refused_and_the_engine_goes_on() {
     }
 }
 
-/// What was dropped on the way makes equal bindings of different ones: without adding them up each step would touch 40
-/// times as many.
+/// Dropped variables make different bindings equal. Without summing them up, each step would touch 40 times as many.
 #[test]
 fn a_path_of_many_steps_is_found_without_walking_all_paths() {
     let text =

@@ -1,4 +1,4 @@
-//! What users of the engine see, one behaviour at a time.
+//! The behaviour of engines as their users see it, one aspect per test.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn rows_name_the_first_of_their_rules() {
          o(x) :- a(x); o(x) :- b(x); one(x) :- a(x);",
     );
     let (o, one) = (id(&program, "o"), id(&program, "one"));
-    // Which of the two rules comes first is a matter of their fingerprints.
+    // The order of the two rules depends on their fingerprints.
     let of_a = |rule: &RuleId| program.rule(*rule).text.contains("a(x)");
     let rules: Vec<RuleId> = program.rules_of(o).map(|(rule, _)| rule).collect();
     let (first, second) = (rules[0], rules[1]);
@@ -131,7 +131,7 @@ fn a_table_that_no_rule_fills_is_empty() {
     assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
 }
 
-/// Twelve columns are more than any row has words.
+/// Twelve columns are more than the words of any row.
 #[test]
 fn rows_of_any_width() {
     let columns = |prefix: &str| (0..12).map(|at| format!("{prefix}{at}")).collect::<Vec<_>>();
@@ -180,7 +180,7 @@ fn rows_of_any_width() {
     assert!(runs.agreed() && runs.contents_are_equal(), "{}", runs.difference());
 }
 
-/// A failure counts only for bindings that satisfy everything else, wherever the plan evaluates it.
+/// A failure counts only for bindings that satisfy the rest of the body, wherever the plan evaluates it.
 #[test]
 fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
     let program = compile(
@@ -203,8 +203,8 @@ fn failures_of_join_keys_count_only_where_the_rest_of_the_body_holds() {
     assert!(line.contains(r#""c":[[6]]"#), "{line}");
 }
 
-/// What every worker has must not be counted as often as there are workers, in one pipeline and not in the other: else
-/// what goes in the one takes away what comes in the other.
+/// If every worker has a binding, only one may count its failure, in all pipelines alike. Otherwise a deletion in one
+/// pipeline would not cancel an insertion in another.
 #[test]
 fn a_failure_that_comes_and_goes_is_counted_alike_by_all_workers() {
     let text = "input table i(k: int, v: int);

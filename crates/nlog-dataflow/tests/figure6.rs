@@ -1,4 +1,4 @@
-//! Figure 6 of the paper: what it says, and that the reference and any number of workers say the same, byte for byte.
+//! Figure 6 of the paper: its results, and the agreement of the reference with any number of workers, byte for byte.
 
 use crate::support::{Random, Runs, compile};
 use nlog_data::{Tables, Transaction, Value};
@@ -48,7 +48,8 @@ fn two_ports_on_two_hosts_get_two_tunnels_and_their_flows() {
     assert!(runs.contents_are_equal());
 }
 
-/// Ports come, move and go; tunnels get their numbers a transaction later, now and then a bad one.
+/// Ports appear, move and disappear. Tunnels get their numbers in later transactions, and some of the numbers are
+/// invalid.
 #[test]
 fn random_histories_agree() {
     let program = compile(FIGURE_6);
@@ -78,7 +79,7 @@ fn random_histories_agree() {
                     if random.below(3) == 0 { &mut transaction.delete } else { &mut transaction.insert };
                 side.entry(id(table)).or_default().push(row.clone());
                 if random.below(2) == 0 {
-                    // Make room for the row, whatever is there under its key.
+                    // Make room for the row: delete any row with its key.
                     let there = runs.inputs(id(table));
                     let same_key = there.into_iter().filter(|other| other[0] == row[0]);
                     transaction.delete.entry(id(table)).or_default().extend(same_key);

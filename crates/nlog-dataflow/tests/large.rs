@@ -1,4 +1,4 @@
-//! Programs of unusual size: time grows with their length, not with its square.
+//! Programs of unusual size: the time grows linearly with their length, not quadratically.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use nlog_data::{Evaluator as _, Transaction};
 use nlog_dataflow::{Dataflow, Options};
 use nlog_plan::query::Plan;
 
-/// What this thread has had of a processor, which does not count what other work on the machine delays.
+/// The CPU time of this thread, which does not include delays by other work on the machine.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(time).expect("a clock does not go below zero")
 }
 
-/// What a piece of work takes of a processor.
+/// The CPU time that `work` takes.
 fn time<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     let start = processor_time();
     let done = work();
     (processor_time().saturating_sub(start), done)
 }
 
-/// A table of so many facts and a rule that reads it.
+/// A table with this many facts, and a rule that reads it.
 fn facts(count: usize) -> String {
     let mut text = String::from(
         "table place(id: int, name: string, at: ip); output table named(name: string, id: int);
@@ -51,7 +51,7 @@ fn facts_take_linear_time_from_the_text_to_the_first_delta() {
     };
     let (short, long) = (times(1_000), times(20_000));
     println!("{short:?}, {long:?}");
-    // Twenty times the facts: what is quadratic would take 400 times as long.
+    // With twenty times the facts, a quadratic algorithm would take 400 times as long.
     for ((what, short), (_, long)) in short.into_iter().zip(long) {
         let short = short.max(Duration::from_millis(1));
         assert!(long < short * 100, "{what}: {short:?} and {long:?}");

@@ -1,4 +1,4 @@
-//! A long life, and a sudden end.
+//! A long life and a sudden end of an engine.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use nlog::program::{Expr, HeadTerm};
 use nlog_data::{CommitError, Evaluator, Function, Results, Tables, Transaction, Value, function};
 use nlog_dataflow::{Dataflow, Options};
 
-/// Both tests look at the whole process.
+/// Both tests measure the whole process, so they must not overlap.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// A function that panics of 13, and else gives its argument.
+/// A function that panics on 13 and otherwise returns its argument.
 fn superstitious() -> Arc<Function> {
     let like = &function::lookup("max_of")[0];
     Arc::new(Function {

@@ -1,5 +1,5 @@
-//! Rules that come and go while the engine runs: every edit's delta is what the reference says of the two programs, and
-//! afterwards the engine says what one says that always had these rules.
+//! Edits of rules in a running engine: the delta of each edit is the difference of the reference's results for the two
+//! programs, and afterwards the engine behaves like one that always had the new rules.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use nlog_dataflow::{Kind, Options};
 use nlog_reference::Reference;
 
 fn options(attribute: bool) -> Options {
-    // Attributed or not, so that both are tried.
+    // Combine attribution with re-planning, so that both are tested.
     let plan_anew_from = if attribute { 1 } else { usize::MAX };
     Options { engine: Kind::Fused, observe: Tables::All, attribute, plan_anew_from, ..Options::default() }
 }
@@ -51,7 +51,7 @@ fn reference(
     }
 }
 
-/// What tables that rules fill have in one program and not in the other.
+/// The difference of the derived tables between two programs.
 fn difference(program: &Program, old: &mut Reference, new: &mut Reference) -> Delta {
     let mut delta = Delta::default();
     let derived = |table: &nlog_data::Table| matches!(table.role, Role::Internal | Role::Output);
@@ -133,7 +133,7 @@ fn run(seed: u64, tally: &mut Tally) -> Result<(), String> {
             delta
         });
         match (ours, new) {
-            // Facts are true from the first accepted transaction on; until then nothing is derived.
+            // The facts hold from the first accepted transaction on. Until then nothing is derived.
             _ if !begun => {}
             (Ok(delta), Ok(mut new)) => {
                 let (ours, theirs) =

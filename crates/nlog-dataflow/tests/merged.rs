@@ -1,6 +1,6 @@
-//! Several transactions at once are what they are one by one: the same refusals, and the sum of what they change.
+//! Merged transactions: a batch has the same refusals as its transactions one by one, and the sum of their changes.
 //!
-//! The crate `test-random` says which seeds run.
+//! The crate `test-random` determines the seeds.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use nlog_data::{Evaluator, Tables, Transaction};
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_reference::Reference;
 
-/// How often a batch had what makes a difference.
+/// Counts the batches with each property that makes a difference.
 #[derive(Debug, Default)]
 struct Tally {
     batches: usize,
     refused: usize,
-    /// Batches of several transactions of which each was accepted.
+    /// Batches of several transactions, all of which were accepted.
     accepted: usize,
 }
 
@@ -76,7 +76,7 @@ fn together_and_one_by_one_agree() {
     }
 }
 
-/// The changes that all rules together began with, and the refusals of a batch.
+/// Returns the number of changed rows with which all pipelines started, and the places of the refused transactions.
 fn run(program: &str, before: &str, batch: &[&str]) -> (u64, Vec<usize>) {
     let program = compile(program);
     let mut engine =
@@ -100,7 +100,7 @@ const CHECKED: &str =
 fn what_comes_and_goes_in_a_batch_costs_nothing_if_nothing_can_be_refused() {
     let batch = [r#"{"insert": {"a": [[1]]}}"#, r#"{"insert": {"a": [[2]]}}"#, r#"{"delete": {"a": [[1]]}}"#];
     assert_eq!(run(SAFE, "{}", &batch), (1, vec![]));
-    // Here the rows on the way might be refused.
+    // Intermediate states could be refused here, so the deletion needs a pass of its own.
     let batch = [
         r#"{"insert": {"a": [[1, 1]]}}"#,
         r#"{"insert": {"a": [[2, 2]]}}"#,
@@ -120,7 +120,7 @@ fn what_would_be_refused_alone_is_refused_although_all_together_would_not() {
     let divided = "input table a(x: int); output table b(x: int); b(1 / x) :- a(x);";
     let batch = [r#"{"insert": {"a": [[2], [0]]}}"#, r#"{"delete": {"a": [[0]]}}"#];
     assert_eq!(run(divided, "{}", &batch).1, [0]);
-    // A sum that fits again.
+    // A sum that overflows, and fits again after the next transaction.
     let sums = "input table a(x: int); output table b(n: int); b(sum(x, x)) :- a(x);";
     let batch = [r#"{"insert": {"a": [[9223372036854775807], [1]]}}"#, r#"{"insert": {"a": [[-5]]}}"#];
     assert_eq!(run(sums, "{}", &batch).1, [0]);

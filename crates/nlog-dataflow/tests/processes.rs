@@ -1,4 +1,5 @@
-//! Engines whose work several processes share, one behaviour at a time; that they say what others say is in `random.rs`.
+//! Engines that share their work between processes, one behaviour per test. `random.rs` compares their results with
+//! those of other engines.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +14,7 @@ use nlog_data::{CommitError, Evaluator, Tables, Transaction, Value};
 use nlog_dataflow::processes::{Meeting, MeetingError, ServeError, serve};
 use nlog_dataflow::{Dataflow, Kind, Options, StartError};
 
-/// Bindings move, groups are computed, keys are checked, and something can fail.
+/// Bindings move between processes, groups are computed, keys are checked, and computations can fail.
 const TEXT: &str = "input table link(a: string, b: string);
     input table weight(node: string, kilo: int) key(node);
     output table path(a: string, c: string, kilo: int);
@@ -38,7 +39,7 @@ fn processes_share_the_work_and_agree() {
     let steps = [
         r#"{"insert": {"link": [["a", "b"], ["b", "c"], ["b", "d"], ["c", "a"]], "weight": [["b", 7], ["c", 8]]}}"#,
         r#"{"insert": {"link": [["d", "a"]]}, "delete": {"weight": [["b", 7]]}}"#,
-        // Two rows for the key c; then an overflow; then a row for a key that is there.
+        // Two rows for the key c, then an overflow, then a row for a key that is taken.
         r#"{"insert": {"link": [["x", "b"], ["y", "b"]], "weight": [["b", 95]]}}"#,
         r#"{"insert": {"weight": [["b", 9223372036854775807]]}}"#,
         r#"{"insert": {"weight": [["c", 9]]}}"#,
@@ -54,8 +55,8 @@ fn processes_share_the_work_and_agree() {
     assert!(runs.contents_are_equal());
 }
 
-/// Every process has the inputs, and one goes on with a binding: that whose home it is. A failure has one home as well,
-/// whatever number each process gives it; else nobody would report it.
+/// Every process has the inputs, and one of them, the home of a binding, continues with it. A failure must have one
+/// home as well, whatever number each process gives it. Otherwise no process would report it.
 #[test]
 fn a_failure_is_met_by_somebody() {
     let text = "input table c(x: int, t: int);
@@ -71,7 +72,7 @@ fn a_failure_is_met_by_somebody() {
     let mut runs = Runs::alone(&program, &Tables::Outputs, false);
     runs.add(Setup { processes: Some((2, text.to_owned())), ..Setup::new(Kind::Fused, 1) });
     let list = |rows: &mut dyn Iterator<Item = String>| rows.collect::<Vec<_>>().join(",");
-    // One process meets many failures first, so that numbers differ from now on.
+    // One process meets many failures first, so that the processes number later failures differently.
     let zeros = list(&mut (1..30).map(|t| format!("[0,{t}]")));
     let rows = list(&mut (0..30).map(|k| format!("[{k},1]")));
     let mut lines =
@@ -106,7 +107,7 @@ fn every_process_has_work() {
     }
 }
 
-/// More new names than symbols are kept for without looking, so that each process gives symbols back, several times.
+/// More new names than the number of symbols that triggers a collection, so that every process collects symbols.
 #[test]
 fn ever_new_names_agree() {
     let program = compile(TEXT);
@@ -128,7 +129,7 @@ fn ever_new_names_agree() {
     assert!(runs.contents_are_equal());
 }
 
-/// Orders and answers of some megabytes, which go in pieces.
+/// Orders and answers of several megabytes, which are sent in pieces.
 #[test]
 fn large_transactions_arrive_whole() {
     let mut shared = across(3);
@@ -160,7 +161,7 @@ fn a_process_that_is_killed_is_an_error_for_all() {
             panic!("a part of the rows is gone")
         };
         assert!(why.contains(&format!("process {}", killed + 1)) || why.contains("disconnected"), "{why}");
-        // It stays so: nothing that follows is answered as if nothing had happened.
+        // The engine stays broken: it does not answer later transactions as if nothing had happened.
         let Err(CommitError::Engine(later)) = shared.engine.commit(&second) else { panic!("it goes on") };
         assert!(later.starts_with(&why), "{later}");
         let (well, said) = shared.others[1 - killed].wait();
@@ -168,7 +169,7 @@ fn a_process_that_is_killed_is_an_error_for_all() {
     }
 }
 
-/// Whenever it is killed, in the middle of a message too: what is answered is right, and then there is an error.
+/// A process is killed at different moments, also in the middle of a message. All answers are right until the error.
 #[test]
 fn a_process_that_is_killed_at_any_moment_makes_nothing_wrong() {
     for moment in 0..8 {
@@ -204,7 +205,7 @@ fn a_process_that_is_killed_at_any_moment_makes_nothing_wrong() {
 /// Set only for the helper process that is process 0.
 const BE_PROCESS_0: &str = "NLOG_TEST_BE_PROCESS_0";
 
-/// Prints where it listens, commits a transaction, and stays until it is killed.
+/// Prints its address, commits a transaction, and runs until it is killed.
 #[test]
 #[ignore = "a helper process, started by a_process_0_that_is_killed_is_an_error_for_the_others"]
 fn is_process_0() {

@@ -1,7 +1,7 @@
-//! Random programs and histories: every engine says what the reference says, after every transaction, with any number
-//! of workers, in processes of their own too, and whatever it is planned by, errors included.
+//! Random programs and histories: after every transaction, every engine agrees with the reference, errors included.
+//! This holds for any number of workers, for several processes, and for every kind of plan.
 //!
-//! A case that fails is shrunk first. The crate `test-random` says which seeds run.
+//! A failing case is shrunk before it is reported. The crate `test-random` determines the seeds.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use nlog_plan::query::{Output, Pipeline, Plan, Step};
 use nlog_plan::{Keep, Settings, Statistics};
 use test_random::{Seeds, seeds};
 
-/// What became of cases and their transactions.
+/// The results of cases and their transactions.
 #[derive(Debug, Default)]
 struct Tally {
     compiled: u64,
@@ -33,10 +33,10 @@ impl Tally {
     }
 }
 
-/// Each refusal that a transaction can meet, as JSON says it.
+/// Every refusal that a transaction can meet, by its name in JSON.
 const REFUSALS: [&str; 4] = ["duplicate-key", "key-conflict", "overflow", "range"];
 
-/// What plans are made of, of which every part has to be tried.
+/// The elements of plans, all of which must be tested.
 const PARTS: [&str; 12] = [
     "probes",
     "probes of four tables and more",
@@ -52,7 +52,7 @@ const PARTS: [&str; 12] = [
     "tables gone through",
 ];
 
-/// Which of them a plan has.
+/// Counts the elements that a plan has.
 fn parts(plan: &Plan, tally: &mut Tally) {
     let joins = plan.rules.iter().flat_map(|rule| std::iter::once(&rule.body).chain(&rule.failures));
     let pipelines: Vec<&Pipeline> = joins.flat_map(|joins| &joins.pipelines).collect();
@@ -78,7 +78,7 @@ fn parts(plan: &Plan, tally: &mut Tally) {
     }
 }
 
-/// What a planner can be told: true figures, others, and what it must leave alone.
+/// Settings of the planner: true statistics, false ones, and features to leave out.
 fn plannings(
     program: &Arc<Program>,
     state: Statistics,
@@ -105,7 +105,7 @@ fn plan(program: &Arc<Program>, settings: &Settings) -> Plan {
     Plan::new(Arc::clone(program), &wanted, settings)
 }
 
-/// The setups that a case is run with: each engine, and by every kind of plan.
+/// The setups for a case: every engine, and every kind of plan.
 fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> Result<Vec<Setup>, String> {
     let mut random = Random::new(seed);
     let plannings = plannings(program, final_statistics(case, program), &mut random);
@@ -114,7 +114,7 @@ fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> 
     }
     let mut setups = Vec::new();
     for (at, (engine, workers)) in ENGINES.into_iter().enumerate() {
-        // Threads cost more than what they do here: two in one case, four in the next.
+        // Starting threads costs more than the work here, so alternate between two and four.
         let turn = if seed.is_multiple_of(2) { 2 } else { 4 };
         if workers > 1 && workers != turn {
             continue;
@@ -125,7 +125,7 @@ fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> 
     for (planned, planning) in plannings.clone() {
         setups.push(Setup { planned, planning, columns: random.chance(50), ..Setup::new(Kind::Fused, 1) });
     }
-    // Processes cost most.
+    // Processes cost the most.
     if seed.is_multiple_of(4) {
         let (planned, planning) = plannings[(seed / 4) as usize % plannings.len()].clone();
         let count = if seed.is_multiple_of(16) { 3 } else { 2 };
@@ -149,7 +149,7 @@ fn setups(case: &Case, seed: u64, program: &Arc<Program>, tally: &mut Tally) -> 
     Ok(setups)
 }
 
-/// The figures of the state that a case comes to.
+/// The statistics of a case's final state.
 fn final_statistics(case: &Case, program: &Arc<Program>) -> Statistics {
     let mut runs = Runs::alone(program, &Tables::All, false);
     for step in 0..case.steps() {
@@ -159,7 +159,7 @@ fn final_statistics(case: &Case, program: &Arc<Program>) -> Statistics {
     runs.statistics()
 }
 
-/// Runs a case in the reference and, if asked to, in all engines. An error says what differs.
+/// Runs a case in the reference and, if `engines` is set, in all engines. Returns a difference as an error.
 fn difference(case: &Case, seed: u64, engines: bool, tally: &mut Tally) -> Result<(), String> {
     let Some(program) = case.compile() else {
         tally.mistakes.extend(case.mistakes());
@@ -204,7 +204,7 @@ fn fail(case: Case, seed: u64, what: &dyn Fn(&Case) -> Result<(), String>) -> ! 
     panic!("seed {seed}:\n{case}\n{why}\n{plan}");
 }
 
-/// All seeds of the tests below, which share them so that they run side by side.
+/// The seeds of the tests below, which divide them so that they run in parallel.
 fn all_seeds() -> Seeds {
     seeds!("dataflow_and_reference_agree", 250)
 }
@@ -238,7 +238,7 @@ fn dataflow_and_reference_agree_4() {
     dataflow_and_reference_agree(3);
 }
 
-/// The cases above have every feature, refusal and part of a plan. This needs the reference alone.
+/// The cases above cover every feature, refusal and element of plans. This test needs only the reference.
 #[test]
 fn the_cases_cover_the_language_and_the_plans() {
     let mut tally = Tally::default();
@@ -264,7 +264,7 @@ fn the_cases_cover_the_language_and_the_plans() {
     }
 }
 
-/// All rows of all derived tables that people know.
+/// The rows of all derived tables that users see.
 fn derived(engine: &mut Dataflow, program: &Program) -> BTreeMap<TableId, Vec<Row>> {
     let tables = program.schema.iter().filter(|(_, table)| !matches!(table.role, Role::Input | Role::Hidden));
     tables.map(|(id, _)| (id, engine.contents(id).expect("all tables are asked for"))).collect()
@@ -275,12 +275,12 @@ fn engine(program: &Arc<Program>, (engine, workers): (Kind, usize)) -> Dataflow 
     start(Arc::clone(program), Options { engine, workers, observe: Tables::All, ..Options::default() })
 }
 
-/// Rows that came and went in the inputs.
+/// Rows inserted into and deleted from the inputs.
 type Changes = Transaction;
 
-/// What a case came to.
+/// The result of a case.
 struct Outcome {
-    /// What each accepted transaction did to the inputs.
+    /// The net changes of the inputs by each accepted transaction.
     done: Vec<Changes>,
     inputs: Vec<(TableId, Vec<Row>)>,
     derived: BTreeMap<TableId, Vec<Row>>,
@@ -292,7 +292,7 @@ fn inputs(engine: &mut Dataflow, program: &Program) -> Vec<(TableId, Vec<Row>)> 
     tables.map(|(id, _)| (id, engine.contents(id).expect("inputs are always there"))).collect()
 }
 
-/// Runs a case; `None` if its facts are in error.
+/// Runs a case. Returns `None` if its facts are refused.
 fn outcome(case: &Case, engine: &mut Dataflow, program: &Program) -> Result<Option<Outcome>, String> {
     if engine.commit(&Transaction::default()).is_err() {
         return Ok(None);
@@ -321,7 +321,7 @@ fn outcome(case: &Case, engine: &mut Dataflow, program: &Program) -> Result<Opti
     Ok(Some(Outcome { done, inputs: inputs(engine, program), derived: derived(engine, program) }))
 }
 
-/// The single changes of a transaction, in the order in which they count.
+/// The single changes of a transaction: first the deletions, then the insertions.
 fn single(changes: &Changes) -> Vec<Transaction> {
     let mut parts = Vec::new();
     for (side, insert) in [(&changes.delete, false), (&changes.insert, true)] {
@@ -335,7 +335,7 @@ fn single(changes: &Changes) -> Vec<Transaction> {
     parts
 }
 
-/// Whether two transactions have no row and no key in common: then it does not matter which comes first.
+/// Whether two transactions have no row and no key in common, so that their order does not matter.
 fn commute(program: &Program, a: &Changes, b: &Changes) -> bool {
     let keys = |changes: &Changes| -> Vec<(TableId, Row)> {
         let sides = changes.insert.iter().chain(&changes.delete);
@@ -349,8 +349,8 @@ fn commute(program: &Program, a: &Changes, b: &Changes) -> bool {
     keys(b).iter().all(|key| !of_a.contains(key))
 }
 
-/// Runs transactions on an engine of their own. What they come to, if none is refused: states on another way to the
-/// same rows can fail.
+/// Runs an alternative history on a new engine and compares its tables with `wanted`. Returns false if a transaction is
+/// refused, because the history can pass through states that fail.
 fn on_another_way(
     program: &Arc<Program>,
     kind: (Kind, usize),
@@ -374,10 +374,11 @@ fn on_another_way(
 const FUSED: (Kind, usize) = (Kind::Fused, 1);
 const COMPOSED: (Kind, usize) = (Kind::Composed, 2);
 
-/// How many cases got to the end on each other way.
+/// By alternative history, the number of cases that completed it without a refusal.
 type Ways = BTreeMap<&'static str, usize>;
 
-/// What is in the tables depends on what is in the inputs, not on how it came there, and goes with it.
+/// The contents of derived tables depend only on the contents of the inputs, not on their history, and disappear with
+/// them.
 fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<(), String> {
     let Some(program) = case.compile() else { return Ok(()) };
     let mut random = Random::new(seed);
@@ -411,7 +412,7 @@ fn history_leaves_no_trace(case: &Case, seed: u64, ways: &mut Ways) -> Result<()
     }
     took("transactions in another order", &permuted, FUSED)?;
 
-    // What comes and goes between two transactions: what other transactions brought.
+    // Between two transactions, insert and delete the rows of another one.
     let mut detours = Vec::new();
     for (at, step) in end.done.iter().enumerate() {
         let other = random.pick(&end.done);
@@ -440,7 +441,7 @@ fn contents_depend_on_inputs_alone() {
     let seeds = seeds!("contents_depend_on_inputs_alone", 120);
     let (cases, is_whole) = (seeds.len(), seeds.is_whole());
     for seed in seeds {
-        // Other programs than those of the test above.
+        // Use other programs than the test above.
         let case = Case::random(seed + 1_000_000);
         if history_leaves_no_trace(&case, seed, &mut ways).is_err() {
             fail(case, seed, &|case| history_leaves_no_trace(case, seed, &mut Ways::new()));

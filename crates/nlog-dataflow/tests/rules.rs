@@ -1,4 +1,4 @@
-//! The project's own rules on random networks: the dataflow says what the reference says.
+//! The project's own rules on random networks: the engines agree with the reference.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::{Random, Runs};
 use nlog_data::{Role, Tables, Transaction, Type, Value, literal};
 
-/// A value of a small domain, so that rows meet; `None`: the test knows no values of the type.
+/// A value from a small domain, so that rows join. `None` if the test has no values of the type.
 fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
     let number = random.below(3);
     Some(match (ty, column) {
@@ -15,7 +15,7 @@ fn value(random: &mut Random, column: &str, ty: &Type) -> Option<Value> {
         (Type::String, "tunnel") => {
             Value::String(["weft-geneve", "weft-vxlan", "weft-gre"][number as usize].into())
         }
-        // A report's `mac` is text that a guest chose.
+        // The `mac` of a report is text that a guest chooses.
         (Type::String, "mac") => Value::String("02:00:00:00:00:01".into()),
         (Type::String, "hv" | "node") => Value::String(format!("h{number}").into()),
         (Type::String, _) => Value::String(format!("{}{number}", &column[..1]).into()),
@@ -48,7 +48,7 @@ fn the_projects_rules_agree_on_random_networks() {
             let mut transaction = Transaction::default();
             for (id, rows) in rows {
                 let table = program.schema.table(id);
-                // One row for each key, in place of what is there.
+                // Insert one row for each key, in place of the present one.
                 let by_key: BTreeMap<_, _> = rows.into_iter().map(|row| (table.key_of(&row), row)).collect();
                 let there = runs.inputs(id).into_iter().filter(|row| by_key.contains_key(&table.key_of(row)));
                 transaction.delete.insert(id, there.collect());

@@ -1,8 +1,8 @@
-//! A long run with ever new names: the engine's memory stays bounded.
+//! A long run in which names keep changing: the engine's memory stays bounded.
 //!
-//! Ports appear under names never used before and disappear for good, hosts change their addresses, and some transactions
-//! are refused. The state keeps its size. `WEFT_TEST_TRANSACTIONS=1000000` runs that
-//! many, as `cargo xtask soak` does in a release build, and prints the memory in use on the way.
+//! Ports appear under names never used before and disappear for good, hosts change their addresses, and some
+//! transactions are refused. The state keeps its size. With `WEFT_TEST_TRANSACTIONS=1000000` the test runs that many
+//! transactions, as `cargo xtask soak` does in a release build, and prints the memory in use along the way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use nlog::Program;
 use nlog_data::{CommitError, Evaluator, Row, TableId, Transaction, Value};
 use nlog_dataflow::{Dataflow, Kind, Options};
 
-/// Atoms that join, groups, strings and flows made of names, a key that is checked, a division that fails.
+/// Joins, groups, strings and flows made of names, a checked key, and a division that can fail.
 const PROGRAM: &str = r#"
     input table port(lport: string, switch: string, mac: mac, tag: int) key(lport);
     input table at(lport: string, hv: string) key(lport);
@@ -30,20 +30,20 @@ const PROGRAM: &str = r#"
         at(p, h), port(p, _, mac, tag), share = 1000 / tag;
 "#;
 
-/// How large the state is.
+/// The size of the state.
 const PORTS: usize = 300;
 const SWITCHES: u64 = 60;
 const HOSTS: u64 = 20;
 
-/// Makes transactions that leave the state as large as it was.
+/// Makes transactions that keep the size of the state.
 struct History {
     random: Random,
     tables: [TableId; 3],
-    /// Ports, the oldest first, each with its rows.
+    /// Ports with their rows, the oldest first.
     ports: VecDeque<[Row; 2]>,
-    /// By host its row of `locator`.
+    /// By host, its row of `locator`.
     hosts: Vec<Row>,
-    /// How many names were made up.
+    /// The number of names made up so far.
     names: u64,
 }
 
@@ -101,7 +101,7 @@ impl History {
         }
     }
 
-    /// The next transaction, and whether it is to be accepted.
+    /// The next transaction, and whether it must be accepted.
     fn next(&mut self) -> (Transaction, bool) {
         let mut transaction = Transaction::default();
         match self.random.below(20) {
@@ -112,14 +112,14 @@ impl History {
                 }
                 return (transaction, false);
             }
-            // A port at two places.
+            // A port in two places.
             1 => {
                 let [_, one] = self.port(1);
                 let other = vec![one[0].clone(), text(format!("no host, the {}th", self.names))];
                 transaction.insert.insert(self.tables[1], vec![one, other]);
                 return (transaction, false);
             }
-            // A host with another address.
+            // A host with a new address.
             2 => {
                 let host = self.random.below(HOSTS);
                 let row = self.host(host);
@@ -183,7 +183,7 @@ fn run(seed: u64) {
         }
     }
     assert!(refused * 20 > transactions, "{refused} of {transactions} were refused");
-    // A tenth, and what the allocator rounds up to.
+    // Allow a tenth more, and 1 MiB for the allocator's rounding.
     let (end, limit) = (resident_kib(), early + early / 10 + 1024);
     assert!(end <= limit, "{early} KiB after {settled} transactions, {end} KiB at the end");
     let ports = program.schema.find("place").expect("declared above");

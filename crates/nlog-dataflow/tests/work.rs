@@ -1,8 +1,8 @@
-//! Work, not time: what a change of fixed size costs does not grow with the state nor with the number of rules that it
-//! does not touch.
+//! Work instead of time: the cost of a change of fixed size grows neither with the state nor with the number of rules
+//! that the change does not touch.
 //!
-//! Work is counted from outside, by a function in the rules that counts how often it is called: once for each binding
-//! that comes to it. The fused engine counts by itself as well.
+//! A function in the rules measures the work from outside. It counts its calls, one for each binding that reaches it.
+//! The fused engine also has counters of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,8 @@ use nlog_data::{Columns, Delta, Evaluator, Function, Results, TableId, Transacti
 use nlog_dataflow::{Dataflow, Kind, Options};
 use nlog_plan::{Counter, Settings, Statistics};
 
-/// Ports of a switch see each other; what stands for a host is told to all others; rules count what comes to them.
+/// Ports of a switch see each other, the data of a host is sent to all other hosts, and rules count the bindings that
+/// reach them.
 const PROGRAM: &str = "
     input table port(lport: int, switch: int) key(lport);
     input table at(lport: int, hv: int) key(lport);
@@ -31,10 +32,10 @@ const PROGRAM: &str = "
 
 const PORTS_OF_A_SWITCH: i64 = 4;
 
-/// A port that is not there in the beginning.
+/// A port that does not exist at first.
 const NEW: i64 = 1_000_000;
 
-/// Rules that have nothing to do with those above, each over tables of its own.
+/// Rules that are unrelated to those above, each over its own tables.
 fn unrelated(rules: usize) -> String {
     let rule = |number: usize| {
         format!(
@@ -46,12 +47,12 @@ fn unrelated(rules: usize) -> String {
     (0..rules).map(rule).collect()
 }
 
-/// The program whose conditions count how often they are asked.
+/// Compiles the program so that its conditions count their evaluations.
 fn counted(text: &str) -> (Arc<Program>, Arc<AtomicU64>) {
     let calls = Arc::new(AtomicU64::new(0));
     let like = &function::lookup("max_of")[0];
     let counter = Arc::clone(&calls);
-    // Of integers, so that no results are remembered.
+    // The function takes integers, so that engines do not cache its results.
     let (mut parameters, mut results) = (like.parameters.clone(), like.results.clone());
     for column in parameters.iter_mut().chain(&mut results) {
         column.shape = function::Shape::Is(Type::Int);
@@ -93,7 +94,7 @@ fn row(values: [i64; 2]) -> Vec<Value> {
     values.map(Value::Int).to_vec()
 }
 
-/// So many switches, on a hundredth as many hosts, and ten rows in every other input.
+/// This many switches, a hundredth as many hosts, and ten rows in every other input.
 fn state(program: &Program, switches: i64) -> Transaction {
     let hosts = 8.max(switches / 100);
     let ports = switches * PORTS_OF_A_SWITCH;
@@ -109,7 +110,7 @@ fn state(program: &Program, switches: i64) -> Transaction {
     all
 }
 
-/// The changes whose cost is looked at: a port moves, one comes, and both are undone.
+/// The changes to measure: a port moves, a new port appears, and both are undone.
 fn changes(program: &Program) -> Vec<Transaction> {
     let (port, at) = (id(program, "port"), id(program, "at"));
     let change = |delete: &[(TableId, [i64; 2])], insert: &[(TableId, [i64; 2])]| {
@@ -130,32 +131,33 @@ fn changes(program: &Program) -> Vec<Transaction> {
     ]
 }
 
-/// What a transaction cost.
+/// The cost of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cost {
-    /// How often conditions were asked.
+    /// The number of evaluated conditions.
     asked: u64,
-    /// What the engine says of itself.
+    /// The engine's own counters.
     work: Work,
     /// Rows of outputs that changed.
     changed: usize,
 }
 
-/// What the fused engine counts; of another one nothing.
+/// The counters of the fused engine; zero for other engines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Work {
-    /// Rules that were run, each once for each atom that had changes. Counted at one worker, so only there of use.
+    /// Runs of pipelines: one for each atom of a rule that has changes. Counted by worker 0 alone, so meaningful only
+    /// with one worker.
     runs: u64,
-    /// Changed rows that pipelines began with.
+    /// Changed rows that pipelines started with.
     rows: u64,
     /// Bindings that probes found.
     bindings: u64,
-    /// Rows of heads that came out.
+    /// Rows of heads that pipelines produced.
     derived: u64,
 }
 
 impl Work {
-    /// What all workers of an engine did so far.
+    /// The work of all workers of an engine so far.
     fn of(engine: &mut Dataflow) -> Self {
         let Some(profile) = engine.profile().expect("it works") else { return Work::default() };
         let pipelines = profile.rules.iter().flat_map(|rule| &rule.pipelines);
@@ -179,10 +181,10 @@ impl Work {
     }
 }
 
-/// For loading and for each change what it cost.
+/// The costs of loading and of each change.
 fn costs(text: &str, switches: i64, options: Options) -> Vec<Cost> {
     let (program, calls) = counted(text);
-    // One plan for all sizes.
+    // Use the same plan for all sizes.
     let options = Options { plan_anew_from: usize::MAX, ..options };
     let mut engine: Dataflow = start(Arc::clone(&program), options);
     let transactions = std::iter::once(state(&program, switches)).chain(changes(&program));
@@ -202,7 +204,8 @@ fn costs(text: &str, switches: i64, options: Options) -> Vec<Cost> {
         .collect()
 }
 
-/// What changes cost, loading left out. How many rows of `remote` change depends on who else needs them.
+/// The costs of the changes, without loading. Leaves out changed rows: how many rows of `remote` change depends on the
+/// other hosts that need them.
 fn work(costs: &[Cost]) -> Vec<(u64, Work)> {
     costs[1..].iter().map(|cost| (cost.asked, cost.work)).collect()
 }
@@ -239,7 +242,7 @@ fn rules_that_a_change_does_not_touch_cost_nothing() {
                 work(&among_others),
                 "{engine:?}, {workers} workers, {rules} more rules"
             );
-            // Where every worker has the rows, each may ask before one goes on.
+            // Every worker has the rows, so each may evaluate the condition before only one of them continues.
             let more = among_others[0].asked - alone[0].asked;
             let once = 10 * rules as u64;
             assert!((once..=once * workers as u64).contains(&more), "{engine:?}: they are loaded: {more}");
@@ -247,7 +250,7 @@ fn rules_that_a_change_does_not_touch_cost_nothing() {
     }
 }
 
-/// A load is shared by all workers: none has less than half of what would be its fair part.
+/// All workers share a load: each has more than half of its fair share.
 #[test]
 fn workers_share_the_work() {
     let (program, _) = counted(PROGRAM);
@@ -269,7 +272,7 @@ fn workers_share_the_work() {
     }
 }
 
-/// Rows of `mid` find fifty rows of `left`, and hardly any of `right`.
+/// A row of `mid` joins many rows of `left` (ten to fifty) and hardly any of `right`.
 const SKEWED: &str = "
     input table left(k: int, x: int);
     input table mid(k: int, j: int);
@@ -278,24 +281,24 @@ const SKEWED: &str = "
     hit(x, w, k, j) :- left(k, x), mid(k, j), right(j, w);
 ";
 
-/// Rows of [`SKEWED`] in the order in which they come, table by table.
+/// Rows of [`SKEWED`] in order of arrival, with their tables.
 type Arriving = Vec<(&'static str, [i64; 2])>;
 
-/// Most rows come last, to tables of which all is known.
+/// Most rows arrive last, after all rows of the tables that they join.
 fn many_last() -> Arriving {
     let rows = (0..1_000).map(|at| ("left", [at % 20, at]));
     let rows = rows.chain((0..10).map(|at| ("right", [at * 7, at])));
     rows.chain((0..5_000).map(|at| ("mid", [at % 20, at]))).collect()
 }
 
-/// Nothing can be joined before the last tenth of the transactions.
+/// No rows join before the last tenth of the transactions.
 fn few_last() -> Arriving {
     let rows = (0..5_000).map(|at| ("left", [at % 510, at]));
     let rows = rows.chain((0..10).map(|at| ("right", [at * 1_000, at])));
     rows.chain((0..590).map(|at| ("mid", [at % 510, at]))).collect()
 }
 
-/// Transactions of a hundred rows, after an empty one as a controller begins with.
+/// Transactions of a hundred rows each, after an empty one, with which a controller begins.
 fn arriving(program: &Program, rows: &Arriving) -> Vec<Transaction> {
     let transactions = rows.chunks(100).map(|rows| {
         let mut transaction = Transaction::default();
@@ -307,7 +310,7 @@ fn arriving(program: &Program, rows: &Arriving) -> Vec<Transaction> {
     std::iter::once(Transaction::default()).chain(transactions).collect()
 }
 
-/// The figures of all rows that arrive.
+/// The statistics of all rows that arrive.
 fn statistics(program: &Program, transactions: &[Transaction]) -> Statistics {
     let mut all = Transaction::default();
     for (table, rows) in transactions.iter().flat_map(|transaction| &transaction.insert) {
@@ -321,7 +324,7 @@ fn statistics(program: &Program, transactions: &[Transaction]) -> Statistics {
     Statistics { tables: tables.collect() }
 }
 
-/// Rows that the last tenth of the transactions touches.
+/// The number of rows that the last tenth of the transactions touches.
 fn touched_last(program: &Arc<Program>, transactions: &[Transaction], options: Options, idle: bool) -> u64 {
     let mut engine = start(Arc::clone(program), options);
     let first = transactions.len() * 9 / 10;
@@ -338,7 +341,7 @@ fn touched_last(program: &Arc<Program>, transactions: &[Transaction], options: O
     touched
 }
 
-/// An engine that starts empty comes to a plan that touches at most twice the rows of the plan for the final rows.
+/// An engine that starts empty adopts a plan that touches at most twice as many rows as the plan for the final rows.
 #[test]
 fn plans_follow_the_rows_that_arrive() {
     let program = compile(SKEWED);

@@ -35,8 +35,8 @@ pub(super) type InputRows = ByWidth<Vec<(Narrow, Diff)>, Vec<(Wide, Diff)>>;
 pub(super) struct Epoch {
     pub(super) time: Time,
     pub(super) rows: Vec<(TableId, InputRows)>,
-    /// The change of the count of the row from which facts are derived: 1 until a transaction is accepted, −1 to undo
-    /// such a transaction, otherwise 0.
+    /// The change of the count of the row from which facts are derived: 1 for each transaction until one is accepted,
+    /// −1 to undo a refused one of these, otherwise 0.
     pub(super) facts: Diff,
 }
 

@@ -84,7 +84,7 @@ impl<K: Row, V: Row, C: Count> Sampled<K, V, C> {
         if let Some(found) = keys[from..near].iter().position(|other| other >= key) {
             return from + found;
         }
-        // The sample holds the keys at multiples of [`SAMPLED`]. The first one that is not less than `key` ends the
+        // The sample holds the keys at multiples of `SAMPLED`. The first one that is not less than `key` ends the
         // range to search.
         let first = near.div_ceil(SAMPLED).min(self.sample.len());
         let passed = first + self.sample[first..].partition_point(|other| other < key);

@@ -84,7 +84,7 @@ pub struct IndexProfile {
 }
 
 impl State {
-    /// The profile, without the figures that only the engine has.
+    /// The profile, without the parts that only the engine knows.
     pub(crate) fn profile(&self) -> Profile {
         let plan = &self.plan;
         let name = |at: u32| plan.relations[at as usize].name.clone();

@@ -1,4 +1,4 @@
-//! Random programs and histories, as text and rows, so that a failing case can be read, cut down and kept.
+//! Random programs and histories, as text and rows, so that a failing case can be read, shrunk and kept.
 
 mod domain;
 pub(crate) mod products;
@@ -14,7 +14,7 @@ use super::Random;
 use domain::value;
 use writer::{Vocabulary, Wish, Writer};
 
-/// By what a part of the language is known, and what it is called.
+/// The sign by which a feature of the language is recognised, and its name.
 const SIGNS: [(&str, &str); 10] = [
     ("default ", "defaults"),
     ("= enum", "enumerations"),
@@ -28,7 +28,7 @@ const SIGNS: [(&str, &str); 10] = [
     ("= int;", "aliases"),
 ];
 
-/// The parts of the language that [`Case::features`] knows.
+/// The features of the language that [`Case::features`] recognises.
 pub(crate) const FEATURES: [&str; SIGNS.len()] = {
     let mut names = [""; SIGNS.len()];
     let mut at = 0;
@@ -39,7 +39,7 @@ pub(crate) const FEATURES: [&str; SIGNS.len()] = {
     names
 };
 
-/// A program and what happens to it.
+/// A program and its history of transactions.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     /// Types, constants and functions.
@@ -54,7 +54,7 @@ pub(crate) struct Declaration {
     name: String,
     role: Role,
     columns: Vec<Type>,
-    /// What the program calls the columns' types.
+    /// The columns' types, as the program names them.
     types: Vec<String>,
     key: Option<Vec<usize>>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Rule {
 struct Change {
     table: String,
     insert: bool,
-    /// Take away first whatever has the row's key.
+    /// Whether to delete the row with the same key first.
     replace: bool,
     row: Row,
 }
@@ -116,7 +116,7 @@ impl Case {
         let chain = random.chance(10);
         let derived = if chain { 6 + random.below(5) } else { 1 + random.below(5) };
         for number in 0..derived {
-            // A table that may well be used here alone.
+            // An internal table that perhaps only the next one reads.
             let link = case.declarations.last().is_some_and(|last| last.role == Role::Internal);
             let uses =
                 (number > 0 && (chain || link && random.chance(40))).then(|| case.declarations.len() - 1);
@@ -134,7 +134,7 @@ impl Case {
         case
     }
 
-    /// Changes that may well be refused: two rows with one key, or integers that leave no room for more.
+    /// Changes that are likely to be refused: two rows with one key, or integers at the limits of their range.
     fn provocation(&self, random: &mut Random) -> Vec<Change> {
         let first = self.change(random);
         let Some(table) = self.declarations.iter().find(|table| table.name == first.table) else {
@@ -158,9 +158,9 @@ impl Case {
         }
     }
 
-    /// A derived table and its rules, the first of which may be told what to use.
+    /// Adds a derived table and its rules. `uses` is a table that the first rule must read.
     fn derive(&mut self, random: &mut Random, known: &Vocabulary, number: u64, uses: Option<usize>) {
-        // One rule that gives plain rows: the planner may put its body where the table stands.
+        // A link has one rule that derives plain rows, so the planner may inline it.
         let link = random.chance(15);
         let role = if !link && random.chance(50) { Role::Output } else { Role::Internal };
         let columns = if random.chance(10) { 5 + random.below(8) } else { 1 + random.below(3) };
@@ -179,7 +179,7 @@ impl Case {
         if defaults {
             wish.plain = table.key.clone().unwrap_or_default();
         }
-        // Rules whose rows never share a key, since one column of it tells them apart.
+        // Rules whose rows never share a key, because each rule has its own constant in one key column.
         let told_apart = (table.key.iter().flatten().copied())
             .find(|column| table.columns[*column] == Type::Int)
             .filter(|_| !defaults && random.chance(50));
@@ -187,7 +187,7 @@ impl Case {
             wish.constant = told_apart.map(|column| (column, number as i64));
             let rule = Writer::new(random, known).rule(&table, &self.declarations, &wish);
             wish.uses = None;
-            // Mostly one of each kind, since rows that share a key refuse the transaction.
+            // Mostly one rule of each kind, because rows that share a key refuse the transaction.
             let default = defaults && (number == 0 || (number > 1 && random.chance(50)));
             self.rules.push(Rule { default, ..rule });
         }
@@ -213,7 +213,7 @@ impl Case {
         self.words.iter().cloned().chain(declarations).chain(rules)
     }
 
-    /// The same program in another order of rules and atoms, in several files.
+    /// Compiles the same program with another order of rules and atoms, in several files.
     pub(crate) fn compile_in_another_order(&self, random: &mut Random) -> Option<Arc<Program>> {
         let mut other = self.clone();
         for rule in &mut other.rules {
@@ -230,7 +230,7 @@ impl Case {
         nlog::compile(&Sources::from_texts(named.collect::<Vec<_>>())).program
     }
 
-    /// What is wrong with the program, if it does not compile.
+    /// The errors of the program, if it does not compile.
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let sources = Sources::from_texts([("case.nlog", self.text())]);
         let diagnostics = nlog::compile(&sources).diagnostics.into_iter();
@@ -240,13 +240,13 @@ impl Case {
         errors.map(|error| format!("{error}\n    {}", line(error.line))).collect()
     }
 
-    /// Which of the language's parts are in the program, for a tally.
+    /// The features of the language that the program has, for a tally.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         let text = self.text();
         SIGNS.into_iter().filter(|(sign, _)| text.contains(sign)).map(|(_, name)| name).collect()
     }
 
-    /// The program, if it compiles: cut-down ones may not.
+    /// The program, if it compiles. Shrunk programs may not.
     pub(crate) fn compile(&self) -> Option<Arc<Program>> {
         nlog::compile(&nlog::Sources::from_texts([("case.nlog", self.text())])).program
     }
@@ -255,7 +255,7 @@ impl Case {
         self.history.len()
     }
 
-    /// A step's transaction, given how to find the rows of a table.
+    /// The transaction of a step. `rows` returns the rows of a table.
     pub(crate) fn transaction(
         &self,
         step: usize,
@@ -281,7 +281,7 @@ impl Case {
         transaction
     }
 
-    /// Cases that are a little smaller.
+    /// Cases that are slightly smaller.
     fn smaller(&self) -> Vec<Case> {
         let mut smaller = Vec::new();
         let mut add = |change: &dyn Fn(&mut Case)| {

@@ -1,4 +1,4 @@
-//! One program in the reference and in engines of every kind, side by side.
+//! Runs one program in the reference and in engines of every kind, side by side.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub(crate) mod generate;
@@ -17,14 +17,14 @@ pub(crate) use test_random::Random;
 
 use setup::Setup;
 
-/// How much memory the process has, in KiB.
+/// The memory of the process, in KiB.
 pub(crate) fn resident_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find(|line| line.starts_with("VmRSS")).expect("a process is somewhere");
     line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number")
 }
 
-/// Compiles a program that is right.
+/// Compiles a program without errors.
 pub(crate) fn compile(text: &str) -> Arc<Program> {
     let compilation = nlog::compile(&nlog::Sources::from_texts([("test.nlog", text)]));
     match compilation.program {
@@ -40,7 +40,7 @@ pub(crate) fn transaction(program: &Program, text: &str) -> Transaction {
     line.transaction
 }
 
-/// Every engine, with every number of workers that it is tried with.
+/// Every engine, with every number of workers to test.
 pub(crate) const ENGINES: [(Kind, usize); 6] = [
     (Kind::Fused, 1),
     (Kind::Fused, 2),
@@ -50,7 +50,7 @@ pub(crate) const ENGINES: [(Kind, usize); 6] = [
     (Kind::Composed, 4),
 ];
 
-/// The evaluators, and what each said last.
+/// The evaluators, and the last answer of each.
 pub(crate) struct Runs {
     program: Arc<Program>,
     names: Vec<String>,
@@ -86,7 +86,7 @@ impl Runs {
         }
     }
 
-    /// One more engine.
+    /// Adds another engine.
     pub(crate) fn add(&mut self, setup: Setup) {
         let (observe, attribute) = (self.tables.clone(), self.attribute);
         let options = Options { observe, attribute, ..Options::default() };
@@ -94,7 +94,7 @@ impl Runs {
         self.evaluators.push(setup.start(&self.program, options));
     }
 
-    /// Runs a transaction everywhere; the reference's line.
+    /// Runs a transaction in all evaluators. Returns the reference's line.
     pub(crate) fn commit(&mut self, transaction: &Transaction) -> String {
         self.txn += 1;
         let txn = self.txn;
@@ -105,12 +105,12 @@ impl Runs {
         self.lines[0].split('\0').next().unwrap_or_default().to_owned()
     }
 
-    /// Whether all said the same last.
+    /// Whether all last answers are equal.
     pub(crate) fn agreed(&self) -> bool {
         self.lines.iter().all(|line| *line == self.lines[0])
     }
 
-    /// The rows of all tables that people know: of each column how many different ones.
+    /// The statistics of all tables that users see.
     pub(crate) fn statistics(&mut self) -> Statistics {
         statistics::of_state(self.evaluators[0].as_mut(), &self.program)
     }
@@ -120,13 +120,13 @@ impl Runs {
         self.lines[0].contains(r#""error""#)
     }
 
-    /// What each said last.
+    /// The last answer of each evaluator.
     pub(crate) fn difference(&self) -> String {
         let lines = self.names.iter().zip(&self.lines).map(|(name, line)| format!("{name}: {line}\n"));
         lines.collect()
     }
 
-    /// Whether all have the same rows in all tables that they were asked for.
+    /// Whether all evaluators have the same rows in all observed tables.
     pub(crate) fn contents_are_equal(&mut self) -> bool {
         let program = Arc::clone(&self.program);
         let asked = program.schema.iter().filter(|(id, _)| self.tables.include(&program.schema, *id));
@@ -144,7 +144,7 @@ impl Runs {
     }
 }
 
-/// A transaction's line, and what is not in it.
+/// A transaction's line, followed by results that lines do not contain.
 fn said(result: Result<Committed, CommitError>, txn: u64, schema: &Schema) -> String {
     let mut line = Vec::new();
     let more = match result {

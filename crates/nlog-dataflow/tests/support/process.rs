@@ -1,4 +1,4 @@
-//! Other processes for tests: the test binary again, started to run one helper test that serves.
+//! Other processes for tests: the test binary, started again to run one helper test that serves.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -12,20 +12,20 @@ const PROCESS_0: &str = "NLOG_TEST_PROCESS_0";
 /// The secret that the processes of a test share.
 pub(crate) const SECRET: &str = "of this test";
 
-/// A command that runs one helper test of this binary, given its full path as `module_path!()` and its name write it.
+/// A command that runs one helper test of this binary, given its full path: `module_path!()` and the test's name.
 pub(crate) fn helper(path: &str) -> Command {
-    // The first part is the binary's own name, which the test harness leaves out.
+    // The first part is the binary's name, which the test harness omits.
     let (_, path) = path.split_once("::").expect("a path within the test binary");
     let mut command = Command::new(std::env::current_exe().expect("a test runs from a file"));
     command.args(["--exact", path, "--ignored", "--nocapture", "--test-threads=1"]);
     command
 }
 
-/// Another process, which serves the process 0 at an address. Dropping it waits for it, so process 0 has to end first.
+/// Another process that serves process 0 at an address. Dropping it waits for its end, so process 0 must end first.
 pub(crate) struct Process(Child);
 
 impl Process {
-    /// Starts one with a program.
+    /// Starts a process with a program.
     pub(crate) fn start(text: &str, process_0: SocketAddr) -> Self {
         let mut child = helper(concat!(module_path!(), "::serves_process_0"))
             .env(PROCESS_0, process_0.to_string())
@@ -39,12 +39,12 @@ impl Process {
         Process(child)
     }
 
-    /// Kills it, as a machine that fails does.
+    /// Kills the process, as a failing machine would.
     pub(crate) fn kill(&mut self) {
         self.0.kill().expect("it runs");
     }
 
-    /// Waits until it ends: whether it succeeded, and its output.
+    /// Waits for the end of the process. Returns whether it succeeded, and its output.
     pub(crate) fn wait(&mut self) -> (bool, String) {
         let (mut said, mut errors) = (String::new(), String::new());
         let outputs = (self.0.stdout.take(), self.0.stderr.take());

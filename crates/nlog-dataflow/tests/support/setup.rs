@@ -1,4 +1,4 @@
-//! How a program is run: by which engine, shared by how many, planned how.
+//! Setups: the engine that runs a program, the processes that share the work, and the source of the plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use nlog_plan::Settings;
 use super::Random;
 use super::process::{Process, SECRET};
 
-/// How a program is run. Results never depend on it.
+/// The way to run a program. Results never depend on it.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) engine: Kind,
     pub(crate) workers: usize,
-    /// How many processes share the work, if more than one, and the program's text, which they are given.
+    /// If several processes share the work, their number, and the program's text to give them.
     pub(crate) processes: Option<(usize, String)>,
-    /// What is special about the plan, in a word, and what brings it about.
+    /// A name for the plan, and the settings that produce it.
     pub(crate) planned: &'static str,
     pub(crate) planning: Settings,
-    /// Whether the first transaction is planned for, however small.
+    /// Whether the engine plans for the first transaction, however small it is.
     pub(crate) plans_anew: bool,
-    /// Whether the state is saved now and then, and another engine begins with it.
+    /// Whether the state is sometimes saved, and loaded into a new engine.
     pub(crate) reloads: bool,
-    /// By what the engine is told to plan anew, at random moments.
+    /// Settings with which the engine re-plans at random moments.
     pub(crate) replans: Vec<Settings>,
-    /// Whether transactions and deltas go by columns.
+    /// Whether transactions and deltas are passed as columns.
     pub(crate) columns: bool,
-    /// The same program, written otherwise.
+    /// The same program, written differently.
     pub(crate) program: Option<Arc<Program>>,
 }
 
 impl Setup {
-    /// An engine with nothing special.
+    /// A plain engine of this kind.
     pub(crate) fn new(engine: Kind, workers: usize) -> Self {
         Setup {
             engine,
@@ -54,7 +54,7 @@ impl Setup {
         }
     }
 
-    /// Its name in messages.
+    /// The name of the setup in messages.
     pub(crate) fn name(&self) -> String {
         let Setup { engine, workers, processes, planned, reloads, replans, columns, program, .. } = self;
         let shared = processes.as_ref().map(|(count, _)| format!(" {count} processes,")).unwrap_or_default();
@@ -65,7 +65,7 @@ impl Setup {
         format!("{engine:?}, {workers} workers,{shared} {planned}{reloads}{replans}{columns}{written}")
     }
 
-    /// An engine that runs so.
+    /// Starts an engine with this setup.
     pub(crate) fn start(&self, program: &Arc<Program>, options: Options) -> Box<dyn Evaluator> {
         let program = self.program.clone().unwrap_or_else(|| Arc::clone(program));
         let options = Options {
@@ -101,14 +101,14 @@ fn begin(
     }
 }
 
-/// Starts an engine of a program that is right.
+/// Starts an engine, and panics if that fails.
 pub(crate) fn start(program: Arc<Program>, options: Options) -> Dataflow {
     Dataflow::new(program, options).expect("it starts")
 }
 
-/// An engine with the processes that share its work.
+/// An engine, and the processes that share its work.
 pub(crate) struct Shared {
-    /// Dropped first: the others serve until then.
+    /// Dropped first: the others serve until it is.
     pub(crate) engine: Dataflow,
     pub(crate) others: Vec<Process>,
 }
@@ -148,20 +148,20 @@ impl Evaluator for Shared {
     }
 }
 
-/// An engine to which something happens before each transaction.
+/// An engine on which an action runs before each transaction.
 trait Turn {
     fn engine(&mut self) -> &mut dyn Evaluator;
 
     fn schema(&self) -> &Schema;
 
-    /// One more transaction comes.
+    /// The action before a transaction.
     fn turn(&mut self) -> Result<(), CommitError>;
 
-    /// It was accepted.
+    /// Called after an accepted transaction.
     fn accepted(&mut self) {}
 }
 
-/// The evaluator that such an engine is.
+/// Implements [`Evaluator`] for a [`Turn`].
 struct Turns<T>(T);
 
 impl<T: Turn> Evaluator for Turns<T> {
@@ -192,7 +192,7 @@ impl<T: Turn> Evaluator for Turns<T> {
     }
 }
 
-/// An engine that plans anew between transactions, by figures of any kind.
+/// An engine that re-plans between transactions, with statistics of any kind.
 struct Replanned {
     engine: Dataflow,
     plannings: Vec<Settings>,
@@ -218,16 +218,16 @@ impl Turn for Replanned {
     }
 }
 
-/// How many transactions an engine lives for.
+/// The number of transactions after which an engine is replaced.
 const LIFE: u64 = 3;
 
-/// An engine that is saved and loaded after a few transactions.
+/// An engine that is saved and loaded again after a few transactions.
 struct Reloaded {
     start: Box<dyn Fn() -> Box<dyn Evaluator>>,
     engine: Box<dyn Evaluator>,
-    /// Transactions since it began.
+    /// The number of transactions since the engine started.
     age: u64,
-    /// Whether one was accepted ever.
+    /// Whether any transaction has been accepted.
     facts: bool,
 }
 
@@ -274,7 +274,7 @@ impl Turn for Reloaded {
     }
 }
 
-/// An engine that is given columns and gives columns.
+/// An engine that takes and returns columns.
 struct ByColumns(Box<dyn Evaluator>);
 
 impl Evaluator for ByColumns {

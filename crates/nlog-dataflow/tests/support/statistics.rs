@@ -1,4 +1,4 @@
-//! Figures of tables: true ones, and nonsense.
+//! Statistics of tables, true and false.
 
 use nlog::Program;
 use nlog_data::{Evaluator, Role, Tables};
@@ -6,7 +6,7 @@ use nlog_plan::{Counter, Sample, Statistics, TableStatistics};
 
 use super::Random;
 
-/// The figures of what is there now. Tables that the evaluator was not asked for are left out.
+/// The statistics of the present state, without tables that the evaluator does not observe.
 pub(crate) fn of_state(evaluator: &mut dyn Evaluator, program: &Program) -> Statistics {
     let mut statistics = Statistics::default();
     let counter = Counter::new(program);
@@ -17,7 +17,7 @@ pub(crate) fn of_state(evaluator: &mut dyn Evaluator, program: &Program) -> Stat
     statistics
 }
 
-/// Figures that have nothing to do with any state, and need not even fit together.
+/// Statistics unrelated to any state, which may even contradict each other.
 pub(crate) fn nonsense(random: &mut Random, program: &Program) -> Statistics {
     const FIGURES: [u64; 7] = [0, 1, 2, 100, 10_000, 1_000_000_000, u64::MAX];
     let mut statistics = Statistics::default();
@@ -40,7 +40,7 @@ pub(crate) fn nonsense(random: &mut Random, program: &Program) -> Statistics {
     statistics
 }
 
-/// Many rows in every input table.
+/// Statistics with many rows in every input table.
 pub(crate) fn crowded(program: &Program) -> Statistics {
     let known = |width: usize| TableStatistics {
         rows: 1_000_000,

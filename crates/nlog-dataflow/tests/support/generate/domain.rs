@@ -1,4 +1,4 @@
-//! Types and the few values of each that rows and programs have, so that rows meet.
+//! Types, and a few values of each for rows and programs, so that rows join.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use nlog_data::{Type, Value, literal};
 use super::Random;
 
 const TEXTS: [&str; 4] = ["a", "b", "1", ""];
-/// Mostly small, some at the limits of what fits into a symbol, some at those of 64 bits.
+/// Mostly small integers, with some at the limits of symbols and some at the limits of 64 bits.
 const INTEGERS: [i64; 12] = [0, 0, 1, 1, 2, 2, 3, 3, -1, 1 << 30, i64::MAX, i64::MIN];
 const MACS: [&str; 3] = ["02:00:00:00:00:01", "02:00:00:00:00:02", "ff:ff:ff:ff:ff:ff"];
 const IPS: [&str; 4] = ["10.0.0.1", "10.0.0.2", "10.0.1.255", "fd00::1"];
@@ -135,7 +135,7 @@ pub(crate) fn value(random: &mut Random, ty: &Type) -> Value {
     }
 }
 
-/// A value as it is written where its type is known; with nothing in it that could fail.
+/// A value, written for a place where its type is known. It contains nothing that can fail.
 pub(crate) fn written(random: &mut Random, ty: &Type) -> String {
     match ty {
         Type::Int => random.pick(&INTEGERS[..9]).to_string(),

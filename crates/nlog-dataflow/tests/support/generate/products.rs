@@ -1,7 +1,7 @@
-//! Programs whose rows are derived in very many ways, and how many that are.
+//! Programs whose rows have very many derivations, and the number of these derivations.
 //!
-//! A body is a chain, a star or any other shape of atoms over two tables with two columns, of whose variables the head
-//! uses few. The rows are few, so that every engine is done soon if it adds counts up early, and never otherwise.
+//! A body is a chain, a star or a tree of atoms over two tables with two columns. The head uses few of its variables.
+//! There are so few rows that every engine finishes quickly if it sums counts early, and never finishes otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,15 +16,15 @@ pub(crate) struct Products {
     atoms: Vec<Atom>,
     /// The variables in the head.
     head: Vec<usize>,
-    /// An aggregate over a variable, beside the head's plain columns.
+    /// An aggregate over a variable, in addition to the head's plain columns.
     aggregate: Option<(&'static str, usize)>,
-    /// Two variables that have to be in this order.
+    /// Two variables that a condition orders.
     ordered: Option<(usize, usize)>,
-    /// Whether the head has a key that the engine has to check.
+    /// Whether the engine must check a key of the head.
     keyed: bool,
-    /// Whether the rows of the head are read by another rule, once more multiplied.
+    /// Whether another rule reads the rows of the head and multiplies them again.
     read: bool,
-    /// By table, its rows in the order in which they come.
+    /// By table, its rows in order of arrival.
     rows: BTreeMap<&'static str, Vec<(i64, i64)>>,
 }
 
@@ -52,7 +52,7 @@ impl Products {
         head.dedup();
         let aggregate = random.chance(25).then(|| (*random.pick(&["count", "sum", "max"]), variable(random)));
         let ordered = random.chance(25).then(|| (variable(random), variable(random)));
-        // With many variables to remember, few values are enough to keep everybody busy.
+        // The more variables the engines must remember, the fewer values suffice to keep them busy.
         let remembered = head.len() + usize::from(aggregate.is_some()) + 2 * usize::from(ordered.is_some());
         let values = [24, 20, 8, 6].get(remembered).copied().unwrap_or(4);
         let mut rows = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Products {
         text
     }
 
-    /// The rows in so many transactions; then all go again, but in one transaction less.
+    /// Inserts the rows in `count` transactions, then deletes all of them in one transaction fewer, but at least one.
     pub(crate) fn transactions(&self, count: usize) -> Vec<String> {
         let mut lines = Vec::new();
         let parts = |rows: &[(i64, i64)], part: usize, of: usize| -> Vec<(i64, i64)> {
@@ -117,7 +117,7 @@ impl Products {
         lines
     }
 
-    /// In how many ways the row of the head that has most is derived once all rows are there, conditions left out.
+    /// The number of ways to derive the head's row with the most ways, after all insertions and without conditions.
     pub(crate) fn most_ways(&self) -> u128 {
         let mut ways: BTreeMap<BTreeMap<usize, i64>, u128> = BTreeMap::from([(BTreeMap::new(), 1)]);
         for (at, (table, a, b)) in self.atoms.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Rules as text: atoms, conditions, expressions of every type.
+//! Writes rules as text: atoms, conditions, and expressions of every type.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use nlog_data::{Function, Type};
 use super::domain::{Declared, written};
 use super::{Declaration, Random, Rule};
 
-/// What expressions may name.
+/// The names that expressions may use.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Vocabulary {
     pub(crate) types: Declared,
@@ -26,7 +26,7 @@ pub(crate) struct UserFunction {
 }
 
 impl Vocabulary {
-    /// Declares types, constants and functions; what declares them.
+    /// Makes up types, constants and functions. Returns their declarations as well.
     pub(crate) fn random(random: &mut Random) -> (Self, Vec<String>) {
         let mut known = Vocabulary { types: Declared::random(random), ..Vocabulary::default() };
         let mut statements = known.types.statements();
@@ -55,24 +55,24 @@ pub(crate) struct Writer<'a> {
     random: &'a mut Random,
     known: &'a Vocabulary,
     bound: Vec<(String, Type)>,
-    /// How many names were made up.
+    /// The number of names made up so far.
     names: usize,
-    /// Whether atoms share variables wherever they can.
+    /// Whether atoms share variables wherever possible.
     joined: bool,
-    /// Whether atoms share none.
+    /// Whether atoms share no variables.
     apart: bool,
 }
 
-/// What a rule should be like.
+/// The requirements for a rule.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wish {
-    /// Columns of the head that are no aggregates.
+    /// Columns of the head that must not be aggregates.
     pub(crate) plain: Vec<usize>,
-    /// A column of the head that is this constant.
+    /// A column of the head that must be this constant.
     pub(crate) constant: Option<(usize, i64)>,
-    /// A table that the body has an atom of, by its number.
+    /// The number of a table that the body must read.
     pub(crate) uses: Option<usize>,
-    /// Whether the head is a plain row.
+    /// Whether the head must be a plain row.
     pub(crate) no_aggregates: bool,
 }
 
@@ -98,7 +98,7 @@ impl<'a> Writer<'a> {
         Rule { default: false, head: self.call(&head.name, &terms), body }
     }
 
-    /// The atoms of a body: a few of any tables, or a shape that plans differ on.
+    /// The atoms of a body: a few of any tables, or a shape for which plans differ.
     fn atoms(&mut self, tables: &[Declaration], uses: Option<usize>) -> Vec<String> {
         let first = uses.map(|table| tables[table].clone());
         let any = |random: &mut Random| random.pick(tables).clone();
@@ -107,17 +107,17 @@ impl<'a> Writer<'a> {
                 let atoms = [0, 1, 1, 1, 2, 2, 2, 3, 3, 4][self.random.below(10) as usize];
                 (0..atoms).map(|_| any(self.random)).collect()
             }
-            // Many, which share variables.
+            // Many atoms that share variables.
             74..84 => {
                 self.joined = true;
                 (0..5 + self.random.below(2)).map(|_| any(self.random)).collect()
             }
-            // One table, again and again.
+            // Several atoms of the same table.
             84..93 => {
                 self.joined = self.random.chance(70);
                 vec![any(self.random); 2 + self.random.below(2) as usize]
             }
-            // Few, which share nothing.
+            // Few atoms without shared variables.
             _ => {
                 self.apart = true;
                 (0..2 + self.random.below(2)).map(|_| any(self.random)).collect()
@@ -128,7 +128,7 @@ impl<'a> Writer<'a> {
         atoms
     }
 
-    /// A table with terms, by position or by name; `None` is a column that may be left out.
+    /// An atom with its terms, by position or by name. A column with the term `None` may be omitted.
     fn call(&mut self, table: &str, terms: &[Option<String>]) -> String {
         if self.random.chance(85) {
             let terms: Vec<&str> = terms.iter().map(|term| term.as_deref().unwrap_or("_")).collect();
@@ -146,7 +146,7 @@ impl<'a> Writer<'a> {
 
     fn atom(&mut self, table: &Declaration) -> String {
         let mut terms = Vec::new();
-        // Expressions over variables of other atoms, not of this one, which would be a mere filter.
+        // Expressions use variables of other atoms. With variables of this one they would only be filters.
         let others = self.bound.clone();
         for ty in &table.columns {
             let term = match self.random.below(100) {
@@ -175,10 +175,10 @@ impl<'a> Writer<'a> {
         self.call(&table.name.clone(), &terms)
     }
 
-    /// What a body has beside atoms.
+    /// An item of a body other than an atom of a table.
     fn item(&mut self) -> String {
         match self.random.below(15) {
-            // Both sides can fail, and one of them is a key to join by, if it can be.
+            // Both sides can fail, and one of them becomes a join key if possible.
             14 => {
                 let left = self.variable(&Type::Int).unwrap_or_else(|| self.integer());
                 let (a, b) = (self.integer(), self.integer());
@@ -195,13 +195,13 @@ impl<'a> Writer<'a> {
             3..5 => {
                 let ty = self.known.types.column(self.random);
                 let value = self.expression(&ty, 2);
-                // The type has to be known where the variable is defined.
+                // The type must be known where the variable is defined.
                 let (ty, value) = if needs_type(&value) { (Type::Int, self.integer()) } else { (ty, value) };
                 let name = self.fresh(&ty);
                 format!("{name} = {value}")
             }
             5..7 => self.several(),
-            // In brackets, or a function would be an atom with its result.
+            // Parentheses prevent a function from being read as an atom with its result.
             7..9 => format!("({})", self.condition(1)),
             _ => {
                 let (a, b) = (self.integer(), self.integer());
@@ -210,7 +210,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A function with any number of results, or with one, as an atom.
+    /// An atom of a function with one result or any number of results.
     fn several(&mut self) -> String {
         let functions: Vec<&Arc<Function>> = (function::functions().iter())
             .filter(|function| function.name.starts_with(|c: char| c.is_ascii_alphabetic()))
@@ -221,7 +221,7 @@ impl<'a> Writer<'a> {
         let parameters: Vec<Type> =
             function.parameters.iter().map(|parameter| self.instance(&parameter.shape, &mut types)).collect();
         if *function.name == *"range" {
-            // As many results as its arguments are apart.
+            // The number of results is the distance between the arguments.
             let (from, to) = (self.random.below(3), self.random.below(5));
             return format!("range({from}, {to}, {})", self.fresh(&Type::Int));
         }
@@ -295,7 +295,7 @@ impl<'a> Writer<'a> {
         (!fit.is_empty()).then(|| self.random.pick(&fit).clone())
     }
 
-    /// A constant, by its name or written out.
+    /// A constant, by name or as a literal.
     fn constant(&mut self, ty: &Type) -> String {
         let named: Vec<String> =
             (self.known.constants.iter()).filter(|(_, of)| of == ty).map(|(name, _)| name.clone()).collect();
@@ -307,7 +307,7 @@ impl<'a> Writer<'a> {
 
     // Expressions.
 
-    /// A variable, mostly, or a constant.
+    /// Mostly a variable, otherwise a constant.
     fn operand(&mut self, ty: &Type) -> String {
         match self.variable(ty) {
             Some(variable) if self.random.chance(85) => variable,
@@ -315,7 +315,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// An expression of a type that is known where it stands.
+    /// An expression for a place where its type is known.
     pub(crate) fn expression(&mut self, ty: &Type, depth: usize) -> String {
         let of_flows = matches!(ty, Type::Match | Type::Actions);
         if depth == 0 || self.random.chance(if of_flows { 10 } else { 40 }) {
@@ -335,7 +335,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// What reads a field of a record.
+    /// An access to a field of a record.
     fn field(&mut self, ty: &Type) -> Option<String> {
         let mut fields = Vec::new();
         for (name, of) in &self.bound {
@@ -359,7 +359,7 @@ impl<'a> Writer<'a> {
         Some(format!("{}({})", function.name, arguments.join(", ")))
     }
 
-    /// What is written in a form of its type's own.
+    /// An expression in the form that is specific to its type.
     fn literal(&mut self, ty: &Type, depth: usize) -> String {
         match ty {
             Type::Int => self.integer(),
@@ -421,7 +421,7 @@ impl<'a> Writer<'a> {
         format!("actions[{}]", actions.join(", "))
     }
 
-    /// Any function or operator with such a result.
+    /// A call of any function or operator with a result of this type.
     fn builtin(&mut self, ty: &Type, depth: usize) -> String {
         let functions: Vec<&Arc<Function>> = (function::functions().iter())
             .filter(|function| function.multiplicity != Multiplicity::Many && function.results.len() == 1)
@@ -433,7 +433,7 @@ impl<'a> Writer<'a> {
         }
         let mut function = Arc::clone(self.random.pick::<&Arc<Function>>(&functions));
         for _ in 0..2 {
-            // Histories of refusals tell little.
+            // Prefer functions that cannot fail: histories of refusals test little.
             if function.may_fail {
                 function = Arc::clone(self.random.pick::<&Arc<Function>>(&functions));
             }
@@ -447,7 +447,7 @@ impl<'a> Writer<'a> {
             .map(|parameter| {
                 let ty = self.instance(&parameter.shape, &mut types);
                 let simple = matches!(parameter.shape, Shape::Any(_) | Shape::OptOf(_));
-                // What says its own type stands where nothing else does.
+                // Where nothing else determines the type, use an expression that has a type of its own.
                 if simple {
                     self.variable(&ty).unwrap_or_else(|| plain(self.random, &ty))
                 } else {
@@ -455,7 +455,7 @@ impl<'a> Writer<'a> {
                 }
             })
             .collect();
-        // Failures of constants are mistakes, which do not compile.
+        // Constants that fail are errors at compile time.
         let constant = !self.bound.iter().any(|(name, _)| arguments.iter().any(|text| names(text, name)));
         if constant && function.may_fail {
             return self.operand(ty);
@@ -468,14 +468,14 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// The type that a parameter takes, given what is known of the others.
+    /// The type of a parameter, given the types that the other parameters have determined.
     fn instance(&mut self, shape: &Shape, types: &mut HashMap<u8, Type>) -> Type {
         match shape {
             Shape::Is(ty) => ty.clone(),
             Shape::Any(number) => {
                 let ty = types.get(number).cloned();
                 ty.unwrap_or_else(|| {
-                    // An optional value of an optional one is no type.
+                    // Optional types cannot be nested.
                     let of_bound = self.bound.iter().map(|(_, ty)| ty.clone());
                     let of_bound: Vec<Type> = of_bound.filter(|ty| !matches!(ty, Type::Opt(_))).collect();
                     let ty =
@@ -535,7 +535,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Whether a shape can be of a type; what it says of the shapes with numbers.
+/// Whether a shape matches a type. Records the types of numbered shapes.
 fn unify(shape: &Shape, ty: &Type, types: &mut HashMap<u8, Type>) -> bool {
     match (shape, ty) {
         (Shape::Is(own), ty) => own == ty,
@@ -547,17 +547,17 @@ fn unify(shape: &Shape, ty: &Type, types: &mut HashMap<u8, Type>) -> bool {
     }
 }
 
-/// Whether an expression has no type of its own.
+/// Whether an expression needs its context to determine its type.
 fn needs_type(text: &str) -> bool {
     text.contains("none()") || text.starts_with('"')
 }
 
-/// Whether a text has this name in it, not as a part of another.
+/// Whether a text contains this name as a whole word.
 fn names(text: &str, name: &str) -> bool {
     text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|word| word == name)
 }
 
-/// A value that tells its type by itself.
+/// A value whose text determines its type.
 fn plain(random: &mut Random, ty: &Type) -> String {
     match ty {
         Type::Enum(of) => format!("{}{:?}", of.name, random.pick(&of.members)),
